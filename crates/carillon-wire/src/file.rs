@@ -2,20 +2,20 @@
 //!
 //! A transfer is OFFER, then for each entry what it is, and at last END. A directory is a DIRECTORY
 //! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
-//! offset, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
+//! offset, with a HOLE in the place of zeros that take no room in it, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
 //! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; before a MESSAGE that
 //! is too long for one record come PIECEs with its number and what it begins with. The last
 //! field of a record runs to its end. Where several send, each sends this of its own.
 //!
 //! ```text
 //! OFFER (1)        | type 1 | entries u32 | bytes u64 |
-//! FILE (2)         | type 2 | index u32 | size u64 | mode u32 | path ... |
+//! FILE (2)         | type 2 | index u32 | size u64 | mode u32 | modified i64 | path ... |
 //! DATA (3)         | type 3 | index u32 | offset u64 | bytes ... |
 //! END_OF_FILE (4)  | type 4 | index u32 | size u64 | digest, 32 bytes |
 //! END (5)          | type 5 | bytes u64 |
 //! MESSAGE (6)      | type 6 | number u64 | bytes ... |
 //! END_OF_STREAM (7)| type 7 | messages u64 |
-//! DIRECTORY (8)    | type 8 | index u32 | mode u32 | path ... |
+//! DIRECTORY (8)    | type 8 | index u32 | mode u32 | modified i64 | path ... |
 //! LINK (9)         | type 9 | index u32 | target length u16 | target | path ... |
 //! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
 //! PACK (11)        | type 11 | (record length u16 | record) two or more times |
@@ -23,6 +23,7 @@
 //! RESUME (13)      | type 13 | transfer, 16 bytes | entry u32 | offset u64 |
 //! KEPT (14)        | type 14 | index u32 |
 //! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
+//! HOLE (16)        | type 16 | index u32 | offset u64 | length u64 |
 //! ```
 //!
 //! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
@@ -30,8 +31,9 @@
 //! place is a FILE and KEPT. JOIN carries how far a receiver is ([`Reached`]).
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
-//! The bytes of OFFER are those of all files when they were listed, those of END what the DATA came
-//! to. A mode has the permission bits 0777 and no others; a reason is 1 for a file that changed and 2 for one that could not be
+//! The bytes of OFFER are those of all files when they were listed, those of END what DATA and HOLEs came
+//! to. A HOLE has 16 MiB at most, so that a short message is never much work. A mode has the permission bits 0777 and no others; `modified` is the time of the last modification, in nanoseconds since
+//! 1970 without leap seconds, -2^63 if it is not known; a reason is 1 for a file that changed and 2 for one that could not be
 //! read. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
 //! ([`records`]): small files go many to a message, and so do messages of a live stream that wait for the same moment.
 
@@ -66,6 +68,8 @@ pub enum Record<'a> {
         size: Option<u64>,
         /// Unix permission bits; only [`MODE_MASK`] is carried.
         mode: u32,
+        /// When it was last modified, in nanoseconds since 1970, if that is known.
+        modified: Option<i64>,
         /// Where it belongs below the receiver's directory.
         path: RelativePath<'a>,
     },
@@ -78,6 +82,15 @@ pub enum Record<'a> {
         /// The piece.
         bytes: &'a [u8],
     },
+    /// Zeros in the place of a piece.
+    Hole {
+        /// Which file.
+        index: u32,
+        /// Where they begin.
+        offset: u64,
+        /// How many there are, at most [`HOLE_MAX`].
+        len: u64,
+    },
     /// A file is complete.
     EndOfFile {
         /// Which file.
@@ -89,7 +102,7 @@ pub enum Record<'a> {
     },
     /// The transfer is complete.
     End {
-        /// Bytes of all DATA together.
+        /// Bytes of all DATA and HOLEs together.
         bytes: u64,
     },
     /// What a message of a live stream begins with, or goes on with: more of it follows.
@@ -117,6 +130,8 @@ pub enum Record<'a> {
         index: u32,
         /// Unix permission bits; only [`MODE_MASK`] is carried.
         mode: u32,
+        /// When it was last modified, in nanoseconds since 1970, if that is known.
+        modified: Option<i64>,
         /// Where it belongs below the receiver's directory.
         path: RelativePath<'a>,
     },
@@ -209,8 +224,11 @@ pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 /// Bytes that DATA adds to a piece of a file.
 pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
 
+/// Bytes of a file that a HOLE stands for, at most.
+pub const HOLE_MAX: u64 = 16 << 20;
+
 /// Bytes that FILE has besides its path.
-pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4;
+pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4 + 8;
 
 /// Bytes of KEPT.
 pub const KEPT_LEN: usize = 1 + 4;
@@ -228,15 +246,19 @@ impl<'a> Record<'a> {
                 index: reader.u32()?,
                 size: known(reader.u64()?),
                 mode: reader.mode()?,
+                modified: reader.modified()?,
                 path: reader.path()?,
             },
             record_type::DATA => {
                 let (index, offset, bytes) = (reader.u32()?, reader.u64()?, reader.remaining());
-                // No piece may reach the size that stands for an unknown one.
-                if offset.checked_add(bytes.len() as u64).is_none_or(|end| end == UNKNOWN) {
-                    return Err(ParseError::Field { field: "offset", value: offset });
+                Record::Data { index, offset: beginning(offset, bytes.len() as u64)?, bytes }
+            }
+            record_type::HOLE => {
+                let (index, offset, len) = (reader.u32()?, reader.u64()?, reader.u64()?);
+                if !(1..=HOLE_MAX).contains(&len) {
+                    return Err(ParseError::Field { field: "length", value: len });
                 }
-                Record::Data { index, offset, bytes }
+                Record::Hole { index, offset: beginning(offset, len)?, len }
             }
             record_type::END_OF_FILE => {
                 Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
@@ -245,9 +267,12 @@ impl<'a> Record<'a> {
             record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
             record_type::PIECE => Record::Piece { number: reader.u64()?, bytes: reader.remaining() },
             record_type::END_OF_STREAM => Record::EndOfStream { messages: reader.u64()? },
-            record_type::DIRECTORY => {
-                Record::Directory { index: reader.u32()?, mode: reader.mode()?, path: reader.path()? }
-            }
+            record_type::DIRECTORY => Record::Directory {
+                index: reader.u32()?,
+                mode: reader.mode()?,
+                modified: reader.modified()?,
+                path: reader.path()?,
+            },
             record_type::LINK => {
                 let (index, len) = (reader.u32()?, reader.u16()?);
                 let target = path::target(reader.bytes(len.into())?)?;
@@ -278,11 +303,12 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&entries.to_be_bytes());
                 buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN).to_be_bytes());
             }
-            Record::File { index, size, mode, path } => {
+            Record::File { index, size, mode, modified, path } => {
                 buf.push(record_type::FILE);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.extend_from_slice(&size.unwrap_or(UNKNOWN).to_be_bytes());
                 buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
+                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
                 buf.extend_from_slice(path.as_bytes());
             }
             Record::Data { index, offset, bytes } => {
@@ -290,6 +316,12 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.extend_from_slice(&offset.to_be_bytes());
                 buf.extend_from_slice(bytes);
+            }
+            Record::Hole { index, offset, len } => {
+                buf.push(record_type::HOLE);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&offset.to_be_bytes());
+                buf.extend_from_slice(&len.to_be_bytes());
             }
             Record::EndOfFile { index, size, digest } => {
                 buf.push(record_type::END_OF_FILE);
@@ -315,10 +347,11 @@ impl<'a> Record<'a> {
                 buf.push(record_type::END_OF_STREAM);
                 buf.extend_from_slice(&messages.to_be_bytes());
             }
-            Record::Directory { index, mode, path } => {
+            Record::Directory { index, mode, modified, path } => {
                 buf.push(record_type::DIRECTORY);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
+                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
                 buf.extend_from_slice(path.as_bytes());
             }
             Record::Link { index, target, path } => {
@@ -355,10 +388,11 @@ impl<'a> Record<'a> {
             Record::Offer { .. } => 1 + 4 + 8,
             Record::File { path, .. } => FILE_HEADER_LEN + path.len(),
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
+            Record::Hole { .. } => 1 + 4 + 8 + 8,
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
             Record::Message { bytes, .. } | Record::Piece { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
-            Record::Directory { path, .. } => 1 + 4 + 4 + path.len(),
+            Record::Directory { path, .. } => 1 + 4 + 4 + 8 + path.len(),
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
             Record::Resume(_) => 1 + Reached::LEN,
@@ -374,12 +408,16 @@ impl fmt::Display for Record<'_> {
             Record::Offer { entries, bytes } => {
                 write!(f, "file offer entries {entries} bytes {}", size(bytes))
             }
-            Record::File { index, size: bytes, mode, path } => {
-                let path = path.escape_debug();
-                write!(f, "file {index} begin size {} mode {mode:03o} path \"{path}\"", size(bytes))
+            Record::File { index, size: bytes, mode, modified, path } => {
+                write!(f, "file {index} begin size {} mode {mode:03o} ", size(bytes))?;
+                modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
+                write!(f, "path \"{}\"", path.escape_debug())
             }
             Record::Data { index, offset, bytes } => {
                 write!(f, "file {index} data offset {offset} length {}", bytes.len())
+            }
+            Record::Hole { index, offset, len } => {
+                write!(f, "file {index} hole offset {offset} length {len}")
             }
             Record::EndOfFile { index, size, digest } => {
                 write!(f, "file {index} end size {size} digest ")?;
@@ -393,8 +431,10 @@ impl fmt::Display for Record<'_> {
                 write!(f, "stream message {number} piece length {}", bytes.len())
             }
             Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
-            Record::Directory { index, mode, path } => {
-                write!(f, "file {index} directory mode {mode:03o} path \"{}\"", path.escape_debug())
+            Record::Directory { index, mode, modified, path } => {
+                write!(f, "file {index} directory mode {mode:03o} ")?;
+                modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
+                write!(f, "path \"{}\"", path.escape_debug())
             }
             Record::Link { index, target, path } => {
                 let (path, target) = (path.escape_debug(), target.escape_debug());
@@ -420,6 +460,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn modified(&mut self) -> Result<Option<i64>, ParseError> {
+        let time = i64::from_be_bytes(self.array()?);
+        Ok((time != NO_TIME).then_some(time))
+    }
+
     fn reached(&mut self) -> Result<Reached, ParseError> {
         Ok(Reached { transfer: self.array()?, entry: self.u32()?, offset: self.u64()? })
     }
@@ -430,11 +475,20 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Where so many bytes of a file begin: none may reach the size that stands for an unknown one.
+fn beginning(offset: u64, len: u64) -> Result<u64, ParseError> {
+    match offset.checked_add(len) {
+        None | Some(UNKNOWN) => Err(ParseError::Field { field: "offset", value: offset }),
+        Some(_) => Ok(offset),
+    }
+}
+
 fn known(size: u64) -> Option<u64> {
     (size != UNKNOWN).then_some(size)
 }
 
 const UNKNOWN: u64 = u64::MAX;
+const NO_TIME: i64 = i64::MIN;
 const CHANGED: u8 = 1;
 const UNREADABLE: u8 = 2;
 
@@ -454,4 +508,5 @@ mod record_type {
     pub const RESUME: u8 = 0x0D;
     pub const KEPT: u8 = 0x0E;
     pub const SIGNED: u8 = 0x0F;
+    pub const HOLE: u8 = 0x10;
 }

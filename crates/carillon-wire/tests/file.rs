@@ -3,8 +3,8 @@
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record, RelativePath, Withdrawn,
-    link_stays_below, records,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record,
+    RelativePath, Withdrawn, link_stays_below, records,
 };
 use proptest::prelude::*;
 
@@ -34,14 +34,25 @@ fn golden_bytes() {
         "file offer entries 1 bytes unknown",
     );
     golden(
-        Record::File { index: 1, size: Some(5), mode: 0o644, path: RelativePath::new("d/é").unwrap() },
-        "02 00000001 0000000000000005 000001a4 642fc3a9",
-        "file 1 begin size 5 mode 644 path \"d/é\"",
+        Record::File {
+            index: 1,
+            size: Some(5),
+            mode: 0o644,
+            modified: Some(-2),
+            path: RelativePath::new("d/é").unwrap(),
+        },
+        "02 00000001 0000000000000005 000001a4 fffffffffffffffe 642fc3a9",
+        "file 1 begin size 5 mode 644 modified -2 path \"d/é\"",
     );
     golden(
         Record::Data { index: 1, offset: 258, bytes: b"abc" },
         "03 00000001 0000000000000102 616263",
         "file 1 data offset 258 length 3",
+    );
+    golden(
+        Record::Hole { index: 1, offset: 258, len: 16 << 20 },
+        "10 00000001 0000000000000102 0000000001000000",
+        "file 1 hole offset 258 length 16777216",
     );
     golden(
         Record::EndOfFile { index: 1, size: 5, digest: [0xAB; 32] },
@@ -61,8 +72,8 @@ fn golden_bytes() {
     );
     golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
     golden(
-        Record::Directory { index: 3, mode: 0o750, path: RelativePath::new("d/e").unwrap() },
-        "08 00000003 000001e8 642f65",
+        Record::Directory { index: 3, mode: 0o750, modified: None, path: RelativePath::new("d/e").unwrap() },
+        "08 00000003 000001e8 8000000000000000 642f65",
         "file 3 directory mode 750 path \"d/e\"",
     );
     golden(
@@ -220,14 +231,20 @@ fn links_and_reasons_that_cannot_be_are_refused() {
     assert_eq!(Record::parse(&[10, 0, 0, 0, 0, 3]), Err(ParseError::Field { field: "reason", value: 3 }));
 }
 
+/// FILE up to its path.
+fn file_begins() -> [u8; FILE_HEADER_LEN] {
+    let mut bytes = [0; FILE_HEADER_LEN];
+    bytes[0] = 2;
+    bytes
+}
+
 #[test]
 fn a_path_that_leaves_the_directory_is_refused() {
     for bad in
         ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b", "a\\b", "a\0b"]
     {
         assert_eq!(RelativePath::new(bad), None, "{bad:?}");
-        let mut message = vec![2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        message.extend_from_slice(bad.as_bytes());
+        let message = [&file_begins()[..], bad.as_bytes()].concat();
         let refused = ParseError::Field { field: "path", value: bad.len() as u64 };
         assert_eq!(Record::parse(&message), Err(refused), "{bad:?}");
     }
@@ -243,7 +260,7 @@ fn a_path_that_leaves_the_directory_is_refused() {
     assert_eq!(RelativePath::new(&long[..4097]), None);
     assert!(RelativePath::new(&["x"; 128].join("/")).is_some());
     assert_eq!(RelativePath::new(&["x"; 129].join("/")), None);
-    let not_text = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF];
+    let not_text = [&file_begins()[..], b"\xFF"].concat();
     assert_eq!(Record::parse(&not_text), Err(ParseError::Field { field: "path", value: 1 }));
 }
 
@@ -252,8 +269,11 @@ fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
     let mut message = Vec::new();
     let path = RelativePath::new("x").unwrap();
     // What a file system adds to the permissions is left out.
-    Record::File { index: 0, size: None, mode: 0o104_755, path }.emit(&mut message);
-    assert_eq!(Record::parse(&message), Ok(Record::File { index: 0, size: None, mode: 0o755, path }));
+    Record::File { index: 0, size: None, mode: 0o104_755, modified: None, path }.emit(&mut message);
+    assert_eq!(
+        Record::parse(&message),
+        Ok(Record::File { index: 0, size: None, mode: 0o755, modified: None, path })
+    );
     message[15] |= 0x08;
     assert_eq!(Record::parse(&message), Err(ParseError::Field { field: "mode", value: 0o4755 }));
     message.clear();
@@ -261,6 +281,18 @@ fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
     assert!(matches!(Record::parse(&message), Err(ParseError::Field { field: "offset", .. })));
     message.pop();
     assert!(Record::parse(&message).is_ok());
+    let hole = |offset, len| {
+        let mut message = Vec::new();
+        Record::Hole { index: 0, offset, len }.emit(&mut message);
+        Record::parse(&message).map(|_| ())
+    };
+    assert_eq!((hole(0, 1), hole(u64::MAX - 1 - HOLE_MAX, HOLE_MAX)), (Ok(()), Ok(())));
+    for len in [0, HOLE_MAX + 1, u64::MAX] {
+        assert_eq!(hole(0, len), Err(ParseError::Field { field: "length", value: len }));
+    }
+    for offset in [u64::MAX - HOLE_MAX, u64::MAX] {
+        assert_eq!(hole(offset, HOLE_MAX), Err(ParseError::Field { field: "offset", value: offset }));
+    }
 }
 
 #[test]
@@ -284,12 +316,13 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..13,
+        kind in 0usize..14,
         target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
         known: bool,
         mode in 0u32..0o1000,
+        modified in proptest::option::of(-i64::MAX..),
         path in "[a-z]{1,8}(/[a-zé.]{3,8}x){0,3}",
         bytes in proptest::collection::vec(any::<u8>(), 0..100),
         digest: [u8; 32],
@@ -298,17 +331,18 @@ proptest! {
         let path = RelativePath::new(&path).unwrap();
         let record = match kind {
             0 => Record::Offer { entries: index, bytes: known.then_some(size) },
-            1 => Record::File { index, size: known.then_some(size), mode, path },
+            1 => Record::File { index, size: known.then_some(size), mode, modified, path },
             2 => Record::Data { index, offset, bytes: &bytes },
             3 => Record::EndOfFile { index, size, digest },
             4 => Record::Message { number: size, bytes: &bytes },
             5 => Record::EndOfStream { messages: size },
             9 => Record::Piece { number: size, bytes: &bytes },
-            6 => Record::Directory { index, mode, path },
+            6 => Record::Directory { index, mode, modified, path },
             7 => Record::Link { index, target: &target, path },
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },
             11 => Record::Resume(Reached { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
             12 => Record::Kept { index },
+            13 => Record::Hole { index, offset, len: 1 + size % HOLE_MAX },
             _ => Record::End { bytes: size },
         };
         let mut message = Vec::new();
@@ -319,14 +353,13 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..14, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..17, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());
         // A file whose mode is good, so that its path is looked at.
-        let head = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let text: Vec<u8> = rest.iter().map(|byte| byte & 0x7F).collect();
-        canonical(&[&head[..], &text].concat());
+        canonical(&[&file_begins()[..], &text].concat());
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::time::{Duration, UNIX_EPOCH};
 
 use carillon_testkit::skip;
 
@@ -184,6 +185,54 @@ fn permissions_arrive_and_links_are_followed() {
     assert_eq!(fs::metadata(arrived("tool")).unwrap().permissions().mode() & 0o777, 0o750);
     assert!(!fs::symlink_metadata(arrived("link")).unwrap().is_symlink());
     assert_eq!(fs::read(arrived("link")).unwrap(), fs::read(&file).unwrap());
+}
+
+#[test]
+fn times_of_modification_arrive_also_those_of_directories() {
+    need_multicast!();
+    let place = Place::new();
+    let names = ["tree", "tree/below", "tree/below/small", "tree/large"];
+    place.file("tree/below/small", 1000);
+    place.file("tree/large", 1_000_000);
+    // The deepest first: what is put into a directory changes its time.
+    for (number, name) in names.iter().enumerate().rev() {
+        let time = UNIX_EPOCH + Duration::new(1_000_000_000 + number as u64, 7);
+        fs::File::open(place.path(name)).unwrap().set_modified(time).unwrap();
+    }
+    let receiver = place.recv("a").start();
+    place.send("s").arg(place.path("tree")).args("--receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    for (number, name) in names.iter().enumerate() {
+        let time = UNIX_EPOCH + Duration::new(1_000_000_000 + number as u64, 7);
+        let arrived = fs::metadata(place.path("a").join(name)).unwrap();
+        assert_eq!(arrived.modified().unwrap(), time, "{name}");
+    }
+}
+
+#[test]
+fn what_takes_no_room_in_a_file_is_not_sent_and_takes_none_where_it_arrives() {
+    need_multicast!();
+    let place = Place::new();
+    let path = place.path("disk");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(300_000_000).unwrap();
+    file.write_all_at(&[7; 100_000], 123_456_789).unwrap();
+    let receivers = ["a", "b"].map(|name| place.recv(name).args("--drop 0.02").start());
+    let ended = place.send("s").arg(&path).args("--receivers 2 --json").run().expect(0);
+    for receiver in receivers {
+        receiver.end().expect(0);
+    }
+    let report = &ended.events("report")[0];
+    for bytes in [&report["bytes"], &report["receivers"][0]["bytes"], &report["receivers"][1]["bytes"]] {
+        assert_eq!(bytes.as_u64(), Some(300_000_000), "{report}");
+    }
+    assert!(report["bytes_sent"].as_u64() < Some(2_000_000), "{report}");
+    for name in ["a", "b"] {
+        let copy = place.path(name).join("disk");
+        let taken = fs::metadata(&copy).unwrap().blocks() * 512;
+        assert!(taken < 30_000_000, "{taken} bytes in {}", copy.display());
+        assert!(fs::read(copy).unwrap() == fs::read(&path).unwrap(), "{name} has something else");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use carillon_core::{Duration, Time};
 use rustix::fs::OFlags;
 
+use super::holes::{self, Holes};
 use super::room::Room;
 
 /// What is read, one file after the other.
@@ -46,6 +47,7 @@ pub struct Opened {
     file: File,
     follow: bool,
     stamp: Stamp,
+    holes: Holes,
 }
 
 /// What tells whether a file is still the same, unchanged.
@@ -79,12 +81,12 @@ impl Opened {
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file any more"));
         }
-        Ok(Opened { file, follow, stamp: Stamp::of(&metadata) })
+        Ok(Opened { file, follow, stamp: Stamp::of(&metadata), holes: Holes::of(&metadata) })
     }
 
-    /// Its size when it was opened.
-    pub fn size(&self) -> u64 {
-        self.stamp.size
+    /// What it was when it was opened.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Whether it changed so shortly before it was opened that another change might leave the same
@@ -97,6 +99,11 @@ impl Opened {
     /// For how long it is worth waiting until it is no longer fresh: one that still is then changes all the time.
     pub fn patience(&self) -> Duration {
         self.stamp.tick() * PATIENCE_TICKS
+    }
+
+    /// How many bytes from there on take no room in the file. Who goes over a part of them asks again before it is read.
+    fn hole(&mut self, at: u64) -> io::Result<u64> {
+        self.holes.at(&self.file, at, self.stamp.size)
     }
 
     /// Whether the file that is open is what it was.
@@ -129,7 +136,7 @@ impl Stamp {
         self.size
     }
 
-    /// When it was changed last, in seconds and nanoseconds.
+    /// When it was modified last, in seconds and nanoseconds.
     pub fn modified(&self) -> (i64, i64) {
         self.modified
     }
@@ -268,6 +275,31 @@ impl Contents {
         (offset, bytes)
     }
 
+    /// How many of the next bytes take no room in the file: they need not be read, and can be [gone over](Self::go_over). None while
+    /// there are others before them.
+    pub fn hole(&mut self) -> Result<u64, Filled> {
+        match &mut self.input {
+            Input::File(opened) if self.ready.len() == 0 => {
+                opened.hole(self.offset).map_err(Filled::Unreadable)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Goes over so many of them, and says where they begin.
+    pub fn go_over(&mut self, len: u64) -> Result<u64, Filled> {
+        let Input::File(opened) = &mut self.input else { return Err(Filled::Ready) };
+        let at = self.offset;
+        if !opened.is_same().map_err(Filled::Unreadable)? {
+            return Err(Filled::Changed);
+        }
+        holes::hash(&mut self.hasher, len);
+        self.offset += len;
+        self.pieces += 1;
+        self.at_end = self.offset == opened.stamp.size;
+        Ok(at)
+    }
+
     /// Whether the next so many bytes are a piece of a file that can be [read where it is to be](Self::read_piece).
     pub fn has_piece(&self, len: usize) -> bool {
         let Input::File(opened) = &self.input else { return false };
@@ -298,6 +330,9 @@ impl Contents {
 
     fn fill_from_file(&mut self) -> io::Result<Filled> {
         let Input::File(opened) = &mut self.input else { return Ok(Filled::Ready) };
+        if self.ready.len() > 0 && opened.hole(self.offset + self.ready.len() as u64)? > 0 {
+            return Ok(Filled::Ready);
+        }
         let left = opened.stamp.size.saturating_sub(self.offset + self.ready.len() as u64);
         let room = READ_BYTES as u64 - self.hasher.count() % READ_BYTES as u64;
         // One that has no size may have something to read all the same.

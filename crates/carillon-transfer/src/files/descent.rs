@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::names::shown_path;
+use super::times::{self, Attributes};
 
 /// The way from the directory that is written to down to where the last file went.
 ///
@@ -30,6 +31,8 @@ struct Level {
     handle: OwnedFd,
     /// The permission bits it is to have when nothing more is put into it, if it was made here.
     mode: Option<u32>,
+    /// Likewise the time of modification, wherever it was made.
+    modified: Option<i64>,
 }
 
 /// What became of a directory that was entered.
@@ -54,12 +57,12 @@ impl Descent {
     }
 
     /// Goes to the directory of these names, parted by `/`, and makes what does not exist; the last
-    /// one with these permission bits if they are given. Directories that existed are shown to
+    /// one with these permission bits and this time of modification if they are given. Directories that existed are shown to
     /// `existing` when they are first entered.
     pub fn enter(
         &mut self,
         names: &str,
-        mode: Option<u32>,
+        attributes: Option<Attributes>,
         existing: &mut dyn FnMut(BorrowedFd<'_>, &Path),
     ) -> anyhow::Result<BorrowedFd<'_>> {
         let same = names.split('/').zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
@@ -67,13 +70,15 @@ impl Descent {
         let mut rest = names.split('/').filter(|name| !name.is_empty()).skip(same).peekable();
         while let Some(name) = rest.next() {
             let path = self.path().join(name);
-            let mode = if rest.peek().is_none() { mode } else { None };
+            let attributes = attributes.filter(|_| rest.peek().is_none());
+            let mode = attributes.map(|attributes| attributes.mode);
             let (handle, found) = open_or_make(self.here(), name, mode, &path)?;
             if found == Found::Existing {
                 existing(handle.as_fd(), &path);
             }
             let mode = mode.filter(|_| found == Found::Made);
-            self.levels.push(Level { name: name.to_owned(), handle, mode });
+            let modified = attributes.and_then(|attributes| attributes.modified);
+            self.levels.push(Level { name: name.to_owned(), handle, mode, modified });
         }
         Ok(self.here())
     }
@@ -85,7 +90,7 @@ impl Descent {
         path
     }
 
-    /// Leaves all directories: those made here get their permission bits.
+    /// Leaves all directories: they get their times, and those made here their permission bits.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         self.leave(0)
     }
@@ -97,7 +102,9 @@ impl Descent {
     fn leave(&mut self, depth: usize) -> anyhow::Result<()> {
         while self.levels.len() > depth {
             let path = self.path();
-            let Some(Level { handle, mode: Some(mode), .. }) = self.levels.pop() else { continue };
+            let Some(Level { handle, mode, modified, .. }) = self.levels.pop() else { continue };
+            times::set(handle.as_fd(), modified);
+            let Some(mode) = mode else { continue };
             restrict(&handle, mode)
                 .with_context(|| format!("cannot give {} its permissions", shown_path(&path)))?;
         }

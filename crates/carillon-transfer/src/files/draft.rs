@@ -1,7 +1,7 @@
 //! Files that are not complete yet, and how they get their names.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
@@ -9,8 +9,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::holes::{self, Holes};
 use super::names::part_name;
 use super::room::Scratch;
+use super::times::{self, Attributes};
 
 /// A file under a temporary name in the directory where it belongs. Dropped, it leaves nothing.
 #[derive(Debug)]
@@ -52,11 +54,15 @@ impl<D: AsFd> Draft<D> {
         let mut file = openat(&directory, part, flags, Mode::empty()).map(File::from)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let mut buffer = Scratch::new(READ_BYTES);
+        let metadata = file.metadata()?;
+        let (mut holes, mut at) = (Holes::of(&metadata), 0);
         loop {
+            holes::zeros(holes.at(&file, at, metadata.len())?).for_each(&mut read);
             match file.read(&mut buffer)? {
                 0 => break,
                 len => read(&buffer[..len]),
             }
+            at = file.stream_position()?;
         }
         Ok(Draft { file, directory, part: part.to_owned(), named: false, kept: true })
     }
@@ -81,6 +87,13 @@ impl<D: AsFd> Draft<D> {
         self.file.write_all(bytes)
     }
 
+    /// Appends so many zeros that take no room, where the file system can do without.
+    pub fn go_over(&mut self, len: u64) -> io::Result<()> {
+        let end = self.file.stream_position()? + len;
+        self.file.set_len(end)?;
+        self.file.seek(io::SeekFrom::Start(end)).map(|_| ())
+    }
+
     /// The user whose file it is.
     pub fn user(&self) -> io::Result<u32> {
         Ok(fstat(&self.file)?.st_uid)
@@ -91,8 +104,9 @@ impl<D: AsFd> Draft<D> {
         self.directory.as_fd()
     }
 
-    /// Gives it this name. A file that has it is only replaced if that is permitted.
-    pub fn name(mut self, name: &str, replace: bool) -> io::Result<()> {
+    /// Gives it this name, and a time of modification if there is one. A file that has the name is only replaced if that is permitted.
+    pub fn name(mut self, name: &str, modified: Option<i64>, replace: bool) -> io::Result<()> {
+        times::set(self.file.as_fd(), modified);
         rename(self.directory.as_fd(), &self.part, name, replace)?;
         self.named = true;
         Ok(())
@@ -113,7 +127,7 @@ impl<D: AsFd> Drop for Draft<D> {
 pub fn write(
     directory: BorrowedFd<'_>,
     name: &str,
-    mode: u32,
+    Attributes { mode, modified }: Attributes,
     bytes: &[u8],
     replace: bool,
     mut number: impl FnMut() -> u64,
@@ -127,7 +141,7 @@ pub fn write(
         };
         let mut draft = Draft { file, directory, part, named: false, kept: false };
         draft.write(bytes).map_err(WriteError::Contents)?;
-        match draft.name(name, replace) {
+        match draft.name(name, modified, replace) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             named => return named.map_err(WriteError::Name),
         }
@@ -142,7 +156,7 @@ pub fn write(
 pub fn write_unnamed(
     directory: BorrowedFd<'_>,
     name: &str,
-    mode: u32,
+    Attributes { mode, modified }: Attributes,
     bytes: &[u8],
 ) -> Option<Result<(), WriteError>> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -150,6 +164,7 @@ pub fn write_unnamed(
     if let Err(error) = file.write_all(bytes) {
         return Some(Err(WriteError::Contents(error)));
     }
+    times::set(file.as_fd(), modified);
     match linkat(&file, "", directory, name, AtFlags::EMPTY_PATH) {
         Ok(()) => Some(Ok(())),
         Err(Errno::EXIST) => Some(Err(WriteError::Name(Errno::EXIST.into()))),

@@ -5,10 +5,12 @@ use std::fmt;
 use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
 use super::PIECE_BYTES;
+use super::holes;
 use super::live::Live;
 use super::names::{is_part_name, shown};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
+use super::times::Attributes;
 use crate::LocalError;
 use crate::limits::LONGEST_MESSAGE;
 
@@ -134,7 +136,7 @@ struct Open {
     /// Where it is written; a small file is written when it is complete.
     partial: Option<Partial>,
     name: String,
-    mode: u32,
+    attributes: Attributes,
     size: Option<u64>,
     /// Bytes received.
     offset: u64,
@@ -337,25 +339,38 @@ impl Intake {
                 self.resume(sink, from)?;
                 self.stage = Stage::Between;
             }
-            (Stage::Between, Record::File { index, size, mode, path }) => {
+            (Stage::Between, Record::File { index, size, mode, modified, path }) => {
                 self.expect_entry(index)?;
                 self.stage = match self.had(sink, path, size)? {
                     Some(had) => Stage::Had(Box::new(had)),
-                    None => Stage::Contents(Box::new(self.open(sink, path, size, mode)?)),
+                    None => Stage::Contents(Box::new(self.open(
+                        sink,
+                        path,
+                        size,
+                        Attributes { mode, modified },
+                    )?)),
                 };
             }
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 open.append(offset, bytes)?;
-                if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
-                    self.note(sink, open.partial.as_mut());
-                }
-                self.stage = Stage::Contents(open);
+                self.go_on(open, sink);
+            }
+            (Stage::Contents(mut open), Record::Hole { index, offset, len }) => {
+                self.expect_index(index)?;
+                open.go_over(offset, len)?;
+                self.go_on(open, sink);
             }
             (Stage::Had(mut had), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 in_order(&had.name, had.offset, offset)?;
                 had.offset += bytes.len() as u64;
+                self.stage = Stage::Had(had);
+            }
+            (Stage::Had(mut had), Record::Hole { index, offset, len }) => {
+                self.expect_index(index)?;
+                in_order(&had.name, had.offset, offset)?;
+                had.offset += len;
                 self.stage = Stage::Had(had);
             }
             (Stage::Had(had), Record::Kept { index }) if index < self.begun.0 => {
@@ -396,11 +411,12 @@ impl Intake {
                 }
                 self.next_entry(sink);
             }
-            (Stage::Between, Record::Directory { index, mode, path }) => {
+            (Stage::Between, Record::Directory { index, mode, modified, path }) => {
                 self.expect_entry(index)?;
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                target.make_directory(&mut self.position, &relative(&name)?, mode).map_err(ours)?;
+                let attributes = Attributes { mode, modified };
+                target.make_directory(&mut self.position, &relative(&name)?, attributes).map_err(ours)?;
                 self.next_entry(sink);
             }
             (Stage::Between, Record::Link { index, target: text, path }) => {
@@ -439,6 +455,14 @@ impl Intake {
             }
         }
         Ok(false)
+    }
+
+    /// More of the file has come.
+    fn go_on(&mut self, mut open: Box<Open>, sink: &mut Sink) {
+        if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
+            self.note(sink, open.partial.as_mut());
+        }
+        self.stage = Stage::Contents(open);
     }
 
     /// An entry is dealt with.
@@ -536,7 +560,7 @@ impl Intake {
         sink: &mut Sink,
         path: RelativePath<'_>,
         size: Option<u64>,
-        mode: u32,
+        attributes: Attributes,
     ) -> Result<Open, Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         let name = self.below(path)?;
@@ -553,7 +577,8 @@ impl Intake {
             let fits = begun <= had && size.is_none_or(|size| had <= size);
             if let Some(partial) = partial.filter(|_| fits) {
                 self.resumed += begun;
-                return Ok(Open { partial: Some(partial), name, mode, size, offset: begun, had, spare });
+                let partial = Some(partial);
+                return Ok(Open { partial, name, attributes, size, offset: begun, had, spare });
             }
             spare.hasher.reset();
         }
@@ -563,9 +588,9 @@ impl Intake {
         // A small one is written at once when all of it is there.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
-            _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(ours)?),
+            _ => Some(target.begin(&mut self.position, &relative(&name)?, attributes.mode).map_err(ours)?),
         };
-        let mut open = Open { partial, name, mode, size, offset: 0, had: 0, spare };
+        let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, spare };
         if self.noted.is_some() && open.partial.is_some() {
             self.note(sink, open.partial.as_mut());
         }
@@ -651,16 +676,47 @@ impl Had {
 
 impl Open {
     fn append(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
+        let again = self.admit(offset, bytes.len() as u64)?;
+        self.put(&bytes[again as usize..])
+    }
+
+    /// Zeros, of which those that fill what is written at a time take no room.
+    fn go_over(&mut self, offset: u64, len: u64) -> Result<(), Problem> {
+        let mut left = len - self.admit(offset, len)?;
+        while left > 0 {
+            let Spare { hasher, buffer } = &mut *self.spare;
+            let gathered = (hasher.count() % WRITE_BYTES as u64) as usize + buffer.len();
+            let whole = left / WRITE_BYTES as u64 * WRITE_BYTES as u64;
+            let taken = match &mut self.partial {
+                Some(partial) if gathered == 0 && whole > 0 => {
+                    holes::hash(hasher, whole);
+                    partial.go_over(whole).map_err(ours)?;
+                    whole
+                }
+                _ => {
+                    let zeros =
+                        holes::zeros(left.min((WRITE_BYTES - gathered) as u64)).next().unwrap_or_default();
+                    self.put(zeros)?;
+                    zeros.len() as u64
+                }
+            };
+            left -= taken;
+        }
+        Ok(())
+    }
+
+    /// So many bytes come in their turn: how many of them are there already, and not written again.
+    fn admit(&mut self, offset: u64, len: u64) -> Result<u64, Problem> {
         in_order(&self.name, self.offset, offset)?;
-        // What is there already is not written again.
-        let again = self.had.saturating_sub(offset).min(bytes.len() as u64);
-        self.offset += again;
-        let bytes = &bytes[again as usize..];
-        self.offset += bytes.len() as u64;
+        self.offset += len;
         if self.size.is_some_and(|size| self.offset > size) {
             let name = shown(&self.name);
             return Err(Problem::Transfer(format!("{name} is larger than it was said to be")));
         }
+        Ok(self.had.saturating_sub(offset).min(len))
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         let Some(partial) = &mut self.partial else {
             self.spare.buffer.extend_from_slice(bytes);
             return Ok(());
@@ -700,7 +756,7 @@ impl Open {
             }
             None => blake3::hash(&self.spare.buffer),
         };
-        let Open { partial, name, mode, offset, spare, .. } = self;
+        let Open { partial, name, attributes, offset, spare, .. } = self;
         if size != offset || self.size.is_some_and(|announced| announced != size) {
             let name = shown(&name);
             return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
@@ -710,8 +766,8 @@ impl Open {
             return Err(Problem::Transfer(format!("{name} is not what was sent: its digest differs")));
         }
         let written = match partial {
-            Some(partial) => partial.commit(),
-            None => target.write(position, &relative(&name)?, mode, &spare.buffer),
+            Some(partial) => partial.commit(attributes.modified),
+            None => target.write(position, &relative(&name)?, attributes, &spare.buffer),
         };
         written.map_err(ours)?;
         Ok((Completed { name, bytes: offset, digest }, spare.cleared()))

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use carillon_wire::file::{Packer, Record, RelativePath, Withdrawn};
+use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, Withdrawn};
 
 use super::intake::{Intake, Sink};
 use super::names::is_part_name;
@@ -72,7 +72,7 @@ fn offer(entries: u32) -> Record<'static> {
 }
 
 fn file(index: u32, name: &str, size: Option<u64>) -> Record<'_> {
-    Record::File { index, size, mode: 0o644, path: path(name) }
+    Record::File { index, size, mode: 0o644, modified: None, path: path(name) }
 }
 
 fn link<'a>(index: u32, name: &'a str, target: &'a str) -> Record<'a> {
@@ -157,7 +157,7 @@ fn names_of_files_that_are_not_complete_are_refused() {
         for record in [
             file(0, name, None),
             link(0, name, "x"),
-            Record::Directory { index: 0, mode: 0o755, path: path(name) },
+            Record::Directory { index: 0, mode: 0o755, modified: None, path: path(name) },
         ] {
             Place::new(true).refuses(&[offer(1), record], "name of a file that is not complete");
         }
@@ -179,8 +179,8 @@ fn links_that_lead_out_are_not_made_and_nothing_is_written_through_others() {
     };
     through(file(1, "l/f", None));
     through(link(1, "l/f", "x"));
-    through(Record::Directory { index: 1, mode: 0o755, path: path("l/f") });
-    through(Record::Directory { index: 1, mode: 0o755, path: path("l") });
+    through(Record::Directory { index: 1, mode: 0o755, modified: None, path: path("l/f") });
+    through(Record::Directory { index: 1, mode: 0o755, modified: None, path: path("l") });
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_user_who_swaps_directories_for_links_leads_nothing_out() {
                 data(1, 0, b"x"),
                 end_of_file(1, b"x"),
                 link(2, "d/l", "f"),
-                Record::Directory { index: 3, mode, path: path("d/e") },
+                Record::Directory { index: 3, mode, modified: None, path: path("d/e") },
                 Record::End { bytes: 2 },
             ]);
             match result {
@@ -288,6 +288,7 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
     let names = ["a", "b", "a/b", "a/b/c", "l", "l/a", "a/l/b", "d/e/f/g"];
     let targets = ["a", "../b", "..", ".", "l", "../../outside", "/tmp", "a/../.."];
     let contents = [&b""[..], b"x", &[7; 3000], &[8; 300_000]];
+    let time = |which: u64| [None, Some(i64::MAX), Some(1 - i64::MAX)][which as usize];
     for _ in 0..400 {
         let mut place = Place::new(draw(2) == 0);
         let mut packer = Packer::new(400_000);
@@ -297,7 +298,7 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
             let path = path(names[draw(8) as usize]);
             let size = content.len() as u64;
             let next = match draw(12) {
-                0 => Record::Directory { index, mode: draw(512) as u32, path },
+                0 => Record::Directory { index, mode: draw(512) as u32, modified: time(draw(3)), path },
                 1 => Record::Link { index, target: targets[draw(8) as usize], path },
                 2 | 3 if draw(20) > 0 => {
                     Record::EndOfFile { index, size, digest: *blake3::hash(content).as_bytes() }
@@ -305,12 +306,14 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
                 4 => Record::Withdraw { index, reason: Withdrawn::Changed },
                 5 => Record::End { bytes: draw(2) },
                 6 => Record::Offer { entries: 9, bytes: Some(0) },
-                7 | 8 => Record::Data { index, offset, bytes: content },
+                7 => Record::Data { index, offset, bytes: content },
+                8 => Record::Hole { index, offset, len: [1, 3000, 300_000, HOLE_MAX][draw(4) as usize] },
                 _ => {
                     content = contents[draw(4) as usize];
                     let size =
                         [None, Some(content.len() as u64), Some(u64::MAX - 1)][draw(9).min(2) as usize];
-                    let begins = Record::File { index, size, mode: draw(512) as u32, path };
+                    let (mode, modified) = (draw(512) as u32, time(draw(3)));
+                    let begins = Record::File { index, size, mode, modified, path };
                     records.push(begins);
                     offset = 0;
                     Record::Data { index, offset, bytes: content }
@@ -319,6 +322,7 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
             records.push(next);
             match records.last() {
                 Some(Record::Data { bytes, .. }) => offset += bytes.len() as u64,
+                Some(Record::Hole { len, .. }) => offset += len,
                 Some(Record::End { .. } | Record::Offer { .. }) | None => {}
                 _ => index += 1,
             }
@@ -395,4 +399,106 @@ fn pieces_out_of_turn_without_an_end_or_too_long_are_refused() {
     refused(&[piece(0), Record::EndOfStream { messages: 0 }], "incomplete");
     let long = vec![0; super::LONGEST_MESSAGE];
     refused(&[piece(0), Record::Message { number: 0, bytes: &long }], "longer than");
+}
+
+fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {
+    Record::Hole { index, offset, len }
+}
+
+#[test]
+fn zeros_that_take_no_room_where_they_are_sent_take_none_here() {
+    const MOST: u64 = HOLE_MAX;
+    // What comes, as pieces and holes; the bytes of the pieces are sevens.
+    for (parts, room) in [
+        (vec![(false, MOST), (true, 5), (false, MOST), (false, MOST)], 2 << 20),
+        (vec![(true, 300_000), (false, MOST), (true, 1), (false, 100), (true, 1)], 2 << 20),
+        (vec![(false, 1)], 1 << 20),
+        (vec![(true, 1000), (false, 200_000), (true, 10)], 1 << 20),
+        (vec![(false, 256 << 10)], 1 << 20),
+    ] {
+        let mut whole = Vec::new();
+        let sevens = vec![7; 300_000];
+        for size_is_known in [true, false] {
+            let mut place = Place::new(false);
+            whole.clear();
+            let mut records = Vec::new();
+            for &(is_piece, len) in &parts {
+                let at = whole.len() as u64;
+                records.push(if is_piece { data(0, at, &sevens[..len as usize]) } else { hole(0, at, len) });
+                whole.resize(whole.len() + len as usize, if is_piece { 7 } else { 0 });
+            }
+            let size = whole.len() as u64;
+            place.take(&[offer(1), file(0, "f", size_is_known.then_some(size))]);
+            place.take(&records);
+            let result = place.take(&[end_of_file(0, &whole), Record::End { bytes: size }]);
+            assert_eq!(result, Some(Ok(())), "{parts:?}");
+            assert!(fs::read(place.out("f")).unwrap() == whole, "{parts:?}");
+            let taken = fs::metadata(place.out("f")).unwrap().blocks() * 512;
+            assert!(taken <= room, "{parts:?} take {taken} bytes");
+        }
+    }
+}
+
+#[test]
+fn zeros_come_in_their_turn_and_within_what_was_announced() {
+    let begin = [offer(1), file(0, "f", Some(10))];
+    for (records, words) in [
+        (vec![hole(0, 1, 5)], "bytes 0 to 1 are missing"),
+        (vec![hole(0, 0, 5), hole(0, 0, 5)], "bytes 0 to 5 came twice"),
+        (vec![hole(0, 0, 11)], "larger than it was said to be"),
+        (vec![hole(0, 0, HOLE_MAX)], "larger than it was said to be"),
+        (vec![hole(1, 0, 5)], "entry 1 came when entry 0"),
+        (vec![hole(0, 0, 5), end_of_file(0, &[0; 5])], "f is incomplete"),
+        (vec![hole(0, 0, 10), end_of_file(0, &[1; 10])], "its digest differs"),
+    ] {
+        let mut place = Place::new(false);
+        place.take(&begin);
+        place.refuses(&records, words);
+        assert_eq!(place.names(), Vec::<String>::new());
+    }
+    Place::new(false).refuses(&[offer(1), hole(0, 0, 5)], "messages are missing before");
+}
+
+#[test]
+fn files_and_directories_have_the_times_that_they_had() {
+    let time = |place: &Place, name| {
+        let found = fs::symlink_metadata(place.out(name)).unwrap();
+        found.mtime() * 1_000_000_000 + found.mtime_nsec()
+    };
+    for overwrite in [false, true] {
+        let mut place = Place::new(overwrite);
+        // What is there already gets its time too.
+        fs::create_dir(place.out("d")).unwrap();
+        let large = vec![7; 300_000];
+        let directory =
+            |index, modified, name| Record::Directory { index, mode: 0o555, modified, path: path(name) };
+        let file = |index, len, modified, name| Record::File {
+            index,
+            size: Some(len),
+            mode: 0o444,
+            modified,
+            path: path(name),
+        };
+        let result = place.take(&[
+            offer(6),
+            directory(0, Some(-1_500_000_000), "d"),
+            directory(1, Some(1_000_000_001), "d/e"),
+            file(2, 1, Some(2_000_000_002), "d/e/small"),
+            data(2, 0, b"x"),
+            end_of_file(2, b"x"),
+            file(3, 300_000, Some(3_000_000_003), "d/e/large"),
+            data(3, 0, &large),
+            end_of_file(3, &large),
+            file(4, 0, None, "d/now"),
+            end_of_file(4, b""),
+            directory(5, Some(i64::MAX), "never"),
+            Record::End { bytes: 300_001 },
+        ]);
+        assert_eq!(result, Some(Ok(())));
+        assert_eq!(time(&place, "d"), -1_500_000_000);
+        assert_eq!(time(&place, "d/e"), 1_000_000_001);
+        assert_eq!(time(&place, "d/e/small"), 2_000_000_002);
+        assert_eq!(time(&place, "d/e/large"), 3_000_000_003);
+        assert!(time(&place, "d/now") > 1_700_000_000_000_000_000);
+    }
 }

@@ -19,6 +19,7 @@ use super::feed::Feed;
 use super::names::{is_part_name, shown, shown_path};
 use super::signing::SigningKey;
 use super::stdin::{Input, read_lines};
+use super::times;
 use crate::LocalError;
 
 /// The files of a transfer, in the order they are sent.
@@ -62,7 +63,10 @@ pub enum Kind {
     /// The standard input.
     Stream,
     /// A directory; what is in it follows.
-    Directory,
+    Directory {
+        /// When it had been modified last, as records carry it.
+        modified: Option<i64>,
+    },
     /// A symbolic link, with what it says.
     Link(String),
 }
@@ -106,7 +110,7 @@ impl Entry {
         match &self.kind {
             Kind::File { path, .. } => shown_path(path),
             Kind::Stream => "the standard input".to_owned(),
-            Kind::Directory | Kind::Link(_) => shown(&self.name).into_owned(),
+            Kind::Directory { .. } | Kind::Link(_) => shown(&self.name).into_owned(),
         }
     }
 }
@@ -261,7 +265,7 @@ impl Manifest {
                     put(&nanos.to_be_bytes());
                 }
                 Kind::Stream => return None,
-                Kind::Directory => put(b"directory"),
+                Kind::Directory { .. } => put(b"directory"),
                 Kind::Link(target) => {
                     put(b"link");
                     put(target.as_bytes());
@@ -300,7 +304,7 @@ impl Manifest {
         let size = |entry: &Entry| match entry.kind {
             Kind::File { stamp, .. } => Some(stamp.size()),
             Kind::Stream => None,
-            Kind::Directory | Kind::Link(_) => Some(0),
+            Kind::Directory { .. } | Kind::Link(_) => Some(0),
         };
         self.entries.iter().map(size).sum()
     }
@@ -327,7 +331,8 @@ impl Manifest {
         }
         children.sort();
         let mode = metadata.permissions().mode() & MODE_MASK;
-        self.entries.push(Entry { name: name.clone(), kind: Kind::Directory, mode });
+        let modified = times::carried((metadata.mtime(), metadata.mtime_nsec()));
+        self.entries.push(Entry { name: name.clone(), kind: Kind::Directory { modified }, mode });
         for child in children {
             let path = path.join(&child);
             let Some(child) = child.to_str() else {
@@ -426,7 +431,7 @@ impl Manifest {
             if name.split('/').any(is_part_name) {
                 bail!("{name:?} is the name of a file that did not arrive completely: rename it");
             }
-            if let Kind::Directory = kind {
+            if let Kind::Directory { .. } = kind {
                 directories.insert(name.as_str());
             } else if !names.insert(name.as_str()) {
                 bail!("two files would have the name {name:?} at the receivers: send them one by one");

@@ -10,6 +10,7 @@ mod descent;
 mod disk;
 mod draft;
 mod feed;
+mod holes;
 mod incoming;
 mod intake;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod signing_tests;
 mod stdin;
 mod taker;
 mod target;
+mod times;
 
 pub use crate::limits::LONGEST_MESSAGE;
 pub use contribution::Contribution;

@@ -34,6 +34,8 @@ pub struct Outgoing {
     ready: VecDeque<(Bytes, u64)>,
     /// Bytes of files offered.
     bytes: u64,
+    /// Those of them that are in no message: receivers have them, or they are zeros that take no room.
+    unsent: u64,
     /// Files that were not delivered, a line each.
     withdrawn: Vec<String>,
     started: Option<Time>,
@@ -100,6 +102,7 @@ impl Outgoing {
             from: None,
             ready,
             bytes: 0,
+            unsent: 0,
             withdrawn: Vec::new(),
             started: None,
             finished: false,
@@ -205,6 +208,7 @@ impl Outgoing {
             Ok(_) => {
                 self.started.get_or_insert(now);
                 self.bytes += len;
+                self.unsent += len.saturating_sub(message.len() as u64);
                 self.ready.pop_front();
                 Ok(true)
             }
@@ -251,9 +255,10 @@ impl Application<SenderSession> for Outgoing {
             let alone = !session.members().iter().any(|member| member.part.offers());
             let receivers = session.members().iter().filter(|member| alone && member.part.receives());
             self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
-            session.note_before(self.resumed());
         }
-        self.serve(now, session)
+        let called = self.serve(now, session);
+        session.note_unsent(self.unsent);
+        called
     }
 
     fn poll_timeout(&self) -> Option<Time> {

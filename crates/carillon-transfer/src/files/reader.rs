@@ -10,16 +10,17 @@ use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record,
-    RelativePath, SIGNED_HEADER_LEN, Withdrawn,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached,
+    Record, RelativePath, SIGNED_HEADER_LEN, Withdrawn,
 };
 
-use super::contents::{Contents, Filled, Opened};
+use super::contents::{Contents, Filled, Opened, Stamp};
 use super::lane::{Found, Lane};
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
 use super::signing::Signer;
 use super::stdin::read_stream;
+use super::times;
 use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
 
@@ -227,10 +228,14 @@ impl Reader {
         if self.packer.room() < header_len(entry) {
             return Ok(Step::Full);
         }
+        let file = |stamp: &Stamp| {
+            let (size, modified) = (Some(stamp.size()), times::carried(stamp.modified()));
+            Record::File { index, size, mode, modified, path }
+        };
         let mut withdraw = None;
         match &entry.kind {
-            Kind::Directory => {
-                self.packer.push(&Record::Directory { index, mode, path });
+            &Kind::Directory { modified } => {
+                self.packer.push(&Record::Directory { index, mode, modified, path });
                 self.stage = Stage::Entry(at + 1);
                 return Ok(Step::More);
             }
@@ -240,7 +245,7 @@ impl Reader {
                 return Ok(Step::More);
             }
             Kind::Stream => {
-                self.packer.push(&Record::File { index, size: None, mode, path });
+                self.packer.push(&Record::File { index, size: None, mode, modified: None, path });
                 let input = self.manifest.take_input();
                 self.contents.read_stream(read_stream(input, self.max_payload));
             }
@@ -248,7 +253,7 @@ impl Reader {
                 if self.packer.room() < header_len(entry) + PACK_RECORD_LEN + KEPT_LEN {
                     return Ok(Step::Full);
                 }
-                self.packer.push(&Record::File { index, size: Some(stamp.size()), mode, path });
+                self.packer.push(&file(stamp));
                 self.packer.push(&Record::Kept { index });
                 self.packed += stamp.size();
                 self.read += stamp.size();
@@ -260,11 +265,11 @@ impl Reader {
                 // What is in the way of it is in the way below too.
                 if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
                     self.fresh = None;
-                    self.packer.push(&Record::File { index, size: Some(stamp.size()), mode, path });
+                    self.packer.push(&file(stamp));
                     self.stage = Stage::Contents(at);
                     return Ok(Step::More);
                 }
-                let size = match Opened::open(source, follow) {
+                let stamp = match Opened::open(source, follow) {
                     Ok(opened) if opened.is_fresh() => {
                         let since = *self.fresh.get_or_insert(now);
                         if now.since(since) < opened.patience() {
@@ -273,21 +278,21 @@ impl Reader {
                         // Whether its last change came before it was read or after, its times cannot tell.
                         self.withdrawn.push(changed(entry));
                         withdraw = Some(Withdrawn::Changed);
-                        opened.size()
+                        opened.stamp()
                     }
                     Ok(opened) => {
-                        let size = opened.size();
+                        let stamp = opened.stamp();
                         self.contents.read_file(opened);
-                        size
+                        stamp
                     }
                     Err(error) => {
                         self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
                         withdraw = Some(Withdrawn::Unreadable);
-                        stamp.size()
+                        *stamp
                     }
                 };
                 self.fresh = None;
-                self.packer.push(&Record::File { index, size: Some(size), mode, path });
+                self.packer.push(&file(&stamp));
             }
         }
         self.stage = Stage::Contents(at);
@@ -310,6 +315,18 @@ impl Reader {
             return Ok(Step::Full);
         }
         let skipped = if at == self.from.0 { self.from.1.saturating_sub(self.contents.offset()) } else { 0 };
+        // Receivers look at what they have meanwhile.
+        if skipped > 0 && !self.packer.is_empty() {
+            return Ok(Step::Full);
+        }
+        match self.contents.hole() {
+            Ok(0) => {}
+            Ok(len) if skipped > 0 => return self.go_over(at, len.min(skipped), false),
+            // It begins a message: to hash one that is full of them would take long.
+            Ok(_) if !self.packer.is_empty() => return Ok(Step::Full),
+            Ok(len) => return self.go_over(at, len, true),
+            Err(filled) => return self.without(at, filled),
+        }
         if skipped == 0 && piece.is_some_and(|piece| self.contents.has_piece(piece)) {
             return self.pass_on(at, wanted, room);
         }
@@ -373,6 +390,19 @@ impl Reader {
         }
         self.packed += len as u64;
         self.read += len as u64;
+        Ok(Step::More)
+    }
+
+    /// Goes over a hole, as far as one record does, and maybe tells it.
+    fn go_over(&mut self, at: usize, len: u64, tells: bool) -> anyhow::Result<Step> {
+        let len = len.min(HOLE_MAX);
+        match self.contents.go_over(len) {
+            Ok(offset) if tells => self.packer.push(&Record::Hole { index: at as u32, offset, len }),
+            Ok(_) => {}
+            Err(filled) => return self.without(at, filled),
+        }
+        self.packed += len;
+        self.read += len;
         Ok(Step::More)
     }
 

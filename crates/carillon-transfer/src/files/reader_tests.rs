@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Cursor;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,9 +13,20 @@ use carillon_net::Waker;
 use carillon_wire::file::{DATA_HEADER_LEN, Reached, Record, records};
 
 use super::PIECE_BYTES;
+use super::contents::READ_BYTES;
 use super::lane::Found;
 use super::manifest::{Manifest, Symlinks};
 use super::reader::Ahead;
+
+fn messages(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
+    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Waker::default()).expect("a thread");
+    let mut messages = VecDeque::new();
+    while ahead.take(&mut messages) != Found::End {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(ahead.take_error().is_none() && messages.iter().all(|(message, _)| message.len() <= max_payload));
+    messages
+}
 
 /// Pieces of the one file: where they begin and how long they are; and how many messages there are.
 fn cut(manifest: Manifest, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
@@ -22,12 +34,7 @@ fn cut(manifest: Manifest, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
 }
 
 fn cut_from(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
-    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Waker::default()).expect("a thread");
-    let mut messages: VecDeque<(Bytes, u64)> = VecDeque::new();
-    while ahead.take(&mut messages) != Found::End {
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert!(ahead.take_error().is_none() && messages.iter().all(|(message, _)| message.len() <= max_payload));
+    let messages = messages(manifest, from, max_payload);
     let (mut pieces, mut digest) = (Vec::new(), blake3::Hasher::new());
     for (message, _) in &messages {
         for record in records(message) {
@@ -109,4 +116,54 @@ fn others_are_filled() {
     // A small file goes beside what comes before it.
     let (_directory, manifest) = file_of(2 * PIECE_BYTES);
     assert_eq!(cut(manifest, LITTLE_MORE).1, 3);
+}
+
+#[test]
+fn where_a_file_takes_no_room_it_is_neither_read_nor_sent() {
+    const MIB: u64 = 1 << 20;
+    let size = 40 * MIB + 5;
+    // What is in it, with nothing between: it begins with little, and ends with nothing.
+    let parts = [(0, 1000), (3 * MIB + 7, 5), (30 * MIB - 3, READ_BYTES + 10)];
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("file");
+    let file = fs::File::create(&path).expect("a file");
+    file.set_len(size).expect("it can be long");
+    for (at, len) in parts {
+        file.write_all_at(&contents(len), at).expect("it can be written");
+    }
+    let whole = fs::read(&path).expect("it is there");
+    let digest = *blake3::hash(&whole).as_bytes();
+    for max_payload in [1400, LITTLE_MORE] {
+        for from in [0, 999, 2 * MIB, 2 * MIB + 1, 30 * MIB, size - 1, size] {
+            let manifest =
+                Manifest::list(std::slice::from_ref(&path), None, Symlinks::Keep).expect("it is there");
+            let transfer = manifest.id().expect("it has one");
+            let reached = Reached { transfer, entry: 0, offset: from };
+            let (mut at, mut sent, mut bytes) = (from, 0, 0);
+            for (message, of_files) in messages(manifest, Some(reached), max_payload) {
+                bytes += of_files;
+                let mut holes = 0;
+                for record in records(&message) {
+                    match record.expect("it is a record") {
+                        Record::Data { offset, bytes, .. } => {
+                            assert!(offset == at && *bytes == whole[at as usize..][..bytes.len()], "{at}");
+                            at += bytes.len() as u64;
+                            sent += bytes.len();
+                        }
+                        Record::Hole { offset, len, .. } => {
+                            let zeros = &whole[at as usize..][..len as usize];
+                            assert!(offset == at && zeros.iter().all(|byte| *byte == 0), "{at}");
+                            at += len;
+                            holes += 1;
+                        }
+                        Record::EndOfFile { digest: sent, .. } => assert_eq!(sent, digest),
+                        _ => {}
+                    }
+                }
+                assert!(holes < 2, "a message is never much work");
+            }
+            assert_eq!((at, bytes), (size, size), "from {from}");
+            assert!(sent <= 5 * READ_BYTES, "{sent} bytes from {from}");
+        }
+    }
 }

@@ -36,11 +36,11 @@ fn message(all: &[Record<'_>]) -> Bytes {
 
 /// A transfer of two files and a directory, with a name in it.
 fn transfer(name: &str) -> Vec<Bytes> {
-    let file = |index, path| Record::File { index, size: Some(3), mode: 0o644, path };
+    let file = |index, path| Record::File { index, size: Some(3), mode: 0o644, modified: None, path };
     let end = |index| Record::EndOfFile { index, size: 3, digest: *blake3::hash(b"abc").as_bytes() };
     vec![
         message(&[Record::Offer { entries: 3, bytes: Some(6) }]),
-        message(&[Record::Directory { index: 0, mode: 0o755, path: path("d") }]),
+        message(&[Record::Directory { index: 0, mode: 0o755, modified: None, path: path("d") }]),
         message(&[file(1, path(name))]),
         message(&[Record::Data { index: 1, offset: 0, bytes: b"abc" }]),
         message(&[end(1), file(2, path("b"))]),

@@ -12,10 +12,12 @@ use rustix::io::Errno;
 
 use super::descent::Descent;
 use super::draft::{self, Draft, WriteError};
+use super::holes;
 use super::leftovers::Sweep;
 use super::names::shown_path;
 use super::output::Output;
 use super::resume::{Journal, Kept};
+use super::times::Attributes;
 use crate::LocalError;
 
 /// A directory for received files, or one output for their contents.
@@ -229,12 +231,12 @@ impl Target {
         Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
     }
 
-    /// Writes a file of which everything is there.
+    /// Writes a file of which everything is there, with these permission bits and time of modification.
     pub(super) fn write(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
-        mode: u32,
+        attributes: Attributes,
         bytes: &[u8],
     ) -> anyhow::Result<()> {
         let folder = match self {
@@ -247,12 +249,13 @@ impl Target {
         let number = || next(&mut folder.number);
         #[cfg(target_os = "linux")]
         let unnamed =
-            folder.unnamed.then(|| draft::write_unnamed(directory, file_name, mode, bytes)).flatten();
+            folder.unnamed.then(|| draft::write_unnamed(directory, file_name, attributes, bytes)).flatten();
         #[cfg(not(target_os = "linux"))]
         let unnamed = None;
         folder.unnamed = unnamed.is_some();
-        let written = unnamed
-            .unwrap_or_else(|| draft::write(directory, file_name, mode, bytes, folder.overwrite, number));
+        let written = unnamed.unwrap_or_else(|| {
+            draft::write(directory, file_name, attributes, bytes, folder.overwrite, number)
+        });
         match written {
             Ok(()) => Ok(()),
             Err(WriteError::Name(error)) => named(Err(error), directory, file_name, &path),
@@ -260,16 +263,16 @@ impl Target {
         }
     }
 
-    /// Makes a directory, unless it exists. It gets its permission bits when what follows in it is
-    /// there.
+    /// Makes a directory, unless it exists. It gets its permission bits, if it was made, and its time of modification when
+    /// what follows in it is there.
     pub(super) fn make_directory(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
-        mode: u32,
+        attributes: Attributes,
     ) -> anyhow::Result<()> {
         let Target::Directory(folder) = self else { return Ok(()) };
-        folder.enter(position, name, Some(mode)).map(|_| ())
+        folder.enter(position, name, Some(attributes)).map(|_| ())
     }
 
     /// Makes a symbolic link; `again` if the same may be there. Whether it is harmless is not asked here.
@@ -299,7 +302,7 @@ impl Folder {
         &mut self,
         position: &'a mut Position,
         names: &str,
-        mode: Option<u32>,
+        attributes: Option<Attributes>,
     ) -> anyhow::Result<BorrowedFd<'a>> {
         let descent = match position {
             Some(descent) => descent,
@@ -310,7 +313,7 @@ impl Folder {
             }
         };
         let (sweep, swept) = (&mut self.sweep, self.swept);
-        descent.enter(names, mode, &mut |directory, path| {
+        descent.enter(names, attributes, &mut |directory, path| {
             if !swept {
                 sweep.directory(directory, path);
             }
@@ -354,6 +357,14 @@ impl Partial {
         }
     }
 
+    /// Appends so many zeros, which take no room in a file.
+    pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
+            Kind::Output(output) => holes::zeros(len).try_for_each(|zeros| output.write(zeros)),
+        }
+    }
+
     /// Takes it away, also if it was kept.
     pub fn discard(self) {
         if let Kind::File { draft, .. } = self.0 {
@@ -361,8 +372,8 @@ impl Partial {
         }
     }
 
-    /// Gives the file its name.
-    pub fn commit(self) -> anyhow::Result<()> {
+    /// Gives the file its name, and its time of modification.
+    pub fn commit(self, modified: Option<i64>) -> anyhow::Result<()> {
         let (draft, path, overwrite) = match self.0 {
             Kind::File { draft, path, overwrite } => (draft, path, overwrite),
             Kind::Output(output) => return output.flush(),
@@ -371,7 +382,7 @@ impl Partial {
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
             bail!("{} is no name of a file", shown_path(&path));
         };
-        named(draft.name(file_name, overwrite), directory.as_fd(), file_name, &|| path.clone())
+        named(draft.name(file_name, modified, overwrite), directory.as_fd(), file_name, &|| path.clone())
     }
 }
 

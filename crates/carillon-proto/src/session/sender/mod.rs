@@ -51,8 +51,8 @@ pub struct SenderSession {
     wanting: BTreeSet<String>,
     /// Who reported to a session before this one, since that was over, and when.
     reported_since: BTreeMap<String, Time>,
-    /// Bytes that all members had from before.
-    before: u64,
+    /// Bytes that what was offered stands for and that are in no message.
+    unsent: u64,
     rivals: Vec<Rival>,
     /// The protocol's machine, from the end of gathering to the beginning of the farewell.
     inner: Option<Box<dyn Machine>>,
@@ -110,7 +110,7 @@ impl SenderSession {
             unserved: UnservedList::default(),
             wanting: BTreeSet::new(),
             reported_since: BTreeMap::new(),
-            before: 0,
+            unsent: 0,
             rivals: Vec::new(),
             inner: None,
             assembly: None,
@@ -196,9 +196,10 @@ impl SenderSession {
         &self.wanting
     }
 
-    /// All members have so many bytes from before, of what the application offers.
-    pub fn note_before(&mut self, bytes: u64) {
-        self.before = bytes;
+    /// What the application has offered stands for so many bytes more than are in its messages: members have them from before,
+    /// or need not be sent them.
+    pub fn note_unsent(&mut self, bytes: u64) {
+        self.unsent = bytes;
     }
 
     /// Whether a member that was given up may do better in a further session: it receives, and got something in this one.

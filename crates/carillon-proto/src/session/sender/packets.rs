@@ -280,7 +280,7 @@ impl SenderSession {
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.set_outcome(index, outcome);
             // Among peers the sender does not know how much there is.
-            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes + self.before };
+            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes + self.unsent };
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(most);
             member.finished = Some(now);

@@ -1,0 +1,111 @@
+//! What takes no room in a file: zeros that are neither read, sent nor written.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::LazyLock;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+/// Looks for them in a file that is read from its beginning to its end.
+#[derive(Debug)]
+pub struct Holes {
+    /// There is none before here; nothing where the file takes all the room it needs.
+    look: Option<u64>,
+}
+
+impl Holes {
+    /// In a file with this metadata.
+    pub fn of(metadata: &Metadata) -> Holes {
+        Holes { look: (metadata.blocks().saturating_mul(BLOCK) < metadata.len()).then_some(0) }
+    }
+
+    /// How many bytes from there on, where it is read next, take no room in the file of this size, up to a multiple of [`UNIT`] or
+    /// the end. Behind them it is read next.
+    pub fn at(&mut self, file: &File, at: u64, size: u64) -> io::Result<u64> {
+        if self.look.is_none_or(|look| at < look) || at >= size {
+            return Ok(0);
+        }
+        let data = match seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            // There are none any more.
+            Err(Errno::NXIO) => size,
+            // Those who do not tell this do not tell the other either.
+            Err(_) => at,
+        };
+        let end = if data >= size { size } else { at.max(data / UNIT as u64 * UNIT as u64) };
+        if end == at {
+            self.look = seek(file, SeekFrom::Hole(data)).ok();
+        }
+        seek(file, SeekFrom::Start(end))?;
+        Ok(end - at)
+    }
+}
+
+/// So many zeros, in as many pieces as it takes.
+pub fn zeros(len: u64) -> impl Iterator<Item = &'static [u8]> {
+    let most = UNIT as u64;
+    (0..len).step_by(UNIT).map(move |at| &ZEROS[..(len - at).min(most) as usize])
+}
+
+/// Hashes so many zeros.
+pub fn hash(hasher: &mut blake3::Hasher, len: u64) {
+    zeros(len).for_each(|zeros| {
+        hasher.update(zeros);
+    });
+}
+
+/// What is read, hashed and written at a time, from a multiple of it on: shorter holes are not worth a message of their own.
+const UNIT: usize = 256 << 10;
+/// The unit in which systems say how much room a file takes.
+const BLOCK: u64 = 512;
+
+static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; UNIT].into());
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _};
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn they_end_where_something_begins_or_the_file_does() {
+        const AT: u64 = UNIT as u64;
+        // Where something is, how long the file is, and what is found from each place on.
+        for (parts, size, found) in [
+            (vec![], 3 * AT + 5, vec![(0, 3 * AT + 5), (1, 3 * AT + 4), (3 * AT + 5, 0)]),
+            (vec![5 * AT + 9], 9 * AT, vec![(0, 5 * AT), (7, 5 * AT - 7), (5 * AT, 0), (6 * AT, 3 * AT)]),
+            (vec![100, 3 * AT], 8 * AT + 1, vec![(0, 0), (AT, 2 * AT), (3 * AT, 0), (4 * AT, 4 * AT + 1)]),
+        ] {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.set_len(size).expect("it can be long");
+            for at in &parts {
+                file.write_all_at(&[7], *at).expect("it can be written");
+            }
+            let mut holes = Holes::of(&file.metadata().expect("it is there"));
+            for (at, len) in found {
+                file.seek(io::SeekFrom::Start(at)).expect("it is long");
+                assert_eq!(holes.at(&file, at, size).expect("it tells"), len, "from {at}, {parts:?}");
+                assert_eq!(file.stream_position().expect("it has one"), at + len, "from {at}, {parts:?}");
+            }
+        }
+        // One that takes all its room is not asked.
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&[0; 3 * UNIT], 0).expect("it can be written");
+        let mut holes = Holes::of(&file.metadata().expect("it is there"));
+        assert_eq!((holes.look, holes.at(&file, 0, 3 * AT).expect("it is not asked")), (None, 0));
+        assert_eq!(file.read(&mut [1; 10]).expect("it is read from its beginning"), 10);
+    }
+
+    #[test]
+    fn so_many_zeros_are_so_many() {
+        for len in [0, 1, UNIT, UNIT + 1, 3 * UNIT] {
+            assert_eq!(zeros(len as u64).map(|zeros| zeros.len()).sum::<usize>(), len);
+            let mut hasher = blake3::Hasher::new();
+            hash(&mut hasher, len as u64);
+            assert_eq!(hasher.finalize(), blake3::hash(&vec![0; len]));
+        }
+    }
+}
