@@ -1,5 +1,6 @@
 //! The receiver.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ pub struct ReceiveOptions {
     pub timeout: Duration,
     /// Sessions that it cannot be in are let pass, and it waits for the next one.
     pub keep_seeking: bool,
+    /// The senders that it listens to, by their names; to any if none is named.
+    pub from: BTreeSet<String>,
     /// The files that are complete are told of one by one.
     pub tell_files: bool,
     /// What the sender's program is told with the name, 256 bytes at most.
@@ -88,6 +91,7 @@ impl Default for ReceiveOptions {
         ReceiveOptions {
             timeout: Duration::from_secs(5),
             keep_seeking: false,
+            from: BTreeSet::new(),
             tell_files: false,
             attached: Vec::new(),
             helps: false,
@@ -126,6 +130,14 @@ impl End<ToReceive> {
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
         self.what.options.trust.push(key);
+        self
+    }
+
+    /// Listens to the sender of this name, or of another one that was named so, where there are several in the group. Anybody can
+    /// take a name: against those who do, [`trust`](Self::trust) is.
+    #[must_use]
+    pub fn listening_to(mut self, sender: impl Into<String>) -> Self {
+        self.what.options.from.insert(sender.into());
         self
     }
 
@@ -248,8 +260,10 @@ impl ReceiveOptions {
         let mut config = participant::config(name, part, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
+        config.from.clone_from(&self.from);
         config.returning = self.returning.clone();
-        config.attached = attached(sink.reached(!self.trust.is_empty()), &self.attached)?;
+        let reached = sink.reached(!self.trust.is_empty());
+        config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
         let mut incoming = Incoming::new(sink, endpoint.waker());
         incoming = incoming.trust(self.trust.clone());
@@ -262,7 +276,7 @@ impl ReceiveOptions {
         if !is_live {
             participant.driver = participant.driver.gathering();
         }
-        Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new() })
+        Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new(), goes_on: reached.is_some() })
     }
 }
 
@@ -271,6 +285,8 @@ pub struct ReceiveRun<O: Observer> {
     participant: Participant<Incoming, O>,
     roll: Roll,
     events: Vec<ReceiveEvent>,
+    /// An earlier transfer has left something here.
+    goes_on: bool,
 }
 
 impl<O: Observer> Run for ReceiveRun<O> {
@@ -310,6 +326,11 @@ impl<O: Observer> ReceiveRun<O> {
     /// What has happened since this was last asked.
     pub fn take_events(&mut self) -> Vec<ReceiveEvent> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Whether an earlier transfer has left something here: until both ends have looked at it, which may take long, nothing new comes.
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// How far the session is.

@@ -8,6 +8,7 @@ use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
 use carillon_transfer::{Bound, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey};
+use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -27,6 +28,7 @@ use crate::exit::JobFailed;
   carillon recv                               one transfer, into this directory
   carillon recv --out /srv --keep-going       one after the other, until interrupted
   carillon recv --name b --overwrite          known to the sender as b
+  carillon recv --from build1                 what build1 sends, whoever else sends here
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
@@ -40,6 +42,9 @@ pub struct Args {
     /// Write files below this directory.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
+    /// Listen to the senders of these names only (their --name), where there are several in the group.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    from: Vec<String>,
     /// Wait for the next transfer after each one, whatever became of it.
     #[arg(long)]
     keep_going: bool,
@@ -84,6 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         monitor: numbers.monitor(),
         timeout: args.timeout,
         keep_seeking: args.keep_going,
+        from: args.from.iter().cloned().collect(),
         tell_files: args.network.json,
         helps: args.helps,
         trust: args.trust.clone(),

@@ -6,6 +6,7 @@ use carillon_core::{Duration, Time};
 use carillon_net::Endpoint;
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::ReceiveRun;
+use carillon_transfer::files::shown;
 
 use super::{Watch, Whereabouts};
 
@@ -105,7 +106,12 @@ impl Patience {
         let session = driver.machine();
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
-            Wait::Invitation => self.place.uninvited(&driver.observer().inner.strangers(driver.endpoint())),
+            Wait::Invitation => {
+                let mut heard = driver.observer().inner.strangers(driver.endpoint());
+                let passed_over = session.passed_over().map(shown);
+                heard.extend(passed_over.map(|name| format!("{name} invites, which is none of --from")));
+                self.place.uninvited(&heard)
+            }
             Wait::Welcome => {
                 return self.does_not_answer(name, address);
             }
@@ -138,6 +144,7 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
         // A stream may pause as long as it likes; a file has contents at once.
         ReceiverPhase::Running
             if session.has_started()
+                && !run.goes_on()
                 && incoming.bytes() == 0
                 && incoming.total() != Some(0)
                 && (incoming.senders().next().is_none() || incoming.total().is_some())

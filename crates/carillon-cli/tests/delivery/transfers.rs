@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use carillon_testkit::skip;
@@ -246,6 +247,28 @@ fn a_stream_goes_through_from_stdin_to_stdout() {
     let copy = place.path("recv-a.out");
     receiver.end_bytes(0);
     assert!(fs::read(copy).unwrap() == fs::read(input).unwrap(), "the stream differs");
+}
+
+#[test]
+fn of_several_senders_in_one_group_a_receiver_hears_those_that_it_names() {
+    need_multicast!();
+    let place = Place::new();
+    let [one, two] = ["one", "two"].map(|name| place.file(name, 300_000));
+    let a = place.recv("a").args("--from one").start();
+    let b = place.recv("b").args("--from two,three").start();
+    let c = place.recv("c").args("--from three").start();
+    let send = |file: &Path, name: &str| place.send(name).arg(file).args("--receivers 1 --name").arg(name);
+    // Both invite receivers that are there, and that wait for another.
+    let first = send(&one, "one").start();
+    send(&two, "two").run().expect(0);
+    first.end().expect(0);
+    a.end().expect(0);
+    b.end().expect(0);
+    assert_eq!(files(&place.path("a")).into_keys().collect::<Vec<_>>(), ["one"]);
+    assert_eq!(files(&place.path("b")).into_keys().collect::<Vec<_>>(), ["two"]);
+    wait_until("what it has heard instead", || c.err().contains("which is none of --from"));
+    c.signal("TERM");
+    c.end().expect(1);
 }
 
 #[test]

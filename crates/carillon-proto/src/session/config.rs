@@ -421,6 +421,8 @@ pub struct ReceiverSessionConfig {
     /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
     /// and wait for another one.
     pub keep_seeking: bool,
+    /// The senders that it listens to, by their names; to any if none is named.
+    pub from: BTreeSet<String>,
     /// A session before this one has given it up: it fails so, unless another one invites it within `silence`.
     pub returning: Option<ReceiverFailure>,
     /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
@@ -450,6 +452,7 @@ impl ReceiverSessionConfig {
             link_overhead: 0,
             addresses: Addresses::default(),
             keep_seeking: false,
+            from: BTreeSet::new(),
             returning: None,
             part: Part::Receives,
             attached: Vec::new(),

@@ -1,7 +1,7 @@
 //! Who is not served is remembered by name and reason, and so is another sender on the group.
 
-use carillon_core::{AssociationId, Dest, NodeId, Seeds};
-use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, SenderPhase};
+use carillon_core::{AssociationId, Dest, Machine as _, NodeId, Seeds, Time};
+use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, ReceiverSessionConfig, SenderPhase};
 use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, Part, Settings, State, Text};
 
 use super::harness::*;
@@ -130,6 +130,27 @@ fn another_sender_on_the_group_is_named_and_told_three_times() {
     assert_eq!(answers, 3);
     let rivals: Vec<_> = machine.rivals().iter().map(|rival| (&*rival.name, rival.node)).collect();
     assert_eq!(rivals, [("rival", NodeId(8))]);
+}
+
+#[test]
+fn who_names_senders_joins_no_other_and_says_nothing_to_it() {
+    for (from, joins) in
+        [(&[][..], true), (&["rival"], true), (&["source"], false), (&["source", "rival"], true)]
+    {
+        let from = from.iter().copied().map(ToOwned::to_owned).collect();
+        let config = ReceiverSessionConfig { from, ..receiver_config("a") };
+        let mut machine = ReceiverSession::new(config, Seeds::new(1));
+        machine.start(Time::ZERO);
+        let (mut said, mut joined) = (0, false);
+        let states = [State::Gathering, State::Running, State::Closing].into_iter().cycle();
+        for (at, state) in states.take(30).enumerate() {
+            let invite = foreign_invite(state);
+            said += give(&mut machine, ms(100 * at as u64), NodeId(8), &invite).sent.len();
+            joined |= machine.sender_name().is_some();
+        }
+        assert_eq!((said > 0, joined), (joins, joins));
+        assert_eq!(machine.passed_over(), (!joins).then_some("rival"));
+    }
 }
 
 #[test]

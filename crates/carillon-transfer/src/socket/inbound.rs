@@ -39,7 +39,7 @@ pub struct Stopper(Abort);
 enum Place {
     Here {
         network: Network,
-        options: ReceiveOptions,
+        options: Box<ReceiveOptions>,
         endpoint: Box<Endpoint>,
         seeds: Seeds,
     },
@@ -74,7 +74,8 @@ enum End {
 impl Listener {
     pub(super) fn here(network: Network, bound: Bound, options: ReceiveOptions) -> Self {
         let Bound { endpoint, seeds, .. } = bound;
-        Listener::new(Place::Here { network, options, endpoint: Box::new(endpoint), seeds })
+        let (options, endpoint) = (Box::new(options), Box::new(endpoint));
+        Listener::new(Place::Here { network, options, endpoint, seeds })
     }
 
     pub(super) fn through(line: Line) -> Self {
@@ -177,7 +178,7 @@ impl Place {
                 let next = seeds.part("next");
                 let session = Session {
                     network: network.clone(),
-                    options: options.clone(),
+                    options: (*options).clone(),
                     endpoint: *endpoint,
                     seeds,
                 };

@@ -290,14 +290,11 @@ impl End<ToBind> {
         let End { network, what } = socket;
         let bound = network.open(true, 1, None)?;
         let options = ReceiveOptions {
-            trust: Vec::new(),
             timeout: what.options.timeout,
             keep_seeking: true,
-            tell_files: false,
             attached: what.attached,
-            helps: false,
             monitor: what.options.monitor,
-            returning: None,
+            ..ReceiveOptions::default()
         };
         Ok(Listener::here(network, bound, options))
     }

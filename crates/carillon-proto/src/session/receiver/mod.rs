@@ -94,6 +94,8 @@ pub struct ReceiverSession {
     offers_done: bool,
     /// Sessions not to be joined.
     aside: Aside,
+    /// The last sender that invited and is none of those that it listens to.
+    passed_over: Option<String>,
     /// Who did not answer this receiver's wish to join, and how many did not.
     unanswered: Option<(String, u64)>,
     /// There is somebody of an earlier release.
@@ -145,6 +147,7 @@ impl ReceiverSession {
             finishing: false,
             offers_done: false,
             aside: Aside::default(),
+            passed_over: None,
             unanswered: None,
             later: false,
             heard_earlier: false,
@@ -257,6 +260,11 @@ impl ReceiverSession {
     /// Whether a sender has said that a further session will serve it.
     pub fn is_served_later(&self) -> bool {
         self.later
+    }
+
+    /// The name of the last sender that invited and is none of those that it listens to.
+    pub fn passed_over(&self) -> Option<&str> {
+        self.passed_over.as_deref()
     }
 
     /// The name of the last sender that invited this receiver and did not answer when it asked to join,

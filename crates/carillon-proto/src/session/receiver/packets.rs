@@ -124,6 +124,12 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
+        if !self.config.from.is_empty() && !self.config.from.contains(&*invite.sender) {
+            if self.passed_over.as_deref() != Some(&*invite.sender) {
+                self.passed_over = Some(invite.sender.to_string());
+            }
+            return self.events.dropped(DropReason::Foreign);
+        }
         let (free, waits) = match &self.invited {
             None => (self.phase == ReceiverPhase::Seeking, false),
             // One that does not answer may not be there at all: the next gets its turn.
