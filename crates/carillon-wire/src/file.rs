@@ -32,7 +32,7 @@
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
 //! The bytes of OFFER are those of all files when they were listed, those of END what DATA and HOLEs came
-//! to. A HOLE has 16 MiB at most, so that a short message is never much work. A mode has the permission bits 0777 and no others; `modified` is the time of the last modification, in nanoseconds since
+//! to. A HOLE has 16 MiB at most, and a message one HOLE, so that it is never much work. A mode has the permission bits 0777 and no others; `modified` is the time of the last modification, in nanoseconds since
 //! 1970 without leap seconds, -2^63 if it is not known; a reason is 1 for a file that changed and 2 for one that could not be
 //! read. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
 //! ([`records`]): small files go many to a message, and so do messages of a live stream that wait for the same moment.

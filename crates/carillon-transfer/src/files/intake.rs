@@ -277,9 +277,14 @@ impl Intake {
     }
 
     fn on_message(&mut self, message: &[u8], sink: &mut Sink) -> Result<bool, Problem> {
+        let mut holes = 0;
         for record in records(message) {
             let record =
                 record.map_err(|error| refused(&format!("a message is not of a file transfer: {error}")))?;
+            holes += u32::from(matches!(record, Record::Hole { .. }));
+            if holes > 1 {
+                return Err(refused("a message has more than one HOLE"));
+            }
             if self.on_record(record, sink)? {
                 return Ok(true);
             }

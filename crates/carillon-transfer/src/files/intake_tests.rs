@@ -457,6 +457,13 @@ fn zeros_come_in_their_turn_and_within_what_was_announced() {
         assert_eq!(place.names(), Vec::<String>::new());
     }
     Place::new(false).refuses(&[offer(1), hole(0, 0, 5)], "messages are missing before");
+    // One to a message: more would be much work for little.
+    let mut place = Place::new(false);
+    place.take(&begin);
+    let mut packer = Packer::new(100);
+    [hole(0, 0, 4), hole(0, 4, 4)].iter().for_each(|record| packer.push(record));
+    let _ = place.intake.take(&packer.take(), &mut place.sink);
+    place.refuses(&[], "more than one HOLE");
 }
 
 #[test]
