@@ -8,8 +8,10 @@ use carillon_core::{Application, Duration, NodeId, Receiver as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 
+use super::arriving::Completed;
 use super::disk::Disk;
-use super::intake::{Completed, Intake, Problem, Sink};
+use super::intake::{Intake, Sink};
+use super::problem::Problem;
 use super::signing::VerifyingKey;
 use super::taker::{Notes, State};
 use super::target::Target;

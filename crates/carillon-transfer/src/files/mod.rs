@@ -4,6 +4,7 @@
 //! that of a further sender. They speak the records of [`carillon_wire::file`] and do the disk I/O; the session and its
 //! protocol know nothing of files, and nothing here knows a protocol.
 
+mod arriving;
 mod contents;
 mod contribution;
 mod descent;
@@ -22,6 +23,7 @@ mod manifest;
 mod names;
 mod outgoing;
 mod output;
+mod problem;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -38,16 +40,18 @@ mod target;
 mod times;
 
 pub use crate::limits::LONGEST_MESSAGE;
+pub use arriving::Completed;
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
-pub use intake::{Completed, Problem, Sink};
+pub use intake::Sink;
 pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};
 pub use outgoing::Outgoing;
 pub use output::Output;
+pub use problem::Problem;
 pub use signing::{Signature, SigningKey, VerifyingKey};
 pub use taker::State as SenderState;
 pub use target::{Folder, Target};

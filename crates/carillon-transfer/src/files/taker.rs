@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
-use super::intake::{Completed, Intake, Sink};
+use super::arriving::Completed;
+use super::intake::{Intake, Sink};
 use super::signing::{Checks, Signature};
 use crate::LocalError;
 

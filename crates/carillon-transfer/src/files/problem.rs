@@ -1,0 +1,51 @@
+//! Why a transfer fails here.
+
+use std::fmt;
+
+use carillon_wire::file::RelativePath;
+
+use super::names::shown;
+use crate::LocalError;
+
+/// Why a transfer failed here.
+#[derive(Debug)]
+pub enum Problem {
+    /// What arrived is not what was sent, or not all.
+    Transfer(String),
+    /// The receiver's own trouble: its disk, its files.
+    Local(LocalError),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Transfer(reason) => f.write_str(reason),
+            Problem::Local(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+/// Each byte of a file comes once, and in its turn.
+pub fn in_order(name: &str, expected: u64, offset: u64) -> Result<(), Problem> {
+    if offset == expected {
+        return Ok(());
+    }
+    let what = if offset > expected { "are missing" } else { "came twice" };
+    let (from, to) = (offset.min(expected), offset.max(expected));
+    Err(Problem::Transfer(format!("{} is incomplete: bytes {from} to {to} {what}", shown(name))))
+}
+
+/// A name as one that goes below the directory.
+pub fn relative(name: &str) -> Result<RelativePath<'_>, Problem> {
+    RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown(name))))
+}
+
+/// This receiver's own trouble.
+pub fn ours(error: anyhow::Error) -> Problem {
+    Problem::Local(LocalError(error))
+}
+
+/// What is wrong with the transfer.
+pub fn refused(reason: &str) -> Problem {
+    Problem::Transfer(reason.to_owned())
+}
