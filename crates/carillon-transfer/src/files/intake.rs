@@ -300,14 +300,10 @@ impl Intake {
             }
             (Stage::Between, Record::File { index, size, mode, modified, path }) => {
                 self.expect_entry(index)?;
+                let attributes = Attributes { mode, modified };
                 self.stage = match self.had(sink, path, size)? {
                     Some(had) => Stage::Had(Box::new(had)),
-                    None => Stage::Contents(Box::new(self.open(
-                        sink,
-                        path,
-                        size,
-                        Attributes { mode, modified },
-                    )?)),
+                    None => Stage::Contents(Box::new(self.open(sink, path, size, attributes)?)),
                 };
             }
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
