@@ -27,6 +27,8 @@ pub struct ProtocolEntry {
     pub roles: &'static [Role],
     /// The order in which its members deliver.
     pub order: Order,
+    /// The parameter, and its value, with which they deliver each message as soon as it is there.
+    pub as_they_come: Option<(&'static str, &'static str)>,
     /// Whether a sender comes to know which of its messages have arrived. If not, receivers ask for
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
     /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
@@ -104,6 +106,7 @@ impl ProtocolEntry {
         reference: "",
         roles: &[],
         order: Order::Source,
+        as_they_come: None,
         confirmed: false,
         one_way: None,
         waits: false,
@@ -129,6 +132,14 @@ impl ProtocolEntry {
     /// Whether a sender with these settings comes to know what has arrived.
     pub fn confirms(&self, settings: &Config) -> bool {
         self.confirmed && self.one_way.is_none_or(|(key, value)| settings.choice(key) != value)
+    }
+
+    /// The order in which members with these settings deliver.
+    pub fn order_with(&self, settings: &Config) -> Order {
+        match self.as_they_come {
+            Some((key, value)) if settings.choice(key) == value => Order::Arrival,
+            _ => self.order,
+        }
     }
 
     /// Whether what is lost comes in the end, as long as somebody has it.
@@ -208,6 +219,8 @@ pub enum Order {
     Source,
     /// One order of all messages at all members: a member delivers its own in their place.
     Total,
+    /// Each message once, as soon as it is there.
+    Arrival,
 }
 
 impl fmt::Display for Order {
@@ -215,6 +228,7 @@ impl fmt::Display for Order {
         f.write_str(match self {
             Order::Source => "of each source",
             Order::Total => "total",
+            Order::Arrival => "of arrival",
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carillon_core::{
-    Application, AssociationId, BitRate, BuildContext, Config, GroupId, HelperTable, Machine, NodeId,
+    Application, AssociationId, BitRate, BuildContext, Config, GroupId, HelperTable, Machine, NodeId, Order,
     ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
@@ -306,7 +306,7 @@ impl Group {
         Report {
             messages: self.messages,
             senders: self.sending().collect(),
-            order: self.entry.order,
+            order: self.entry.order_with(&self.settings),
             confirmed: self.entry.confirms(&self.settings),
             crashed,
             receivers: read(lives),
@@ -357,6 +357,8 @@ impl Group {
         let mut judged = |oracle: Oracle| {
             let oracle = if restarted { oracle.from_anywhere() } else { oracle };
             let oracle = if self.entry.confirms(&self.settings) { oracle } else { oracle.with_gaps() };
+            let as_they_come = self.entry.order_with(&self.settings) == Order::Arrival;
+            let oracle = if as_they_come { oracle.in_any_order() } else { oracle };
             lives.push(oracle.received());
             oracle
         };

@@ -1,10 +1,10 @@
-//! What a reliable delivery is: every message once, in order, whole.
+//! What a reliable delivery is: every message once, whole, and in order if that is promised.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferError, Seeds, Time};
+use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferError, Seeds, SeqSet, Time};
 
 /// The contents of the messages of a run: every message differs from every other.
 #[derive(Clone, Debug)]
@@ -149,6 +149,8 @@ struct Known {
     next: Option<u64>,
     /// Messages may be left out: the receiver has said that it lost them.
     gaps: bool,
+    /// Those that came, if any may be the next.
+    came: Option<SeqSet>,
 }
 
 /// Takes the deliveries of one receiver and judges them.
@@ -165,7 +167,7 @@ pub struct Oracle {
 impl Oracle {
     /// Judges what `node` gets from `source`. Give [`Oracle::received`] away before the run.
     pub fn new(node: NodeId, source: NodeId, contents: Contents, pace: Duration) -> Self {
-        Oracle::over(node, vec![Known { source, contents, next: Some(0), gaps: false }], pace)
+        Oracle::over(node, vec![Known { source, contents, next: Some(0), gaps: false, came: None }], pace)
     }
 
     /// Judges what `node` gets from several sources, whose contents are [`Contents::of`] them.
@@ -175,7 +177,8 @@ impl Oracle {
         contents: &Contents,
         pace: Duration,
     ) -> Self {
-        let known = |source| Known { source, contents: contents.of(source), next: Some(0), gaps: false };
+        let known =
+            |source| Known { source, contents: contents.of(source), next: Some(0), gaps: false, came: None };
         Oracle::over(node, sources.map(known).collect(), pace)
     }
 
@@ -189,6 +192,12 @@ impl Oracle {
     /// [`Report::check_told`](crate::Report::check_told) compares with what the receiver said.
     pub fn with_gaps(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.gaps = true);
+        self
+    }
+
+    /// The same where each message may come before any other, once.
+    pub fn in_any_order(mut self) -> Self {
+        self.known.iter_mut().for_each(|known| known.came = Some(SeqSet::new()));
         self
     }
 
@@ -213,7 +222,13 @@ impl Oracle {
             return complain(received, format!("says that message {} came from {source}", message.0));
         };
         let mut expected = known.next.unwrap_or(delivery.message.0);
-        if known.gaps {
+        if let Some(came) = &mut known.came {
+            if !came.insert(delivery.message.0) {
+                let Delivery { source, message, .. } = delivery;
+                return complain(received, format!("delivers message {} of {source} again", message.0));
+            }
+            expected = delivery.message.0;
+        } else if known.gaps {
             expected = expected.max(delivery.message.0);
         }
         known.next = Some(expected + 1);

@@ -45,7 +45,7 @@ pub struct Report {
     pub messages: u64,
     /// Who sent.
     pub senders: Vec<NodeId>,
-    /// In which order the protocol delivers.
+    /// In which order the protocol delivers, with these settings.
     pub order: Order,
     /// Whether senders come to know what has arrived.
     pub confirmed: bool,
@@ -120,7 +120,7 @@ impl Report {
                 let wanted = match (crashed, self.order) {
                     (false, _) => self.messages,
                     (true, Order::Total) => *shared.get_or_insert(got),
-                    (true, Order::Source) => got,
+                    (true, Order::Source | Order::Arrival) => got,
                 };
                 if got != wanted {
                     return Err(format!("{node} got {got} of {wanted} messages of {sender}"));

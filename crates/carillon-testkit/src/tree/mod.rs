@@ -7,7 +7,7 @@ mod sender;
 
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Input, Kind, Machine,
-    NetworkKind, Order, Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
+    Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
 };
 use carillon_wire::Envelope;
 
@@ -21,27 +21,15 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     summary: "acknowledgments are gathered along a tree of helpers, which repair",
     reference: "none",
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
-    order: Order::Source,
     confirmed: true,
-    one_way: None,
     waits: true,
-    marks_originals: true,
     helpers: Helpers::Optional,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: PARAMETERS,
-    delivery_settings: &[],
-    host_settings: &[],
     format: &FORMAT,
-    raw_ip: None,
-    boast: None,
-    orders_members: false,
     promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
-    trial: |_| {},
-    states: &[],
-    timers: &[],
-    unicast_equivalent: None,
     build,
+    ..ProtocolEntry::PLAIN
 };
 
 static FORMAT: Format = Format { name: "test-tree", fuzzed, read, golden: &[] };

@@ -14,6 +14,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("`loss`: nine tenths of what the blocks before needed go out with each block, if that is more than `redundancy`"),
     Parameter::choice("feedback", &["polls", "none"], "polls")
         .doc("`none`: no receiver sends anything; a block goes out with its redundancy, and what is lost beyond that is lost. It needs a `rate`"),
+    Parameter::choice("order", &["source", "arrival"], "source")
+        .doc("of delivery: `source` as the messages were sent; `arrival` each as soon as it is there, so that no message waits for the repair of another"),
     Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
     Parameter::span("quiet", "2 ms")
         .doc("a block is closed when nothing has gone out for so long, or when there was nothing to send and it has been open for so long, and those who have not confirmed everything are asked"),

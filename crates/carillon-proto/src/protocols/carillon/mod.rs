@@ -4,6 +4,7 @@
 //! its receivers are asked, and as many packets go out as the one that lacks most needs, each of which serves everybody: exclusive ors of messages of
 //! which nobody lacks two, or coded symbols where it is not known who lacks what. `docs/protocols/carillon.md` is its specification.
 
+mod arrivals;
 mod asking;
 mod blocks;
 mod config;
@@ -32,6 +33,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Carillon's own; docs/protocols/carillon.md",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
+    as_they_come: Some(("order", "arrival")),
     confirmed: true,
     one_way: Some(("feedback", "none")),
     waits: true,

@@ -13,12 +13,13 @@ use carillon_wire::carillon::{
 use carillon_wire::map::{MAX_WORDS, Map};
 
 use super::MODULUS;
+use super::arrivals::Arrivals;
 use super::describe::DESCRIBED;
-use crate::blocks::{Part, PastLimit, Player, Reception, ReedSolomon, Shape, SymbolBlock};
+use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
-type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Scene = crate::blocks::Scene<Timer>;
 
-/// Delivers in order what comes, and what it makes of coded symbols; says what it lacks when it is asked.
+/// Delivers what comes, and what it makes of coded symbols, in order or at once; says what it lacks when it is asked.
 #[derive(Debug)]
 pub struct CarillonReceiver {
     /// What the sender calls it.
@@ -30,7 +31,7 @@ pub struct CarillonReceiver {
     is_awaited: bool,
     /// Messages and symbols that its memory holds.
     capacity: u64,
-    reception: Reception,
+    arrivals: Arrivals,
     /// The blocks that are not delivered as a whole, by their first messages.
     blocks: BTreeMap<u64, SymbolBlock>,
     /// What they keep.
@@ -70,7 +71,7 @@ impl CarillonReceiver {
             reach: window.min(capacity),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
             capacity,
-            reception: Reception::default(),
+            arrivals: Arrivals::new(super::ENTRY.order_with(settings)),
             blocks: BTreeMap::new(),
             held: 0,
             places: 0,
@@ -88,15 +89,15 @@ impl CarillonReceiver {
 
     /// What is kept, of which that beyond a gap counts twice: in its block and in its place.
     fn kept(&self, scene: &Scene) -> u64 {
-        (self.held + self.reception.len() + scene.waiting()) as u64
+        (self.held + self.arrivals.kept() + scene.waiting()) as u64
     }
 
     /// Messages from the expected one on that it can take.
     fn room(&self, scene: &Scene) -> u64 {
         // What is kept for coding alone is let go where nothing is missing.
-        let kept = if self.reception.is_empty() { scene.waiting() as u64 } else { self.kept(scene) };
+        let kept = if self.arrivals.is_empty() { scene.waiting() as u64 } else { self.kept(scene) };
         let free = self.capacity.saturating_sub(kept);
-        self.window.min(free / 2 + self.reception.len() as u64)
+        self.window.min(free / 2 + self.arrivals.len() as u64)
     }
 
     /// Whether one more can be kept. If it is the next one for the application, what blocks keep goes first.
@@ -104,7 +105,7 @@ impl CarillonReceiver {
         if self.kept(scene) + 2 <= self.capacity {
             return true;
         }
-        if number != self.reception.expected() {
+        if number != self.arrivals.expected() {
             return false;
         }
         self.blocks.values_mut().for_each(SymbolBlock::forget);
@@ -129,8 +130,8 @@ impl CarillonReceiver {
         let result = change(block);
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
-            if number >= self.reception.expected() && number < self.reception.expected() + self.reach {
-                self.reception.insert(number, message);
+            if number >= self.arrivals.expected() && number < self.arrivals.expected() + self.reach {
+                self.arrivals.insert(scene, number, message);
             }
         }
         self.held += block.held();
@@ -138,11 +139,9 @@ impl CarillonReceiver {
         Some(result)
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene) {
-        while let Some((number, payload)) = self.reception.pop() {
-            scene.deliver_sent(number, payload);
-        }
-        let expected = self.reception.expected();
+    fn settle(&mut self, scene: &mut Scene) {
+        self.arrivals.deliver(scene);
+        let expected = self.arrivals.expected();
         // Where one begins all before it have ended.
         let begun = self.blocks.range(..=expected).next_back().map_or(0, |(&first, _)| first);
         while let Some(entry) = self.blocks.first_entry() {
@@ -158,17 +157,17 @@ impl CarillonReceiver {
 
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
     fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
-        let mut expected = self.reception.expected();
+        let mut expected = self.arrivals.expected();
         // What a sender never held so long cannot be named: anybody may say so.
         let named = expected + self.window;
         scene.events.loss_found(scene.sender, expected);
-        for (number, payload) in self.reception.skip_to(first) {
+        for (number, message) in self.arrivals.skip_to(first) {
             give_up(scene, expected..number.min(named));
-            scene.deliver_sent(number, payload);
+            message.deliver(scene, number);
             expected = number + 1;
         }
         give_up(scene, expected..first.min(named));
-        self.deliver_in_order(scene);
+        self.settle(scene);
     }
 
     /// A message came, by a packet of this name.
@@ -180,14 +179,14 @@ impl CarillonReceiver {
         (length, count): (u16, u16),
         payload: Bytes,
     ) {
-        let expected = self.reception.expected();
+        let expected = self.arrivals.expected();
         let Some(first) = number.checked_sub(index.into()) else {
             return scene.events.dropped(DropReason::Malformed);
         };
         if number >= expected + self.reach {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
-        let is_known = self.reception.has(number);
+        let is_known = self.arrivals.has(number);
         if is_known && !self.blocks.contains_key(&first) {
             return scene.events.dropped(DropReason::Duplicate);
         }
@@ -215,18 +214,18 @@ impl CarillonReceiver {
             Some(true) if is_known => scene.events.dropped(DropReason::Duplicate),
             Some(true) => {
                 scene.events.received(name, number);
-                if number > expected && self.reception.is_empty() {
+                if number > expected && self.arrivals.is_empty() {
                     scene.events.loss_found(scene.sender, expected);
                 }
-                self.reception.insert(number, payload);
+                self.arrivals.insert(scene, number, payload);
             }
         }
-        self.deliver_in_order(scene);
+        self.settle(scene);
     }
 
     /// The first message of a block that something is sent for again, if anything of it may be lacking.
     fn place(&self, first: u32, length: u16) -> Result<u64, DropReason> {
-        let expected = self.reception.expected();
+        let expected = self.arrivals.expected();
         match expand(first.into(), MODULUS, expected) {
             first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
             first if first >= expected + self.reach => Err(DropReason::OutOfWindow),
@@ -291,11 +290,11 @@ impl CarillonReceiver {
             Some(Err(reason)) => scene.events.dropped(reason),
             Some(Ok(())) => scene.events.received("repair", first),
         }
-        self.deliver_in_order(scene);
+        self.settle(scene);
     }
 
     fn on_poll(&mut self, scene: &mut Scene, poll: Poll, blocks: Blocks<'_>, asked: Asked<'_>) {
-        let expected = self.reception.expected();
+        let expected = self.arrivals.expected();
         let next = expand(poll.next.into(), MODULUS, expected);
         let first = expand(poll.first.into(), MODULUS, expected);
         // What the sender holds spans at most a window before its newest message.
@@ -309,7 +308,7 @@ impl CarillonReceiver {
         if first > expected {
             self.give_up_before(scene, first);
         }
-        let expected = self.reception.expected();
+        let expected = self.arrivals.expected();
         for closed in blocks.iter() {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
@@ -323,7 +322,7 @@ impl CarillonReceiver {
                 }
             });
         }
-        self.deliver_in_order(scene);
+        self.settle(scene);
         let lists = blocks.count() > 0;
         if lists {
             self.names = poll.span == 0;
@@ -395,7 +394,7 @@ impl Part for CarillonReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn held(&self) -> Option<u64> {
-        Some((self.reception.len() + self.held) as u64)
+        Some((self.arrivals.kept() + self.held) as u64)
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
@@ -416,7 +415,7 @@ impl Part for CarillonReceiver {
         }
         match packet {
             Packet::Data { sequence, index, length, count, .. } => {
-                let number = expand(sequence.into(), MODULUS, self.reception.expected());
+                let number = expand(sequence.into(), MODULUS, self.arrivals.expected());
                 let payload = datagram.bytes.slice(DATA_HEADER_LEN..);
                 self.on_message(scene, "data", (number, index), (length, count), payload);
             }
@@ -445,7 +444,7 @@ impl Part for CarillonReceiver {
         self.asks = false;
         let says_all = std::mem::take(&mut self.lists_asked) || self.asked.is_none();
         let listed = if says_all { self.list_lacking() } else { 0 };
-        let expected = self.reception.expected();
+        let expected = self.arrivals.expected();
         let status = Status {
             expected: (expected % MODULUS) as u32,
             question: self.asked.take().unwrap_or(0),
