@@ -105,6 +105,11 @@ impl SeqSet {
         self.runs.iter().map(|(&start, &end)| start..end)
     }
 
+    /// How many runs the numbers in the set make.
+    pub fn count_runs(&self) -> usize {
+        self.runs.len()
+    }
+
     /// How many numbers are in the set.
     pub fn len(&self) -> u64 {
         self.runs().map(|run| run.end - run.start).sum()

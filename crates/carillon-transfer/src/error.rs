@@ -38,6 +38,9 @@ pub enum Error {
         /// What is wrong with it.
         source: ConfigError,
     },
+    /// Files are written from their beginnings to their ends.
+    #[error("files come in order: only a live stream has messages that may come as they will")]
+    UnorderedFiles,
     /// A live stream has no manifest to be signed.
     #[error("a live stream is not signed")]
     SignedStream,

@@ -3,8 +3,8 @@
 //! A transfer is OFFER, then for each entry what it is, and at last END. A directory is a DIRECTORY
 //! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
 //! offset, with a HOLE in the place of zeros that take no room in it, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
-//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; before a MESSAGE that
-//! is too long for one record come PIECEs with its number and what it begins with. The last
+//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; of a message that
+//! is too long for one record come PIECEs ([`live`]). The last
 //! field of a record runs to its end. Where several send, each sends this of its own.
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! LINK (9)         | type 9 | index u32 | target length u16 | target | path ... |
 //! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
 //! PACK (11)        | type 11 | (record length u16 | record) two or more times |
-//! PIECE (12)       | type 12 | number u64 | bytes ... |
+//! PIECE (12)       | type 12 | number u64 | offset u32 | length u32 | bytes ... |
 //! RESUME (13)      | type 13 | transfer, 16 bytes | entry u32 | offset u64 |
 //! KEPT (14)        | type 14 | index u32 |
 //! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
@@ -105,14 +105,18 @@ pub enum Record<'a> {
         /// Bytes of all DATA and HOLEs together.
         bytes: u64,
     },
-    /// What a message of a live stream begins with, or goes on with: more of it follows.
+    /// A piece of a message of a live stream.
     Piece {
         /// Which one of its sender, from 0.
         number: u64,
-        /// So much of it.
+        /// Where the piece begins.
+        offset: u32,
+        /// Bytes of the message.
+        len: u32,
+        /// The piece.
         bytes: &'a [u8],
     },
-    /// A message of a live stream, or the rest of one.
+    /// A message of a live stream.
     Message {
         /// Which one of its sender, from 0.
         number: u64,
@@ -218,8 +222,11 @@ pub const MODE_MASK: u32 = 0o777;
 /// Bytes of a digest.
 pub const DIGEST_LEN: usize = 32;
 
-/// Bytes that MESSAGE and PIECE add to a message of a live stream.
+/// Bytes that MESSAGE adds to a message of a live stream.
 pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
+
+/// Bytes that PIECE adds to a piece of one.
+pub const PIECE_HEADER_LEN: usize = 1 + 8 + 4 + 4;
 
 /// Bytes that DATA adds to a piece of a file.
 pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
@@ -265,7 +272,15 @@ impl<'a> Record<'a> {
             }
             record_type::END => Record::End { bytes: reader.u64()? },
             record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
-            record_type::PIECE => Record::Piece { number: reader.u64()?, bytes: reader.remaining() },
+            record_type::PIECE => {
+                let (number, offset, len) = (reader.u64()?, reader.u32()?, reader.u32()?);
+                let bytes = reader.remaining();
+                // Some of it, and none of what comes after it.
+                if bytes.is_empty() || u64::from(offset) + bytes.len() as u64 > u64::from(len) {
+                    return Err(ParseError::Field { field: "length", value: len.into() });
+                }
+                Record::Piece { number, offset, len, bytes }
+            }
             record_type::END_OF_STREAM => Record::EndOfStream { messages: reader.u64()? },
             record_type::DIRECTORY => Record::Directory {
                 index: reader.u32()?,
@@ -338,9 +353,11 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&number.to_be_bytes());
                 buf.extend_from_slice(bytes);
             }
-            Record::Piece { number, bytes } => {
+            Record::Piece { number, offset, len, bytes } => {
                 buf.push(record_type::PIECE);
                 buf.extend_from_slice(&number.to_be_bytes());
+                buf.extend_from_slice(&offset.to_be_bytes());
+                buf.extend_from_slice(&len.to_be_bytes());
                 buf.extend_from_slice(bytes);
             }
             Record::EndOfStream { messages } => {
@@ -391,7 +408,8 @@ impl<'a> Record<'a> {
             Record::Hole { .. } => 1 + 4 + 8 + 8,
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
-            Record::Message { bytes, .. } | Record::Piece { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
+            Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
+            Record::Piece { bytes, .. } => PIECE_HEADER_LEN + bytes.len(),
             Record::Directory { path, .. } => 1 + 4 + 4 + 8 + path.len(),
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
@@ -399,6 +417,19 @@ impl<'a> Record<'a> {
             Record::Kept { .. } => KEPT_LEN,
         }
     }
+}
+
+/// The records of a message of a live stream: a MESSAGE, or PIECEs if it does not fit one record of `most` bytes. A message of 4 GiB and
+/// more says less of its length, and is refused, as all are that are much shorter.
+pub fn live(number: u64, message: &[u8], most: usize) -> impl Iterator<Item = Record<'_>> {
+    let is_whole = message.is_empty() || MESSAGE_HEADER_LEN + message.len() <= most;
+    let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    let whole = is_whole.then_some(Record::Message { number, bytes: message });
+    let size = most.saturating_sub(PIECE_HEADER_LEN).max(1);
+    let pieces = message[if is_whole { message.len() } else { 0 }..].chunks(size);
+    let offsets = (0..).step_by(size).map(|offset: usize| u32::try_from(offset).unwrap_or(u32::MAX));
+    let pieces = offsets.zip(pieces).map(move |(offset, bytes)| Record::Piece { number, offset, len, bytes });
+    whole.into_iter().chain(pieces)
 }
 
 impl fmt::Display for Record<'_> {
@@ -427,8 +458,8 @@ impl fmt::Display for Record<'_> {
             Record::Message { number, bytes } => {
                 write!(f, "stream message {number} length {}", bytes.len())
             }
-            Record::Piece { number, bytes } => {
-                write!(f, "stream message {number} piece length {}", bytes.len())
+            Record::Piece { number, offset, len, bytes } => {
+                write!(f, "stream message {number} of {len} piece offset {offset} length {}", bytes.len())
             }
             Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
             Record::Directory { index, mode, modified, path } => {

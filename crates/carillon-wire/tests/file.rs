@@ -3,8 +3,8 @@
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record,
-    RelativePath, Withdrawn, link_stays_below, records,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
+    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, Withdrawn, link_stays_below, live, records,
 };
 use proptest::prelude::*;
 
@@ -66,9 +66,9 @@ fn golden_bytes() {
         "stream message 258 length 3",
     );
     golden(
-        Record::Piece { number: 258, bytes: b"abc" },
-        "0c 0000000000000102 616263",
-        "stream message 258 piece length 3",
+        Record::Piece { number: 258, offset: 2, len: 5, bytes: b"abc" },
+        "0c 0000000000000102 00000002 00000005 616263",
+        "stream message 258 of 5 piece offset 2 length 3",
     );
     golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
     golden(
@@ -296,6 +296,40 @@ fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
 }
 
 #[test]
+fn pieces_of_no_bytes_or_beyond_their_message_are_refused() {
+    let piece = |offset, len, bytes: &[u8]| {
+        let mut message = Vec::new();
+        Record::Piece { number: 0, offset, len, bytes }.emit(&mut message);
+        Record::parse(&message).map(|_| ())
+    };
+    assert_eq!((piece(2, 4, b"ab"), piece(u32::MAX - 2, u32::MAX, b"ab")), (Ok(()), Ok(())));
+    for (offset, len, bytes) in [(0, 0, &b""[..]), (2, 4, b""), (3, 4, b"ab"), (u32::MAX, u32::MAX, b"a")] {
+        assert_eq!(piece(offset, len, bytes), Err(ParseError::Field { field: "length", value: len.into() }));
+    }
+}
+
+#[test]
+fn a_live_message_is_one_record_or_pieces_that_make_it() {
+    let message: Vec<u8> = (0..100).collect();
+    for most in [0, 1, PIECE_HEADER_LEN + 1, 64, MESSAGE_HEADER_LEN + 99, MESSAGE_HEADER_LEN + 100, 500] {
+        let all: Vec<Record<'_>> = live(7, &message, most).collect();
+        if most >= MESSAGE_HEADER_LEN + 100 {
+            assert_eq!(all, [Record::Message { number: 7, bytes: &message }]);
+            continue;
+        }
+        let mut whole = Vec::new();
+        for record in all {
+            assert!(record.wire_len() <= most.max(PIECE_HEADER_LEN + 1));
+            let Record::Piece { number: 7, offset, len: 100, bytes } = record else { panic!("{record}") };
+            assert_eq!(offset as usize, whole.len());
+            whole.extend_from_slice(bytes);
+        }
+        assert_eq!(whole, message);
+    }
+    assert_eq!(live(3, b"", 0).collect::<Vec<_>>(), [Record::Message { number: 3, bytes: b"" }]);
+}
+
+#[test]
 fn the_header_of_data_is_small() {
     assert_eq!(DATA_HEADER_LEN, 13);
     assert_eq!(Record::parse(&[3; 12]), Err(ParseError::Truncated { have: 12, need: 13 }));
@@ -336,7 +370,10 @@ proptest! {
             3 => Record::EndOfFile { index, size, digest },
             4 => Record::Message { number: size, bytes: &bytes },
             5 => Record::EndOfStream { messages: size },
-            9 => Record::Piece { number: size, bytes: &bytes },
+            9 if !bytes.is_empty() => {
+                let (offset, len) = (index / 2, bytes.len() as u32);
+                Record::Piece { number: size, offset, len: offset + len + u32::from(known), bytes: &bytes }
+            }
             6 => Record::Directory { index, mode, modified, path },
             7 => Record::Link { index, target: &target, path },
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },

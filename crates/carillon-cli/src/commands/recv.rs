@@ -268,7 +268,7 @@ impl Transfer<'_> {
                 "acknowledged": report.acknowledged,
                 "files": files,
                 "messages": live.map(Live::messages),
-                "digest": live.map(|live| hex(live.digest())),
+                "digest": live.and_then(Live::digest).map(hex),
                 "senders": senders,
                 "lost": lost_json(&report.lost),
                 "served": report.served,
@@ -293,8 +293,11 @@ impl Transfer<'_> {
             }
         }
         if let Some(live) = live {
-            let (messages, digest) = (live.messages(), live.digest());
-            eprintln!("received {messages} messages, digest of their order {digest}");
+            let messages = live.messages();
+            match live.digest() {
+                Some(digest) => eprintln!("received {messages} messages, digest of their order {digest}"),
+                None => eprintln!("received {messages} messages, each as soon as it was there"),
+            }
         }
         match result {
             Ok(()) => {

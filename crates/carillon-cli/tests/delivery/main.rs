@@ -7,6 +7,7 @@ mod flood;
 mod further;
 mod helpers;
 mod links;
+mod live;
 mod numbers;
 mod partial;
 mod peers;

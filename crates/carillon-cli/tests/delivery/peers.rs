@@ -10,7 +10,7 @@ use carillon_testkit::one_in;
 use serde_json::Value;
 
 use crate::delivery::support::{
-    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until, wait_until_or,
+    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until_or,
 };
 
 const SENDERS: [&str; 3] = ["s1", "s2", "s3"];
@@ -417,22 +417,4 @@ fn flags_that_exclude_each_other_are_refused_at_once() {
         let ended = stream_receiver(&place, "r").args(flags).run().expect(2);
         assert!(ended.err.contains("--stream"), "{}", ended.err);
     }
-}
-
-#[test]
-fn a_live_stream_needs_no_peers() {
-    need_multicast!();
-    let place = Place::new();
-    let receiver = stream_receiver(&place, "r").start();
-    let mut sender = place.send("s").args("- --stream --receivers 1 --protocol mbap").start_fed();
-    let mut said = String::new();
-    for line in ["one\n", "\n", "three"] {
-        sender.feed(line);
-        said += line;
-        // A line is sent when it ends.
-        wait_until("it came", || receiver.out() == said || line == "three");
-    }
-    sender.close();
-    sender.end().expect(0);
-    assert_eq!(receiver.end().expect(0).out, said);
 }

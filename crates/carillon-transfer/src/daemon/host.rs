@@ -10,13 +10,13 @@ use carillon_net::Waker;
 use carillon_wire::daemon::{Frame, Role};
 use carillon_wire::file::{Record, records};
 
-use super::gathered::{Gathered, Packing};
 use super::line::{Line, Malformed};
+use super::packing::Packing;
 use super::seats::{Refusal, Seat, Seats};
 use super::settings;
 use super::told::{Event, Report};
 use crate::end::End;
-use crate::files::Feed;
+use crate::files::{Feed, Pieces};
 use crate::handle::{Events, Handle};
 use crate::socket::{Listener, Message, Queue};
 use crate::{Error, ReceiveEvent, ReceiveReport};
@@ -334,7 +334,7 @@ impl<'a> Host<'a> {
 /// Messages of a program on their way into its session.
 #[derive(Default)]
 struct Intake {
-    gathered: Gathered,
+    pieces: Pieces,
     /// Complete, and not put in yet.
     messages: VecDeque<Vec<u8>>,
     /// The number of the next one.
@@ -350,20 +350,19 @@ impl Intake {
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for record in records(bytes) {
             let record = record.map_err(|error| error.to_string())?;
-            let (number, bytes, is_last) = match record {
+            let message = match record {
                 _ if self.ended => return Err(format!("{record} after the end of the stream")),
-                Record::Piece { number, bytes } => (number, bytes, false),
-                Record::Message { number, bytes } => (number, bytes, true),
-                Record::EndOfStream { messages } if messages == self.next && !self.gathered.is_half() => {
+                Record::Piece { number, offset, len, bytes } if number == self.next => {
+                    self.pieces.take(number, (offset, len), bytes)?
+                }
+                Record::Message { number, bytes } if number == self.next => Some(bytes.to_vec()),
+                Record::EndOfStream { messages } if messages == self.next && self.pieces.is_empty() => {
                     self.ended = true;
                     continue;
                 }
                 other => return Err(format!("{other} where message {} was to come", self.next)),
             };
-            if number != self.next {
-                return Err(format!("message {number} where message {} was to come", self.next));
-            }
-            if let Some((_, message)) = self.gathered.take(number, bytes, is_last)? {
+            if let Some(message) = message {
                 self.next += 1;
                 self.messages.push_back(message);
             }

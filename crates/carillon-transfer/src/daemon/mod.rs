@@ -29,10 +29,10 @@
 //! # Ok(()) }
 //! ```
 
-mod gathered;
 mod host;
 mod line;
 mod options;
+mod packing;
 pub(crate) mod program;
 mod seats;
 pub(crate) mod settings;

@@ -11,10 +11,9 @@ use carillon_wire::daemon::{FieldList, Frame, MAX_RECORDS_LEN, Role};
 use carillon_wire::file::{Record, records};
 
 use super::DaemonStatus;
-use super::gathered::Gathered;
 use super::line::Line;
 use super::told::{Event, Parts, Report};
-use crate::files::{Feed, Found, Messages as _};
+use crate::files::{Feed, Found, Messages as _, Pieces};
 use crate::handle::{Abort, Teller};
 use crate::socket::Filler;
 use crate::{Error, LocalError, ReceiveEvent, ReceiveReport};
@@ -133,8 +132,7 @@ pub(crate) fn receive(
     aborts: &[&Abort],
     teller: &Teller<ReceiveEvent>,
 ) -> (Result<ReceiveReport, Error>, Option<Line>) {
-    let mut incoming =
-        Incoming { filler, sender: String::new(), gathered: Gathered::default(), trouble: None };
+    let mut incoming = Incoming { filler, sender: String::new(), pieces: Pieces::default(), trouble: None };
     match incoming.receive(&mut line, aborts, teller) {
         Ok(result) => (result, Some(line)),
         Err(error) => (Err(error), None),
@@ -145,7 +143,7 @@ pub(crate) fn receive(
 struct Incoming {
     filler: Filler,
     sender: String,
-    gathered: Gathered,
+    pieces: Pieces,
     /// The program takes no more.
     trouble: Option<std::io::Error>,
 }
@@ -206,14 +204,16 @@ impl Incoming {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
         for record in records(bytes) {
-            let (number, bytes, is_last) = match record.map_err(|error| garbled(&error))? {
-                Record::Piece { number, bytes } => (number, bytes, false),
-                Record::Message { number, bytes } => (number, bytes, true),
+            let (number, message) = match record.map_err(|error| garbled(&error))? {
+                Record::Piece { number, offset, len, bytes } => {
+                    let message = self.pieces.take(number, (offset, len), bytes);
+                    (number, message.map_err(|text| garbled(&text))?)
+                }
+                Record::Message { number, bytes } => (number, Some(bytes.to_vec())),
                 other => return Err(garbled(&other)),
             };
-            let message = self.gathered.take(number, bytes, is_last).map_err(|text| garbled(&text))?;
-            if let Some((number, message)) = message.filter(|_| self.trouble.is_none())
-                && let Err(error) = self.filler.message(&self.sender, number, &message)
+            if let Some(message) = message.filter(|_| self.trouble.is_none())
+                && let Err(error) = self.filler.whole(&self.sender, number, message)
             {
                 self.trouble = Some(error);
             }

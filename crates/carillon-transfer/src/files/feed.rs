@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use carillon_core::Bytes;
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, live};
 
 use super::lane::Found;
 use crate::gate::Gate;
@@ -197,14 +197,13 @@ impl State {
             return Some(Err(Closed));
         }
         let max = self.max_payload.filter(|_| self.has_room())?;
-        let most = max.saturating_sub(MESSAGE_HEADER_LEN).max(1);
-        let (number, mut rest) = (self.messages, message);
-        while rest.len() > most {
-            let (piece, after) = rest.split_at(most);
-            self.push(&Record::Piece { number, bytes: piece }, piece.len());
-            rest = after;
+        let mut before = 0;
+        for record in live(self.messages, message, max) {
+            let (Record::Message { bytes, .. } | Record::Piece { bytes, .. }) = record else { continue };
+            before += bytes.len();
+            self.push(&record, bytes.len());
         }
-        self.push(&Record::Message { number, bytes: rest }, rest.len());
+        debug_assert_eq!(before, message.len());
         self.messages += 1;
         self.bytes += message.len() + MESSAGE_HEADER_LEN;
         Some(Ok(std::mem::take(&mut self.waits).then(|| self.waker.clone())))
@@ -283,7 +282,7 @@ mod tests {
         let mut whole = Vec::new();
         for record in parts.iter().flat_map(|part| records(part)) {
             match record.expect("they are records") {
-                Record::Piece { number: 0, bytes } | Record::Message { number: 0, bytes } => {
+                Record::Piece { number: 0, offset, len: 256, bytes } if offset as usize == whole.len() => {
                     whole.extend_from_slice(bytes);
                 }
                 other => panic!("{other}"),

@@ -30,6 +30,8 @@ pub struct Incoming {
     /// Senders that are lost, and until when what they sent before may still be delivered.
     lost: BTreeMap<NodeId, Time>,
     given_up: BTreeSet<NodeId>,
+    /// When the last message came.
+    last: Time,
     started: Option<Time>,
     ended: Option<Time>,
     error: Option<LocalError>,
@@ -75,6 +77,7 @@ impl Incoming {
             completed: Vec::new(),
             lost: BTreeMap::new(),
             given_up: BTreeSet::new(),
+            last: Time::ZERO,
             started: None,
             ended: None,
             error: None,
@@ -225,7 +228,8 @@ impl Incoming {
         let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
         let folder = (senders.len() > 1).then(|| folder(name, &senders));
         self.senders.insert(node, State { name: name.to_owned(), ..State::default() });
-        disk.begin(node, Intake::new(name.to_owned(), folder, self.keeps));
+        let intake = Intake::new(name.to_owned(), folder, self.keeps).in_order(session.order());
+        disk.begin(node, intake);
     }
 
     /// Takes some messages, and gives up senders of whom nothing more is to be expected; returns whether anything
@@ -263,6 +267,7 @@ impl Incoming {
             let Some(delivery) = session.poll_delivery() else { break };
             any = true;
             self.started.get_or_insert(now);
+            self.last = now;
             if let Some(until) = self.lost.get_mut(&delivery.source) {
                 *until = now + GRACE;
             }
@@ -273,6 +278,7 @@ impl Incoming {
             disk.take(delivery.source, delivery.payload);
         }
         self.miss(disk, now, session);
+        self.fall_short(disk, now, session);
         if let Some(notes) = disk.news() {
             self.note(notes);
             session.progress(self.bytes());
@@ -292,6 +298,18 @@ impl Incoming {
                     format!("the sender {} is gone ({reason}) before all came", peer.name),
                 );
             }
+        }
+    }
+
+    /// Where each message comes by itself, and some never will: gives up senders that have sent all, once nothing more comes. The session,
+    /// which has its own clock, sees to it that this is looked at.
+    fn fall_short(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
+        let short = self.senders.iter().filter(|(_, sender)| sender.is_short && session.has_lost());
+        if now < self.last + GRACE {
+            return;
+        }
+        for node in short.map(|(&node, _)| node).filter(|&node| self.given_up.insert(node)) {
+            disk.give_up(node, "the sender holds them no more".to_owned());
         }
     }
 

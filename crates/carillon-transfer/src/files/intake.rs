@@ -1,15 +1,16 @@
 //! What one sender delivers: records in, verified files or messages out.
 
+use carillon_core::Order;
 use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
 use super::arriving::{Completed, Open, Spare, WRITE_BYTES};
 use super::live::Live;
 use super::names::{is_part_name, shown};
+use super::numbers::Numbers;
 use super::problem::{Problem, in_order, ours, refused, relative};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
-use crate::limits::LONGEST_MESSAGE;
 
 /// Writes what the records of one sender say, and holds them to what they say: every byte in its
 /// place, every digest equal.
@@ -42,8 +43,8 @@ pub struct Intake {
     noted: Option<(u32, u64)>,
     /// Bytes that were there before.
     resumed: u64,
-    /// What has come of a message of a live stream that comes in pieces.
-    pieces: Vec<u8>,
+    /// What has come of a live stream.
+    numbers: Numbers,
     result: Option<Result<(), String>>,
 }
 
@@ -101,8 +102,8 @@ enum Stage {
     Contents(Box<Open>),
     /// Waits for DATA, END_OF_FILE or KEPT of a file that is there.
     Had(Box<Had>),
-    /// Waits for the message of this number, or the end of the live stream.
-    Live(u64),
+    /// Waits for messages of a live stream, or its end.
+    Live,
     /// Has everything, or has failed.
     Over,
 }
@@ -145,9 +146,14 @@ impl Intake {
             kept: None,
             noted: None,
             resumed: 0,
-            pieces: Vec::new(),
+            numbers: Numbers::new(Order::Source),
             result: None,
         }
+    }
+
+    /// Takes what comes in this order.
+    pub fn in_order(self, order: Order) -> Self {
+        Intake { numbers: Numbers::new(order), ..self }
     }
 
     /// Takes a message. What is wrong with the transfer is its result; an error is this receiver's
@@ -173,7 +179,8 @@ impl Intake {
     /// Nothing more will come, and this is why; unless it has ended before.
     pub fn give_up(&mut self, reason: String) {
         if self.result.is_none() {
-            self.end(Err(reason));
+            let shortage = self.numbers.shortage().map(|shortage| format!("{shortage}: {reason}"));
+            self.end(Err(shortage.unwrap_or(reason)));
         }
     }
 
@@ -189,6 +196,11 @@ impl Intake {
             Stage::Had(had) => self.bytes + had.offset,
             _ => self.bytes,
         }
+    }
+
+    /// Whether the sender has said that it has sent all of its live stream, and not all came.
+    pub fn is_short(&self) -> bool {
+        self.result.is_none() && self.numbers.is_short()
     }
 
     /// Those of them that were there before.
@@ -226,7 +238,7 @@ impl Intake {
         // Directories get their permission bits.
         self.position = None;
         self.spare = None;
-        self.pieces = Vec::new();
+        self.numbers.forget();
         self.result = Some(result);
     }
 
@@ -248,46 +260,25 @@ impl Intake {
 
     fn on_record(&mut self, record: Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
-            (stage @ (Stage::Begin | Stage::Live(_)), Record::Message { number, bytes }) => {
-                let Sink::Live(live) = sink else { return Err(self.streams()) };
-                let expected = if let Stage::Live(next) = stage { next } else { 0 };
-                if number != expected {
-                    let text = format!("message {number} came when message {expected} was to come");
-                    return Err(refused(&text));
-                }
-                if self.pieces.is_empty() {
-                    live.write(&self.name, number, bytes).map_err(ours)?;
-                } else {
-                    self.gather(bytes)?;
-                    // The next may well be as long.
-                    let next = Vec::with_capacity(self.pieces.len());
-                    let whole = std::mem::replace(&mut self.pieces, next);
+            (Stage::Begin | Stage::Live, Record::Message { number, bytes }) => {
+                let live = self.live(sink)?;
+                self.numbers.take(number).map_err(|text| refused(&text))?;
+                live.write(&self.name, number, bytes).map_err(ours)?;
+                return Ok(self.has_message(bytes.len()));
+            }
+            (Stage::Begin | Stage::Live, Record::Piece { number, offset, len, bytes }) => {
+                let live = self.live(sink)?;
+                let whole =
+                    self.numbers.take_piece(number, (offset, len), bytes).map_err(|text| refused(&text))?;
+                if let Some(whole) = whole {
                     live.write_whole(&self.name, number, whole).map_err(ours)?;
                 }
-                self.bytes += bytes.len() as u64;
-                self.stage = Stage::Live(number + 1);
+                return Ok(self.has_message(bytes.len()));
             }
-            (stage @ (Stage::Begin | Stage::Live(_)), Record::Piece { number, bytes }) => {
-                let Sink::Live(_) = sink else { return Err(self.streams()) };
-                let expected = if let Stage::Live(next) = stage { next } else { 0 };
-                if number != expected {
-                    let text =
-                        format!("a piece of message {number} came when message {expected} was to come");
-                    return Err(refused(&text));
-                }
-                self.gather(bytes)?;
-                self.bytes += bytes.len() as u64;
-                self.stage = Stage::Live(expected);
-            }
-            (stage @ (Stage::Begin | Stage::Live(_)), Record::EndOfStream { messages }) => {
-                let Sink::Live(_) = sink else { return Err(self.streams()) };
-                let came = if let Stage::Live(next) = stage { next } else { 0 };
-                if messages != came || !self.pieces.is_empty() {
-                    return Err(refused(&format!(
-                        "the stream is incomplete: {came} of {messages} messages came"
-                    )));
-                }
-                return Ok(true);
+            (Stage::Begin | Stage::Live, Record::EndOfStream { messages }) => {
+                self.live(sink)?;
+                self.stage = Stage::Live;
+                return self.numbers.end(messages).map_err(|text| refused(&text));
             }
             (Stage::Begin, Record::Offer { entries, bytes }) => {
                 let Sink::Files(_) = sink else { return Err(self.files_come()) };
@@ -501,13 +492,22 @@ impl Intake {
         }
     }
 
-    /// One more piece of a message.
-    fn gather(&mut self, bytes: &[u8]) -> Result<(), Problem> {
-        if self.pieces.len() + bytes.len() > LONGEST_MESSAGE {
-            return Err(refused(&format!("a message is longer than {LONGEST_MESSAGE} bytes")));
+    /// Where messages of a live stream go.
+    fn live<'a>(&self, sink: &'a mut Sink) -> Result<&'a mut Live, Problem> {
+        match sink {
+            Sink::Live(live) => {
+                live.in_order &= !self.numbers.as_they_come();
+                Ok(live)
+            }
+            Sink::Files(_) => Err(self.streams()),
         }
-        self.pieces.extend_from_slice(bytes);
-        Ok(())
+    }
+
+    /// A message has come, or some of it: whether it was what lacked.
+    fn has_message(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes as u64;
+        self.stage = Stage::Live;
+        self.numbers.is_complete()
     }
 
     fn open(

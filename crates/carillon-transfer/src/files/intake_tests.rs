@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use carillon_core::Order;
 use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, Withdrawn};
 
 use super::intake::{Intake, Sink};
@@ -365,10 +366,11 @@ impl super::Messages for Lengths {
 }
 
 /// A receiver of live streams, what it says at the end, and the lengths of the messages.
-fn live(records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
+fn live(order: Order, records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
     let (to, lengths) = std::sync::mpsc::channel();
     let mut place = Place::new(false);
     place.sink = Sink::Live(super::Live::plain(Lengths(to)));
+    place.intake = place.intake.in_order(order);
     let result = place.take(records);
     drop(place);
     (result, lengths.iter().collect())
@@ -377,28 +379,54 @@ fn live(records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
 #[test]
 fn a_message_in_pieces_is_one() {
     let records = [
-        Record::Piece { number: 0, bytes: b"ab" },
-        Record::Piece { number: 0, bytes: b"cd" },
-        Record::Message { number: 0, bytes: b"e" },
+        Record::Piece { number: 0, offset: 0, len: 5, bytes: b"ab" },
+        Record::Piece { number: 0, offset: 2, len: 5, bytes: b"cd" },
+        Record::Piece { number: 0, offset: 4, len: 5, bytes: b"e" },
         Record::Message { number: 1, bytes: b"" },
         Record::EndOfStream { messages: 2 },
     ];
-    assert_eq!(live(&records), (Some(Ok(())), vec![5, 0]));
+    assert_eq!(live(Order::Source, &records), (Some(Ok(())), vec![5, 0]));
 }
 
 #[test]
 fn pieces_out_of_turn_without_an_end_or_too_long_are_refused() {
-    let piece = |number| Record::Piece { number, bytes: b"ab" };
+    let piece = |number| Record::Piece { number, offset: 0, len: 5, bytes: b"ab" };
     let refused = |records: &[Record<'_>], words: &str| {
-        let (result, lengths) = live(records);
+        let (result, lengths) = live(Order::Source, records);
         assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
         assert_eq!(lengths, []);
     };
     refused(&[piece(1)], "message 1 came when message 0");
     refused(&[piece(0), piece(1)], "message 1 came when message 0");
-    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "incomplete");
-    let long = vec![0; super::LONGEST_MESSAGE];
-    refused(&[piece(0), Record::Message { number: 0, bytes: &long }], "longer than");
+    refused(&[piece(0), Record::EndOfStream { messages: 1 }], "incomplete");
+    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "more messages came than the 0");
+    refused(
+        &[Record::Piece { number: 0, offset: 0, len: super::LONGEST_MESSAGE as u32 + 1, bytes: b"a" }],
+        "longer than",
+    );
+}
+
+#[test]
+fn messages_may_come_in_any_order_each_once_and_the_stream_ends_when_all_have() {
+    let message = |number: u64| Record::Message { number, bytes: &b"abcd"[..number as usize] };
+    let piece = |offset, bytes| Record::Piece { number: 1, offset, len: 5, bytes };
+    let end = Record::EndOfStream { messages: 4 };
+    let records = [message(3), piece(3, b"de"), end, message(0), message(2), piece(0, b"abc")];
+    assert_eq!(live(Order::Arrival, &records), (Some(Ok(())), vec![3, 0, 2, 5]));
+    for length in 0..records.len() {
+        assert_eq!(live(Order::Arrival, &records[..length]).0, None, "after {length}");
+    }
+    let refused = |records: &[Record<'_>], words: &str| {
+        let (result, _) = live(Order::Arrival, records);
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
+    };
+    refused(&[message(2), message(2)], "message 2 came again");
+    refused(&[message(0), message(0)], "message 0 came again");
+    refused(&[message(1), piece(0, b"abc")], "a piece of message 1 came again");
+    refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages came than the 2");
+    refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 came when");
+    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "came when");
+    refused(&[end, Record::EndOfStream { messages: 5 }], "twice how many messages");
 }
 
 fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {

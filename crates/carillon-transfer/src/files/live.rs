@@ -59,6 +59,8 @@ impl<M: Messages + ?Sized> Messages for Box<M> {
 pub struct Live {
     to: Box<dyn Messages>,
     messages: u64,
+    /// Whether their order means something: all of them come in the order in which they were sent.
+    pub(super) in_order: bool,
     /// Whether digests are wanted.
     digests: bool,
     hasher: Box<blake3::Hasher>,
@@ -75,7 +77,14 @@ impl Live {
     /// The same without digests.
     pub fn plain(to: impl Messages + 'static) -> Self {
         let to = Box::new(to);
-        Live { to, messages: 0, digests: false, hasher: Box::default(), senders: BTreeMap::new() }
+        Live {
+            to,
+            messages: 0,
+            in_order: true,
+            digests: false,
+            hasher: Box::default(),
+            senders: BTreeMap::new(),
+        }
     }
 
     /// Takes the next message in the order.
@@ -92,7 +101,7 @@ impl Live {
 
     fn count(&mut self, sender: &str, number: u64, bytes: &[u8]) {
         self.messages += 1;
-        if !self.digests {
+        if !self.digests || !self.in_order {
             return;
         }
         if !self.senders.contains_key(sender) {
@@ -122,7 +131,7 @@ impl Live {
 
     /// With the count and the digests from the start.
     pub fn again(self) -> Self {
-        Live { messages: 0, hasher: Box::default(), senders: BTreeMap::new(), ..self }
+        Live { messages: 0, in_order: true, hasher: Box::default(), senders: BTreeMap::new(), ..self }
     }
 
     /// How many messages there were.
@@ -131,15 +140,15 @@ impl Live {
     }
 
     /// A digest of the messages in their order, each with its sender and number: the same at all
-    /// receivers that got the same in the same order.
-    pub fn digest(&self) -> blake3::Hash {
-        self.hasher.finalize()
+    /// receivers that got the same in the same order. None where each came as it would.
+    pub fn digest(&self) -> Option<blake3::Hash> {
+        self.in_order.then(|| self.hasher.finalize())
     }
 
     /// The same for the messages of one sender alone: the same at all receivers that got them, in
     /// whatever order with those of others.
     pub fn digest_of(&self, sender: &str) -> Option<blake3::Hash> {
-        self.senders.get(sender).map(blake3::Hasher::finalize)
+        self.senders.get(sender).filter(|_| self.in_order).map(blake3::Hasher::finalize)
     }
 }
 

@@ -21,8 +21,10 @@ mod leftovers;
 mod live;
 mod manifest;
 mod names;
+mod numbers;
 mod outgoing;
 mod output;
+mod pieces;
 mod problem;
 mod reader;
 #[cfg(test)]
@@ -51,6 +53,7 @@ pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};
 pub use outgoing::Outgoing;
 pub use output::Output;
+pub(crate) use pieces::Pieces;
 pub use problem::Problem;
 pub use signing::{Signature, SigningKey, VerifyingKey};
 pub use taker::State as SenderState;

@@ -45,6 +45,8 @@ pub struct State {
     pub total: Option<u64>,
     /// Files completed.
     pub files: u32,
+    /// It has sent all of its live stream, and not all came.
+    pub is_short: bool,
     /// How it ended, if it has.
     pub result: Option<Result<(), String>>,
     /// Whose signature it has, if it has to have one.
@@ -104,6 +106,7 @@ impl Taker {
             resumed: intake.resumed(),
             total: intake.total(),
             files: intake.files(),
+            is_short: intake.is_short(),
             result: intake.result().cloned(),
             signature: self.checks.signature(node),
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carillon_core::{HostValue, Observer, Seeds, Setting};
+use carillon_core::{HostValue, Observer, Order, Seeds, Setting};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::session::{Former, SenderSession};
 
@@ -66,6 +66,9 @@ impl SendOptions {
         // To hear of other senders, as long as there is nothing else to hear; it can do without.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
         let mut config = self.configure(name, protocol, &endpoint)?;
+        if !stream && protocol.order_with(&config.config) == Order::Arrival {
+            return Err(Error::UnorderedFiles);
+        }
         let goes_again = self.can_go_again(protocol, &manifest);
         config.further = self.rounds > 0 && goes_again;
         config.former = former;

@@ -26,6 +26,7 @@ use crate::delivery::{NetworkArgs, seconds};
   tar c /srv | carillon send - --as srv.tar   a stream
   carillon send --protocol msaw --set timeout=20ms notes.txt
   tail -f log | carillon send - --stream      live, line by line
+  feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
@@ -51,6 +52,9 @@ pub struct Args {
     /// Send the standard input as a live stream: each line at once, as a message of its own.
     #[arg(long, conflicts_with_all = ["rename", "sign_key"])]
     pub(in crate::commands) stream: bool,
+    /// With --stream: receivers have each message as soon as it is there, so that none waits for the repair of another.
+    #[arg(long, requires = "stream", conflicts_with = "join")]
+    unordered: bool,
     /// Sign the files with this Ed25519 key (PEM), for receivers that --trust its public key.
     #[arg(long, value_name = "FILE")]
     pub(super) sign_key: Option<PathBuf>,
@@ -178,6 +182,12 @@ impl Args {
                 bail!("--set {setting}: expected KEY=VALUE, such as window=64");
             };
             options.settings.push((key.trim().to_owned(), value.trim().to_owned()));
+        }
+        if self.unordered {
+            let Some((key, value)) = protocol.as_they_come else {
+                bail!("--unordered: the protocol \"{}\" delivers in order, always", protocol.name);
+            };
+            options.settings.push((key.to_owned(), value.to_owned()));
         }
         options.gather = match (&self.receivers, &self.expect) {
             (Some(count), _) => Gather::Count(*count),

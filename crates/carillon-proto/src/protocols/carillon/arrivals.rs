@@ -76,3 +76,31 @@ impl Deref for Arrivals {
         &self.reception
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::{MessageId, NodeId};
+    use carillon_testkit::{SENDER, peer_context};
+
+    use super::*;
+
+    /// What is delivered of these, in that order.
+    fn delivered(order: Order, numbers: &[u64]) -> Vec<u64> {
+        let mut scene = Scene::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
+        let mut arrivals = Arrivals::new(order);
+        for &number in numbers {
+            arrivals.insert(&mut scene, number, Bytes::new());
+            arrivals.deliver(&mut scene);
+        }
+        let taken = std::iter::from_fn(|| scene.poll_delivery());
+        taken.map(|delivery| delivery.message).map(|MessageId(number)| number).collect()
+    }
+
+    /// A block of which the memory was let go may be made once more, with what came before.
+    #[test]
+    fn each_message_is_delivered_once_in_order_or_as_it_comes() {
+        let numbers = [0, 3, 3, 1, 1, 4, 2, 2, 6];
+        assert_eq!(delivered(Order::Source, &numbers), [0, 1, 2, 3, 4]);
+        assert_eq!(delivered(Order::Arrival, &numbers), [0, 3, 1, 4, 2, 6]);
+    }
+}

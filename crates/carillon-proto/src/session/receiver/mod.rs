@@ -2,8 +2,8 @@
 
 use carillon_core::{
     AssociationId, BuildContext, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine,
-    MessageId, NodeId, Notice, OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time,
-    Timers, Transmit,
+    MessageId, NodeId, Notice, OfferError, Order, PortId, Received, Receiver, Rng, Scope, Seeds, Sender,
+    Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -221,6 +221,16 @@ impl ReceiverSession {
         self.invited.as_ref()?.protocol
     }
 
+    /// The order in which its messages are delivered.
+    pub fn order(&self) -> Order {
+        self.invited.as_ref().map_or(Order::Source, |invited| invited.order)
+    }
+
+    /// Whether the protocol has given up messages that this receiver lacks: they will never come.
+    pub fn has_lost(&self) -> bool {
+        self.invited.as_ref().is_some_and(|invited| invited.has_lost)
+    }
+
     /// The largest payload of a message, once it was invited.
     pub fn max_payload(&self) -> Option<u32> {
         self.invited.as_ref().map(|invited| invited.max_payload)
@@ -422,6 +432,10 @@ impl ReceiverSession {
                 // Whoever offered it may wait for it.
                 Notice::Completed { .. } => {
                     self.events.tell(notice);
+                    continue;
+                }
+                Notice::GivenUp { .. } => {
+                    self.invited.iter_mut().for_each(|invited| invited.has_lost = true);
                     continue;
                 }
                 _ => continue,

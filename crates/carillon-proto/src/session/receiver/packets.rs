@@ -1,8 +1,8 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Duration, Helpers, Identities, NodeId, Received,
-    Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Duration, Helpers, Identities, NodeId, Order,
+    Received, Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::session::{Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text};
@@ -188,6 +188,8 @@ impl ReceiverSession {
             proven: false,
             accepted: true,
             protocol: None,
+            order: Order::Source,
+            has_lost: false,
             max_payload: invite.max_payload,
             relays: false,
         });
@@ -250,6 +252,9 @@ impl ReceiverSession {
             config.set(entry.parameters, key, value).map_err(|error| error.to_string())?;
         }
         bounds::cut(entry, &mut config, self.config.bit_rate);
+        if let Some(invited) = &mut self.invited {
+            invited.order = entry.order_with(&config);
+        }
         let context = BuildContext {
             association,
             node: LOCAL_NODE,

@@ -1,6 +1,6 @@
 //! How far a receiving session is, and what it has in hand: its phases and timers, the invitation, what it doubts.
 
-use carillon_core::{AssociationId, NodeId, Time};
+use carillon_core::{AssociationId, NodeId, Order, Time};
 use carillon_wire::session::{State, Terms};
 
 use super::failure::ReceiverFailure;
@@ -69,6 +69,10 @@ pub(super) struct Invited {
     pub accepted: bool,
     /// The protocol, if this receiver knows it.
     pub protocol: Option<&'static str>,
+    /// In which order messages are delivered.
+    pub order: Order,
+    /// The protocol has given messages up that this receiver lacks.
+    pub has_lost: bool,
     /// The largest payload of a message.
     pub max_payload: u32,
     /// Routers may help, which are no members and speak to it.

@@ -1,0 +1,37 @@
+//! Messages on their way to the other end of a line.
+
+use carillon_wire::daemon::{Frame, MAX_RECORDS_LEN};
+use carillon_wire::file::{Packer, Record, live};
+
+use super::line::Line;
+
+/// Records that go together.
+#[derive(Debug)]
+pub(super) struct Packing(Packer);
+
+impl Packing {
+    pub fn new() -> Self {
+        Packing(Packer::new(MAX_RECORDS_LEN))
+    }
+
+    /// One more message, in pieces if it is long.
+    pub fn push(&mut self, number: u64, bytes: &[u8], line: &mut Line) {
+        for record in live(number, bytes, MAX_RECORDS_LEN) {
+            self.record(&record, line);
+        }
+    }
+
+    /// What is there goes.
+    pub fn flush(&mut self, line: &mut Line) {
+        if !self.0.is_empty() {
+            line.push(&Frame::Messages(&self.0.take()));
+        }
+    }
+
+    fn record(&mut self, record: &Record<'_>, line: &mut Line) {
+        if record.wire_len() > self.0.room() {
+            self.flush(line);
+        }
+        self.0.push(record);
+    }
+}

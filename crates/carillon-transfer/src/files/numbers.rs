@@ -1,0 +1,164 @@
+//! Which messages of a live stream have come.
+
+use carillon_core::{Order, SeqSet};
+
+use super::pieces::Pieces;
+
+/// The numbers of the messages of one sender, in their order or as they come.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    as_they_come: bool,
+    /// All before this one came.
+    next: u64,
+    /// Those beyond it that came.
+    ahead: SeqSet,
+    /// One past the last of which something came.
+    seen: u64,
+    /// How many there are, once that is known.
+    total: Option<u64>,
+    pieces: Pieces,
+}
+
+impl Numbers {
+    /// None yet, of a sender whose messages come in this order.
+    pub fn new(order: Order) -> Self {
+        Numbers {
+            as_they_come: order == Order::Arrival,
+            next: 0,
+            ahead: SeqSet::new(),
+            seen: 0,
+            total: None,
+            pieces: Pieces::default(),
+        }
+    }
+
+    /// Whether each is handed over as soon as it is there.
+    pub fn as_they_come(&self) -> bool {
+        self.as_they_come
+    }
+
+    /// The message of this number is there, for the first time and in its turn; otherwise what is wrong.
+    pub fn take(&mut self, number: u64) -> Result<(), String> {
+        self.expect(number, "message")?;
+        if number == self.next {
+            self.next = self.ahead.first_missing(number + 1);
+            if !self.ahead.is_empty() {
+                self.ahead.remove_below(self.next);
+            }
+        } else if self.ahead.count_runs() > MOST_GAPS {
+            return Err(format!("message {number} came when more than {MOST_GAPS} before it were to come"));
+        } else {
+            self.ahead.insert(number);
+        }
+        Ok(())
+    }
+
+    /// A piece of one came; the message, if it is whole with it.
+    pub fn take_piece(
+        &mut self,
+        number: u64,
+        place: (u32, u32),
+        piece: &[u8],
+    ) -> Result<Option<Vec<u8>>, String> {
+        self.expect(number, "a piece of message")?;
+        let whole = self.pieces.take(number, place, piece)?;
+        if whole.is_some() {
+            self.take(number)?;
+        }
+        Ok(whole)
+    }
+
+    /// The sender has sent so many; whether all of them came.
+    pub fn end(&mut self, total: u64) -> Result<bool, String> {
+        if self.seen > total {
+            return Err(format!("more messages came than the {total} that were sent"));
+        }
+        if self.total.replace(total).is_some_and(|before| before != total) {
+            return Err(format!("the sender says twice how many messages there are, and now {total}"));
+        }
+        match self.shortage().filter(|_| !self.as_they_come) {
+            Some(shortage) => Err(shortage),
+            None => Ok(self.is_complete()),
+        }
+    }
+
+    /// Whether all came, as far as is known.
+    pub fn is_complete(&self) -> bool {
+        self.total == Some(self.next) && self.pieces.is_empty()
+    }
+
+    /// Whether the sender has said that it has sent all, and not all came.
+    pub fn is_short(&self) -> bool {
+        self.total.is_some() && !self.is_complete()
+    }
+
+    /// What came of how many, if the sender has sent all.
+    pub fn shortage(&self) -> Option<String> {
+        let total = self.total.filter(|_| self.is_short())?;
+        let came = self.next + self.ahead.len();
+        let mut missing = self.ahead.missing(self.next..total).map(|run| match run.end - run.start {
+            1 => run.start.to_string(),
+            _ => format!("{} to {}", run.start, run.end - 1),
+        });
+        let named: Vec<String> = missing.by_ref().take(MOST_NAMED).collect();
+        let rest = missing.next().map_or("", |_| " and others");
+        Some(format!(
+            "the stream is incomplete: {came} of {total} messages came, missing: {}{rest}",
+            named.join(", ")
+        ))
+    }
+
+    /// Nothing more comes: what is half there is of no use.
+    pub fn forget(&mut self) {
+        self.pieces = Pieces::default();
+    }
+
+    /// Whether one may come now.
+    fn expect(&mut self, number: u64, what: &str) -> Result<(), String> {
+        let is_over = self.total.is_some_and(|total| number >= total);
+        let is_beyond = number != self.next && !self.as_they_come;
+        if is_over || is_beyond || number == u64::MAX {
+            return Err(format!("{what} {number} came when message {} was to come", self.next));
+        }
+        if number < self.next || self.ahead.contains(number) {
+            return Err(format!("{what} {number} came again"));
+        }
+        self.seen = self.seen.max(number + 1);
+        Ok(())
+    }
+}
+
+/// Runs of missing messages that are named.
+const MOST_NAMED: usize = 8;
+/// Runs of messages that came beyond one that did not: a protocol has fewer messages than that under way.
+const MOST_GAPS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_up_to_some() {
+        let mut numbers = Numbers::new(Order::Arrival);
+        for number in [0, 1, 3, 6, 9] {
+            numbers.take(number).expect("it is new");
+        }
+        assert_eq!((numbers.shortage(), numbers.end(10)), (None, Ok(false)));
+        let said = "the stream is incomplete: 5 of 10 messages came, missing: 2, 4 to 5, 7 to 8";
+        assert_eq!(numbers.shortage().as_deref(), Some(said));
+        for number in [2, 4, 5, 7] {
+            numbers.take(number).expect("it is new");
+            assert!(numbers.is_short());
+        }
+        assert_eq!((numbers.take(8), numbers.is_complete(), numbers.is_short()), (Ok(()), true, false));
+        let mut numbers = Numbers::new(Order::Arrival);
+        (0..100).step_by(2).for_each(|number| numbers.take(number).expect("it is new"));
+        assert_eq!(numbers.end(99), Ok(false));
+        assert!(
+            numbers
+                .shortage()
+                .expect("half is missing")
+                .ends_with("missing: 1, 3, 5, 7, 9, 11, 13, 15 and others")
+        );
+    }
+}

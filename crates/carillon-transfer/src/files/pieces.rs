@@ -1,0 +1,98 @@
+//! Long messages of a live stream, of which pieces have come.
+
+use std::collections::BTreeMap;
+
+use super::LONGEST_MESSAGE;
+
+/// Puts messages together, whatever the order in which their pieces come.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// By their numbers.
+    messages: BTreeMap<u64, Half>,
+    /// What all of them will have.
+    bytes: usize,
+}
+
+/// A message that is not there as a whole.
+#[derive(Debug)]
+struct Half {
+    bytes: Vec<u8>,
+    /// How many of them came.
+    came: usize,
+}
+
+impl Pieces {
+    /// A piece of the message of this number, which has so many bytes; the message, if it is whole with it. Each piece comes once.
+    pub fn take(
+        &mut self,
+        number: u64,
+        (offset, len): (u32, u32),
+        piece: &[u8],
+    ) -> Result<Option<Vec<u8>>, String> {
+        let (offset, len) = (offset as usize, len as usize);
+        if len > LONGEST_MESSAGE {
+            return Err(format!("a message is longer than {LONGEST_MESSAGE} bytes"));
+        }
+        if !self.messages.contains_key(&number) {
+            if self.bytes + len > MOST_BYTES {
+                return Err("too many messages are half there".to_owned());
+            }
+            self.bytes += len;
+            self.messages.insert(number, Half { bytes: vec![0; len], came: 0 });
+        }
+        let half = self.messages.get_mut(&number).filter(|half| half.bytes.len() == len);
+        let half = half.ok_or_else(|| format!("message {number} has two lengths"))?;
+        let place = half.bytes.get_mut(offset..).and_then(|rest| rest.get_mut(..piece.len()));
+        place.ok_or_else(|| format!("a piece of message {number} lies beyond it"))?.copy_from_slice(piece);
+        half.came += piece.len();
+        if half.came < len {
+            return Ok(None);
+        }
+        self.bytes -= len;
+        Ok(self.messages.remove(&number).map(|half| half.bytes))
+    }
+
+    /// Whether no message is half there.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+}
+
+/// Bytes of the messages that may be half there: more than a sender has under way, and the longest at both ends of that.
+const MOST_BYTES: usize = 8 * LONGEST_MESSAGE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_several_messages_may_come_in_any_order() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.take(7, (3, 5), b"de"), Ok(None));
+        assert_eq!(pieces.take(6, (0, 3), b"fg"), Ok(None));
+        assert_eq!(pieces.take(7, (0, 5), b"abc"), Ok(Some(b"abcde".to_vec())));
+        assert!(!pieces.is_empty());
+        assert_eq!(pieces.take(6, (2, 3), b"h"), Ok(Some(b"fgh".to_vec())));
+        assert!(pieces.is_empty() && pieces.bytes == 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_or_is_too_much_is_refused() {
+        let longest = LONGEST_MESSAGE as u32;
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.take(0, (0, 4), b"ab"), Ok(None));
+        let refused = |result: Result<_, String>, words: &str| {
+            assert!(matches!(&result, Err(reason) if reason.contains(words)), "{result:?}");
+        };
+        refused(pieces.take(0, (2, 5), b"cd"), "two lengths");
+        refused(pieces.take(0, (3, 4), b"cd"), "beyond it");
+        refused(pieces.take(0, (9, 4), b""), "beyond it");
+        refused(pieces.take(1, (0, longest + 1), b"x"), "longer than");
+        for number in 1..8 {
+            assert_eq!(pieces.take(number, (0, longest), b"x"), Ok(None));
+        }
+        refused(pieces.take(8, (0, longest), b"x"), "half there");
+        assert_eq!(pieces.take(0, (2, 4), b"cd"), Ok(Some(b"abcd".to_vec())));
+        assert_eq!(pieces.take(8, (0, longest), b"x"), Ok(None));
+    }
+}
