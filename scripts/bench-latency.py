@@ -37,11 +37,14 @@ CELLS = ["m10000-l0", "m10000-l1", "m100000-l0", "m100000-l1"]
 ZMQ = {"zmq-epgm": "epgm://{address};239.6.6.6:5555", "zmq-norm": "norm://{node},eth0;239.5.5.5:5556"}
 TITLES = {
     "carillon": "Carillon",
+    "carillon-unordered": "Carillon, as they come",
     "zmq-epgm": "ZeroMQ, epgm",
     "zmq-norm": "ZeroMQ, norm",
     "norm": "NORM, a stream",
     "aeron": "Aeron",
 }
+# With which settings.
+OURS = {"carillon": [], "carillon-unordered": ["--set", "order=arrival"]}
 
 
 class Lateness(NamedTuple):
@@ -56,7 +59,7 @@ class Lateness(NamedTuple):
 
 def prepare(peer: str, binary: str) -> str:
     """Sees to it that it is there; its version."""
-    if peer == "carillon":
+    if peer in OURS:
         if not os.path.exists(binary):
             raise Missing(f"there is no {binary}: run make bench-latency, or name one with --binary")
         return output_of(binary, "--version").split()[-1]
@@ -81,11 +84,11 @@ def commands(peer: str, net: Network, host: str, folder: str, binary: str, rate:
     node = "1" if sends else address.split(".")[-1]
     flow = [f"{rate:g}", f"{seconds:g}"] if sends else []
     role = "send" if sends else "recv"
-    if peer == "carillon":
+    if peer in OURS:
         if not sends:
             return [binary, "metric", "-R", "--name", host, "--json"]
         latency = ["--latency", f"{rate:g}", "--buffers", "100", "--time", f"{seconds:g}"]
-        return [binary, "metric", "-T", "--receivers", number, *latency, "--json"]
+        return [binary, "metric", "-T", "--receivers", number, *latency, *OURS[peer], "--json"]
     if peer == "norm":
         return [os.path.join(BUILT, "norm-live"), role, *(flow if sends else [node])]
     if peer == "aeron":
@@ -96,7 +99,7 @@ def commands(peer: str, net: Network, host: str, folder: str, binary: str, rate:
 
 def lateness(peer: str, text: str, total: int) -> Lateness | None:
     """What a receiver has said."""
-    if peer != "carillon":
+    if peer not in OURS:
         done = said(text, "DONE")
         return Lateness(int(done[0]), total, *done[2:5]) if done else None
     for line in text.splitlines():
@@ -114,7 +117,7 @@ def run(peer: str, net: Network, folder: str, args: argparse.Namespace, rate: fl
         net, host, commands(peer, net, host, folder, args.binary, rate, args.seconds), log(host)
     )
     receivers = [start(name) for name in net.receivers]
-    tells = peer != "carillon"
+    tells = peer not in OURS
     ready = time.monotonic() + 30
     while tells and time.monotonic() < ready and not all(said(one.text(), "READY") is not None for one in receivers):
         time.sleep(0.05)

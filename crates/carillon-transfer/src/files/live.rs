@@ -8,7 +8,8 @@ use carillon_net::Waker;
 
 /// Who takes the messages of live streams.
 pub trait Messages: Send {
-    /// The next message in the order of delivery: the sender's name, and the message's number among its messages.
+    /// The next message in the order of delivery, which is that in which they were sent unless the sender chose otherwise: the sender's name,
+    /// and the message's number among its messages.
     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// The same with one that came in pieces, whose bytes were put together for whoever takes it.

@@ -7,7 +7,9 @@
 //! (`send_async`, `recv_async`).
 //!
 //! Messages keep their boundaries, whatever their length up to [`LONGEST_MESSAGE`]. [`Outbound`] is a
-//! [`Write`](std::io::Write) and [`Inbound`] a [`Read`](std::io::Read) too, for which they are a stream of bytes.
+//! [`Write`](std::io::Write) and [`Inbound`] a [`Read`](std::io::Read) too, for which they are a stream of bytes. With
+//! `set("order", "arrival")` of the protocol `carillon` each message comes as soon as it is there, before others that were lost on their way:
+//! that is for messages, by their numbers, and not for a stream of bytes.
 //!
 //! [`through`](Socket::through) a [daemon](crate::daemon) many programs of a machine share what they need.
 //!
