@@ -99,6 +99,13 @@ pub trait Sender: Machine {
     /// completed. Drain afterwards.
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError>;
 
+    /// Takes the next message as if it had gone out and were lost: some members have it, as
+    /// [`Receiver::supply`] tells, and only what somebody lacks goes out. A protocol that does not
+    /// [withhold](crate::ProtocolEntry::withholds) sends it.
+    fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.offer(now, payload)
+    }
+
     /// No more messages will be offered; a peer goes on serving the others. Drain afterwards.
     fn finish(&mut self, now: Time);
 
@@ -173,6 +180,10 @@ pub trait Receiver: Machine {
     /// The next message for the application, if any. Pulled, so that a slow application is
     /// something an experiment can vary.
     fn poll_delivery(&mut self) -> Option<Delivery>;
+
+    /// A message that is [withheld](Sender::withhold) is here already. It is delivered in its turn, as if it had come. Of no use to a
+    /// protocol that does not withhold. Drain afterwards.
+    fn supply(&mut self, _now: Time, _message: MessageId, _payload: Bytes) {}
 }
 
 /// A machine on the path between nodes: it sees datagrams addressed to others.

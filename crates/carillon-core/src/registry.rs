@@ -39,6 +39,8 @@ pub struct ProtocolEntry {
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
     pub waits: bool,
+    /// Whether its senders can [withhold](crate::Sender::withhold) what receivers may have.
+    pub withholds: bool,
     /// Whether its senders mark the first transmission of each message
     /// ([`Events::data_sent`](crate::Events::data_sent)): experiments that lose one packet need that.
     pub marks_originals: bool,
@@ -110,6 +112,7 @@ impl ProtocolEntry {
         confirmed: false,
         one_way: None,
         waits: false,
+        withholds: false,
         marks_originals: true,
         helpers: Helpers::None,
         header_bytes: |_| HeaderBytes::all(0),

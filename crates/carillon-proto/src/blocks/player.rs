@@ -75,6 +75,14 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         Ok(MessageId(number))
     }
 
+    /// A message is offered that some may have.
+    fn withhold(&mut self, scene: &mut Scene<Self::Timer>, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.offer(scene, payload)
+    }
+
+    /// A message is here that is withheld.
+    fn supply(&mut self, _scene: &mut Scene<Self::Timer>, _message: MessageId, _payload: Bytes) {}
+
     /// No more messages will be offered.
     fn finish(&mut self, _scene: &mut Scene<Self::Timer>) {
         if let Some(window) = self.window_mut() {
@@ -221,6 +229,11 @@ impl<P: Part> Sender for Player<P> {
         part.offer(scene, payload)
     }
 
+    fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        let (part, scene) = self.at(now);
+        part.withhold(scene, payload)
+    }
+
     fn finish(&mut self, now: Time) {
         let (part, scene) = self.at(now);
         part.finish(scene);
@@ -255,5 +268,10 @@ impl<P: Part> Sender for Player<P> {
 impl<P: Part> Receiver for Player<P> {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         self.part.poll_delivery(&mut self.scene)
+    }
+
+    fn supply(&mut self, now: Time, message: MessageId, payload: Bytes) {
+        let (part, scene) = self.at(now);
+        part.supply(scene, message, payload);
     }
 }

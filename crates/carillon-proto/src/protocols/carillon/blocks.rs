@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use carillon_core::{Config, MessageId, Transmit};
+use carillon_core::{Config, MessageId, SeqSet, Transmit};
 use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
@@ -15,6 +15,8 @@ pub(super) struct Blocks {
     pub window: AckWindow,
     /// From the oldest one that not all have to the newest, which may be open.
     blocks: VecDeque<RepairBlock>,
+    /// Messages that do not go out unless somebody lacks them.
+    withheld: SeqSet,
     code: ReedSolomon,
     /// Messages that are kept until all have them, at most.
     pub kept: u64,
@@ -39,6 +41,7 @@ impl Blocks {
         let mut blocks = Blocks {
             window,
             blocks: VecDeque::new(),
+            withheld: SeqSet::new(),
             code: ReedSolomon,
             kept: settings.count("window"),
             most: settings.count("block"),
@@ -173,6 +176,9 @@ impl Blocks {
                 self.needed += (needed - self.needed) * NEEDED_GAIN;
             }
         }
+        if !self.withheld.is_empty() {
+            self.withheld.remove_below(start);
+        }
         self.make_room();
     }
 
@@ -217,8 +223,26 @@ impl Blocks {
         }
     }
 
+    /// This message does not go out unless somebody lacks it.
+    pub fn withhold(&mut self, number: u64) {
+        self.withheld.insert(number);
+    }
+
+    /// Whether the next message is such a one.
+    pub fn is_next_withheld(&self) -> bool {
+        self.withheld.contains(self.sent)
+    }
+
     /// The next message, as a packet, and whether it begins a block.
     pub fn next_message(&mut self, scene: &mut Scene, to: Audience, buf: &mut Vec<u8>) -> (Transmit, bool) {
+        let (index, begins) = self.take_next(scene, to);
+        self.serial += 1;
+        let block = self.blocks.back().expect("the message is in it");
+        (emit(scene, block, index, buf), begins)
+    }
+
+    /// The next message goes into the open block, at this place; whether it begins that.
+    pub fn take_next(&mut self, scene: &Scene, to: Audience) -> (u16, bool) {
         let begins = !self.is_open();
         if begins {
             self.aim = self.length(to);
@@ -237,10 +261,8 @@ impl Blocks {
             block.foresee(foreseen(part, block));
         }
         self.sent += 1;
-        self.serial += 1;
-        let transmit = emit(scene, block, index, buf);
         self.make_room();
-        (transmit, begins)
+        (index, begins)
     }
 
     /// Which part of a block goes out beside it before anybody has asked. If that is what blocks needed it is less than all: what is sent too much nobody would

@@ -15,6 +15,8 @@ mod scene;
 mod sender;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod withheld_tests;
 
 use carillon_core::{Config, ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_PLACES_LEN, REPAIR_HEADER_LEN, XOR_LEN};
@@ -37,6 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     one_way: Some(("feedback", "none")),
     waits: true,
+    withholds: true,
     // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
     header_bytes: |_| HeaderBytes {
         data: DATA_HEADER_LEN,

@@ -32,6 +32,8 @@ pub struct CarillonReceiver {
     /// Messages and symbols that its memory holds.
     capacity: u64,
     arrivals: Arrivals,
+    /// What is here of messages that are withheld, until it is known in which block they are.
+    supplied: BTreeMap<u64, Bytes>,
     /// The blocks that are not delivered as a whole, by their first messages.
     blocks: BTreeMap<u64, SymbolBlock>,
     /// What they keep.
@@ -72,6 +74,7 @@ impl CarillonReceiver {
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
             capacity,
             arrivals: Arrivals::new(super::ENTRY.order_with(settings)),
+            supplied: BTreeMap::new(),
             blocks: BTreeMap::new(),
             held: 0,
             places: 0,
@@ -89,7 +92,7 @@ impl CarillonReceiver {
 
     /// What is kept, of which that beyond a gap counts twice: in its block and in its place.
     fn kept(&self, scene: &Scene) -> u64 {
-        (self.held + self.arrivals.kept() + scene.waiting()) as u64
+        (self.held + self.arrivals.kept() + self.supplied.len() + scene.waiting()) as u64
     }
 
     /// Messages from the expected one on that it can take.
@@ -142,6 +145,9 @@ impl CarillonReceiver {
     fn settle(&mut self, scene: &mut Scene) {
         self.arrivals.deliver(scene);
         let expected = self.arrivals.expected();
+        if self.supplied.first_key_value().is_some_and(|(&number, _)| number < expected) {
+            self.supplied = self.supplied.split_off(&expected);
+        }
         // Where one begins all before it have ended.
         let begun = self.blocks.range(..=expected).next_back().map_or(0, |(&first, _)| first);
         while let Some(entry) = self.blocks.first_entry() {
@@ -321,6 +327,7 @@ impl CarillonReceiver {
                     block.see(closed.count, 0);
                 }
             });
+            self.take_supplied(scene, first, (closed.length, closed.count));
         }
         self.settle(scene);
         let lists = blocks.count() > 0;
@@ -334,6 +341,19 @@ impl CarillonReceiver {
             let micros =
                 u64::from(poll.after.min(MOST_WAIT)) + self.rng.below(u64::from(poll.span.min(MOST_WAIT)));
             scene.timers.arm(Timer::Request, scene.now + std::time::Duration::from_micros(micros.max(1)));
+        }
+    }
+
+    /// What is here of a block of this length: as good as if it had come before the question.
+    fn take_supplied(&mut self, scene: &mut Scene, first: u64, (length, count): (u16, u16)) {
+        let numbers: Vec<u64> =
+            self.supplied.range(first..first + u64::from(length)).map(|(&at, _)| at).collect();
+        for number in numbers {
+            let Some(payload) = self.supplied.remove(&number) else { continue };
+            if !self.arrivals.has(number) {
+                let index = (number - first) as u16;
+                self.on_message(scene, "supplied", (number, index), (length, count), payload);
+            }
         }
     }
 
@@ -434,6 +454,15 @@ impl Part for CarillonReceiver {
     fn on_timer(&mut self, _scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Request => self.asks = self.is_unserved(),
+        }
+    }
+
+    fn supply(&mut self, scene: &mut Scene, message: MessageId, payload: Bytes) {
+        let (number, expected) = (message.0, self.arrivals.expected());
+        let fits =
+            number >= expected && number < expected + self.reach && self.kept(scene) + 2 <= self.capacity;
+        if fits && !self.arrivals.has(number) {
+            self.supplied.insert(number, payload);
         }
     }
 

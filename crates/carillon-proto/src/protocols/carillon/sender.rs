@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, Event, InState, NodeId, Pace, PathMeasure, Received, Role,
-    Time, Transmit, expand,
+    BuildContext, Config, ConfigError, DropReason, Event, InState, MessageId, NodeId, OfferError, Pace,
+    PathMeasure, Received, Role, Time, Transmit, expand,
 };
 use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 
@@ -174,6 +175,22 @@ impl CarillonSender {
         self.on_round(scene);
     }
 
+    /// Who is to have the next block.
+    fn audience(&self) -> Audience {
+        let audience = &self.asking.audience;
+        let room = audience.room().saturating_sub(self.blocks.window.start());
+        let room = if audience.room() == u64::MAX { FIRST_ROOM } else { room };
+        Audience { receivers: audience.live(), room, loss: audience.loss(), window: audience.window() }
+    }
+
+    /// The next message is in the open block, which it may have begun.
+    fn on_next(&mut self, scene: &mut Scene, begins: bool) {
+        if begins {
+            self.opened = scene.now;
+            scene.timers.arm(Timer::Close, scene.now + self.block_time);
+        }
+    }
+
     /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
     fn has_new(&self) -> bool {
         self.blocks.sent < self.blocks.window.end().min(self.asking.audience.room())
@@ -279,6 +296,10 @@ impl Part for CarillonSender {
         {
             return Some(transmit);
         }
+        while self.has_new() && self.blocks.is_next_withheld() {
+            let (_, begins) = self.blocks.take_next(scene, self.audience());
+            self.on_next(scene, begins);
+        }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
         let (is_crowd, is_busy) = (self.asking.is_crowd(), has_new || has_repairs);
         if !(is_crowd && is_busy) && std::mem::take(&mut self.is_echo_due) {
@@ -319,16 +340,8 @@ impl Part for CarillonSender {
         if !has_new {
             return None;
         }
-        let room = self.asking.audience.room().saturating_sub(self.blocks.window.start());
-        let room = if self.asking.audience.room() == u64::MAX { FIRST_ROOM } else { room };
-        let loss = self.asking.audience.loss();
-        let (receivers, window) = (self.asking.audience.live(), self.asking.audience.window());
-        let to = Audience { receivers, room, loss, window };
-        let (transmit, begins) = self.blocks.next_message(scene, to, buf);
-        if begins {
-            self.opened = scene.now;
-            scene.timers.arm(Timer::Close, scene.now + self.block_time);
-        }
+        let (transmit, begins) = self.blocks.next_message(scene, self.audience(), buf);
+        self.on_next(scene, begins);
         Some(transmit)
     }
 
@@ -338,6 +351,12 @@ impl Part for CarillonSender {
 
     fn window_mut(&mut self) -> Option<&mut AckWindow> {
         Some(&mut self.blocks.window)
+    }
+
+    fn withhold(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+        let message = self.offer(scene, payload)?;
+        self.blocks.withhold(message.0);
+        Ok(message)
     }
 
     fn advance(&mut self, scene: &mut Scene) {

@@ -677,6 +677,14 @@ impl Receiver for ReceiverSession {
         self.delivered = true;
         Some(delivery)
     }
+
+    fn supply(&mut self, now: Time, message: MessageId, payload: Bytes) {
+        self.with_inner(|inner| {
+            if let Some(receiver) = inner.as_receiver() {
+                receiver.supply(now, message, payload);
+            }
+        });
+    }
 }
 
 /// Answers to the group are spread over this time, so that they do not all come at once.

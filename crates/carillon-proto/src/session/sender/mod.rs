@@ -696,8 +696,14 @@ impl Receiver for SenderSession {
     }
 }
 
-impl Sender for SenderSession {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+impl SenderSession {
+    /// Offers a message by this call of the machine.
+    fn offer_by(
+        &mut self,
+        now: Time,
+        payload: Bytes,
+        call: fn(&mut dyn Sender, Time, Bytes) -> Result<MessageId, OfferError>,
+    ) -> Result<MessageId, OfferError> {
         let (len, max) = (payload.len(), self.config.max_payload as usize);
         if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
             return Err(OfferError::Finished);
@@ -706,7 +712,7 @@ impl Sender for SenderSession {
             return Err(OfferError::TooLarge { len, max });
         }
         let offered = self.with_inner(|inner| match inner.as_sender() {
-            Some(sender) => sender.offer(now, payload),
+            Some(sender) => call(sender, now, payload),
             None => Err(OfferError::Finished),
         });
         self.pulse.blocked = !matches!(offered, Some(Ok(_)));
@@ -721,6 +727,19 @@ impl Sender for SenderSession {
             Some(Err(error)) => Err(error),
             None => Err(OfferError::Full),
         }
+    }
+}
+
+impl Sender for SenderSession {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.offer_by(now, payload, |sender, now, payload| sender.offer(now, payload))
+    }
+
+    fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
+        // It is under way, though it does not go out.
+        self.pulse.sent += u64::from(self.config.protocol.withholds);
+        Ok(message)
     }
 
     fn finish(&mut self, now: Time) {
