@@ -101,7 +101,7 @@ pub trait Sender: Machine {
 
     /// Takes the next message as if it had gone out and were lost: some members have it, as
     /// [`Receiver::supply`] tells, and only what somebody lacks goes out. A protocol that does not
-    /// [withhold](crate::ProtocolEntry::withholds) sends it.
+    /// withhold ([`overheard_with`](crate::ProtocolEntry::overheard_with)) sends it.
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         self.offer(now, payload)
     }

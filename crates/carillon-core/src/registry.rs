@@ -39,8 +39,9 @@ pub struct ProtocolEntry {
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
     pub waits: bool,
-    /// Whether its senders can [withhold](crate::Sender::withhold) what receivers may have.
-    pub withholds: bool,
+    /// Settings with which a receiver that is no member, and says nothing, makes of a session what goes by, of a protocol whose senders can
+    /// [withhold](crate::Sender::withhold) that in another one.
+    pub overheard_with: Option<&'static [(&'static str, &'static str)]>,
     /// Whether its senders mark the first transmission of each message
     /// ([`Events::data_sent`](crate::Events::data_sent)): experiments that lose one packet need that.
     pub marks_originals: bool,
@@ -112,7 +113,7 @@ impl ProtocolEntry {
         confirmed: false,
         one_way: None,
         waits: false,
-        withholds: false,
+        overheard_with: None,
         marks_originals: true,
         helpers: Helpers::None,
         header_bytes: |_| HeaderBytes::all(0),

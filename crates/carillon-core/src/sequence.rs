@@ -59,6 +59,30 @@ impl SeqSet {
         true
     }
 
+    /// Adds the numbers of a range.
+    pub fn insert_run(&mut self, run: Range<u64>) {
+        if run.is_empty() {
+            return;
+        }
+        let Range { mut start, mut end } = run;
+        if let Some((&before, &before_end)) = self.runs.range(..=start).next_back()
+            && before_end >= start
+        {
+            (start, end) = (before, end.max(before_end));
+        }
+        // Those that it covers, and one that it meets.
+        while let Some((&inner, &inner_end)) = self.runs.range(start..=end).next() {
+            self.runs.remove(&inner);
+            end = end.max(inner_end);
+        }
+        self.runs.insert(start, end);
+    }
+
+    /// Whether all numbers of a range are in the set.
+    pub fn contains_run(&self, run: &Range<u64>) -> bool {
+        run.is_empty() || self.first_missing(run.start) >= run.end
+    }
+
     /// Removes every number below `limit`.
     pub fn remove_below(&mut self, limit: u64) {
         let keep = self.runs.split_off(&limit);

@@ -28,6 +28,7 @@ fn timer_op() -> impl Strategy<Value = TimerOp> {
 #[derive(Clone, Debug)]
 enum SetOp {
     Insert(u64),
+    InsertRun(std::ops::Range<u64>),
     RemoveBelow(u64),
 }
 
@@ -121,7 +122,8 @@ proptest! {
 
     #[test]
     fn seq_set_behaves_like_a_set(ops in prop::collection::vec(
-        prop_oneof![9 => (0..200u64).prop_map(SetOp::Insert), 1 => (0..200u64).prop_map(SetOp::RemoveBelow)], 0..200),
+        prop_oneof![9 => (0..200u64).prop_map(SetOp::Insert),
+            2 => (0..200u64, 0..20u64).prop_map(|(from, len)| SetOp::InsertRun(from..from + len)), 1 => (0..200u64).prop_map(SetOp::RemoveBelow)], 0..200),
         from in 0..210u64, span in 0..210u64,
     ) {
         let mut set = SeqSet::new();
@@ -129,6 +131,12 @@ proptest! {
         for op in ops {
             match op {
                 SetOp::Insert(n) => prop_assert_eq!(set.insert(n), oracle.insert(n)),
+                SetOp::InsertRun(run) => {
+                    let all = run.clone().all(|number| oracle.contains(&number));
+                    prop_assert_eq!(set.contains_run(&run), all);
+                    set.insert_run(run.clone());
+                    oracle.extend(run);
+                }
                 SetOp::RemoveBelow(n) => {
                     set.remove_below(n);
                     oracle = oracle.split_off(&n);
@@ -148,6 +156,7 @@ proptest! {
         prop_assert_eq!(missing, expected);
         // Runs are maximal: none touches the next.
         let runs: Vec<_> = set.runs().collect();
+        prop_assert_eq!(runs.len(), set.count_runs());
         prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
     }
 

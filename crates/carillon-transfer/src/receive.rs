@@ -265,6 +265,7 @@ impl ReceiveOptions {
         let reached = sink.reached(!self.trust.is_empty());
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
+        config.overhears = matches!(sink, Sink::Files(Target::Directory(_)));
         let mut incoming = Incoming::new(sink, endpoint.waker());
         incoming = incoming.trust(self.trust.clone());
         if self.tell_files {

@@ -24,11 +24,15 @@
 //! KEPT (14)        | type 14 | index u32 |
 //! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
 //! HOLE (16)        | type 16 | index u32 | offset u64 | length u64 |
+//! SPAN (17)        | type 17 | index u32 | offset u64 | step u32 | count u32 | session u32 ... |
 //! ```
 //!
 //! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
 //! entry on, and from which byte of that one, it is sent, because all receivers have what is before: from 0 and 0 on as a rule. A file before that
 //! place is a FILE and KEPT. JOIN carries how far a receiver is ([`Reached`]).
+//!
+//! SPAN is a message of its own, and no part of the transfer. It says what the messages after it are, so many: a DATA of this file each, the first from this
+//! offset on, with so many bytes. They went by in these sessions, 1 to 8 of them; a receiver that heard them there has them.
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
 //! The bytes of OFFER are those of all files when they were listed, those of END what DATA and HOLEs came
@@ -46,6 +50,8 @@ pub use path::{LINK_TARGET_MAX_LEN, RelativePath, link_stays_below};
 pub use signed::{SIGNED_HEADER_LEN, Signed, needs_signature};
 
 use std::fmt;
+
+use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::reader::Reader;
@@ -90,6 +96,19 @@ pub enum Record<'a> {
         offset: u64,
         /// How many there are, at most [`HOLE_MAX`].
         len: u64,
+    },
+    /// What the next messages are, each a DATA.
+    Span {
+        /// Of which file.
+        index: u32,
+        /// Where the first begins.
+        offset: u64,
+        /// Bytes of each.
+        step: u32,
+        /// How many messages.
+        count: u32,
+        /// Where they went by.
+        sessions: Sessions<'a>,
     },
     /// A file is complete.
     EndOfFile {
@@ -163,6 +182,26 @@ pub enum Record<'a> {
         reason: Withdrawn,
     },
 }
+
+/// Sessions of one sender, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sessions<'a>(&'a [u8]);
+
+impl<'a> Sessions<'a> {
+    /// As they stand in the record: four bytes each, 1 to 8 of them.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let fits = bytes.len().is_multiple_of(4) && (1..=SESSIONS_MAX).contains(&(bytes.len() / 4));
+        fits.then_some(Sessions(bytes))
+    }
+
+    /// The numbers.
+    pub fn iter(&self) -> impl Iterator<Item = AssociationId> + 'a {
+        self.0.as_chunks().0.iter().map(|&number| AssociationId(u32::from_be_bytes(number)))
+    }
+}
+
+/// Sessions in a SPAN, at most.
+pub const SESSIONS_MAX: usize = 8;
 
 /// What tells transfers apart: two of the same files have the same one.
 pub type TransferId = [u8; 16];
@@ -267,6 +306,18 @@ impl<'a> Record<'a> {
                 }
                 Record::Hole { index, offset: beginning(offset, len)?, len }
             }
+            record_type::SPAN => {
+                let (index, offset, step, count) =
+                    (reader.u32()?, reader.u64()?, reader.u32()?, reader.u32()?);
+                if step == 0 || count == 0 {
+                    return Err(ParseError::Field { field: "span", value: 0 });
+                }
+                let offset = beginning(offset, u64::from(step) * u64::from(count))?;
+                let bytes = reader.remaining();
+                let refused = ParseError::Field { field: "sessions", value: bytes.len() as u64 };
+                let sessions = Sessions::new(bytes).ok_or(refused)?;
+                Record::Span { index, offset, step, count, sessions }
+            }
             record_type::END_OF_FILE => {
                 Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
             }
@@ -338,6 +389,14 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&offset.to_be_bytes());
                 buf.extend_from_slice(&len.to_be_bytes());
             }
+            Record::Span { index, offset, step, count, sessions } => {
+                buf.push(record_type::SPAN);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&offset.to_be_bytes());
+                buf.extend_from_slice(&step.to_be_bytes());
+                buf.extend_from_slice(&count.to_be_bytes());
+                buf.extend_from_slice(sessions.0);
+            }
             Record::EndOfFile { index, size, digest } => {
                 buf.push(record_type::END_OF_FILE);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -406,6 +465,7 @@ impl<'a> Record<'a> {
             Record::File { path, .. } => FILE_HEADER_LEN + path.len(),
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
             Record::Hole { .. } => 1 + 4 + 8 + 8,
+            Record::Span { sessions, .. } => 1 + 4 + 8 + 4 + 4 + sessions.0.len(),
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
             Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
@@ -449,6 +509,10 @@ impl fmt::Display for Record<'_> {
             }
             Record::Hole { index, offset, len } => {
                 write!(f, "file {index} hole offset {offset} length {len}")
+            }
+            Record::Span { index, offset, step, count, sessions } => {
+                write!(f, "file {index} span offset {offset} step {step} count {count} sessions")?;
+                sessions.iter().try_for_each(|session| write!(f, " {:08x}", session.0))
             }
             Record::EndOfFile { index, size, digest } => {
                 write!(f, "file {index} end size {size} digest ")?;
@@ -540,4 +604,5 @@ mod record_type {
     pub const KEPT: u8 = 0x0E;
     pub const SIGNED: u8 = 0x0F;
     pub const HOLE: u8 = 0x10;
+    pub const SPAN: u8 = 0x11;
 }

@@ -4,7 +4,8 @@
 use carillon_wire::ParseError;
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
-    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, Withdrawn, link_stays_below, live, records,
+    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, Sessions, Withdrawn, link_stays_below, live,
+    records,
 };
 use proptest::prelude::*;
 
@@ -53,6 +54,17 @@ fn golden_bytes() {
         Record::Hole { index: 1, offset: 258, len: 16 << 20 },
         "10 00000001 0000000000000102 0000000001000000",
         "file 1 hole offset 258 length 16777216",
+    );
+    golden(
+        Record::Span {
+            index: 1,
+            offset: 258,
+            step: 1400,
+            count: 3,
+            sessions: Sessions::new(&[0, 0, 0, 7, 0xAB, 0, 0, 1]).unwrap(),
+        },
+        "11 00000001 0000000000000102 00000578 00000003 00000007 ab000001",
+        "file 1 span offset 258 step 1400 count 3 sessions 00000007 ab000001",
     );
     golden(
         Record::EndOfFile { index: 1, size: 5, digest: [0xAB; 32] },
@@ -296,6 +308,25 @@ fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
 }
 
 #[test]
+fn spans_of_nothing_beyond_the_end_or_of_no_session_are_refused() {
+    let span = |offset, step, count, sessions: usize| {
+        let sessions = vec![7; sessions];
+        let mut message = Vec::new();
+        let one = Sessions::new(&[7; 4]).unwrap();
+        Record::Span { index: 0, offset, step, count, sessions: one }.emit(&mut message);
+        message.truncate(message.len() - 4);
+        message.extend(sessions);
+        Record::parse(&message).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!((span(0, 1, 1, 4), span(u64::MAX - 7, 2, 3, 32)), (Ok(()), Ok(())));
+    for (offset, step, count, sessions) in
+        [(0, 0, 1, 4), (0, 1, 0, 4), (u64::MAX - 5, 2, 3, 4), (0, 1, 1, 0), (0, 1, 1, 5), (0, 1, 1, 36)]
+    {
+        assert!(span(offset, step, count, sessions).is_err(), "{offset} {step} {count} {sessions}");
+    }
+}
+
+#[test]
 fn pieces_of_no_bytes_or_beyond_their_message_are_refused() {
     let piece = |offset, len, bytes: &[u8]| {
         let mut message = Vec::new();
@@ -350,7 +381,7 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..14,
+        kind in 0usize..15,
         target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
@@ -379,6 +410,10 @@ proptest! {
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },
             11 => Record::Resume(Reached { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
             12 => Record::Kept { index },
+            14 => {
+                let sessions = Sessions::new(&digest[..4 * (1 + usize::from(known))]).unwrap();
+                Record::Span { index, offset, step: 1 + mode, count: 1 + mode, sessions }
+            }
             13 => Record::Hole { index, offset, len: 1 + size % HOLE_MAX },
             _ => Record::End { bytes: size },
         };

@@ -300,6 +300,15 @@ pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
 pub struct Former {
     /// Their names, by the session, where they are, and what nobody else knows.
     pub(super) members: BTreeMap<(AssociationId, NodeId, Nonce), String>,
+    /// The sessions, in their order.
+    pub(super) sessions: Vec<AssociationId>,
+}
+
+impl Former {
+    /// The sessions before this one, in their order.
+    pub fn sessions(&self) -> &[AssociationId] {
+        &self.sessions
+    }
 }
 
 /// What becomes of members that keep the others waiting.
@@ -425,6 +434,9 @@ pub struct ReceiverSessionConfig {
     pub from: BTreeSet<String>,
     /// A session before this one has given it up: it fails so, unless another one invites it within `silence`.
     pub returning: Option<ReceiverFailure>,
+    /// It keeps what goes by in sessions that it is not in, whose further sessions will serve it: its application polls for
+    /// [that](super::ReceiverSession::poll_overheard).
+    pub overhears: bool,
     /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
     /// only and if the sender lets it; or receive, and help where it is let.
     pub part: Part,
@@ -454,6 +466,7 @@ impl ReceiverSessionConfig {
             keep_seeking: false,
             from: BTreeSet::new(),
             returning: None,
+            overhears: false,
             part: Part::Receives,
             attached: Vec::new(),
         }

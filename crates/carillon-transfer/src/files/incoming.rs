@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, anyhow};
-use carillon_core::{Application, Duration, NodeId, Receiver as _, Time};
+use carillon_core::{Application, Delivery, Duration, MessageId, NodeId, Receiver as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
+use carillon_wire::file::Record;
 
 use super::arriving::Completed;
 use super::disk::Disk;
 use super::intake::{Intake, Sink};
 use super::problem::Problem;
 use super::signing::VerifyingKey;
+use super::spool::Spool;
 use super::taker::{Notes, State};
 use super::target::Target;
 use crate::LocalError;
@@ -42,6 +44,8 @@ pub struct Incoming {
     /// Only what is signed with one of these is taken, if there are any.
     trusted: Vec<VerifyingKey>,
     kind: Kind,
+    /// What was overheard of sessions that this receiver was not in, if it goes into a directory.
+    spool: Option<Box<Spool>>,
 }
 
 /// Where it all goes.
@@ -64,13 +68,18 @@ enum Kind {
 
 impl Incoming {
     /// Will write one transfer there, in a thread of its own that wakes the loop with this.
-    pub fn new(sink: Sink, waker: Waker) -> Self {
+    pub fn new(mut sink: Sink, waker: Waker) -> Self {
         let kind = match &sink {
             Sink::Files(Target::Directory(_)) => Kind::Folder,
             Sink::Files(Target::Output(_)) => Kind::Output,
             Sink::Live(_) => Kind::Live,
         };
+        let spool = match &mut sink {
+            Sink::Files(target) => target.take_spool(),
+            Sink::Live(_) => None,
+        };
         Incoming {
+            spool,
             place: Place::Here(sink),
             waker,
             senders: BTreeMap::new(),
@@ -195,7 +204,12 @@ impl Incoming {
     pub fn into_sink(mut self) -> Option<Sink> {
         self.settle();
         match std::mem::replace(&mut self.place, Place::Lost) {
-            Place::Here(sink) => Some(sink),
+            Place::Here(mut sink) => {
+                if let (Sink::Files(target), Some(spool)) = (&mut sink, self.spool) {
+                    target.put_spool(spool);
+                }
+                Some(sink)
+            }
             Place::There(_) | Place::Lost => None,
         }
     }
@@ -230,6 +244,28 @@ impl Incoming {
         self.senders.insert(node, State { name: name.to_owned(), ..State::default() });
         let intake = Intake::new(name.to_owned(), folder, self.keeps).in_order(session.order());
         disk.begin(node, intake);
+    }
+
+    /// Keeps what goes by in a session that this receiver is not in; whether anything did.
+    fn overhear(&mut self, session: &mut ReceiverSession) -> bool {
+        let mut any = false;
+        while let Some((association, message)) = session.poll_overheard() {
+            any = true;
+            if let Some(spool) = &mut self.spool {
+                spool.keep(association, &message);
+            }
+        }
+        any
+    }
+
+    /// A message says which ones the sender withholds: what is here of them is as good as if it came.
+    fn supply(&mut self, now: Time, session: &mut ReceiverSession, delivery: &Delivery) {
+        let Some(spool) = self.spool.as_mut().filter(|spool| !spool.is_empty()) else { return };
+        if let Ok(record @ Record::Span { .. }) = Record::parse(&delivery.payload) {
+            for (place, message) in spool.find(&record) {
+                session.supply(now, MessageId(delivery.message.0 + 1 + u64::from(place)), message);
+            }
+        }
     }
 
     /// Takes some messages, and gives up senders of whom nothing more is to be expected; returns whether anything
@@ -275,6 +311,7 @@ impl Incoming {
                 anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
             }
             self.begin(disk, delivery.source, session);
+            self.supply(now, session, &delivery);
             disk.take(delivery.source, delivery.payload);
         }
         self.miss(disk, now, session);
@@ -337,7 +374,8 @@ impl Application<ReceiverSession> for Incoming {
             // A peer goes on serving the others, and delivers to nobody.
             return session.poll_delivery().is_some();
         }
-        let taken = self.take(now, session);
+        let overheard = self.overhear(session);
+        let taken = self.take(now, session).map(|taken| taken || overheard);
         let result = match (taken, self.error.take()) {
             (Err(error), _) => Err(Problem::Local(LocalError(error))),
             (Ok(_), Some(error)) => Err(Problem::Local(error)),
@@ -347,6 +385,9 @@ impl Application<ReceiverSession> for Incoming {
             },
         };
         self.over = true;
+        if result.is_ok() {
+            self.spool.iter_mut().for_each(|spool| spool.clear());
+        }
         self.ended = Some(now);
         session.report(now, self.bytes(), result.as_ref().map(|_| ()).map_err(ToString::to_string));
         self.result = Some(result);

@@ -297,6 +297,8 @@ impl Intake {
                     None => Stage::Contents(Box::new(self.open(sink, path, size, attributes)?)),
                 };
             }
+            // What the next messages are, the loop has looked at.
+            (stage, Record::Span { .. }) => self.stage = stage,
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 open.append(offset, bytes)?;

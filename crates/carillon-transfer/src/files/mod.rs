@@ -36,10 +36,12 @@ mod room;
 mod signing;
 #[cfg(test)]
 mod signing_tests;
+mod spool;
 mod stdin;
 mod taker;
 mod target;
 mod times;
+mod withholding;
 
 pub use crate::limits::LONGEST_MESSAGE;
 pub use arriving::Completed;

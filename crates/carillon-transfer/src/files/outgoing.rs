@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use carillon_core::{Application, Bytes, OfferError, Sender, Time};
+use carillon_core::{Application, AssociationId, Bytes, OfferError, Sender, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{MESSAGE_HEADER_LEN, Reached, Record, SIGNED_HEADER_LEN};
 
@@ -14,6 +14,7 @@ use super::Manifest;
 use super::feed::Feed;
 use super::lane::Found;
 use super::reader::{Ahead, header_len};
+use super::withholding::{Turn, Withholding};
 use crate::LocalError;
 use crate::network::detached;
 
@@ -32,6 +33,8 @@ pub struct Outgoing {
     from: Option<Reached>,
     /// Messages that the protocol has not taken yet, with their bytes of files.
     ready: VecDeque<(Bytes, u64)>,
+    /// What is withheld, if receivers may have overheard some of it.
+    withholding: Option<Withholding>,
     /// Bytes of files offered.
     bytes: u64,
     /// Those of them that are in no message: receivers have them, or they are zeros that take no room.
@@ -101,6 +104,7 @@ impl Outgoing {
             source,
             from: None,
             ready,
+            withholding: None,
             bytes: 0,
             unsent: 0,
             withdrawn: Vec::new(),
@@ -109,6 +113,13 @@ impl Outgoing {
             refused: false,
             error: None,
         })
+    }
+
+    /// Receivers may have overheard it in these sessions: what of a large file is ready is told to them first, and goes out as far as somebody
+    /// lacks it.
+    #[must_use]
+    pub fn withholding(self, sessions: &[AssociationId]) -> Self {
+        Outgoing { withholding: Withholding::new(sessions), ..self }
     }
 
     /// Bytes that all receivers had from an earlier attempt: they are not sent.
@@ -203,9 +214,31 @@ impl Outgoing {
                 }
             }
         }
+        let mut withheld = false;
+        if let Some(withholding) = &mut self.withholding {
+            match withholding.next(&self.ready, session.held() == Some(0)) {
+                Turn::Announce(span) => {
+                    return Ok(match session.offer(now, span) {
+                        Ok(_) => {
+                            withholding.announced();
+                            true
+                        }
+                        Err(_) => false,
+                    });
+                }
+                Turn::Wait => return Ok(false),
+                Turn::Withhold => withheld = true,
+                Turn::Send => {}
+            }
+        }
         let Some((message, len)) = self.ready.front() else { return Ok(false) };
-        match session.offer(now, message.clone()) {
+        let offered = match withheld {
+            true => session.withhold(now, message.clone()),
+            false => session.offer(now, message.clone()),
+        };
+        match offered {
             Ok(_) => {
+                self.withholding.iter_mut().filter(|_| withheld).for_each(Withholding::withheld);
                 self.started.get_or_insert(now);
                 self.bytes += len;
                 self.unsent += len.saturating_sub(message.len() as u64);

@@ -17,6 +17,7 @@ use super::leftovers::Sweep;
 use super::names::shown_path;
 use super::output::Output;
 use super::resume::{Journal, Kept};
+use super::spool::Spool;
 use super::times::Attributes;
 use crate::LocalError;
 
@@ -47,6 +48,8 @@ pub struct Folder {
     kept: Option<Kept>,
     /// Whether only what is signed is taken.
     trusted: bool,
+    /// What was overheard; it is with whoever hears as long as there is one.
+    spool: Option<Box<Spool>>,
     /// Whether all was looked through for what an earlier transfer left.
     swept: bool,
 }
@@ -98,8 +101,21 @@ impl Target {
             journal,
             kept,
             trusted: false,
+            spool: Some(Box::new(Spool::new(root))),
             swept,
         })))
+    }
+
+    /// What was overheard, for who hears more.
+    pub(super) fn take_spool(&mut self) -> Option<Box<Spool>> {
+        if let Target::Directory(folder) = self { folder.spool.take() } else { None }
+    }
+
+    /// Keeps what was overheard for the next session.
+    pub(super) fn put_spool(&mut self, spool: Box<Spool>) {
+        if let Target::Directory(folder) = self {
+            folder.spool = Some(spool);
+        }
     }
 
     /// What there is to tell of the directory, a line each.

@@ -71,6 +71,10 @@ impl SendOptions {
         }
         let goes_again = self.can_go_again(protocol, &manifest);
         config.further = self.rounds > 0 && goes_again;
+        let sessions = match protocol.overheard_with {
+            Some(_) => former.sessions().to_owned(),
+            None => Vec::new(),
+        };
         config.former = former;
         // A window that the protocol fills whatever the path carries.
         let is_window = |key: &str| {
@@ -86,7 +90,7 @@ impl SendOptions {
             true => Outgoing::stream(manifest, config.max_payload as usize, endpoint.waker()),
             false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
         };
-        let outgoing = outgoing?;
+        let outgoing = outgoing?.withholding(&sessions);
         let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };

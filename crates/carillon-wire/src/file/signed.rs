@@ -51,11 +51,11 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// Whether the digest has this record, and a message with it has to be signed: all but OFFER, whose numbers END has, and DATA and
-/// HOLE, which END_OF_FILE has a digest of.
+/// Whether the digest has this record, and a message with it has to be signed: all but OFFER, whose numbers END has, DATA and
+/// HOLE, which END_OF_FILE has a digest of, and SPAN, which changes nothing.
 #[must_use]
 pub fn needs_signature(record: &Record<'_>) -> bool {
-    !matches!(record, Record::Offer { .. } | Record::Data { .. } | Record::Hole { .. })
+    !matches!(record, Record::Offer { .. } | Record::Data { .. } | Record::Hole { .. } | Record::Span { .. })
 }
 
 /// What signatures of this kind begin with, so that they are none of any other.

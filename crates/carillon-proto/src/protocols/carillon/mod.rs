@@ -39,7 +39,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     one_way: Some(("feedback", "none")),
     waits: true,
-    withholds: true,
+    // In whatever order, and past what never comes.
+    overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),
     // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
     header_bytes: |_| HeaderBytes {
         data: DATA_HEADER_LEN,

@@ -19,6 +19,7 @@ mod distances;
 mod doubt;
 mod failure;
 mod guard;
+mod overhearing;
 mod packets;
 mod peers;
 mod probing;
@@ -30,6 +31,7 @@ pub use state::ReceiverPhase;
 
 use aside::Aside;
 use guard::{Budget, Early};
+use overhearing::Overhearing;
 use peers::Peers;
 use probing::Probing;
 use state::{Decline, Doubt, Invited, Timer};
@@ -94,6 +96,8 @@ pub struct ReceiverSession {
     offers_done: bool,
     /// Sessions not to be joined.
     aside: Aside,
+    /// The session in which it is not, and of which it hears what goes by.
+    overhearing: Option<Box<Overhearing>>,
     /// The last sender that invited and is none of those that it listens to.
     passed_over: Option<String>,
     /// Who did not answer this receiver's wish to join, and how many did not.
@@ -147,6 +151,7 @@ impl ReceiverSession {
             finishing: false,
             offers_done: false,
             aside: Aside::default(),
+            overhearing: None,
             passed_over: None,
             unanswered: None,
             later: false,
@@ -331,6 +336,9 @@ impl ReceiverSession {
         if (self.config.keep_seeking || later) && untouched && !self.delivered {
             if let Some(invited) = self.invited.take() {
                 self.aside.add(invited.association, invited.sender, FOREVER);
+                if later {
+                    self.begin_overhearing(invited.association, invited.sender);
+                }
             }
             self.end(ReceiverPhase::Seeking);
         } else {
@@ -538,6 +546,11 @@ impl Machine for ReceiverSession {
         if is_earlier(datagram.bytes) {
             self.heard_earlier = true;
             return self.events.dropped(DropReason::Foreign);
+        }
+        if let Ok(envelope) = envelope
+            && self.overhear(now, envelope.association, &datagram)
+        {
+            return;
         }
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);

@@ -130,6 +130,7 @@ impl ReceiverSession {
             }
             return self.events.dropped(DropReason::Foreign);
         }
+        self.learn_overheard(source, association, invite);
         let (free, waits) = match &self.invited {
             None => (self.phase == ReceiverPhase::Seeking, false),
             // One that does not answer may not be there at all: the next gets its turn.
@@ -255,22 +256,7 @@ impl ReceiverSession {
         if let Some(invited) = &mut self.invited {
             invited.order = entry.order_with(&config);
         }
-        let context = BuildContext {
-            association,
-            node: LOCAL_NODE,
-            sender,
-            members: [].into(),
-            helpers: Default::default(),
-            identities: Identities::agreed(secret::identity(self.nonce).0, [].into()),
-            addresses: self.config.addresses.clone(),
-            group: self.config.group,
-            seeds: self.seeds.clone(),
-            bit_rate: self.config.bit_rate,
-            link_overhead: self.config.link_overhead,
-            max_payload: invite.max_payload,
-            memory: self.config.memory,
-            rejoining: false,
-        };
+        let context = self.context(association, sender, invite.max_payload);
         if self.config.part == Part::Helps && entry.helpers == Helpers::None {
             return Err(format!("the protocol \"{}\" has no helpers", entry.name));
         }
@@ -294,6 +280,31 @@ impl ReceiverSession {
         }
         self.inner = Some(machine);
         Ok(())
+    }
+
+    /// What machines of this session are told.
+    pub(super) fn context(
+        &self,
+        association: AssociationId,
+        sender: NodeId,
+        max_payload: u32,
+    ) -> BuildContext {
+        BuildContext {
+            association,
+            node: LOCAL_NODE,
+            sender,
+            members: [].into(),
+            helpers: Default::default(),
+            identities: Identities::agreed(secret::identity(self.nonce).0, [].into()),
+            addresses: self.config.addresses.clone(),
+            group: self.config.group,
+            seeds: self.seeds.clone(),
+            bit_rate: self.config.bit_rate,
+            link_overhead: self.config.link_overhead,
+            max_payload,
+            memory: self.config.memory,
+            rejoining: false,
+        }
     }
 
     /// The sender says to this receiver alone to what it invited. If that is not what was heard, somebody else spoke in
@@ -379,6 +390,7 @@ impl ReceiverSession {
             return self.events.dropped(DropReason::Duplicate);
         }
         invited.member = Some(number);
+        self.overhearing = None;
         self.with_inner(|inner| inner.start(now));
         self.join_due = false;
         self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);

@@ -220,6 +220,7 @@ impl SenderSession {
     /// Those whom this session, and those before it, have given up, for the next one.
     pub fn former(&self) -> Former {
         let mut former = self.config.former.clone();
+        former.sessions.push(self.config.association);
         if self.finishing {
             for (index, member) in self.roster.members().iter().enumerate() {
                 let nonce = self.roster.record(index).nonce;
@@ -677,6 +678,10 @@ impl Machine for SenderSession {
         Some(self)
     }
 
+    fn held(&self) -> Option<u64> {
+        self.inner.as_ref().and_then(|inner| inner.held())
+    }
+
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
         if self.config.has_peers() { Some(self) } else { None }
     }
@@ -738,7 +743,7 @@ impl Sender for SenderSession {
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
         // It is under way, though it does not go out.
-        self.pulse.sent += u64::from(self.config.protocol.withholds);
+        self.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
         Ok(message)
     }
 
