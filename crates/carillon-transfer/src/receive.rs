@@ -265,7 +265,8 @@ impl ReceiveOptions {
         let reached = sink.reached(!self.trust.is_empty());
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
-        config.overhears = matches!(sink, Sink::Files(Target::Directory(_)));
+        // What is not signed is written nowhere where only that is taken.
+        config.overhears = matches!(sink, Sink::Files(Target::Directory(_))) && self.trust.is_empty();
         let mut incoming = Incoming::new(sink, endpoint.waker());
         incoming = incoming.trust(self.trust.clone());
         if self.tell_files {

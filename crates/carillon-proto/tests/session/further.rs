@@ -82,6 +82,32 @@ fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
 }
 
 #[test]
+fn what_goes_by_is_overheard_by_who_is_served_later_and_wants_it() {
+    for overhears in [true, false] {
+        let mut world = of_carillon(&["a"], Slow::Lane, 20_000);
+        world.run_until(ms(5_000), |world| world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100);
+        let config =
+            ReceiverSessionConfig { protocols: REGISTRY, overhears, ..receiver_config("late") };
+        let late = world.join(ReceiverSession::new(config, Seeds::new(1).part("late")));
+        let mut heard = 0;
+        for _ in 0..600 {
+            world.run_until(world.now + Duration::from_millis(100), |_| false);
+            let overheard = std::iter::from_fn(|| world.peers[late].session.poll_overheard());
+            heard += overheard.inspect(|(session, _)| assert_eq!(*session, ASSOCIATION)).count();
+            if world.sender.phase() == SenderPhase::Finished {
+                break;
+            }
+        }
+        assert!(world.peers[late].session.is_served_later(), "{:?}", world.phase(late));
+        // Not what came before it did.
+        assert_eq!((1_000..20_000).contains(&heard), overhears, "{heard} of 20000");
+        assert_eq!(heard == 0, !overhears);
+        let former = world.sender.former();
+        assert_eq!(former.sessions(), [ASSOCIATION]);
+    }
+}
+
+#[test]
 fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
     // A message each 300 ms, in which the others could have a hundred.
     for (slow, further, given_up) in [

@@ -44,8 +44,9 @@ pub struct Incoming {
     /// Only what is signed with one of these is taken, if there are any.
     trusted: Vec<VerifyingKey>,
     kind: Kind,
-    /// What was overheard of sessions that this receiver was not in, if it goes into a directory.
+    /// What was overheard of sessions that this receiver was not in, if it goes into a directory; and when the last of it was.
     spool: Option<Box<Spool>>,
+    overheard: Option<Time>,
 }
 
 /// Where it all goes.
@@ -80,6 +81,7 @@ impl Incoming {
         };
         Incoming {
             spool,
+            overheard: None,
             place: Place::Here(sink),
             waker,
             senders: BTreeMap::new(),
@@ -247,10 +249,15 @@ impl Incoming {
     }
 
     /// Keeps what goes by in a session that this receiver is not in; whether anything did.
-    fn overhear(&mut self, session: &mut ReceiverSession) -> bool {
+    fn overhear(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         let mut any = false;
+        // A sender that wants to go on has done so long before.
+        if session.member_number().is_none() && now >= *self.overheard.get_or_insert(now) + OVERHEARD_LASTS {
+            self.spool.iter_mut().for_each(|spool| spool.clear());
+        }
         while let Some((association, message)) = session.poll_overheard() {
             any = true;
+            self.overheard = Some(now);
             if let Some(spool) = &mut self.spool {
                 spool.keep(association, &message);
             }
@@ -374,7 +381,7 @@ impl Application<ReceiverSession> for Incoming {
             // A peer goes on serving the others, and delivers to nobody.
             return session.poll_delivery().is_some();
         }
-        let overheard = self.overhear(session);
+        let overheard = self.overhear(now, session);
         let taken = self.take(now, session).map(|taken| taken || overheard);
         let result = match (taken, self.error.take()) {
             (Err(error), _) => Err(Problem::Local(LocalError(error))),
@@ -385,9 +392,8 @@ impl Application<ReceiverSession> for Incoming {
             },
         };
         self.over = true;
-        if result.is_ok() {
-            self.spool.iter_mut().for_each(|spool| spool.clear());
-        }
+        // Of this transfer it has been of use, or wrong.
+        self.spool.iter_mut().for_each(|spool| spool.clear());
         self.ended = Some(now);
         session.report(now, self.bytes(), result.as_ref().map(|_| ()).map_err(ToString::to_string));
         self.result = Some(result);
@@ -417,6 +423,8 @@ fn folder(name: &str, senders: &[&PeerMember]) -> String {
     }
 }
 
+/// What was overheard is kept so long for a further session.
+const OVERHEARD_LASTS: Duration = Duration::from_secs(300);
 /// Messages taken in one turn, so that the network is heard between them.
 const POLL_MESSAGES: usize = 64;
 /// What a lost sender had sent may be delivered this much later than the last one before.

@@ -33,8 +33,9 @@ pub struct Outgoing {
     from: Option<Reached>,
     /// Messages that the protocol has not taken yet, with their bytes of files.
     ready: VecDeque<(Bytes, u64)>,
-    /// What is withheld, if receivers may have overheard some of it.
+    /// What is withheld, if receivers may have overheard some of it; and what was sent again, which tells whether they have.
     withholding: Option<Withholding>,
+    repairs: u64,
     /// Bytes of files offered.
     bytes: u64,
     /// Those of them that are in no message: receivers have them, or they are zeros that take no room.
@@ -105,6 +106,7 @@ impl Outgoing {
             from: None,
             ready,
             withholding: None,
+            repairs: 0,
             bytes: 0,
             unsent: 0,
             withdrawn: Vec::new(),
@@ -216,7 +218,7 @@ impl Outgoing {
         }
         let mut withheld = false;
         if let Some(withholding) = &mut self.withholding {
-            match withholding.next(&self.ready, session.held() == Some(0)) {
+            match withholding.next(&self.ready, session.held() == Some(0), self.repairs) {
                 Turn::Announce(span) => {
                     return Ok(match session.offer(now, span) {
                         Ok(_) => {
@@ -238,7 +240,9 @@ impl Outgoing {
         };
         match offered {
             Ok(_) => {
-                self.withholding.iter_mut().filter(|_| withheld).for_each(Withholding::withheld);
+                if let Some(withholding) = &mut self.withholding {
+                    withholding.taken(withheld, message.len());
+                }
                 self.started.get_or_insert(now);
                 self.bytes += len;
                 self.unsent += len.saturating_sub(message.len() as u64);
@@ -289,6 +293,7 @@ impl Application<SenderSession> for Outgoing {
             let receivers = session.members().iter().filter(|member| alone && member.part.receives());
             self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
         }
+        self.repairs = session.repairs();
         let called = self.serve(now, session);
         session.note_unsent(self.unsent);
         called

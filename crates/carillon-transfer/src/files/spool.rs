@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use carillon_core::{AssociationId, Bytes, SeqSet};
 use carillon_wire::file::{Record, Sessions, records};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, statvfs};
 
 /// Pieces of files in files without names, each at its place: what does not come takes no room, and all is gone with the process.
 ///
@@ -21,6 +21,8 @@ pub struct Spool {
     sessions: VecDeque<(AssociationId, Heard)>,
     /// It could not be written: no more is.
     failed: bool,
+    /// Bytes kept since it was looked how much room there is.
+    unlooked: u64,
 }
 
 /// What was overheard of a session, by files.
@@ -42,13 +44,25 @@ struct Piece {
 impl Spool {
     /// An empty one, which keeps what it has in this directory.
     pub fn new(directory: &Path) -> Self {
-        Spool { directory: directory.to_owned(), sessions: VecDeque::new(), failed: false }
+        Spool {
+            directory: directory.to_owned(),
+            sessions: VecDeque::new(),
+            failed: false,
+            unlooked: LOOK_BYTES,
+        }
     }
 
     /// Keeps what this message of a session has of large files.
     pub fn keep(&mut self, session: AssociationId, message: &Bytes) {
         if self.failed {
             return;
+        }
+        self.unlooked += message.len() as u64;
+        if self.unlooked >= LOOK_BYTES {
+            self.unlooked = 0;
+            if !has_room(&self.directory) {
+                return self.give_up();
+            }
         }
         for record in records(message).map_while(Result::ok) {
             let kept = match record {
@@ -62,10 +76,14 @@ impl Spool {
             };
             if kept.is_err() {
                 // A full disk, or no files without names: it does without.
-                self.failed = true;
-                return self.sessions.clear();
+                return self.give_up();
             }
         }
+    }
+
+    fn give_up(&mut self) {
+        self.failed = true;
+        self.sessions.clear();
     }
 
     fn heard(&mut self, session: AssociationId) -> io::Result<(&mut Heard, &Path)> {
@@ -182,6 +200,11 @@ impl Piece {
     }
 }
 
+/// Whether an eighth of the disk is free: it is others' too, and what is overheard nobody has asked for.
+fn has_room(directory: &Path) -> bool {
+    statvfs(directory).is_ok_and(|disk| disk.f_bavail > disk.f_blocks / 8)
+}
+
 /// A file without a name, which is gone when it is closed.
 #[cfg(target_os = "linux")]
 fn unnamed(directory: &Path) -> io::Result<File> {
@@ -196,6 +219,8 @@ fn unnamed(_: &Path) -> io::Result<File> {
 
 /// What comes before this place of a file is not kept: of small files there would be many.
 const LEAST_OFFSET: u64 = 256 << 10;
+/// How often it is looked how much room there is.
+const LOOK_BYTES: u64 = 16 << 20;
 /// Written at once, if it comes together.
 const TOGETHER: usize = 64 << 10;
 /// Files of a session of which something is kept.

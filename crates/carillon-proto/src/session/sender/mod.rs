@@ -90,6 +90,8 @@ pub struct SenderSession {
     too_few: bool,
     /// Among peers, what the protocol had delivered and the application has not taken.
     left_over: VecDeque<Delivery>,
+    /// Packets that the protocol has sent again, or in the place of others.
+    repairs: u64,
     failure: Option<String>,
     events: Events,
 }
@@ -133,6 +135,7 @@ impl SenderSession {
             lost: Vec::new(),
             too_few: false,
             left_over: VecDeque::new(),
+            repairs: 0,
             failure: None,
             events: Events::default(),
         };
@@ -230,6 +233,11 @@ impl SenderSession {
             }
         }
         former
+    }
+
+    /// Packets that the protocol has sent again, or in the place of others.
+    pub fn repairs(&self) -> u64 {
+        self.repairs
     }
 
     /// The names of those of sessions before this one that have said since that they have everything, verified, and when.
@@ -514,7 +522,10 @@ impl SenderSession {
                         self.roster.lacks(index, messages);
                     }
                 }
-                Notice::Sent { repair: true, .. } => self.roster.repaired(),
+                Notice::Sent { repair: true, .. } => {
+                    self.repairs += 1;
+                    self.roster.repaired();
+                }
                 Notice::TooFew => self.too_few |= self.config.has_peers(),
                 // Whoever offered it may wait for it.
                 Notice::Completed { .. } => self.events.tell(notice),
