@@ -84,10 +84,12 @@ fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
 #[test]
 fn what_goes_by_is_overheard_by_who_is_served_later_and_wants_it() {
     for overhears in [true, false] {
-        let mut world = of_carillon(&["a"], Slow::Lane, 20_000);
-        world.run_until(ms(5_000), |world| world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100);
-        let config =
-            ReceiverSessionConfig { protocols: REGISTRY, overhears, ..receiver_config("late") };
+        // Two seconds for the whole.
+        let mut world = of_carillon_with(&["a"], Slow::Lane, 20_000, &[("rate", "120 Mbit/s")]);
+        world.run_until(ms(5_000), |world| {
+            world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100
+        });
+        let config = ReceiverSessionConfig { protocols: REGISTRY, overhears, ..receiver_config("late") };
         let late = world.join(ReceiverSession::new(config, Seeds::new(1).part("late")));
         let mut heard = 0;
         for _ in 0..600 {
@@ -135,9 +137,16 @@ fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
 
 /// A session of `carillon` with these receivers, which another one follows.
 fn of_carillon(names: &[&str], slow: Slow, messages: u64) -> World {
+    of_carillon_with(names, slow, messages, &[])
+}
+
+fn of_carillon_with(names: &[&str], slow: Slow, messages: u64, set: &[(&str, &str)]) -> World {
     let carillon = find("carillon").expect("it is registered");
     let mut settings = config(names.len(), slow);
     (settings.config, settings.protocol) = (Config::defaults(carillon.parameters), carillon);
+    for (key, value) in set {
+        settings.config.set(carillon.parameters, key, value).expect("a setting");
+    }
     let mut world = World::new(sender_with(settings), messages);
     for name in names {
         let config = ReceiverSessionConfig { protocols: REGISTRY, ..receiver_config(name) };

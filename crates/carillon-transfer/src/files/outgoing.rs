@@ -218,11 +218,11 @@ impl Outgoing {
         }
         let mut withheld = false;
         if let Some(withholding) = &mut self.withholding {
-            match withholding.next(&self.ready, session.held() == Some(0), self.repairs) {
+            match withholding.next(now, &self.ready, session.held() == Some(0), self.repairs) {
                 Turn::Announce(span) => {
                     return Ok(match session.offer(now, span) {
                         Ok(_) => {
-                            withholding.announced();
+                            withholding.announced(now);
                             true
                         }
                         Err(_) => false,
@@ -240,9 +240,7 @@ impl Outgoing {
         };
         match offered {
             Ok(_) => {
-                if let Some(withholding) = &mut self.withholding {
-                    withholding.taken(withheld, message.len());
-                }
+                self.withholding.iter_mut().filter(|_| withheld).for_each(Withholding::withheld);
                 self.started.get_or_insert(now);
                 self.bytes += len;
                 self.unsent += len.saturating_sub(message.len() as u64);

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use carillon_core::{AssociationId, Bytes};
+use carillon_core::{AssociationId, Bytes, Time};
 use carillon_wire::file::{Record, SESSIONS_MAX, Sessions};
 
 /// Runs of messages that are pieces of one file each: a SPAN announces them, and when all have that they are withheld.
 ///
 /// That takes round trips, in which nothing else goes out. So it is tried with a short run first, and where most of it had to go out all the
-/// same the next megabytes are just sent: who came late has nothing of the beginning, and all of the end.
+/// same what comes next is just sent, for a multiple of the time that the trial took: who came late has nothing of the beginning, and all of
+/// the end.
 #[derive(Debug)]
 pub(super) struct Withholding {
     /// The sessions in which they went by, as a SPAN has them.
@@ -19,15 +20,15 @@ pub(super) struct Withholding {
     left: u32,
     /// The announcement is under way: who has not got it would ask for everything.
     waits: bool,
-    /// How long the run is that was announced last, and what had been sent again before it.
+    /// How long the run is that was announced last, what had been sent again before it, and when it was announced.
     run: (u32, u64),
+    began: Time,
     /// The last run that was offered as a whole, until it shows what of it went out.
     tried: Option<(u32, u64)>,
     /// Somebody had much of the last one.
     pays: bool,
-    /// Bytes that are sent before it is tried again, and after the next time that it does not pay.
-    plain: usize,
-    pause: usize,
+    /// It did not pay, and is not tried again before.
+    until: Time,
 }
 
 /// What is to be done with the next message.
@@ -55,18 +56,18 @@ impl Withholding {
             left: 0,
             waits: false,
             run: (0, 0),
+            began: Time::ZERO,
             tried: None,
             pays: false,
-            plain: 0,
-            pause: LEAST_PAUSE,
+            until: Time::ZERO,
         })
     }
 
     /// What becomes of the first of these; `has_all` if the protocol is done with everything before, for which it has sent so many packets
     /// again.
-    pub fn next(&mut self, ready: &VecDeque<(Bytes, u64)>, has_all: bool, repairs: u64) -> Turn {
+    pub fn next(&mut self, now: Time, ready: &VecDeque<(Bytes, u64)>, has_all: bool, repairs: u64) -> Turn {
         if has_all {
-            self.judge(repairs);
+            self.judge(now, repairs);
             if std::mem::take(&mut self.waits) {
                 self.run.1 = repairs;
             }
@@ -74,7 +75,7 @@ impl Withholding {
         match self.left {
             // Whether it pays is not known.
             0 if self.tried.is_some() && !self.pays => return Turn::Wait,
-            0 if self.plain > 0 => return Turn::Send,
+            0 if now < self.until => return Turn::Send,
             0 => {}
             _ if self.waits => return Turn::Wait,
             _ => return Turn::Withhold,
@@ -89,28 +90,21 @@ impl Withholding {
     }
 
     /// Whether the last run was worth it.
-    fn judge(&mut self, repairs: u64) {
+    fn judge(&mut self, now: Time, repairs: u64) {
         let Some((count, before)) = self.tried.take() else { return };
         self.pays = (repairs - before) * 4 < u64::from(count) * 3;
-        if self.pays {
-            self.pause = LEAST_PAUSE;
-        } else {
-            self.plain = self.pause;
-            self.pause = (self.pause * 2).min(MOST_PAUSE);
+        if !self.pays {
+            self.until = now + now.since(self.began) * PAUSE;
         }
     }
 
     /// The announcement was taken.
-    pub fn announced(&mut self) {
-        (self.left, self.waits, self.run.0) = (self.announces, true, self.announces);
+    pub fn announced(&mut self, now: Time) {
+        (self.left, self.waits, self.run.0, self.began) = (self.announces, true, self.announces, now);
     }
 
-    /// A message of so many bytes was taken, perhaps as one that is withheld.
-    pub fn taken(&mut self, withheld: bool, bytes: usize) {
-        if !withheld {
-            self.plain = self.plain.saturating_sub(bytes);
-            return;
-        }
+    /// A message that is withheld was taken.
+    pub fn withheld(&mut self) {
         self.left -= 1;
         if self.left == 0 {
             self.tried = Some(self.run);
@@ -134,13 +128,16 @@ fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
 
 /// Shorter runs go out: to announce them takes a round trip. It is tried with so many.
 const LEAST: u32 = 64;
-/// Bytes between two trials that did not pay: at first, and at most.
-const LEAST_PAUSE: usize = 2 << 20;
-const MOST_PAUSE: usize = 16 << 20;
+/// A trial that did not pay costs a sixteenth of the time.
+const PAUSE: u32 = 16;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const NOW: Time = Time::from_nanos(1_000_000);
 
     fn message(record: &Record<'_>) -> (Bytes, u64) {
         let mut message = Vec::new();
@@ -161,7 +158,7 @@ mod tests {
         repairs: &mut u64,
         lacks: u64,
     ) -> u32 {
-        let Turn::Announce(span) = withholding.next(ready, false, *repairs) else {
+        let Turn::Announce(span) = withholding.next(NOW, ready, false, *repairs) else {
             panic!("it is announced")
         };
         let Ok(Record::Span { index: 3, step: 10, count, sessions, .. }) = Record::parse(&span) else {
@@ -169,14 +166,14 @@ mod tests {
         };
         assert!(sessions.iter().eq([AssociationId(7)]));
         // Not before it was taken, and all have it.
-        assert!(matches!(withholding.next(ready, true, *repairs), Turn::Announce(_)));
-        withholding.announced();
-        assert_eq!(withholding.next(ready, false, *repairs), Turn::Wait);
-        assert_eq!(withholding.next(ready, true, *repairs), Turn::Withhold);
+        assert!(matches!(withholding.next(NOW, ready, true, *repairs), Turn::Announce(_)));
+        withholding.announced(NOW);
+        assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Wait);
+        assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Withhold);
         for _ in 0..count {
-            assert_eq!(withholding.next(ready, false, *repairs), Turn::Withhold);
-            let (message, _) = ready.pop_front().expect("a piece");
-            withholding.taken(true, message.len());
+            assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Withhold);
+            ready.pop_front();
+            withholding.withheld();
         }
         *repairs += lacks;
         count
@@ -188,34 +185,32 @@ mod tests {
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), LEAST);
         // Not known yet.
-        assert_eq!(withholding.next(&ready, false, repairs), Turn::Wait);
-        assert!(matches!(withholding.next(&ready, true, repairs), Turn::Announce(_)));
+        assert_eq!(withholding.next(NOW, &ready, false, repairs), Turn::Wait);
+        assert!(matches!(withholding.next(NOW, &ready, true, repairs), Turn::Announce(_)));
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), 1000 - LEAST);
         // While it shows what went out of that the next one is announced.
         ready = pieces(500, 10);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), 500);
-        assert_eq!(withholding.next(&ready, true, repairs), Turn::Send, "it paid, and nothing is left");
+        assert_eq!(withholding.next(NOW, &ready, true, repairs), Turn::Send, "it paid, and nothing is left");
     }
 
     #[test]
-    fn where_it_does_not_pay_ever_more_is_sent_before_it_is_tried_again() {
+    fn where_it_does_not_pay_it_is_not_tried_again_for_a_while() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 0);
-        for pause in [2, 4, 8, 16, 16].map(|megabytes| megabytes << 20) {
-            assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), LEAST);
-            let mut sent = 0;
-            while withholding.next(&ready, true, repairs) == Turn::Send {
-                withholding.taken(false, 1 << 10);
-                sent += 1 << 10;
-            }
-            assert_eq!(sent, pause);
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), LEAST);
+        let known = NOW + Duration::from_millis(10);
+        let (before, until) = (known + Duration::from_millis(159), known + PAUSE * Duration::from_millis(10));
+        for (at, is_tried) in [(known, false), (before, false), (until, true)] {
+            let turn = withholding.next(at, &ready, true, repairs);
+            assert_eq!(matches!(turn, Turn::Announce(_)), is_tried, "at {at}");
         }
     }
 
     #[test]
     fn short_runs_go_out() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
-        let mut turn = |ready: &VecDeque<(Bytes, u64)>| withholding.next(ready, true, 0);
+        let mut turn = |ready: &VecDeque<(Bytes, u64)>| withholding.next(NOW, ready, true, 0);
         assert_eq!(turn(&pieces(u64::from(LEAST) - 1, 10)), Turn::Send);
         assert_eq!(turn(&VecDeque::new()), Turn::Send);
         let mut broken = pieces(100, 10);
