@@ -69,20 +69,20 @@ fn who_comes_late_is_served_next() {
     assert_eq!(sent.events("further")[0]["receivers"][0], "late");
 }
 
-/// Nearly half goes by while it waits, and is not sent again; what it has not heard of that is, and what came before.
+/// More than half goes by while it waits, and much of that is not sent again: it takes a while until it is known that it has it.
 #[test]
 fn what_goes_by_is_kept_by_who_comes_late() {
     need_multicast!();
     let place = Place::new();
     let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, FASTER), "");
     wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 8);
-    let late = ["late", "later"].map(|name| place.recv(name).args("--drop 0.05").start());
+    let late = ["late", "later"].map(|name| place.recv(name).start());
     let sent = sender.end().expect(0);
     receiving.into_iter().chain(late).for_each(|one| drop(one.end().expect(0)));
     is_there(&place, &["a", "late", "later"]);
     let bytes = report(&sent)["bytes_sent"].as_u64().expect("a number");
     let share = bytes as f64 / MANY_BYTES as f64;
-    assert!((1.1..1.6).contains(&share), "{share} of the file was sent");
+    assert!((1.1..1.9).contains(&share), "{share} of the file was sent");
 }
 
 #[test]

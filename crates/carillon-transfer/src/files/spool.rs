@@ -104,9 +104,9 @@ impl Spool {
         if self.flush(sessions).is_err() {
             return found;
         }
-        // A sender has no more under way.
-        let most = (MOST_BYTES / u64::from(step)).min(count.into()) as u32;
-        for place in 0..most {
+        // More than a sender announces, and little work.
+        let most = (MOST_BYTES / u64::from(step)).min(MOST_PIECES);
+        for place in 0..count.min(most as u32) {
             let from = offset + u64::from(place) * u64::from(step);
             let mut pieces = sessions.iter().filter_map(|session| self.piece(session, index));
             let Some(bytes) = pieces.find_map(|piece| piece.read(from, step)) else { continue };
@@ -227,8 +227,9 @@ const TOGETHER: usize = 64 << 10;
 const MOST_FILES: usize = 64;
 /// Sessions of which something is kept.
 const MOST_SESSIONS: usize = 4;
-/// Bytes that are looked for at a time.
+/// Bytes that are looked for at a time, and pieces.
 const MOST_BYTES: u64 = 16 << 20;
+const MOST_PIECES: u64 = 1 << 14;
 
 #[cfg(test)]
 mod tests {

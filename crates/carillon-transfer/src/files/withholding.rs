@@ -8,8 +8,8 @@ use carillon_wire::file::{Record, SESSIONS_MAX, Sessions};
 /// Runs of messages that are pieces of one file each: a SPAN announces them, and when all have that they are withheld.
 ///
 /// That takes round trips, in which nothing else goes out. So it is tried with a short run first, and where most of it had to go out all the
-/// same what comes next is just sent, for a multiple of the time that the trial took: who came late has nothing of the beginning, and all of
-/// the end.
+/// same what comes next is just sent, as long as the trial took and half as long as it has not paid so far: who came late has nothing of the beginning, and all of the
+/// end.
 #[derive(Debug)]
 pub(super) struct Withholding {
     /// The sessions in which they went by, as a SPAN has them.
@@ -27,7 +27,8 @@ pub(super) struct Withholding {
     tried: Option<(u32, u64)>,
     /// Somebody had much of the last one.
     pays: bool,
-    /// It did not pay, and is not tried again before.
+    /// When it paid last, or began; and if it did not pay since, when it is tried again.
+    paid: Option<Time>,
     until: Time,
 }
 
@@ -59,6 +60,7 @@ impl Withholding {
             began: Time::ZERO,
             tried: None,
             pays: false,
+            paid: None,
             until: Time::ZERO,
         })
     }
@@ -93,8 +95,11 @@ impl Withholding {
     fn judge(&mut self, now: Time, repairs: u64) {
         let Some((count, before)) = self.tried.take() else { return };
         self.pays = (repairs - before) * 4 < u64::from(count) * 3;
-        if !self.pays {
-            self.until = now + now.since(self.began) * PAUSE;
+        if self.pays {
+            self.paid = Some(now);
+        } else {
+            let so_far = now.since(*self.paid.get_or_insert(self.began));
+            self.until = now + (so_far / 2).max(now.since(self.began));
         }
     }
 
@@ -128,8 +133,6 @@ fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
 
 /// Shorter runs go out: to announce them takes a round trip. It is tried with so many.
 const LEAST: u32 = 64;
-/// A trial that did not pay costs a sixteenth of the time.
-const PAUSE: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -199,11 +202,17 @@ mod tests {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 0);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), LEAST);
-        let known = NOW + Duration::from_millis(10);
-        let (before, until) = (known + Duration::from_millis(159), known + PAUSE * Duration::from_millis(10));
-        for (at, is_tried) in [(known, false), (before, false), (until, true)] {
-            let turn = withholding.next(at, &ready, true, repairs);
-            assert_eq!(matches!(turn, Turn::Announce(_)), is_tried, "at {at}");
+        // The first trial takes ten milliseconds, the others no time.
+        for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
+            let millis = |millis| NOW + Duration::from_millis(millis);
+            for (at, is_tried) in [(from, false), (until - 1, false), (until, true)] {
+                let turn = withholding.next(millis(at), &ready, true, repairs);
+                assert_eq!(matches!(turn, Turn::Announce(_)), is_tried, "at {at} ms");
+            }
+            withholding.announced(millis(until));
+            assert_eq!(withholding.next(millis(until), &ready, true, repairs), Turn::Withhold);
+            (0..LEAST).for_each(|_| withholding.withheld());
+            repairs += u64::from(LEAST);
         }
     }
 

@@ -72,8 +72,8 @@ impl SendOptions {
         let goes_again = self.can_go_again(protocol, &manifest);
         config.further = self.rounds > 0 && goes_again;
         let sessions = match protocol.overheard_with {
-            Some(_) => former.sessions().to_owned(),
-            None => Vec::new(),
+            Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
+            _ => Vec::new(),
         };
         config.former = former;
         // A window that the protocol fills whatever the path carries.

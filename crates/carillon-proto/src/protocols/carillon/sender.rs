@@ -285,6 +285,11 @@ impl Part for CarillonSender {
         if self.blocks.window.is_empty() {
             return None;
         }
+        // Before it is looked whether there is something to ask about.
+        while self.has_new() && self.blocks.is_next_withheld() {
+            let (_, begins) = self.blocks.take_next(scene, self.audience());
+            self.on_next(scene, begins);
+        }
         self.on_round(scene);
         let again = self.asking.again();
         if !again.is_empty() {
@@ -295,10 +300,6 @@ impl Part for CarillonSender {
             && let Some(transmit) = self.ask_all(scene, buf)
         {
             return Some(transmit);
-        }
-        while self.has_new() && self.blocks.is_next_withheld() {
-            let (_, begins) = self.blocks.take_next(scene, self.audience());
-            self.on_next(scene, begins);
         }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
         let (is_crowd, is_busy) = (self.asking.is_crowd(), has_new || has_repairs);
