@@ -74,7 +74,8 @@ fn who_comes_late_is_served_next() {
 fn what_goes_by_is_kept_by_who_comes_late() {
     need_multicast!();
     let place = Place::new();
-    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, FASTER), "");
+    let pace = "--rate 48Mbit/s --timeout 2 --json";
+    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, pace), "");
     wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 8);
     let late = ["late", "later"].map(|name| place.recv(name).start());
     let sent = sender.end().expect(0);

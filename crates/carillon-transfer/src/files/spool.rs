@@ -125,8 +125,8 @@ impl Spool {
 
     fn flush(&mut self, sessions: Sessions<'_>) -> io::Result<()> {
         let Spool { directory, sessions: all, .. } = self;
-        let named = all.iter_mut().filter(|(known, _)| sessions.iter().any(|session| session == *known));
-        named.map(|(_, heard)| heard.flush(directory)).collect()
+        let mut named = all.iter_mut().filter(|(known, _)| sessions.iter().any(|session| session == *known));
+        named.try_for_each(|(_, heard)| heard.flush(directory))
     }
 
     /// Whether there is nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, Delivery, Dest, GroupId, Machine, MessageId, NodeId, PortId, Received, Receiver,
-    Rng, Scope, Seeds, Sender, Time, check_early,
+    Rng, Scope, Seeds, Sender, Time,
 };
 use carillon_testkit::{SENDER, peer_context};
 
@@ -72,9 +72,8 @@ impl Net {
                     }
                 }
             }
-            while self.sender.poll_notice().is_some() || self.sender.poll_event().is_some() {}
-            // What it has to say it has said.
-            check_early(&mut *self.sender, self.now, &mut buf);
+            // What it had to say it has said.
+            assert_eq!(self.sender.poll_transmit(self.now, &mut buf), None, "{:?}", self.sender);
             for (at, receiver) in self.receivers.iter_mut().enumerate() {
                 receiver.handle_timeout(self.now);
                 while let Some(Delivery { payload, .. }) =
@@ -91,7 +90,7 @@ impl Net {
             if self.sender.held() == Some(0) {
                 return;
             }
-            self.now = self.now + Duration::from_micros(500);
+            self.now += Duration::from_micros(500);
             self.sender.handle_timeout(self.now);
         }
         panic!("it does not end: {:?}", self.sender);
