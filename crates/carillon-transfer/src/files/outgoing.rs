@@ -216,31 +216,21 @@ impl Outgoing {
                 }
             }
         }
-        let mut withheld = false;
-        if let Some(withholding) = &mut self.withholding {
-            match withholding.next(now, &self.ready, session.held() == Some(0), self.repairs) {
-                Turn::Announce(span) => {
-                    return Ok(match session.offer(now, span) {
-                        Ok(_) => {
-                            withholding.announced(now);
-                            true
-                        }
-                        Err(_) => false,
-                    });
-                }
-                Turn::Wait => return Ok(false),
-                Turn::Withhold => withheld = true,
-                Turn::Send => {}
+        let turn = match &mut self.withholding {
+            Some(withholding) => {
+                withholding.next(now, &mut self.ready, session.held() == Some(0), self.repairs)
             }
-        }
+            None => Turn::Send,
+        };
         let Some((message, len)) = self.ready.front() else { return Ok(false) };
-        let offered = match withheld {
-            true => session.withhold(now, message.clone()),
-            false => session.offer(now, message.clone()),
+        let offered = match turn {
+            Turn::Wait => return Ok(false),
+            Turn::Withhold => session.withhold(now, message.clone()),
+            Turn::Send => session.offer(now, message.clone()),
         };
         match offered {
             Ok(_) => {
-                self.withholding.iter_mut().filter(|_| withheld).for_each(Withholding::withheld);
+                self.withholding.iter_mut().for_each(|withholding| withholding.taken(now));
                 self.started.get_or_insert(now);
                 self.bytes += len;
                 self.unsent += len.saturating_sub(message.len() as u64);

@@ -8,13 +8,13 @@ use carillon_wire::file::{Record, SESSIONS_MAX, Sessions};
 /// Runs of messages that are pieces of one file each: a SPAN announces them, and when all have that they are withheld.
 ///
 /// That takes round trips, in which nothing else goes out. So it is tried with a short run first, and where most of it had to go out all the
-/// same what comes next is just sent, as long as the trial took and half as long as it has not paid so far: who came late has nothing of the beginning, and all of the
-/// end.
+/// same what comes next is just sent, as long as the trial took and half as long as it has not paid so far: who came late has nothing of the
+/// beginning, and all of the end.
 #[derive(Debug)]
 pub(super) struct Withholding {
     /// The sessions in which they went by, as a SPAN has them.
     sessions: Vec<u8>,
-    /// What the announcement that is to be offered says.
+    /// What the announcement says that stands before everything else, if one does.
     announces: u32,
     /// What is announced and not offered yet.
     left: u32,
@@ -32,11 +32,9 @@ pub(super) struct Withholding {
     until: Time,
 }
 
-/// What is to be done with the next message.
+/// What is to be done with the first message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// This goes before it.
-    Announce(Bytes),
     /// Nothing before all have the announcement.
     Wait,
     /// It goes out as far as somebody lacks it.
@@ -65,9 +63,15 @@ impl Withholding {
         })
     }
 
-    /// What becomes of the first of these; `has_all` if the protocol is done with everything before, for which it has sent so many packets
-    /// again.
-    pub fn next(&mut self, now: Time, ready: &VecDeque<(Bytes, u64)>, has_all: bool, repairs: u64) -> Turn {
+    /// What becomes of the first of these, before which an announcement may be put; `has_all` if the protocol is done with everything before,
+    /// for which it has sent so many packets again.
+    pub fn next(
+        &mut self,
+        now: Time,
+        ready: &mut VecDeque<(Bytes, u64)>,
+        has_all: bool,
+        repairs: u64,
+    ) -> Turn {
         if has_all {
             self.judge(now, repairs);
             if std::mem::take(&mut self.waits) {
@@ -75,6 +79,7 @@ impl Withholding {
             }
         }
         match self.left {
+            _ if self.announces > 0 => return Turn::Send,
             // Whether it pays is not known.
             0 if self.tried.is_some() && !self.pays => return Turn::Wait,
             0 if now < self.until => return Turn::Send,
@@ -88,7 +93,8 @@ impl Withholding {
         let record = Record::Span { index, offset, step, count: self.announces, sessions };
         let mut message = Vec::with_capacity(record.wire_len());
         record.emit(&mut message);
-        Turn::Announce(message.into())
+        ready.push_front((message.into(), 0));
+        Turn::Send
     }
 
     /// Whether the last run was worth it.
@@ -103,21 +109,22 @@ impl Withholding {
         }
     }
 
-    /// The announcement was taken.
-    pub fn announced(&mut self, now: Time) {
-        (self.left, self.waits, self.run.0, self.began) = (self.announces, true, self.announces, now);
-    }
-
-    /// A message that is withheld was taken.
-    pub fn withheld(&mut self) {
-        self.left -= 1;
-        if self.left == 0 {
-            self.tried = Some(self.run);
+    /// The first message was taken.
+    pub fn taken(&mut self, now: Time) {
+        if self.announces > 0 {
+            self.left = std::mem::take(&mut self.announces);
+            (self.waits, self.run.0, self.began) = (true, self.left, now);
+        } else if self.left > 0 {
+            self.left -= 1;
+            if self.left == 0 {
+                self.tried = Some(self.run);
+            }
         }
     }
 }
 
-/// The first messages, as far as each is a piece of the same file, next to the one before, and of the same length: of which file, from where on, of how many bytes each, and how many.
+/// The first messages, as far as each is a piece of the same file, next to the one before, and of the same length: of which file, from where
+/// on, of how many bytes each, and how many.
 fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
     let pieces = ready.iter().map_while(|(message, _)| match Record::parse(message) {
         Ok(Record::Data { index, offset, bytes }) => Some((index, offset, bytes.len() as u32)),
@@ -154,64 +161,75 @@ mod tests {
         (0..count).map(|at| message(&piece(at))).collect()
     }
 
-    /// Takes one run as far as it is announced; how many messages it has, and what of them went out.
+    /// What is first, if it is an announcement: of how many messages.
+    fn announced(ready: &VecDeque<(Bytes, u64)>) -> Option<u32> {
+        match Record::parse(&ready.front()?.0) {
+            Ok(Record::Span { index: 3, step: 10, count, sessions, .. }) => {
+                assert!(sessions.iter().eq([AssociationId(7)]));
+                Some(count)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the run that is announced; how many messages it has, if one is. So many packets go out for it.
     fn take_run(
         withholding: &mut Withholding,
         ready: &mut VecDeque<(Bytes, u64)>,
         repairs: &mut u64,
         lacks: u64,
-    ) -> u32 {
-        let Turn::Announce(span) = withholding.next(NOW, ready, false, *repairs) else {
-            panic!("it is announced")
-        };
-        let Ok(Record::Span { index: 3, step: 10, count, sessions, .. }) = Record::parse(&span) else {
-            panic!()
-        };
-        assert!(sessions.iter().eq([AssociationId(7)]));
+    ) -> Option<u32> {
+        assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Send);
+        let count = announced(ready)?;
         // Not before it was taken, and all have it.
-        assert!(matches!(withholding.next(NOW, ready, true, *repairs), Turn::Announce(_)));
-        withholding.announced(NOW);
+        assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Send);
+        take(withholding, ready);
         assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Wait);
         assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Withhold);
         for _ in 0..count {
             assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Withhold);
-            ready.pop_front();
-            withholding.withheld();
+            take(withholding, ready);
         }
         *repairs += lacks;
-        count
+        Some(count)
+    }
+
+    fn take(withholding: &mut Withholding, ready: &mut VecDeque<(Bytes, u64)>) {
+        withholding.taken(NOW);
+        ready.pop_front();
     }
 
     #[test]
     fn a_short_run_is_tried_and_where_it_pays_all_that_is_ready_is_withheld() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), LEAST);
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(LEAST));
         // Not known yet.
-        assert_eq!(withholding.next(NOW, &ready, false, repairs), Turn::Wait);
-        assert!(matches!(withholding.next(NOW, &ready, true, repairs), Turn::Announce(_)));
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), 1000 - LEAST);
+        assert_eq!(withholding.next(NOW, &mut ready, false, repairs), Turn::Wait);
+        assert_eq!(withholding.next(NOW, &mut ready, true, repairs), Turn::Send);
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - LEAST));
         // While it shows what went out of that the next one is announced.
         ready = pieces(500, 10);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), 500);
-        assert_eq!(withholding.next(NOW, &ready, true, repairs), Turn::Send, "it paid, and nothing is left");
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), Some(500));
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), None, "nothing is left");
     }
 
     #[test]
     fn where_it_does_not_pay_it_is_not_tried_again_for_a_while() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 0);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), LEAST);
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), Some(LEAST));
         // The first trial takes ten milliseconds, the others no time.
         for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
             let millis = |millis| NOW + Duration::from_millis(millis);
             for (at, is_tried) in [(from, false), (until - 1, false), (until, true)] {
-                let turn = withholding.next(millis(at), &ready, true, repairs);
-                assert_eq!(matches!(turn, Turn::Announce(_)), is_tried, "at {at} ms");
+                assert_eq!(withholding.next(millis(at), &mut ready, true, repairs), Turn::Send);
+                assert_eq!(announced(&ready).is_some(), is_tried, "at {at} ms");
             }
-            withholding.announced(millis(until));
-            assert_eq!(withholding.next(millis(until), &ready, true, repairs), Turn::Withhold);
-            (0..LEAST).for_each(|_| withholding.withheld());
+            withholding.taken(millis(until));
+            ready.pop_front();
+            assert_eq!(withholding.next(millis(until), &mut ready, true, repairs), Turn::Withhold);
+            (0..LEAST).for_each(|_| withholding.taken(millis(until)));
             repairs += u64::from(LEAST);
         }
     }
@@ -219,12 +237,13 @@ mod tests {
     #[test]
     fn short_runs_go_out() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
-        let mut turn = |ready: &VecDeque<(Bytes, u64)>| withholding.next(NOW, ready, true, 0);
-        assert_eq!(turn(&pieces(u64::from(LEAST) - 1, 10)), Turn::Send);
-        assert_eq!(turn(&VecDeque::new()), Turn::Send);
         let mut broken = pieces(100, 10);
         broken.remove(50);
-        assert_eq!(turn(&broken), Turn::Send);
+        for mut ready in [pieces(u64::from(LEAST) - 1, 10), VecDeque::new(), broken] {
+            let before = ready.len();
+            assert_eq!(withholding.next(NOW, &mut ready, true, 0), Turn::Send);
+            assert_eq!(ready.len(), before);
+        }
         assert!(Withholding::new(&[]).is_none());
         let many: Vec<AssociationId> = (0..20).map(AssociationId).collect();
         assert!(Withholding::new(&many).is_some());

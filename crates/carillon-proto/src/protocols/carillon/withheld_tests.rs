@@ -26,14 +26,14 @@ struct Net {
 
 impl Net {
     fn new(receivers: u32, loss: f64) -> Net {
-        let members: Vec<NodeId> = (0..=receivers).map(NodeId).collect();
+        let nodes: Vec<NodeId> = (0..=receivers).map(NodeId).collect();
         let mut settings = Config::defaults(ENTRY.parameters);
         for (key, value) in [("past_limit", "wait"), ("block", "32")] {
             settings.set(ENTRY.parameters, key, value).expect("a setting");
         }
         let context = |rank| {
-            let members = members[1..].into();
-            BuildContext { members, ..peer_context(&members_of(receivers), rank, false) }
+            let members = nodes[1..].into();
+            BuildContext { members, ..peer_context(&nodes, rank, false) }
         };
         Net {
             sender: Box::new(CarillonSender::new(&context(0), &settings).expect("it can be made")),
@@ -101,10 +101,6 @@ fn received<'a>(source: NodeId, destination: &'a Dest, bytes: &'a Bytes) -> Rece
     Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes }
 }
 
-fn members_of(receivers: u32) -> Vec<NodeId> {
-    (0..=receivers).map(NodeId).collect()
-}
-
 fn message(number: u64) -> Bytes {
     Bytes::from(format!("{number:0100}"))
 }
@@ -156,4 +152,14 @@ fn only_what_somebody_lacks_goes_out() {
 fn who_has_nothing_gets_everything_through_losses() {
     let packets = withheld(2, 0.1, 300, |at, number| at == 0 && number % 3 != 0);
     assert!((300..420).contains(&packets), "{packets} packets for 300 messages");
+}
+
+/// The first of the block goes out: nothing is quiet then, and nothing else would have it asked about.
+#[test]
+fn a_block_that_is_full_of_them_is_asked_about_at_once() {
+    let mut net = Net::new(1, 0.0);
+    net.sender().offer(Time::ZERO, message(0)).expect("there is room");
+    (1..32).for_each(|number| _ = net.sender().withhold(Time::ZERO, message(number)).expect("there is room"));
+    net.settle();
+    assert_eq!(net.delivered[0].len(), 32);
 }
