@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{AssociationId, Config, Duration, Machine as _, NodeId, Seeds, Time};
+use carillon_core::{AssociationId, Config, Dest, Duration, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{
     Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_proto::{REGISTRY, find};
 use carillon_testkit::is_long;
+use carillon_wire::carillon::Packet::Data;
 use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, State, Text};
 
 use super::harness::*;
@@ -107,6 +108,28 @@ fn what_goes_by_is_overheard_by_who_is_served_later_and_wants_it() {
         let former = world.sender.former();
         assert_eq!(former.sessions(), [ASSOCIATION]);
     }
+}
+
+#[test]
+fn nobody_but_the_sender_of_that_session_is_overheard() {
+    let mut world = of_carillon_with(&["a"], Slow::Lane, 20_000, &[("rate", "120 Mbit/s")]);
+    world.run_until(ms(5_000), |world| world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100);
+    let config = ReceiverSessionConfig { protocols: REGISTRY, overhears: true, ..receiver_config("late") };
+    let late = world.join(ReceiverSession::new(config, Seeds::new(1).part("late")));
+    world.run_until(world.now + Duration::from_secs(1), |_| false);
+    let now = world.now;
+    let session = &mut world.peers[late].session;
+    assert!(std::iter::from_fn(|| session.poll_overheard()).count() > 0);
+    let mut hears = |source, association| {
+        let mut packet = Vec::new();
+        let (sequence, payload) = (19_999, b"forged");
+        Data { sequence, index: 0, length: 1, count: 0, payload }.emit(association, &mut packet);
+        give_to(session, now, source, Dest::group(GROUP), &packet);
+        session.poll_overheard().is_some()
+    };
+    assert!(!hears(NodeId(77), ASSOCIATION) && !hears(SENDER, NEXT));
+    // As if the sender had sent it: then it would have been heard.
+    assert!(hears(SENDER, ASSOCIATION));
 }
 
 #[test]
