@@ -116,8 +116,13 @@ impl Daemon {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
         }
         let lock = File::create(beside(&path, ".lock")).map_err(failed)?;
-        if lock.try_lock().is_err() {
-            return Err(Error::Daemon(format!("{}: a daemon runs there already", path.display())));
+        // One that ends takes its path away first, and lets go of the lock next.
+        let until = Instant::now() + LAST_WORDS;
+        while lock.try_lock().is_err() {
+            if path.exists() || Instant::now() >= until {
+                return Err(Error::Daemon(format!("{}: a daemon runs there already", path.display())));
+            }
+            thread::sleep(A_MOMENT);
         }
         // Nobody can connect before the permissions are right.
         let new = beside(&path, ".new");
@@ -266,6 +271,8 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Between two tries to accept when the system has refused.
 const SOME_TIME: Duration = Duration::from_millis(100);
+/// Between two looks whether another daemon has ended.
+const A_MOMENT: Duration = Duration::from_millis(5);
 /// Files of a connection and its socket.
 const FILES_EACH: u64 = 10;
 /// Of the thread of a connection, which does little by itself.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use carillon_core::Bytes;
 use carillon_wire::daemon::{FieldList, Frame, MAX_RECORDS_LEN, Role};
@@ -256,7 +256,7 @@ pub(super) fn stop(path: &Path) -> Result<(), Error> {
     // It has ended its sessions, and is about to end itself.
     let until = Instant::now() + super::LAST_WORDS;
     while UnixStream::connect(path).is_ok() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(super::A_MOMENT);
     }
     Ok(())
 }

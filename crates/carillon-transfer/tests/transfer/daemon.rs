@@ -1,5 +1,6 @@
 //! Sockets through a daemon: what they promise holds there too, and who behaves badly is refused alone.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -261,6 +262,21 @@ fn it_is_stopped_while_programs_use_it_and_its_path_is_free() {
     drop(idle);
     assert!(!hosted.path.exists());
     Daemon::open(DaemonOptions::new(&hosted.path)).expect("another one may be there");
+}
+
+/// Whoever has stopped it starts another one at once: the old one has taken its path away, but holds the lock still.
+#[test]
+fn another_one_waits_until_the_one_that_ends_has_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let lock = File::create(directory.path().join("socket.lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    let ending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(50));
+        drop(lock);
+    });
+    Daemon::open(DaemonOptions::new(&path)).expect("the path is free");
+    ending.join().expect("it does not panic");
 }
 
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
