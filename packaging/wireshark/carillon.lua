@@ -33,6 +33,7 @@ local REASONS = {
   [7] = "later",
 }
 local FORMS = { [0] = "any symbols", [1] = "the messages themselves" }
+local VERDICTS = { [0] = "failed", [1] = "verified", [2] = "damaged" }
 local YES_NO = { [0] = "no", [1] = "yes" }
 local SEALS = { [0x10] = "to the group", [0x11] = "to one", [0x12] = "greeting, to one" }
 
@@ -82,7 +83,7 @@ define("uint64", "session.terms", "Terms", base.HEX)
 define("uint8", "session.refused", "Refused because", base.DEC, REASONS)
 define("string", "session.text", "Text")
 define("uint64", "session.bytes", "Bytes", base.DEC)
-define("uint8", "session.verified", "Verified", base.DEC, YES_NO)
+define("uint8", "session.verdict", "Verdict", base.DEC, VERDICTS)
 define("uint32", "session.edition", "Edition", base.DEC)
 define("uint16", "session.total", "Members in all", base.DEC)
 define("uint16", "session.first", "Rank of the first", base.DEC)
@@ -341,8 +342,7 @@ end
 function session.REPORT(c)
   c:long("session.nonce")
   local bytes = c:long("session.bytes")
-  local _, verified = c:one_of(1, "session.verified", YES_NO)
-  return (verified == 1 and "verified, " or "failed, ") .. tostring(bytes) .. " bytes" .. aside(c:counted_text())
+  return c:one_of(1, "session.verdict", VERDICTS) .. ", " .. tostring(bytes) .. " bytes" .. aside(c:counted_text())
 end
 
 function session.REPORT_ACK(c)

@@ -229,7 +229,7 @@ impl Session {
                 None => {
                     let result = match run.take_outcome() {
                         Err(Problem::Local(error)) => Err(error.into()),
-                        Err(Problem::Transfer(reason)) => Ok(run.report(Err(reason))),
+                        Err(problem) => Ok(run.report(Err(problem.to_string()))),
                         Ok(()) => Ok(run.report(Ok(()))),
                     };
                     return Ok((result, run.into_parts().0));
@@ -370,8 +370,11 @@ impl<O: Observer> ReceiveRun<O> {
         is_later && (incoming.is_folder() || incoming.bytes() == 0)
     }
 
-    /// Why it was given up, if it was in this session and may return in another.
+    /// Why it was given up, or what came of no use to it, if it was in this session and may return in another.
     pub fn returning(&self) -> Option<ReceiverFailure> {
+        if let Some(reason) = self.participant.driver.application().damage() {
+            return Some(ReceiverFailure::Damaged(reason.to_owned()));
+        }
         let got_on = self.participant.driver.application().bytes() > 0;
         let expelled = self.participant.phase == ReceiverPhase::Failed(ReceiverFailure::Expelled);
         (got_on && expelled).then_some(ReceiverFailure::Expelled)

@@ -25,6 +25,7 @@
 //! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
 //! HOLE (16)        | type 16 | index u32 | offset u64 | length u64 |
 //! SPAN (17)        | type 17 | index u32 | offset u64 | step u32 | count u32 | session u32 ... |
+//! SUBTREE (18)     | type 18 | index u32 | end u64 | chaining value, 32 bytes |
 //! ```
 //!
 //! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
@@ -38,7 +39,9 @@
 //! The bytes of OFFER are those of all files when they were listed, those of END what DATA and HOLEs came
 //! to. A HOLE has 16 MiB at most, and a message one HOLE, so that it is never much work. A mode has the permission bits 0777 and no others; `modified` is the time of the last modification, in nanoseconds since
 //! 1970 without leap seconds, -2^63 if it is not known; a reason is 1 for a file that changed and 2 for one that could not be
-//! read. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
+//! read. The digest is BLAKE3 over the file's bytes. It is made of a tree, and SUBTREE has the chaining value of a part of it: of the 4 MiB of the file before `end`,
+//! a multiple of that. There is one for each of them, in their order, as soon as all of it was sent: who has something else there need not wait for the
+//! end of the file. Those of what all receivers have are sent too. A message is a record or a PACK of records
 //! ([`records`]): small files go many to a message, and so do messages of a live stream that wait for the same moment.
 
 mod pack;
@@ -109,6 +112,15 @@ pub enum Record<'a> {
         count: u32,
         /// Where they went by.
         sessions: Sessions<'a>,
+    },
+    /// What the digest of a file is made of.
+    Subtree {
+        /// Which file.
+        index: u32,
+        /// Behind which byte the subtree ends: it is [`SUBTREE_BYTES`] long.
+        end: u64,
+        /// Its chaining value, of BLAKE3.
+        value: [u8; DIGEST_LEN],
     },
     /// A file is complete.
     EndOfFile {
@@ -261,6 +273,12 @@ pub const MODE_MASK: u32 = 0o777;
 /// Bytes of a digest.
 pub const DIGEST_LEN: usize = 32;
 
+/// Bytes of a file that have a chaining value of their own, from a multiple of them on.
+pub const SUBTREE_BYTES: u64 = 4 << 20;
+
+/// Bytes of SUBTREE.
+pub const SUBTREE_LEN: usize = 1 + 4 + 8 + DIGEST_LEN;
+
 /// Bytes that MESSAGE adds to a message of a live stream.
 pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 
@@ -317,6 +335,13 @@ impl<'a> Record<'a> {
                 let refused = ParseError::Field { field: "sessions", value: bytes.len() as u64 };
                 let sessions = Sessions::new(bytes).ok_or(refused)?;
                 Record::Span { index, offset, step, count, sessions }
+            }
+            record_type::SUBTREE => {
+                let (index, end) = (reader.u32()?, reader.u64()?);
+                if end == 0 || !end.is_multiple_of(SUBTREE_BYTES) {
+                    return Err(ParseError::Field { field: "end", value: end });
+                }
+                Record::Subtree { index, end, value: reader.array()? }
             }
             record_type::END_OF_FILE => {
                 Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
@@ -397,6 +422,12 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&count.to_be_bytes());
                 buf.extend_from_slice(sessions.0);
             }
+            Record::Subtree { index, end, value } => {
+                buf.push(record_type::SUBTREE);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&end.to_be_bytes());
+                buf.extend_from_slice(&value);
+            }
             Record::EndOfFile { index, size, digest } => {
                 buf.push(record_type::END_OF_FILE);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -466,6 +497,7 @@ impl<'a> Record<'a> {
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
             Record::Hole { .. } => 1 + 4 + 8 + 8,
             Record::Span { sessions, .. } => 1 + 4 + 8 + 4 + 4 + sessions.0.len(),
+            Record::Subtree { .. } => SUBTREE_LEN,
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
             Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
@@ -513,6 +545,10 @@ impl fmt::Display for Record<'_> {
             Record::Span { index, offset, step, count, sessions } => {
                 write!(f, "file {index} span offset {offset} step {step} count {count} sessions")?;
                 sessions.iter().try_for_each(|session| write!(f, " {:08x}", session.0))
+            }
+            Record::Subtree { index, end, value } => {
+                write!(f, "file {index} subtree end {end} value ")?;
+                value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
             Record::EndOfFile { index, size, digest } => {
                 write!(f, "file {index} end size {size} digest ")?;
@@ -605,4 +641,5 @@ mod record_type {
     pub const SIGNED: u8 = 0x0F;
     pub const HOLE: u8 = 0x10;
     pub const SPAN: u8 = 0x11;
+    pub const SUBTREE: u8 = 0x12;
 }

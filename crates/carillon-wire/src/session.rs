@@ -70,7 +70,7 @@
 //! |                             bytes                             |
 //! |                                                               |
 //! +---------------+---------------+-------------------------------+
-//! |   verified    |   text len    |  text ...
+//! |    verdict    |   text len    |  text ...
 //! +---------------+---------------+-------------------------------+
 //!
 //! REPORT_ACK (7), sender to receiver
@@ -172,7 +172,7 @@ pub use distances::{DistanceTo, Distances};
 pub use earlier::{emit_notice, is_earlier};
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
-pub use state::{RefuseReason, State};
+pub use state::{RefuseReason, State, Verdict};
 pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
 
@@ -235,7 +235,7 @@ pub enum Body<'a> {
         /// Bytes it has dealt with.
         bytes: u64,
         /// Whether everything is there and verified.
-        verified: bool,
+        verdict: Verdict,
         /// Why not, if not.
         text: Text<'a>,
     },
@@ -388,8 +388,8 @@ impl<'a> Packet<'a> {
             packet_type::PROGRESS => Body::Progress { nonce: reader.nonce()?, bytes: reader.u64()? },
             packet_type::REPORT => {
                 let (nonce, bytes) = (reader.nonce()?, reader.u64()?);
-                let verified = reader.flag("verified")?;
-                Body::Report { nonce, bytes, verified, text: reader.text()? }
+                let verdict = Verdict::from_code(reader.u8()?)?;
+                Body::Report { nonce, bytes, verdict, text: reader.text()? }
             }
             packet_type::REPORT_ACK => Body::ReportAck { nonce: reader.nonce()? },
             packet_type::LEAVE => Body::Leave { nonce: reader.nonce()?, text: reader.text()? },
@@ -448,10 +448,10 @@ impl<'a> Packet<'a> {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&bytes.to_be_bytes());
             }
-            Body::Report { nonce, bytes, verified, text } => {
+            Body::Report { nonce, bytes, verdict, text } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&bytes.to_be_bytes());
-                buf.push(u8::from(*verified));
+                buf.push(*verdict as u8);
                 put_text(buf, text);
             }
             Body::ReportAck { nonce } => put_nonce(buf, *nonce),
@@ -611,8 +611,7 @@ impl fmt::Display for Packet<'_> {
                 parenthesis(f, text)
             }
             Body::Progress { nonce, bytes } => write!(f, "progress {nonce} bytes {bytes}"),
-            Body::Report { nonce, bytes, verified, text } => {
-                let verdict = if *verified { "verified" } else { "failed" };
+            Body::Report { nonce, bytes, verdict, text } => {
                 write!(f, "report {nonce} {verdict} bytes {bytes}")?;
                 parenthesis(f, text)
             }

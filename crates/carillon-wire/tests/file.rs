@@ -4,8 +4,8 @@
 use carillon_wire::ParseError;
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
-    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, Sessions, Withdrawn, link_stays_below, live,
-    records,
+    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, SUBTREE_BYTES, Sessions, Withdrawn,
+    link_stays_below, live, records,
 };
 use proptest::prelude::*;
 
@@ -65,6 +65,11 @@ fn golden_bytes() {
         },
         "11 00000001 0000000000000102 00000578 00000003 00000007 ab000001",
         "file 1 span offset 258 step 1400 count 3 sessions 00000007 ab000001",
+    );
+    golden(
+        Record::Subtree { index: 1, end: 8 << 20, value: [0xCD; 32] },
+        &format!("12 00000001 0000000000800000 {}", "cd".repeat(32)),
+        &format!("file 1 subtree end 8388608 value {}", "cd".repeat(32)),
     );
     golden(
         Record::EndOfFile { index: 1, size: 5, digest: [0xAB; 32] },
@@ -308,6 +313,19 @@ fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
 }
 
 #[test]
+fn subtrees_end_at_multiples_of_their_length() {
+    let subtree = |end| {
+        let mut message = Vec::new();
+        Record::Subtree { index: 0, end, value: [7; 32] }.emit(&mut message);
+        Record::parse(&message).map(|_| ())
+    };
+    assert_eq!((subtree(SUBTREE_BYTES), subtree(u64::MAX - SUBTREE_BYTES + 1)), (Ok(()), Ok(())));
+    for end in [0, 1, SUBTREE_BYTES - 1, SUBTREE_BYTES + 1, u64::MAX] {
+        assert_eq!(subtree(end), Err(ParseError::Field { field: "end", value: end }));
+    }
+}
+
+#[test]
 fn spans_of_nothing_beyond_the_end_or_of_no_session_are_refused() {
     let span = |offset, step, count, sessions: usize| {
         let sessions = vec![7; sessions];
@@ -381,7 +399,7 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..15,
+        kind in 0usize..17,
         target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
@@ -414,6 +432,7 @@ proptest! {
                 let sessions = Sessions::new(&digest[..4 * (1 + usize::from(known))]).unwrap();
                 Record::Span { index, offset, step: 1 + mode, count: 1 + mode, sessions }
             }
+            15 => Record::Subtree { index, end: (1 + size % 1000) * SUBTREE_BYTES, value: digest },
             13 => Record::Hole { index, offset, len: 1 + size % HOLE_MAX },
             _ => Record::End { bytes: size },
         };
@@ -425,7 +444,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..17, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..20, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());

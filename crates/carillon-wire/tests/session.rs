@@ -4,7 +4,8 @@ use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
     Attached, Body, DistanceTo, Distances, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer,
-    PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, emit_notice, is_earlier,
+    PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict, emit_notice,
+    is_earlier,
 };
 use proptest::prelude::*;
 
@@ -97,7 +98,12 @@ fn golden_bytes() {
         "session a16909060 progress 1122334455667788 bytes 9",
     );
     golden(
-        Body::Report { nonce: NONCE, bytes: 9, verified: false, text: Text::new("disk full").unwrap() },
+        Body::Report {
+            nonce: NONCE,
+            bytes: 9,
+            verdict: Verdict::Failed,
+            text: Text::new("disk full").unwrap(),
+        },
         "ca020006 01020304  1122334455667788 0000000000000009 00 09 6469736b2066756c6c",
         "session a16909060 report 1122334455667788 failed bytes 9 (disk full)",
     );
@@ -310,9 +316,10 @@ fn fields_with_impossible_values_are_named() {
         emitted(Body::Refuse { nonce: NONCE, reason: RefuseReason::Full, text: Text::default() });
     refuse[16] = 0;
     assert_eq!(field(&refuse), ("reason", 0));
-    let mut report = emitted(Body::Report { nonce: NONCE, bytes: 0, verified: true, text: Text::default() });
-    report[24] = 2;
-    assert_eq!(field(&report), ("verified", 2));
+    let mut report =
+        emitted(Body::Report { nonce: NONCE, bytes: 0, verdict: Verdict::Verified, text: Text::default() });
+    report[24] = 3;
+    assert_eq!(field(&report), ("verdict", 3));
     // A name of no or too many bytes.
     let mut join = emitted(Body::Join {
         nonce: NONCE,
@@ -495,7 +502,7 @@ prop_compose! {
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
             4 => Body::Progress { nonce, bytes: count },
-            5 => Body::Report { nonce, bytes: count, verified: flag, text },
+            5 => Body::Report { nonce, bytes: count, verdict: if flag { Verdict::Verified } else { Verdict::Damaged }, text },
             6 => Body::ReportAck { nonce },
             _ => Body::Leave { nonce, text },
         };

@@ -161,7 +161,7 @@ fn explain(failure: &ReceiverFailure) -> String {
         ReceiverFailure::BadInvitation(reason) => {
             return format!("this sender cannot take part: {reason} (the organiser's --protocol)");
         }
-        ReceiverFailure::Left(reason) => reason,
+        ReceiverFailure::Left(reason) | ReceiverFailure::Damaged(reason) => reason,
     };
     sentence.to_owned()
 }

@@ -115,7 +115,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         if let Some(other) = other {
             name = other;
         } else if later {
-            say("given up by the sender: waiting for a further session, to go on there");
+            match transfer.run.returning() {
+                Some(ReceiverFailure::Damaged(why)) => {
+                    say(format_args!("{why}: waiting for a further session, to have it again"))
+                }
+                _ => say("given up by the sender: waiting for a further session, to go on there"),
+            }
         } else {
             let result = transfer.finish(&stop);
             if transfer.run.driver().machine().association().is_some() {
@@ -323,7 +328,7 @@ impl Transfer<'_> {
                 }
                 Ok(())
             }
-            Err(Problem::Transfer(reason)) => {
+            Err(Problem::Transfer(reason) | Problem::Damaged(reason)) => {
                 say(format_args!("{reason}{}", self.rest(files, bytes)));
                 if let Some(kept) = self.run.driver_mut().application_mut().kept() {
                     say(format_args!(

@@ -1,9 +1,11 @@
 //! `carillon send` and `carillon recv` as processes, over real multicast on loopback.
 
 mod changing;
+mod damage;
 mod errors;
 mod faults;
 mod flood;
+mod forging;
 mod further;
 mod helpers;
 mod links;

@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
     Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
-    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, is_hidden,
+    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -146,8 +146,9 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         join(Part::ReceivesAndHelps, &[]),
         Body::Welcome { nonce, member: 3, terms },
         Body::Progress { nonce, bytes: u64::MAX },
-        Body::Report { nonce, bytes: 12, verified: true, text: Text::default() },
-        Body::Report { nonce, bytes: 9, verified: false, text: text("disk full") },
+        Body::Report { nonce, bytes: 12, verdict: Verdict::Verified, text: Text::default() },
+        Body::Report { nonce, bytes: 9, verdict: Verdict::Failed, text: text("disk full") },
+        Body::Report { nonce, bytes: 7, verdict: Verdict::Damaged, text: text("f differs") },
         Body::ReportAck { nonce },
         Body::Leave { nonce, text: text("ça suffit") },
         Body::Roster(RosterPage { edition: 3, total: 9, first: 5, peers }),

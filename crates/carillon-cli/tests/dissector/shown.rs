@@ -41,7 +41,7 @@ pub const NAMES: &[&str] = &[
     "carillon.session.refused",
     "carillon.session.text",
     "carillon.session.bytes",
-    "carillon.session.verified",
+    "carillon.session.verdict",
     "carillon.session.edition",
     "carillon.session.total",
     "carillon.session.first",
@@ -215,9 +215,9 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             to.with(nonce, own.0).with("carillon.session.refused", reason(why)).said(&text);
         }
         Body::Progress { nonce: own, bytes: so_far } => _ = to.with(nonce, own.0).with(bytes, so_far),
-        Body::Report { nonce: own, bytes: all, verified, text } => {
+        Body::Report { nonce: own, bytes: all, verdict, text } => {
             to.with(nonce, own.0).with(bytes, all);
-            to.with("carillon.session.verified", u8::from(verified)).said(&text);
+            to.with("carillon.session.verdict", verdict as u8).said(&text);
         }
         Body::ReportAck { nonce: own } | Body::Ask { nonce: own } => _ = to.with(nonce, own.0),
         Body::Leave { nonce: own, text } => _ = to.with(nonce, own.0).said(&text),

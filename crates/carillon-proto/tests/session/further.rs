@@ -133,6 +133,39 @@ fn nobody_but_the_sender_of_that_session_is_overheard() {
 }
 
 #[test]
+fn whoever_got_what_was_not_sent_has_failed_and_is_served_by_the_next_session_if_there_is_one() {
+    for further in [true, false] {
+        let mut config = config(2, Slow::Lane);
+        config.further = further;
+        let mut world = World::new(sender_with(config), 300);
+        for name in ["a", "b"] {
+            world.join(receiver(name));
+        }
+        world.run_until(ms(5_000), |world| world.peers[1].got > 100);
+        let now = world.now;
+        world.peers[1].session.report_damaged(now, 7, "f differs".to_owned());
+        world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
+        let failed = MemberOutcome::Failed("f differs".to_owned());
+        assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified), ("b", &failed)]);
+        assert_eq!(world.phase(1), ReceiverPhase::Finished);
+        assert_eq!(world.sender.wanting(), &if further { set(&["b"]) } else { BTreeSet::new() });
+        if !further {
+            continue;
+        }
+        let former = world.sender.former();
+        follow(&mut world, &["b"], Some(&["b"]), former);
+        let config = ReceiverSessionConfig {
+            returning: Some(ReceiverFailure::Damaged("f differs".to_owned())),
+            ..receiver_config("b")
+        };
+        world.join(ReceiverSession::new(config, Seeds::new(1).part("b")));
+        let end = world.now + Duration::from_secs(60);
+        world.run_until(end, |world| world.sender.phase() == SenderPhase::Finished);
+        assert_eq!(outcomes(&world), [("b", &MemberOutcome::Verified)]);
+    }
+}
+
+#[test]
 fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
     // A message each 300 ms, in which the others could have a hundred.
     for (slow, further, given_up) in [

@@ -9,7 +9,7 @@ use carillon_proto::session::{
 };
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Terms, Text,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Terms, Text, Verdict,
 };
 use proptest::prelude::*;
 
@@ -184,7 +184,12 @@ fn a_receiver_started_anew_while_gathering_takes_its_own_place() {
 fn reports_of_strangers_and_reports_before_the_end_count_for_nothing() {
     let mut machine = sender(Gather::Count(1));
     let report = |nonce| {
-        bytes(Body::Report { nonce: Nonce(nonce), bytes: u64::MAX, verified: true, text: Text::default() })
+        bytes(Body::Report {
+            nonce: Nonce(nonce),
+            bytes: u64::MAX,
+            verdict: Verdict::Verified,
+            text: Text::default(),
+        })
     };
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
     assert_eq!(give(&mut machine, ms(1), NodeId(1), &report(2)).drops(DropReason::NotAMember), 1);
@@ -347,9 +352,10 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
         }),
         (0u64..3, any::<u64>())
             .prop_map(|(nonce, count)| bytes(Body::Progress { nonce: Nonce(nonce), bytes: count })),
-        (0u64..3, any::<u64>(), any::<bool>(), text()).prop_map(|(nonce, count, verified, text)| {
+        (0u64..3, any::<u64>(), 0usize..3, text()).prop_map(|(nonce, count, verdict, text)| {
             let text = Text::new(&text).unwrap();
-            bytes(Body::Report { nonce: Nonce(nonce), bytes: count, verified, text })
+            let verdict = [Verdict::Failed, Verdict::Verified, Verdict::Damaged][verdict];
+            bytes(Body::Report { nonce: Nonce(nonce), bytes: count, verdict, text })
         }),
         (0u64..3).prop_map(|nonce| bytes(Body::ReportAck { nonce: Nonce(nonce) })),
         (0u64..3, text()).prop_map(|(nonce, text)| {

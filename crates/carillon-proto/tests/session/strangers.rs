@@ -18,6 +18,7 @@ use carillon_testkit::{is_long, one_in};
 use carillon_wire::lms;
 use carillon_wire::session::{
     Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
+    Verdict,
 };
 
 use super::harness::*;
@@ -298,8 +299,8 @@ fn forged_ends_do_not_end_a_transfer() {
                         let name = Name::new("a").unwrap();
                         for body in [
                             Body::Leave { nonce, text },
-                            Body::Report { nonce, bytes: 9, verified: true, text },
-                            Body::Report { nonce, bytes: 9, verified: false, text },
+                            Body::Report { nonce, bytes: 9, verdict: Verdict::Verified, text },
+                            Body::Report { nonce, bytes: 9, verdict: Verdict::Failed, text },
                             Body::Join {
                                 nonce,
                                 receive_buffer: 1,
@@ -506,7 +507,8 @@ fn a_later_report_of_a_verified_member_is_believed() {
     machine.finish(ms(1));
     let report = |verified| {
         let text = Text::new(if verified { "" } else { "disk full" }).unwrap();
-        packet(ASSOCIATION, Body::Report { nonce: Nonce(1), bytes: 0, verified, text })
+        let verdict = if verified { Verdict::Verified } else { Verdict::Failed };
+        packet(ASSOCIATION, Body::Report { nonce: Nonce(1), bytes: 0, verdict, text })
     };
     for verified in [true, false, true, false] {
         give(&mut machine, ms(2), NodeId(1), &report(verified));

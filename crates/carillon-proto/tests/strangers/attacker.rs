@@ -9,7 +9,7 @@ use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
     Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
-    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text,
+    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -306,7 +306,10 @@ impl Attacker {
                 Body::Refuse { nonce, reason, text }
             }
             5 => Body::Progress { nonce, bytes },
-            6 => Body::Report { nonce, bytes, verified: self.rng.chance(0.5), text },
+            6 => {
+                let verdict = self.pick(&[Verdict::Failed, Verdict::Verified, Verdict::Damaged]);
+                Body::Report { nonce, bytes, verdict, text }
+            }
             7 => Body::ReportAck { nonce },
             8 => Body::Leave { nonce, text },
             9 => {

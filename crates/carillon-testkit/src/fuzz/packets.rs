@@ -4,7 +4,7 @@ use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Terms, Text,
+    RosterPage, Settings, State, Terms, Text, Verdict,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -134,7 +134,14 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             text: text(input),
         },
         5 => Body::Progress { nonce, bytes: count(input) },
-        6 => Body::Report { nonce, bytes: count(input), verified: input.byte() & 3 != 0, text: text(input) },
+        6 => {
+            let verdict = match input.byte() & 3 {
+                0 => Verdict::Failed,
+                1 => Verdict::Damaged,
+                _ => Verdict::Verified,
+            };
+            Body::Report { nonce, bytes: count(input), verdict, text: text(input) }
+        }
         7 => Body::ReportAck { nonce },
         8 => Body::Leave { nonce, text: text(input) },
         9 => match roster(input, nonce, &mut list) {

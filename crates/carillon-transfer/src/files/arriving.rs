@@ -1,4 +1,6 @@
-//! A file that is being received: hashed and written as it comes, and named when it is what was sent.
+//! A file that is being received: hashed, compared and written as it comes, and named when it is what was sent.
+
+use carillon_wire::file::SUBTREE_BYTES;
 
 use super::PIECE_BYTES;
 use super::holes;
@@ -6,6 +8,7 @@ use super::names::shown;
 use super::problem::{Problem, in_order, ours, relative};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
+use super::tree::Tree;
 
 /// A file that has its name.
 #[derive(Clone, Debug)]
@@ -30,13 +33,15 @@ pub struct Open {
     pub offset: u64,
     /// Bytes that were there when it was begun.
     pub had: u64,
+    /// Bytes from the beginning on whose subtrees were compared with what the sender has.
+    pub verified: u64,
     pub spare: Box<Spare>,
 }
 
 /// What one file after the other uses.
 #[derive(Debug, Default)]
 pub struct Spare {
-    pub hasher: blake3::Hasher,
+    pub tree: Tree,
     /// The last of the bytes received, not hashed and written yet.
     pub buffer: Vec<u8>,
 }
@@ -52,12 +57,12 @@ impl Open {
     pub fn go_over(&mut self, offset: u64, len: u64) -> Result<(), Problem> {
         let mut left = len - self.admit(offset, len)?;
         while left > 0 {
-            let Spare { hasher, buffer } = &mut *self.spare;
-            let gathered = (hasher.count() % WRITE_BYTES as u64) as usize + buffer.len();
+            let Spare { tree, buffer } = &mut *self.spare;
+            let gathered = (tree.count() % WRITE_BYTES as u64) as usize + buffer.len();
             let whole = left / WRITE_BYTES as u64 * WRITE_BYTES as u64;
             let taken = match &mut self.partial {
                 Some(partial) if gathered == 0 && whole > 0 => {
-                    holes::hash(hasher, whole);
+                    holes::hash(tree, whole);
                     partial.go_over(whole).map_err(ours)?;
                     whole
                 }
@@ -79,7 +84,7 @@ impl Open {
         self.offset += len;
         if self.size.is_some_and(|size| self.offset > size) {
             let name = shown(&self.name);
-            return Err(Problem::Transfer(format!("{name} is larger than it was said to be")));
+            return Err(Problem::Damaged(format!("{name} is larger than it was said to be")));
         }
         Ok(self.had.saturating_sub(offset).min(len))
     }
@@ -89,18 +94,18 @@ impl Open {
             self.spare.buffer.extend_from_slice(bytes);
             return Ok(());
         };
-        let Spare { hasher, buffer } = &mut *self.spare;
+        let Spare { tree, buffer } = &mut *self.spare;
         let mut bytes = bytes;
         loop {
-            if buffer.is_empty() && hasher.count() % PIECE_BYTES as u64 == 0 {
+            if buffer.is_empty() && tree.count() % PIECE_BYTES as u64 == 0 {
                 let (pieces, rest) = bytes.split_at(bytes.len() / PIECE_BYTES * PIECE_BYTES);
-                write(hasher, pieces, partial)?;
+                write(tree, pieces, partial)?;
                 bytes = rest;
             }
-            let room = WRITE_BYTES - (hasher.count() % WRITE_BYTES as u64) as usize - buffer.len();
+            let room = WRITE_BYTES - (tree.count() % WRITE_BYTES as u64) as usize - buffer.len();
             let Some((first, rest)) = bytes.split_at_checked(room) else { break };
             buffer.extend_from_slice(first);
-            write(hasher, buffer, partial)?;
+            write(tree, buffer, partial)?;
             buffer.clear();
             bytes = rest;
         }
@@ -108,31 +113,58 @@ impl Open {
         Ok(())
     }
 
-    /// Gives it its name if all of it is there.
-    pub fn close(
-        mut self,
-        target: &mut Target,
-        position: &mut Position,
-        size: u64,
-        digest: blake3::Hash,
-    ) -> Result<(Completed, Box<Spare>), Problem> {
+    /// The next subtree is what was sent, or not.
+    pub fn compare(&mut self, end: u64, value: [u8; blake3::OUT_LEN]) -> Result<(), Problem> {
+        let is_next = end == self.verified + SUBTREE_BYTES;
+        let name = || shown(&self.name);
+        let Some(found) = self.spare.tree.value(end).filter(|_| is_next) else {
+            return Err(Problem::Damaged(format!(
+                "{} is incomplete: a digest of its first {end} bytes came too early",
+                name()
+            )));
+        };
+        if found != value {
+            let text = format!("{} is not what was sent: bytes {} to {end} differ", name(), self.verified);
+            return Err(Problem::Damaged(text));
+        }
+        self.verified = end;
+        Ok(())
+    }
+
+    /// All of it is there and what was sent, or not.
+    pub fn verify(&mut self, size: u64, digest: blake3::Hash) -> Result<(), Problem> {
         let whole = match &mut self.partial {
             Some(partial) => {
-                let Spare { hasher, buffer } = &mut *self.spare;
-                write(hasher, buffer, partial)?;
-                hasher.finalize()
+                let Spare { tree, buffer } = &mut *self.spare;
+                write(tree, buffer, partial)?;
+                tree.finalize()
             }
             None => blake3::hash(&self.spare.buffer),
         };
-        let Open { partial, name, attributes, offset, spare, .. } = self;
+        let (offset, name) = (self.offset, shown(&self.name));
         if size != offset || self.size.is_some_and(|announced| announced != size) {
-            let name = shown(&name);
-            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
+            return Err(Problem::Damaged(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
         }
         if whole != digest {
-            let name = shown(&name);
-            return Err(Problem::Transfer(format!("{name} is not what was sent: its digest differs")));
+            return Err(Problem::Damaged(format!("{name} is not what was sent: its digest differs")));
         }
+        Ok(())
+    }
+
+    /// Goes back to what was compared with what the sender has, which is where another attempt goes on.
+    pub fn take_back(&mut self) -> anyhow::Result<()> {
+        self.spare.buffer.clear();
+        self.partial.as_mut().map_or(Ok(()), |partial| partial.cut(self.verified))
+    }
+
+    /// Gives it its name, once it is verified.
+    pub fn close(
+        self,
+        target: &mut Target,
+        position: &mut Position,
+        digest: blake3::Hash,
+    ) -> Result<(Completed, Box<Spare>), Problem> {
+        let Open { partial, name, attributes, offset, spare, .. } = self;
         let written = match partial {
             Some(partial) => partial.commit(attributes.modified),
             None => target.write(position, &relative(&name)?, attributes, &spare.buffer),
@@ -143,18 +175,18 @@ impl Open {
 }
 
 /// Hashes and writes.
-fn write(hasher: &mut blake3::Hasher, bytes: &[u8], partial: &mut Partial) -> Result<(), Problem> {
+fn write(tree: &mut Tree, bytes: &[u8], partial: &mut Partial) -> Result<(), Problem> {
     if bytes.is_empty() {
         return Ok(());
     }
-    hasher.update(bytes);
+    tree.update(bytes);
     partial.write(bytes).map_err(ours)
 }
 
 impl Spare {
     /// For the next file.
     pub fn cleared(mut self: Box<Self>) -> Box<Self> {
-        self.hasher.reset();
+        self.tree.reset();
         self.buffer.clear();
         self
     }

@@ -12,12 +12,13 @@ use rustix::fs::OFlags;
 
 use super::holes::{self, Holes};
 use super::room::Room;
+use super::tree::Tree;
 
 /// What is read, one file after the other.
 #[derive(Debug)]
 pub struct Contents {
     input: Input,
-    hasher: Box<blake3::Hasher>,
+    tree: Box<Tree>,
     /// What was read and hashed but not offered yet.
     ready: Room,
     offset: u64,
@@ -167,7 +168,7 @@ impl Contents {
     pub fn new() -> Self {
         Contents {
             input: Input::Nothing,
-            hasher: Box::default(),
+            tree: Box::default(),
             ready: Room::default(),
             offset: 0,
             pieces: 0,
@@ -234,8 +235,13 @@ impl Contents {
     pub fn digest(&self) -> [u8; blake3::OUT_LEN] {
         match &self.input {
             Input::Whole { digest, .. } => *digest.as_bytes(),
-            _ => *self.hasher.finalize().as_bytes(),
+            _ => *self.tree.finalize().as_bytes(),
         }
+    }
+
+    /// The chaining value of the subtree that ends there, if what was taken has all of it.
+    pub fn subtree(&self, end: u64) -> Option<[u8; blake3::OUT_LEN]> {
+        if end > self.offset { None } else { self.tree.value(end) }
     }
 
     /// Whether the file is still what it was, and where it was; asked before its end is told.
@@ -293,7 +299,7 @@ impl Contents {
         if !opened.is_same().map_err(Filled::Unreadable)? {
             return Err(Filled::Changed);
         }
-        holes::hash(&mut self.hasher, len);
+        holes::hash(&mut self.tree, len);
         self.offset += len;
         self.pieces += 1;
         self.at_end = self.offset == opened.stamp.size;
@@ -314,7 +320,7 @@ impl Contents {
         if read < into.len() || (look && !opened.is_same().map_err(Filled::Unreadable)?) {
             return Err(Filled::Changed);
         }
-        self.hasher.update(into);
+        self.tree.update(into);
         self.offset += read as u64;
         self.pieces += 1;
         self.at_end = self.offset == opened.stamp.size;
@@ -323,7 +329,7 @@ impl Contents {
 
     fn begin(&mut self, input: Input) {
         self.input = input;
-        self.hasher.reset();
+        self.tree.reset();
         self.ready.clear();
         (self.offset, self.pieces, self.at_end, self.short_since) = (0, 0, false, None);
     }
@@ -334,7 +340,7 @@ impl Contents {
             return Ok(Filled::Ready);
         }
         let left = opened.stamp.size.saturating_sub(self.offset + self.ready.len() as u64);
-        let room = READ_BYTES as u64 - self.hasher.count() % READ_BYTES as u64;
+        let room = READ_BYTES as u64 - self.tree.count() % READ_BYTES as u64;
         // One that has no size may have something to read all the same.
         let want = if opened.stamp.size == 0 { 1 } else { left.min(room) };
         let len = read_all(&mut opened.file, self.ready.free(want as usize))?;
@@ -344,7 +350,7 @@ impl Contents {
         if cut || read > left || (!self.at_end && !opened.is_same()?) {
             return Ok(Filled::Changed);
         }
-        self.hasher.update(self.ready.fill(len));
+        self.tree.update(self.ready.fill(len));
         Ok(Filled::Ready)
     }
 
@@ -353,7 +359,7 @@ impl Contents {
         while self.ready.len() < wanted && !self.at_end {
             match chunks.try_recv() {
                 Ok(chunk) => {
-                    self.hasher.update(self.ready.push(&chunk?));
+                    self.tree.update(self.ready.push(&chunk?));
                 }
                 Err(TryRecvError::Disconnected) => self.at_end = true,
                 Err(TryRecvError::Empty) => break,

@@ -87,6 +87,11 @@ impl<D: AsFd> Draft<D> {
         self.file.write_all(bytes)
     }
 
+    /// Leaves so many bytes of it. Nothing is appended to it any more.
+    pub fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
     /// Appends so many zeros that take no room, where the file system can do without.
     pub fn go_over(&mut self, len: u64) -> io::Result<()> {
         let end = self.file.stream_position()? + len;

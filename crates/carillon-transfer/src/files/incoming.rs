@@ -177,6 +177,19 @@ impl Incoming {
         self.result.as_ref().map(Result::is_ok)
     }
 
+    /// Why it has failed, if that is only that what came is damaged: the rest is kept, and another session may do better.
+    pub fn damage(&self) -> Option<&str> {
+        match &self.result {
+            Some(Err(Problem::Damaged(reason))) => Some(reason),
+            _ => None,
+        }
+    }
+
+    fn is_damaged(&self) -> bool {
+        let failed = |sender: &&State| sender.result.as_ref().is_some_and(Result::is_err);
+        self.kind == Kind::Folder && self.senders.values().filter(failed).all(|sender| sender.is_damaged)
+    }
+
     /// Where it all went; nothing while it is being written.
     pub fn sink(&self) -> Option<&Sink> {
         match &self.place {
@@ -370,6 +383,8 @@ impl Incoming {
         let reasons: Vec<String> = self.senders.values().filter_map(failed).collect();
         all.then(|| match reasons.is_empty() {
             true => Ok(()),
+            // What a protocol has given up may be given up again.
+            false if !session.has_lost() && self.is_damaged() => Err(Problem::Damaged(reasons.join("; "))),
             false => Err(Problem::Transfer(reasons.join("; "))),
         })
     }
@@ -395,7 +410,11 @@ impl Application<ReceiverSession> for Incoming {
         // Of this transfer it has been of use, or wrong.
         self.spool.iter_mut().for_each(|spool| spool.clear());
         self.ended = Some(now);
-        session.report(now, self.bytes(), result.as_ref().map(|_| ()).map_err(ToString::to_string));
+        match &result {
+            Err(Problem::Damaged(reason)) => session.report_damaged(now, self.bytes(), reason.clone()),
+            Err(problem) => session.report(now, self.bytes(), Err(problem.to_string())),
+            Ok(()) => session.report(now, self.bytes(), Ok(())),
+        }
         self.result = Some(result);
         true
     }

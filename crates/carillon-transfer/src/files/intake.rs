@@ -7,7 +7,7 @@ use super::arriving::{Completed, Open, Spare, WRITE_BYTES};
 use super::live::Live;
 use super::names::{is_part_name, shown};
 use super::numbers::Numbers;
-use super::problem::{Problem, in_order, ours, refused, relative};
+use super::problem::{Problem, damaged, in_order, ours, refused, relative};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
@@ -46,6 +46,8 @@ pub struct Intake {
     /// What has come of a live stream.
     numbers: Numbers,
     result: Option<Result<(), String>>,
+    /// What came is damaged, and what was verified of it is kept.
+    is_damaged: bool,
 }
 
 /// Where the deliveries of all senders go.
@@ -148,6 +150,7 @@ impl Intake {
             resumed: 0,
             numbers: Numbers::new(Order::Source),
             result: None,
+            is_damaged: false,
         }
     }
 
@@ -162,18 +165,48 @@ impl Intake {
         if self.result.is_some() {
             return Ok(());
         }
-        let (result, error) = match self.on_message(message, sink) {
-            Ok(false) => return Ok(()),
-            Ok(true) => (Ok(()), None),
-            Err(Problem::Transfer(reason)) => (Err(reason), None),
-            Err(Problem::Local(error)) => (Err(error.to_string()), Some(error.0)),
-        };
-        self.end(result);
-        // All is there, or what is there is of no use.
+        match self.on_message(message, sink) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.end(Ok(()));
+                self.forget(sink);
+                Ok(())
+            }
+            Err(problem) => self.fail(problem, sink),
+        }
+    }
+
+    /// It ends so. An error is this receiver's own trouble.
+    pub fn fail(&mut self, problem: Problem, sink: &mut Sink) -> anyhow::Result<()> {
+        self.is_damaged = matches!(problem, Problem::Damaged(_)) && self.keep(sink);
+        self.end(Err(problem.to_string()));
+        if !self.is_damaged {
+            self.forget(sink);
+        }
+        match problem {
+            Problem::Local(error) => Err(error.0),
+            Problem::Transfer(_) | Problem::Damaged(_) => Ok(()),
+        }
+    }
+
+    /// All is there, or what is there is of no use.
+    fn forget(&self, sink: &mut Sink) {
         if let (Sink::Files(target), Some(_)) = (sink, self.transfer) {
             target.forget();
         }
-        error.map_or(Ok(()), Err)
+    }
+
+    /// Keeps what is verified, for another attempt; whether there can be one.
+    fn keep(&mut self, sink: &mut Sink) -> bool {
+        if self.transfer.is_none() {
+            return false;
+        }
+        let mut open = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Contents(mut open) => open.take_back().is_ok().then_some(open),
+            _ => None,
+        };
+        self.note(sink, open.as_mut().and_then(|open| open.partial.as_mut()));
+        true
     }
 
     /// Nothing more will come, and this is why; unless it has ended before.
@@ -218,6 +251,11 @@ impl Intake {
         self.files
     }
 
+    /// Whether it has failed because what came is damaged, and what was verified of it is kept.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
     /// How it ended, if it has.
     pub fn result(&self) -> Option<&Result<(), String>> {
         self.result.as_ref()
@@ -246,10 +284,10 @@ impl Intake {
         let mut holes = 0;
         for record in records(message) {
             let record =
-                record.map_err(|error| refused(&format!("a message is not of a file transfer: {error}")))?;
+                record.map_err(|error| damaged(format!("a message is not of a file transfer: {error}")))?;
             holes += u32::from(matches!(record, Record::Hole { .. }));
             if holes > 1 {
-                return Err(refused("a message has more than one HOLE"));
+                return Err(damaged("a message has more than one HOLE".to_owned()));
             }
             if self.on_record(record, sink)? {
                 return Ok(true);
@@ -300,14 +338,24 @@ impl Intake {
             // What the next messages are, the loop has looked at.
             (stage, Record::Span { .. }) => self.stage = stage,
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
-                self.expect_index(index)?;
-                open.append(offset, bytes)?;
+                let done = self.expect_index(index).and_then(|()| open.append(offset, bytes));
                 self.go_on(open, sink);
+                done?;
             }
             (Stage::Contents(mut open), Record::Hole { index, offset, len }) => {
-                self.expect_index(index)?;
-                open.go_over(offset, len)?;
+                let done = self.expect_index(index).and_then(|()| open.go_over(offset, len));
                 self.go_on(open, sink);
+                done?;
+            }
+            (Stage::Contents(mut open), Record::Subtree { index, end, value }) => {
+                let done = self.expect_index(index).and_then(|()| open.compare(end, value));
+                self.go_on(open, sink);
+                done?;
+            }
+            // What it is made of is compared at its end.
+            (Stage::Had(had), Record::Subtree { index, .. }) => {
+                self.expect_index(index)?;
+                self.stage = Stage::Had(had);
             }
             (Stage::Had(mut had), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
@@ -340,12 +388,14 @@ impl Intake {
                 self.missing.add(&had.name, reason);
                 self.next_entry(sink);
             }
-            (Stage::Contents(open), Record::EndOfFile { index, size, digest }) => {
-                self.expect_index(index)?;
+            (Stage::Contents(mut open), Record::EndOfFile { index, size, digest }) => {
+                let digest = blake3::Hash::from_bytes(digest);
+                if let Err(problem) = self.expect_index(index).and_then(|()| open.verify(size, digest)) {
+                    self.stage = Stage::Contents(open);
+                    return Err(problem);
+                }
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                let position = &mut self.position;
-                let (completed, spare) =
-                    open.close(target, position, size, blake3::Hash::from_bytes(digest))?;
+                let (completed, spare) = open.close(target, &mut self.position, digest)?;
                 self.spare = Some(spare);
                 self.complete(completed, sink);
             }
@@ -383,7 +433,7 @@ impl Intake {
             (Stage::Between, Record::End { bytes }) => {
                 let (entries, _) = self.announced.unwrap_or_default();
                 if entries != self.entries || bytes != self.bytes {
-                    return Err(Problem::Transfer(format!(
+                    return Err(damaged(format!(
                         "the transfer is incomplete: {} of {entries} entries and {} of {bytes} bytes arrived",
                         self.entries, self.bytes
                     )));
@@ -396,8 +446,9 @@ impl Intake {
                     Some(text) => Err(refused(&text)),
                 };
             }
-            (_, record) => {
-                return Err(Problem::Transfer(format!(
+            (stage, record) => {
+                self.stage = stage;
+                return Err(damaged(format!(
                     "the transfer is incomplete: messages are missing before \"{record}\""
                 )));
             }
@@ -527,7 +578,7 @@ impl Intake {
         if let Some(part) = kept.and_then(|kept| kept.part.clone()) {
             let mut had = 0;
             let read = |bytes: &[u8]| {
-                spare.hasher.update(bytes);
+                spare.tree.update(bytes);
                 had += bytes.len() as u64;
             };
             let partial = target.reopen(&mut self.position, &relative(&name)?, &part, read).map_err(ours)?;
@@ -535,9 +586,9 @@ impl Intake {
             if let Some(partial) = partial.filter(|_| fits) {
                 self.resumed += begun;
                 let partial = Some(partial);
-                return Ok(Open { partial, name, attributes, size, offset: begun, had, spare });
+                return Ok(Open { partial, name, attributes, size, offset: begun, had, verified: 0, spare });
             }
-            spare.hasher.reset();
+            spare.tree.reset();
         }
         if begun > 0 {
             return Err(refused(&format!("what came of {} is gone since: try again", shown(&name))));
@@ -547,7 +598,7 @@ impl Intake {
             Some(size) if size <= WRITE_BYTES as u64 => None,
             _ => Some(target.begin(&mut self.position, &relative(&name)?, attributes.mode).map_err(ours)?),
         };
-        let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, spare };
+        let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, verified: 0, spare };
         if self.noted.is_some() && open.partial.is_some() {
             self.note(sink, open.partial.as_mut());
         }
@@ -580,7 +631,7 @@ impl Intake {
         if index == expected {
             return Ok(());
         }
-        Err(Problem::Transfer(format!(
+        Err(damaged(format!(
             "the transfer is incomplete: entry {index} came when entry {expected} was to come"
         )))
     }
@@ -589,7 +640,7 @@ impl Intake {
     fn expect_entry(&self, index: u32) -> Result<(), Problem> {
         let (entries, _) = self.announced.unwrap_or_default();
         if self.entries >= entries {
-            return Err(refused(&format!("more came than the {entries} entries that were announced")));
+            return Err(damaged(format!("more came than the {entries} entries that were announced")));
         }
         self.expect_index(index)
     }

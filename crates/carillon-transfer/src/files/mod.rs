@@ -41,6 +41,7 @@ mod stdin;
 mod taker;
 mod target;
 mod times;
+mod tree;
 mod withholding;
 
 pub use crate::limits::LONGEST_MESSAGE;

@@ -10,8 +10,10 @@ use crate::LocalError;
 /// Why a transfer failed here.
 #[derive(Debug)]
 pub enum Problem {
-    /// What arrived is not what was sent, or not all.
+    /// It cannot be had as it is sent.
     Transfer(String),
+    /// What arrived is not what was sent, or not all: it may do better another time.
+    Damaged(String),
     /// The receiver's own trouble: its disk, its files.
     Local(LocalError),
 }
@@ -19,7 +21,7 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Transfer(reason) => f.write_str(reason),
+            Problem::Transfer(reason) | Problem::Damaged(reason) => f.write_str(reason),
             Problem::Local(error) => write!(f, "{error}"),
         }
     }
@@ -32,7 +34,12 @@ pub fn in_order(name: &str, expected: u64, offset: u64) -> Result<(), Problem> {
     }
     let what = if offset > expected { "are missing" } else { "came twice" };
     let (from, to) = (offset.min(expected), offset.max(expected));
-    Err(Problem::Transfer(format!("{} is incomplete: bytes {from} to {to} {what}", shown(name))))
+    Err(Problem::Damaged(format!("{} is incomplete: bytes {from} to {to} {what}", shown(name))))
+}
+
+/// What came is not what was sent.
+pub fn damaged(reason: String) -> Problem {
+    Problem::Damaged(reason)
 }
 
 /// A name as one that goes below the directory.
@@ -45,7 +52,7 @@ pub fn ours(error: anyhow::Error) -> Problem {
     Problem::Local(LocalError(error))
 }
 
-/// What is wrong with the transfer.
+/// What is wrong with what is sent.
 pub fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }

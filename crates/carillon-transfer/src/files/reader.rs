@@ -11,7 +11,7 @@ use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached,
-    Record, RelativePath, SIGNED_HEADER_LEN, Withdrawn,
+    Record, RelativePath, SIGNED_HEADER_LEN, SUBTREE_BYTES, Withdrawn,
 };
 
 use super::contents::{Contents, Filled, Opened, Stamp};
@@ -63,6 +63,7 @@ impl Ahead {
             packed: 0,
             read: 0,
             withdrawn: Vec::new(),
+            told: 0,
             fresh: None,
         };
         let ahead = Ahead { lane: lane.clone(), notes: notes.clone() };
@@ -113,6 +114,8 @@ struct Reader {
     read: u64,
     /// Files that are not delivered, not told yet.
     withdrawn: Vec<String>,
+    /// Behind which byte of the file the last subtree ends that was told.
+    told: u64,
     /// Since when the next file has been found fresh.
     fresh: Option<Time>,
 }
@@ -233,6 +236,7 @@ impl Reader {
             Record::File { index, size, mode, modified, path }
         };
         let mut withdraw = None;
+        self.told = 0;
         match &entry.kind {
             &Kind::Directory { modified } => {
                 self.packer.push(&Record::Directory { index, mode, modified, path });
@@ -305,6 +309,11 @@ impl Reader {
     /// Goes on with the file.
     fn go_on(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
         let index = at as u32;
+        let end = self.told + SUBTREE_BYTES;
+        if let Some(value) = self.contents.subtree(end) {
+            let record = Record::Subtree { index, end, value };
+            return Ok(pack(&mut self.packer, &record, || self.told = end));
+        }
         let room = self.packer.room().saturating_sub(DATA_HEADER_LEN);
         let piece = self.piece();
         let wanted = piece.unwrap_or(room);

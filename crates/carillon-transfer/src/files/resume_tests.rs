@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use carillon_wire::file::{Packer, Reached, Record, RelativePath};
+use carillon_wire::file::{Packer, Reached, Record, RelativePath, SUBTREE_BYTES};
 
 use super::intake::{Intake, Sink};
 use super::names::is_part_name;
 use super::resume::{KEEP_BYTES, NOTE_ENTRIES, is_journal};
 use super::target::Target;
+use super::tree::Tree;
 
 const TRANSFER: [u8; 16] = [9; 16];
 const PIECE: usize = 100_000;
@@ -71,7 +72,17 @@ impl Sent {
             }
             let start = if index == from.entry { from.offset as usize } else { 0 };
             let mut at = start;
-            while at < bytes.len() {
+            let mut tree = Tree::default();
+            tree.update(bytes);
+            let mut ends = (1..).map(|number| number * SUBTREE_BYTES).peekable();
+            loop {
+                // As soon as they were sent, or are known to be there.
+                while let Some(end) = ends.next_if(|end| *end <= at as u64) {
+                    put(Record::Subtree { index, end, value: tree.value(end).expect("it is there") });
+                }
+                if at == bytes.len() {
+                    break;
+                }
                 let zeros = bytes[at..].iter().take_while(|byte| **byte == 0).count();
                 let (offset, len) = (at as u64, zeros as u64);
                 let chunk = &bytes[at..bytes.len().min(at + PIECE)];
@@ -161,6 +172,61 @@ fn wherever_it_is_cut_it_goes_on_from_there() {
         sent.is_there(out);
     }
     assert!(most > sent.bytes() * 9 / 10, "{most} of {}", sent.bytes());
+}
+
+/// One message of a transfer is not what was sent, or is lost without a word: what is sent again begins with the subtree in which that is
+/// found.
+#[test]
+fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
+    const SUBTREE: usize = SUBTREE_BYTES as usize;
+    let sent = Sent::of(&[10, 2 * SUBTREE + 300_000, 7, SUBTREE, 100_000]);
+    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let all = sent.messages(start);
+    let contents = |message: &[u8]| {
+        matches!(
+            Record::parse(message),
+            Ok(Record::Data { .. }
+                | Record::Hole { .. }
+                | Record::Subtree { .. }
+                | Record::EndOfFile { .. }
+                | Record::End { .. })
+        )
+    };
+    let parts: Vec<usize> = (0..all.len()).filter(|&at| contents(&all[at])).collect();
+    let places = parts.iter().enumerate().filter(|(number, _)| number % 9 == 0 || *number > parts.len() - 9);
+    for (number, &at) in places {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        let mut messages = all.clone();
+        let message = &mut messages[at];
+        match number % 3 {
+            // Without it the digest of the whole says the same.
+            2 if matches!(Record::parse(message), Ok(Record::Subtree { .. })) => continue,
+            0 => *message.last_mut().expect("it has bytes") ^= 1,
+            1 => *message = vec![0xFF; 9],
+            _ => drop(messages.remove(at)),
+        }
+        let (mut sink, _) = target(out);
+        let mut intake = Intake::new("s".to_owned(), None, true);
+        let mut came = 0;
+        for message in &messages {
+            came += if intake.result().is_none() { message.len() } else { 0 };
+            let _ = intake.take(message, &mut sink);
+        }
+        assert!(
+            intake.is_damaged() && matches!(intake.result(), Some(Err(_))),
+            "{at}: {:?}",
+            intake.result()
+        );
+        drop((intake, sink));
+        let (mut sink, reached) = target(out);
+        let (result, resumed) = take(&mut sink, &sent.messages(reached));
+        assert_eq!(result, Some(Ok(())), "{at}, from {reached:?}");
+        let again = came as u64 - resumed.min(came as u64);
+        assert!(again < SUBTREE_BYTES + 2 * PIECE as u64, "{at}: {again} bytes again of {came}, {reached:?}");
+        drop(sink);
+        sent.is_there(out);
+    }
 }
 
 #[test]
@@ -350,6 +416,14 @@ fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
         let (result, _) = take(&mut sink, &sent.messages(from));
         assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
         drop(sink);
+        if meddle == 0 {
+            // Files before it are what they were.
+            let (mut sink, reached) = target(out);
+            assert!(reached.entry > 4 && reached.offset == 0, "{reached:?}");
+            assert_eq!(take(&mut sink, &sent.messages(reached)).0, Some(Ok(())));
+            drop(sink);
+            sent.is_there(out);
+        }
         assert_eq!(left(out), [""; 0], "{meddle}");
     }
 }

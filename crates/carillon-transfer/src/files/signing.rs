@@ -14,6 +14,7 @@ use carillon_core::{Bytes, NodeId};
 use carillon_wire::file::{SIGNED_HEADER_LEN, Signed, needs_signature, records};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
+use super::problem::Problem;
 use crate::LocalError;
 
 /// A private key that signs what is sent (Ed25519, RFC 8032).
@@ -167,27 +168,35 @@ impl Checks {
     }
 
     /// The next message of this sender: whether it may be taken, or why not.
-    pub(super) fn check(&mut self, node: NodeId, message: &[u8]) -> Result<(), String> {
+    pub(super) fn check(&mut self, node: NodeId, message: &[u8]) -> Result<(), Problem> {
         if self.trusted.is_empty() {
             return Ok(());
         }
         let check = self.senders.entry(node).or_default();
-        let needs = check.digest.take(message).ok_or("what came is of no file transfer")?;
+        // What was signed before was sent by one that is trusted: then this was not.
+        let problem = match check.signature {
+            Some(_) => Problem::Damaged,
+            None => Problem::Transfer,
+        };
+        let Some(needs) = check.digest.take(message) else {
+            return Err(problem("what came is of no file transfer".to_owned()));
+        };
         let Ok(Some(Signed { key, time, signature, .. })) = Signed::parse(message) else {
             return if needs {
-                Err("what came is not signed: it is not taken (--trust)".to_owned())
+                Err(problem("what came is not signed: it is not taken (--trust)".to_owned()))
             } else {
                 Ok(())
             };
         };
         let by = Signature { key: VerifyingKey(key), time };
         if !self.trusted.contains(&by.key) || check.signature.is_some_and(|first| first != by) {
-            return Err(format!("what came is signed by {}, which is not trusted for it (--trust)", by.key));
+            let text = format!("what came is signed by {}, which is not trusted for it (--trust)", by.key);
+            return Err(problem(text));
         }
         let text = Signed::text(time, &check.digest.so_far());
         let verified = UnparsedPublicKey::new(&ED25519, key).verify(&text, &signature);
         check.signature = Some(by);
-        verified.map_err(|_| format!("what came is not what {} has signed: it is not taken", by.key))
+        verified.map_err(|_| problem(format!("what came is not what {} has signed: it is not taken", by.key)))
     }
 
     /// Whose signature it has, what was sent by this sender.

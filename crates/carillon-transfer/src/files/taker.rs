@@ -47,6 +47,8 @@ pub struct State {
     pub files: u32,
     /// It has sent all of its live stream, and not all came.
     pub is_short: bool,
+    /// What came is damaged, and what was verified of it is kept: it may do better another time.
+    pub is_damaged: bool,
     /// How it ended, if it has.
     pub result: Option<Result<(), String>>,
     /// Whose signature it has, if it has to have one.
@@ -76,10 +78,7 @@ impl Taker {
         match job {
             Job::Take(message) => match self.checks.check(node, &message) {
                 Ok(()) => intake.take(&message, &mut self.sink),
-                Err(reason) => {
-                    intake.give_up(reason);
-                    Ok(())
-                }
+                Err(problem) => intake.fail(problem, &mut self.sink),
             },
             Job::GiveUp(reason) => {
                 intake.give_up(reason);
@@ -107,6 +106,7 @@ impl Taker {
             total: intake.total(),
             files: intake.files(),
             is_short: intake.is_short(),
+            is_damaged: intake.is_damaged(),
             result: intake.result().cloned(),
             signature: self.checks.signature(node),
         };

@@ -373,6 +373,14 @@ impl Partial {
         }
     }
 
+    /// Leaves so many bytes of it.
+    pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
+            Kind::Output(_) => Ok(()),
+        }
+    }
+
     /// Appends so many zeros, which take no room in a file.
     pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {

@@ -40,6 +40,39 @@ pub enum RefuseReason {
     Later,
 }
 
+/// What a receiver reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verdict {
+    /// Not everything is there, or it cannot be had.
+    Failed = 0,
+    /// Everything is there and verified.
+    Verified = 1,
+    /// Not everything that came is what was sent: a further session may do better.
+    Damaged = 2,
+}
+
+impl Verdict {
+    pub(super) fn from_code(code: u8) -> Result<Self, ParseError> {
+        Ok(match code {
+            0 => Verdict::Failed,
+            1 => Verdict::Verified,
+            2 => Verdict::Damaged,
+            other => return Err(ParseError::Field { field: "verdict", value: other.into() }),
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Failed => "failed",
+            Verdict::Verified => "verified",
+            Verdict::Damaged => "damaged",
+        })
+    }
+}
+
 impl State {
     pub(super) fn code(self) -> u8 {
         match self {

@@ -9,10 +9,14 @@ mod asking;
 mod blocks;
 mod config;
 mod describe;
+#[cfg(test)]
+mod forged_tests;
 mod one_way;
 mod receiver;
 mod scene;
 mod sender;
+#[cfg(test)]
+mod test_net;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -161,6 +161,19 @@ impl CarillonReceiver {
         }
     }
 
+    /// There is a block from `first` to `end`: others that reach into it are none of the sender's.
+    fn forget_others(&mut self, first: u64, end: u64) {
+        let reaches = |(key, block): &(&u64, &SymbolBlock)| {
+            **key != first && **key + block.length().map_or(block.places(), u64::from) > first
+        };
+        while let Some((&key, _)) = self.blocks.range(..end).rev().find(reaches) {
+            if let Some(block) = self.blocks.remove(&key) {
+                self.held -= block.held();
+                self.places -= block.places();
+            }
+        }
+    }
+
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
     fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
         let mut expected = self.arrivals.expected();
@@ -321,11 +334,15 @@ impl CarillonReceiver {
             if end <= expected || end > next || end > expected + self.reach {
                 continue;
             }
+            self.forget_others(first, end);
             self.with_block(scene, first, |block| {
-                if block.set_length(closed.length) {
-                    block.on_poll();
-                    block.see(closed.count, 0);
+                if !block.set_length(closed.length) {
+                    // Something of it was not the sender's: what is lacking would never be asked for.
+                    *block = SymbolBlock::default();
+                    block.set_length(closed.length);
                 }
+                block.on_poll();
+                block.see(closed.count, 0);
             });
             self.take_supplied(scene, first, (closed.length, closed.count));
         }

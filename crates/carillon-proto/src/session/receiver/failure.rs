@@ -15,6 +15,8 @@ pub enum ReceiverFailure {
     Aborted(String),
     /// The sender gave this receiver up.
     Expelled,
+    /// What came was not what was sent, with what the application said of it.
+    Damaged(String),
     /// It cannot do what the invitation asks, and why.
     BadInvitation(String),
     /// The application left, and why.
@@ -44,6 +46,7 @@ impl fmt::Display for ReceiverFailure {
             }
             ReceiverFailure::SenderSilent => f.write_str("the sender has fallen silent"),
             ReceiverFailure::Aborted(reason) => with(f, "the sender aborted the session", reason),
+            ReceiverFailure::Damaged(reason) => f.write_str(reason),
             ReceiverFailure::Expelled => f.write_str("the sender has given this receiver up"),
             ReceiverFailure::BadInvitation(reason) => {
                 with(f, "the sender's invitation cannot be accepted", reason)

@@ -57,6 +57,8 @@ pub struct ReceiverSession {
     phase: ReceiverPhase,
     /// A sender has said that a further session will serve it.
     later: bool,
+    /// What came is not what was sent, and may be in a further session.
+    damaged: bool,
     invited: Option<Invited>,
     /// Fed, asked and emptied only once this receiver has been welcomed.
     inner: Option<Box<dyn Machine>>,
@@ -155,6 +157,7 @@ impl ReceiverSession {
             passed_over: None,
             unanswered: None,
             later: false,
+            damaged: false,
             heard_earlier: false,
             events: Events::default(),
         }
@@ -163,10 +166,19 @@ impl ReceiverSession {
     /// The application is done: all `bytes` are written and verified, or why not. Sent until the
     /// sender acknowledges it; only the first call counts. Drain afterwards.
     pub fn report(&mut self, now: Time, bytes: u64, verdict: Result<(), String>) {
+        self.conclude(now, bytes, verdict, false);
+    }
+
+    /// Likewise, when what came is not what was sent, for this reason, and may be in a further session.
+    pub fn report_damaged(&mut self, now: Time, bytes: u64, reason: String) {
+        self.conclude(now, bytes, Err(reason), true);
+    }
+
+    fn conclude(&mut self, now: Time, bytes: u64, verdict: Result<(), String>, damaged: bool) {
         if !self.is_busy() {
             return;
         }
-        self.bytes = bytes;
+        (self.bytes, self.damaged) = (bytes, damaged);
         self.verdict = Some(verdict.map_err(|reason| Text::clean(&reason)));
         self.timers.cancel(Timer::Progress);
         self.set_phase(ReceiverPhase::Reporting);

@@ -5,7 +5,9 @@ use carillon_core::{
     Received, Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
-use carillon_wire::session::{Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text};
+use carillon_wire::session::{
+    Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
+};
 
 use super::failure::ReceiverFailure;
 use super::peers::{Peers, one_sender};
@@ -480,7 +482,12 @@ impl ReceiverSession {
             let failure = self.verdict.as_ref().and_then(|verdict| verdict.as_ref().err());
             // The text was cleaned when the application reported.
             let text = failure.and_then(|reason| Text::new(reason)).unwrap_or_default();
-            Body::Report { nonce, bytes: self.bytes, verified: failure.is_none(), text }
+            let verdict = match failure {
+                None => Verdict::Verified,
+                Some(_) if self.damaged => Verdict::Damaged,
+                Some(_) => Verdict::Failed,
+            };
+            Body::Report { nonce, bytes: self.bytes, verdict, text }
         } else if self.progress_due {
             self.progress_due = false;
             if self.verdict.is_some() {

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
 };
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{
+    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict,
+};
 
 use super::SenderSession;
 use super::state::{Reply, SenderPhase, Timer};
@@ -98,7 +100,7 @@ impl SenderSession {
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
         if packet.association != self.config.association {
-            if let Body::Report { nonce, verified: true, .. } = packet.body
+            if let Body::Report { nonce, verdict: Verdict::Verified, .. } = packet.body
                 && self.on_former_report(now, packet.association, source, nonce)
             {
                 return;
@@ -119,12 +121,12 @@ impl SenderSession {
                 self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, part, attached });
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
-            Body::Report { nonce, bytes, verified, text } => {
-                let outcome = match verified {
-                    true => MemberOutcome::Verified,
-                    false => MemberOutcome::Failed(text.to_string()),
+            Body::Report { nonce, bytes, verdict, text } => {
+                let outcome = match verdict {
+                    Verdict::Verified => MemberOutcome::Verified,
+                    Verdict::Failed | Verdict::Damaged => MemberOutcome::Failed(text.to_string()),
                 };
-                self.on_report(now, source, nonce, bytes, outcome);
+                self.on_report(now, source, nonce, bytes, outcome, verdict == Verdict::Damaged);
             }
             Body::Leave { nonce, text } => self.on_leave(now, source, nonce, &text),
             Body::Ready { nonce, edition } => self.on_ready(now, source, nonce, edition),
@@ -253,7 +255,16 @@ impl SenderSession {
         }
     }
 
-    fn on_report(&mut self, now: Time, source: NodeId, nonce: Nonce, bytes: u64, outcome: MemberOutcome) {
+    /// A member has everything, or not; `may_go_on` if it may do better in a further session.
+    fn on_report(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        nonce: Nonce,
+        bytes: u64,
+        outcome: MemberOutcome,
+        may_go_on: bool,
+    ) {
         let Some(index) = self.member(source, nonce) else { return };
         let verified = outcome == MemberOutcome::Verified;
         // Nobody can have everything before everything has been offered; one that offers has only to
@@ -286,6 +297,10 @@ impl SenderSession {
             member.finished = Some(now);
             if !verified {
                 self.release(now, source);
+            }
+            if may_go_on && self.config.further && part == Part::Receives {
+                let name = self.roster.members()[index].name.clone();
+                self.want(&name);
             }
         }
         // One that has verified is kept waiting while the protocol may still need its

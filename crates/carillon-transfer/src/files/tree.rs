@@ -1,0 +1,111 @@
+//! BLAKE3 over a file as it comes, with a value for each of its subtrees, from which its digest is made.
+
+use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use carillon_wire::file::SUBTREE_BYTES;
+
+/// Hashes a file from its beginning on. Each [`SUBTREE_BYTES`] of it are a subtree, whose chaining value can be compared before the rest
+/// is there; it is kept, 32 bytes.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// The subtree that is not complete, or that is and has nothing behind it yet.
+    hasher: blake3::Hasher,
+    /// Of those before.
+    values: Vec<ChainingValue>,
+}
+
+impl Tree {
+    /// The next bytes.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.hasher.count() == SUBTREE_BYTES {
+                self.values.push(self.hasher.finalize_non_root());
+                // To reset it does not take its offset back.
+                self.hasher = blake3::Hasher::new();
+                self.hasher.set_input_offset(self.values.len() as u64 * SUBTREE_BYTES);
+            }
+            let room = SUBTREE_BYTES - self.hasher.count();
+            let (first, rest) = bytes.split_at(room.min(bytes.len() as u64) as usize);
+            self.hasher.update(first);
+            bytes = rest;
+        }
+    }
+
+    /// Bytes so far.
+    pub fn count(&self) -> u64 {
+        self.values.len() as u64 * SUBTREE_BYTES + self.hasher.count()
+    }
+
+    /// The chaining value of the subtree that ends behind so many bytes, if one does and all of it is there.
+    pub fn value(&self, end: u64) -> Option<ChainingValue> {
+        let at = (end.is_multiple_of(SUBTREE_BYTES) && end > 0).then(|| end / SUBTREE_BYTES - 1)?;
+        let last = end == self.count();
+        let value = self.values.get(usize::try_from(at).ok()?).copied();
+        value.or_else(|| last.then(|| self.hasher.finalize_non_root()))
+    }
+
+    /// The digest of all bytes so far.
+    pub fn finalize(&self) -> blake3::Hash {
+        if self.values.is_empty() {
+            return self.hasher.finalize();
+        }
+        let mut values = self.values.clone();
+        values.push(self.hasher.finalize_non_root());
+        let (left, right) = halves(&values);
+        merge_subtrees_root(&merged(left), &merged(right), Mode::Hash)
+    }
+
+    /// For another file.
+    pub fn reset(&mut self) {
+        self.values.clear();
+        self.hasher = blake3::Hasher::new();
+    }
+}
+
+/// The chaining value of the tree above these, in their order.
+fn merged(values: &[ChainingValue]) -> ChainingValue {
+    match values {
+        [value] => *value,
+        _ => {
+            let (left, right) = halves(values);
+            merge_subtrees_non_root(&merged(left), &merged(right), Mode::Hash)
+        }
+    }
+}
+
+/// The tree is left-balanced: there is a power of two of them in the left half, as large as leaves something to the right.
+fn halves(values: &[ChainingValue]) -> (&[ChainingValue], &[ChainingValue]) {
+    values.split_at(values.len().next_power_of_two() / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_whole_and_each_subtree_has_its_value_once_it_is_there() {
+        const SUBTREE: usize = SUBTREE_BYTES as usize;
+        let bytes: Vec<u8> = (0..5 * SUBTREE + 4097)
+            .map(|at| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])
+            .collect();
+        let mut tree = Tree::default();
+        for len in
+            [0, 1, SUBTREE - 1, SUBTREE, SUBTREE + 1, 2 * SUBTREE, 3 * SUBTREE + 7, 4 * SUBTREE, bytes.len()]
+        {
+            tree.reset();
+            for piece in bytes[..len].chunks(1_000_003) {
+                tree.update(piece);
+            }
+            assert_eq!((tree.count(), tree.finalize()), (len as u64, blake3::hash(&bytes[..len])));
+            let values: Vec<_> = (0..8).map(|at| tree.value(at * SUBTREE_BYTES)).collect();
+            for (at, value) in values.iter().enumerate() {
+                let expected = (1..=len / SUBTREE).contains(&at).then(|| {
+                    let mut alone = blake3::Hasher::new();
+                    alone.set_input_offset((at as u64 - 1) * SUBTREE_BYTES);
+                    alone.update(&bytes[(at - 1) * SUBTREE..at * SUBTREE]).finalize_non_root()
+                });
+                assert_eq!(*value, expected, "{at} of {len}");
+            }
+            assert_eq!(tree.value(SUBTREE_BYTES - 1), None);
+        }
+    }
+}
