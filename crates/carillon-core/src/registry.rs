@@ -55,6 +55,8 @@ pub struct ProtocolEntry {
     pub parameters: &'static [Parameter],
     /// Settings that differ from the defaults when it carries `send` and `recv`, as `key = value`.
     pub delivery_settings: &'static [(&'static str, &'static str)],
+    /// Settings that differ from these when what it carries there are live messages.
+    pub live_settings: &'static [(&'static str, &'static str)],
     /// Parameters that follow what the host of a delivery knows, and what they follow.
     pub host_settings: &'static [(&'static str, HostValue)],
     /// Its packet format.
@@ -120,6 +122,7 @@ impl ProtocolEntry {
         networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
         parameters: &[],
         delivery_settings: &[],
+        live_settings: &[],
         host_settings: &[],
         format: &Format { name: "", fuzzed: |_, _, _| {}, read: |_| Err(String::new()), golden: &[] },
         raw_ip: None,

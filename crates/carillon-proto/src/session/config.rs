@@ -92,6 +92,17 @@ pub struct SenderSessionConfig {
     pub memory: usize,
 }
 
+/// Sets what a protocol says of itself.
+fn own<'a>(
+    protocol: &'static ProtocolEntry,
+    config: &'a mut Config,
+) -> impl FnMut(&'static (&'static str, &'static str)) + 'a {
+    move |(key, value)| {
+        let set = config.set(protocol.parameters, key, value);
+        set.unwrap_or_else(|error| panic!("the settings of a protocol are valid: {error}"));
+    }
+}
+
 impl SenderSessionConfig {
     /// A session of this protocol with the settings it declares for delivery and defaults
     /// otherwise, for `max_payload` bytes in a message: starts when one receiver has joined.
@@ -107,11 +118,7 @@ impl SenderSessionConfig {
         max_payload: u32,
     ) -> Self {
         let mut config = Config::defaults(protocol.parameters);
-        for (key, value) in protocol.delivery_settings {
-            config
-                .set(protocol.parameters, key, value)
-                .unwrap_or_else(|error| panic!("the delivery settings of a protocol are valid: {error}"));
-        }
+        protocol.delivery_settings.iter().for_each(own(protocol, &mut config));
         SenderSessionConfig {
             association,
             name: name.into(),
@@ -139,6 +146,17 @@ impl SenderSessionConfig {
             hosts: BTreeMap::new(),
             memory: DEFAULT_MEMORY,
         }
+    }
+
+    /// What it carries are live messages: with the settings that the protocol declares for them.
+    ///
+    /// # Panics
+    ///
+    /// If these are not valid.
+    #[must_use]
+    pub fn live(mut self) -> Self {
+        self.protocol.live_settings.iter().for_each(own(self.protocol, &mut self.config));
+        self
     }
 
     /// Sets what the protocol wants to know of its host: the member timeout as it stands, that

@@ -6,10 +6,11 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 
-/// Its own name for each way in which a sender of the registry may be set up: with its defaults, for deliveries, and each value
+/// Its own name for each way in which a sender of the registry may be set up: with its defaults, for deliveries, for live messages, and each value
 /// of each choice for itself.
 fn ways(entry: &'static ProtocolEntry) -> Vec<Vec<(&'static str, &'static str)>> {
-    let mut ways = vec![Vec::new(), entry.delivery_settings.to_vec()];
+    let (delivery, live) = (entry.delivery_settings, entry.live_settings);
+    let mut ways = vec![Vec::new(), delivery.to_vec(), [delivery, live].concat()];
     for parameter in entry.parameters {
         if let carillon_core::Kind::Choice(values) = parameter.kind {
             ways.extend(values.iter().map(|value| vec![(parameter.name, *value)]));

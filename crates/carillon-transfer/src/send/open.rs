@@ -65,7 +65,7 @@ impl SendOptions {
         }
         // To hear of other senders, as long as there is nothing else to hear; it can do without.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
-        let mut config = self.configure(name, protocol, &endpoint)?;
+        let mut config = self.configure(name, protocol, &endpoint, stream)?;
         if !stream && protocol.order_with(&config.config) == Order::Arrival {
             return Err(Error::UnorderedFiles);
         }

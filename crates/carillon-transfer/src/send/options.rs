@@ -127,17 +127,19 @@ impl SendOptions {
         endpoint.max_datagram().min(most.saturating_sub(endpoint.seal_bytes()))
     }
 
-    /// What the session is told.
+    /// What the session is told, of live messages or of files.
     pub(super) fn configure(
         &self,
         name: &str,
         protocol: &'static ProtocolEntry,
         endpoint: &Endpoint,
+        live: bool,
     ) -> Result<SenderSessionConfig, Error> {
         let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
         let datagram = self.datagram(endpoint, usual);
         let association = AssociationId(random()? as u32);
         let mut config = SenderSessionConfig::new(association, name, GROUP, protocol, datagram as u32);
+        config = if live { config.live() } else { config };
         config.member_timeout = self.timeout;
         config.heartbeat = config.heartbeat.min((self.timeout / 10).max(SHORTEST_HEARTBEAT));
         config.min_rate = self.min_rate;

@@ -8,7 +8,7 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_ASKED, MAX_LISTED, PO
 
 use super::MODULUS;
 use super::blocks::Blocks;
-use super::scene::{Scene, Timer};
+use super::scene::{LEAST_QUIET, Scene, Timer};
 use crate::blocks::{Bearable, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
 /// What a poll is for.
@@ -51,6 +51,8 @@ pub(super) struct Asking {
     /// Since when each has left questions unanswered.
     silent_since: Vec<Option<Time>>,
     patience: Duration,
+    /// The least time between two questions of a round.
+    quiet: Duration,
     /// Those of a crowd who have not confirmed everything before this message and could be asked; 0: that is not known. They are by turns those whose places
     /// are far apart, who hang on different routers, whose queues are short.
     unconfirmed: (u64, BTreeSet<u32>),
@@ -94,6 +96,7 @@ impl Asking {
             answered: Time::ZERO,
             silent_since: vec![None; members],
             patience: span("patience"),
+            quiet: span("quiet").max(LEAST_QUIET),
             unconfirmed: (0, BTreeSet::new()),
             turn: 0,
             bearable: Bearable::default(),
@@ -168,7 +171,7 @@ impl Asking {
         self.asked_at = if purpose == Purpose::Path { self.asked_at } else { scene.now };
         if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
             let trip = self.trip.mean().unwrap_or_default();
-            scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(LEAST_ECHO));
+            scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(self.quiet));
         }
         let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
         if is_crowd && purpose != Purpose::Path {
@@ -435,10 +438,9 @@ const MOST_BYTES: usize = 1200;
 /// Who has left more questions in a row without an answer is asked on, but not waited for; more, where a round can wait.
 const AWAITED: u32 = 1;
 const LONG_AWAITED: u32 = 4;
-/// Those of a round are asked so often before their time is over, after this part of a round trip each, and this time at least.
+/// Those of a round are asked so often before their time is over, after this part of a round trip each, and `quiet` at least.
 const ECHOES: u32 = 3;
 const ECHO_PART: u32 = 3;
-const LEAST_ECHO: Duration = Duration::from_millis(2);
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
 /// How long many receivers spread their requests, at least.

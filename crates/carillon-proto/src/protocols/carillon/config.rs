@@ -37,6 +37,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] =
     &[("timeout_min", "2 ms"), ("timeout_max", "250 ms"), ("past_limit", "wait")];
 
+/// No message waits longer than that for its repair to begin.
+pub(super) const LIVE_SETTINGS: &[(&str, &str)] = &[("quiet", "500 us")];
+
 /// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
     &[("window", HostValue::Outstanding(64 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];

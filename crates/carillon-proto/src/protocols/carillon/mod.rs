@@ -54,6 +54,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     format: &carillon_wire::carillon::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
+    live_settings: config::LIVE_SETTINGS,
     host_settings: config::HOST_SETTINGS,
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(CarillonReceiver::new(context, settings))),

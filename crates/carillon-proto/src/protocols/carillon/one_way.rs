@@ -13,8 +13,8 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, Packet, Poll};
 use super::MODULUS;
 use super::blocks::{Audience, Blocks};
 use super::describe::DESCRIBED;
-use super::scene::{Scene, Timer};
-use super::sender::{LEAST_QUIET, PACE_DEPTH, state};
+use super::scene::{LEAST_QUIET, Scene, Timer};
+use super::sender::{PACE_DEPTH, state};
 use crate::blocks::{AckWindow, FixedWindow, Members, PACKET, Part, Player};
 
 /// Sends blocks and so much more of each that receivers do without a repair.

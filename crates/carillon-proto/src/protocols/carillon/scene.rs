@@ -1,5 +1,7 @@
 //! Where the parts of a sender act, and its timers.
 
+use std::time::Duration;
+
 /// Where the parts of a sender act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
 
@@ -19,3 +21,6 @@ pub enum Timer {
     /// The next packet may leave.
     Pace,
 }
+
+/// A pause is not shorter than this.
+pub(super) const LEAST_QUIET: Duration = Duration::from_micros(100);

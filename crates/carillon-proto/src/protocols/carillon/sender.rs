@@ -13,7 +13,7 @@ use super::MODULUS;
 use super::asking::{Asking, Purpose};
 use super::blocks::{Audience, Blocks};
 use super::describe::DESCRIBED;
-use super::scene::{Scene, Timer};
+use super::scene::{LEAST_QUIET, Scene, Timer};
 use crate::blocks::{
     AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
     RateControl, RepairBlock, Request,
@@ -413,7 +413,5 @@ pub(super) const PACE_DEPTH: Duration = Duration::from_millis(4);
 const FAR: Duration = Duration::from_millis(8);
 /// After so long without a message those of a crowd are asked who have not confirmed everything.
 const SETTLED: Duration = Duration::from_millis(500);
-/// A pause is not shorter than this.
-pub(super) const LEAST_QUIET: Duration = Duration::from_micros(100);
 /// Messages that a receiver is taken to have room for before it has said so.
 const FIRST_ROOM: u64 = 256;

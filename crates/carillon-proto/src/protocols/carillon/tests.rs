@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received, Scope, Sender, Time,
+    AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
+    Scope, Sender, Time,
 };
 use carillon_testkit::{Group, Link, Report, SENDER, is_long, peer_context};
 use carillon_wire::carillon::{Lacking, Lacks, Packet, Status};
 use carillon_wire::map::Map;
 
 use super::{CarillonSender, ENTRY};
+use crate::session::SenderSessionConfig;
 
 fn settings(pairs: &[(&str, &str)]) -> Config {
     let mut config = Config::defaults(ENTRY.parameters);
@@ -136,6 +138,14 @@ fn the_repair_of_a_live_message_does_not_wait_for_a_full_block() {
     // may be lost. 256 messages would take 25.6 ms.
     let (half, most) = (late[late.len() / 2], late[late.len() * 99 / 100]);
     assert!(half < Duration::from_micros(200) && most < Duration::from_millis(6), "{half:?} and {most:?}");
+}
+
+#[test]
+fn sessions_of_live_messages_look_for_losses_sooner_than_those_of_files() {
+    let config = || SenderSessionConfig::new(AssociationId(7), "s", GroupId(0), &ENTRY, 1400);
+    let quiet = |config: SenderSessionConfig| config.config.span("quiet").at(BitRate::mbps(1000));
+    assert!(quiet(config().live()) * 4 == quiet(config()));
+    assert_eq!(config().live().config.choice("past_limit"), "wait", "as of files otherwise");
 }
 
 #[test]
