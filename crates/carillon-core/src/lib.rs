@@ -52,8 +52,8 @@ pub use pace::Pace;
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
-    Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, Order, ProtocolEntry, RawIp,
-    UnicastEquivalent,
+    Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, OneWay, Order, ProtocolEntry,
+    RawIp, UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;

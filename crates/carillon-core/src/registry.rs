@@ -33,8 +33,8 @@ pub struct ProtocolEntry {
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
     /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
     pub confirmed: bool,
-    /// The parameter of a confirmed protocol, and its value, with which nobody answers the sender, so that it comes to know nothing.
-    pub one_way: Option<(&'static str, &'static str)>,
+    /// How a confirmed protocol does without answers, if it can: then its sender comes to know nothing.
+    pub one_way: Option<OneWay>,
     /// Whether, with the settings for delivery, a sender keeps its messages until all members have them, and says for whom it waits
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
@@ -101,6 +101,19 @@ pub struct UnicastEquivalent {
     pub window: fn(&Config) -> u64,
 }
 
+/// How a protocol does without answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneWay {
+    /// The parameter, and its value, with which nobody answers.
+    pub key: &'static str,
+    /// See `key`.
+    pub value: &'static str,
+    /// The parameter that says then how fast it sends.
+    pub rate: &'static str,
+    /// That for how much goes out beyond the messages, and how much that is if nobody says so.
+    pub redundancy: (&'static str, &'static str),
+}
+
 impl ProtocolEntry {
     /// What most protocols say alike: without helpers, on all networks, first transmissions are marked, parameters are taken as
     /// they are, and there is no unicast equivalent. The rest each entry has to say itself; here it is empty.
@@ -138,7 +151,7 @@ impl ProtocolEntry {
 
     /// Whether a sender with these settings comes to know what has arrived.
     pub fn confirms(&self, settings: &Config) -> bool {
-        self.confirmed && self.one_way.is_none_or(|(key, value)| settings.choice(key) != value)
+        self.confirmed && self.one_way.is_none_or(|one| settings.choice(one.key) != one.value)
     }
 
     /// The order in which members with these settings deliver.

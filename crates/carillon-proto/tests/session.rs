@@ -14,6 +14,8 @@ mod hostile;
 mod impostors;
 #[path = "session/nearest.rs"]
 mod nearest;
+#[path = "session/one_way.rs"]
+mod one_way;
 #[path = "session/peers.rs"]
 mod peers;
 #[path = "session/protocol.rs"]

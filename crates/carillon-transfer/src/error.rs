@@ -47,6 +47,14 @@ pub enum Error {
     /// Routers that help read what passes, which a seal keeps them from.
     #[error("with a key routers cannot help: they would have to read what passes")]
     SealedRelays,
+    /// The protocol needs answers of its receivers.
+    #[error("the protocol {0} needs answers of its receivers: it does not go one way")]
+    NotOneWay(&'static str),
+    /// With a key each end has to hear the other.
+    #[error(
+        "with a key sender and receivers have to hear each other: one way there are only signatures (--sign-key, --trust)"
+    )]
+    SealedOneWay,
     /// The protocol has no routers that help.
     #[error("the protocol \"{0}\" has no routers that help")]
     NoRelays(&'static str),

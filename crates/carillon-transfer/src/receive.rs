@@ -82,6 +82,8 @@ pub struct ReceiveOptions {
     pub monitor: Option<Monitor>,
     /// Only what is signed with one of these keys is taken, if there are any.
     pub trust: Vec<VerifyingKey>,
+    /// It never says anything, and takes what senders send that wait for nobody ([`End::silent_receivers`](crate::End::silent_receivers)).
+    pub one_way: bool,
     /// A session before has given it up: it fails so, unless another one invites it within `timeout`.
     pub returning: Option<ReceiverFailure>,
 }
@@ -97,6 +99,7 @@ impl Default for ReceiveOptions {
             helps: false,
             monitor: None,
             trust: Vec::new(),
+            one_way: false,
             returning: None,
         }
     }
@@ -146,6 +149,14 @@ impl End<ToReceive> {
     #[must_use]
     pub fn helping(mut self) -> Self {
         self.what.options.helps = true;
+        self
+    }
+
+    /// Never says anything, and takes what a sender sends that waits for nobody ([`End::silent_receivers`]): where there is no way back. What it
+    /// hears is all that it knows, so that anybody can be the sender whom it does not [trust](Self::trust) by a key.
+    #[must_use]
+    pub fn one_way(mut self) -> Self {
+        self.what.options.one_way = true;
         self
     }
 
@@ -256,11 +267,15 @@ impl ReceiveOptions {
         mut sink: Sink,
         observer: O,
     ) -> Result<ReceiveRun<O>, Error> {
+        if self.one_way && endpoint.seal_bytes() > 0 {
+            return Err(Error::SealedOneWay);
+        }
         let part = if self.helps { Part::ReceivesAndHelps } else { Part::Receives };
         let mut config = participant::config(name, part, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
         config.from.clone_from(&self.from);
+        config.silent = self.one_way;
         config.returning = self.returning.clone();
         let reached = sink.reached(!self.trust.is_empty());
         config.attached = attached(reached, &self.attached)?;

@@ -32,6 +32,7 @@ use crate::exit::JobFailed;
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
+  carillon recv --one-way --keep-going        without a word to the sender (send --one-way)
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
@@ -63,6 +64,10 @@ pub struct Args {
     /// Let others turn to this one for repairs, if the protocol has helpers and the sender lets it (send --helpers).
     #[arg(long, conflicts_with = "stream")]
     helps: bool,
+    /// Never say anything: take what is sent where there is no way back (send --one-way). Whoever sends first is taken for the sender: --trust
+    /// tells.
+    #[arg(long, conflicts_with = "helps")]
+    one_way: bool,
     /// Give the sender up when it has not been heard for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
@@ -93,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         tell_files: args.network.json,
         helps: args.helps,
         trust: args.trust.clone(),
+        one_way: args.one_way,
         ..ReceiveOptions::default()
     };
     let mut name = args.network.name();

@@ -11,6 +11,7 @@ mod helpers;
 mod links;
 mod live;
 mod numbers;
+mod one_way;
 mod partial;
 mod peers;
 mod raw;

@@ -230,12 +230,15 @@ impl SenderSessionConfig {
             Gather::Names(names) if names.len() > self.most_members() => {
                 return conflict(format!("{} receivers are more than {}", names.len(), self.most_members()));
             }
-            Gather::Wait(wait) if self.gather_limit.is_some_and(|limit| limit <= *wait) => {
+            Gather::Wait(wait) | Gather::Silent(wait)
+                if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
+            {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
             Gather::Count(_)
             | Gather::Names(_)
             | Gather::Wait(_)
+            | Gather::Silent(_)
             | Gather::Settle(_)
             | Gather::Again { .. } => {}
         }
@@ -405,6 +408,9 @@ pub enum Gather {
     Names(BTreeSet<String>),
     /// After this time, with those who have joined; if there is none, with the first who does.
     Wait(Duration),
+    /// After this time, whoever has joined, if anybody: receivers may be there that never say anything
+    /// ([`ReceiverSessionConfig::silent`]).
+    Silent(Duration),
     /// This long after the first receiver has joined, with those who have joined by then.
     Settle(Duration),
     /// Of a session that goes on where another one ended: when all of these have joined, or this long after the first.
@@ -452,6 +458,9 @@ pub struct ReceiverSessionConfig {
     pub from: BTreeSet<String>,
     /// A session before this one has given it up: it fails so, unless another one invites it within `silence`.
     pub returning: Option<ReceiverFailure>,
+    /// It never says anything, and follows the first session that it hears gathering and whose protocol needs no answers. What it hears is all
+    /// that it knows: anybody may have sent it.
+    pub silent: bool,
     /// It keeps what goes by in sessions that it is not in, whose further sessions will serve it: its application polls for
     /// [that](super::ReceiverSession::poll_overheard).
     pub overhears: bool,
@@ -484,6 +493,7 @@ impl ReceiverSessionConfig {
             keep_seeking: false,
             from: BTreeSet::new(),
             returning: None,
+            silent: false,
             overhears: false,
             part: Part::Receives,
             attached: Vec::new(),

@@ -54,6 +54,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         Gather::Count(count) => optional("receivers", Some(count.to_string())),
         Gather::Names(names) => names.iter().for_each(|name| optional("expect", Some(name.clone()))),
         Gather::Wait(time) => optional("wait", Some(nanos(*time))),
+        Gather::Silent(time) => optional("silent", Some(nanos(*time))),
         Gather::Settle(time) => optional("settle", Some(nanos(*time))),
         // Only a sender of files says so to itself.
         Gather::Again { .. } => {}
@@ -136,6 +137,7 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
             gather => *gather = Gather::Names([text.to_owned()].into()),
         },
         "wait" => options.gather = Gather::Wait(time(text)?),
+        "silent" => options.gather = Gather::Silent(time(text)?),
         "settle" => options.gather = Gather::Settle(time(text)?),
         "host" => {
             let (host, name) = text.split_once(' ')?;

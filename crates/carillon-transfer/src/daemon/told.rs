@@ -178,7 +178,8 @@ impl Report for SendReport {
             .with("datagrams_sent", self.datagrams_sent.to_string())
             .with("bytes_sent", self.bytes_sent.to_string())
             .with("more_unserved", self.more_unserved.to_string())
-            .with("waits", flag(self.waits));
+            .with("waits", flag(self.waits))
+            .with("silent", flag(self.silent));
         line.push(&Frame::Report(with_reason(rest, "failure", self.failure).fields()));
     }
 
@@ -223,6 +224,7 @@ impl Report for SendReport {
             withdrawn: Vec::new(),
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),
+            silent: rest.number("silent") == Some(1),
             sessions: 1,
         }
     }

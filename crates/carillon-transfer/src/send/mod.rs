@@ -172,6 +172,14 @@ impl End<ToSend> {
         self
     }
 
+    /// Waits for nobody, and sends so fast what nobody can ask for again, after this time, in which receivers that never say anything
+    /// ([`End::one_way`]) hear of it: where there is no way back. A quarter more goes out than the messages, against loss, unless that
+    /// parameter is set otherwise. An error if the protocol, which is to be said before, needs answers.
+    pub fn silent_receivers(mut self, rate: BitRate, begins_after: Duration) -> Result<Self, Error> {
+        self.what.options.go_one_way(rate, begins_after)?;
+        Ok(self)
+    }
+
     /// Gives up when the receivers have not joined within this time; a minute if nothing is said.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {

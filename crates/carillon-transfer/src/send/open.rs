@@ -63,6 +63,9 @@ impl SendOptions {
         if endpoint.is_raw() && protocol.raw_ip.is_none() {
             return Err(Error::NotOverIp(protocol.name));
         }
+        if self.is_silent() && endpoint.seal_bytes() > 0 {
+            return Err(Error::SealedOneWay);
+        }
         // To hear of other senders, as long as there is nothing else to hear; it can do without.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
         let mut config = self.configure(name, protocol, &endpoint, stream)?;
@@ -70,7 +73,7 @@ impl SendOptions {
             return Err(Error::UnorderedFiles);
         }
         let goes_again = self.can_go_again(protocol, &manifest);
-        config.further = self.rounds > 0 && goes_again;
+        config.further = self.rounds > 0 && goes_again && !self.is_silent();
         let sessions = match protocol.overheard_with {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),

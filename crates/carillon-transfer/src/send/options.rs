@@ -91,8 +91,27 @@ impl SendOptions {
         let entry = self.entry()?;
         let last = |key| self.settings.iter().rev().find(|(set, _)| set == key);
         let is_one_way =
-            entry.one_way.is_some_and(|(key, value)| last(key).is_some_and(|(_, set)| set == value));
+            entry.one_way.is_some_and(|one| last(one.key).is_some_and(|(_, set)| set == one.value));
         Ok(entry.confirmed && !is_one_way)
+    }
+
+    /// Waits for nobody, and sends this fast, and some more than is lost as a rule, what nobody can ask for again; it begins after this time, in
+    /// which receivers that never say anything ([`ReceiveOptions::one_way`](crate::ReceiveOptions::one_way)) hear of it. What is set
+    /// otherwise stays so.
+    pub fn go_one_way(&mut self, rate: BitRate, begins_after: Duration) -> Result<(), Error> {
+        let entry = self.entry()?;
+        let one = entry.one_way.ok_or(Error::NotOneWay(entry.name))?;
+        let (redundancy, rest) = one.redundancy;
+        let own = [(one.key, one.value), (one.rate, &*rate.to_string()), (redundancy, rest)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.settings.splice(0..0, own);
+        self.gather = Gather::Silent(begins_after);
+        Ok(())
+    }
+
+    /// Whether it waits for nobody.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self.gather, Gather::Silent(_))
     }
 
     /// Whether what is sent can be sent once more, to some: what is gone from a pipe cannot, and where nobody says what it has,
@@ -107,7 +126,7 @@ impl SendOptions {
         let only = match &self.gather {
             Gather::Names(names) => Some(names.clone()),
             Gather::Again { only, .. } => only.clone(),
-            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => None,
+            Gather::Count(_) | Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) => None,
         };
         SendOptions {
             gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
@@ -168,7 +187,7 @@ impl SendOptions {
         if self.relays && endpoint.seal_bytes() > 0 {
             return Err(Error::SealedRelays);
         }
-        config.gather_limit = Some(self.join_timeout);
+        config.gather_limit = Some(self.join_timeout).filter(|_| !self.is_silent());
         config.addresses = endpoint.addresses(LOCAL_NODE);
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.max_payload = config.payload_in(datagram);

@@ -248,6 +248,7 @@ impl<O: Observer> SendRun<O> {
             withdrawn: outgoing.withdrawn().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),
             waits: self.facts.protocol.waits,
+            silent: self.next.options.is_silent(),
             sessions: 1,
         }
     }

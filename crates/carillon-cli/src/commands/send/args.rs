@@ -30,6 +30,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
+  carillon send --one-way --rate '50 Mbit/s' f where nobody can answer (`carillon recv --one-way`)
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
   carillon send --key-file key f              sealed: to those alone who have the key
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
@@ -87,6 +88,10 @@ pub struct Args {
     /// This receiver, or helper, turns to that helper; the others have the places that are left.
     #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under)]
     under: Vec<(String, String)>,
+    /// Wait for nobody, where there is no way back: receivers that never say anything take it (recv --one-way). A quarter more goes out
+    /// than the files, which makes up for a sixth that is lost; --set redundancy=60% for more. Starts after --wait.
+    #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"])]
+    pub(super) one_way: bool,
     /// Start this long after the first receiver has joined.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     wait: Duration,
@@ -202,6 +207,9 @@ impl Args {
             }
             (None, None) => Gather::Settle(self.wait),
         };
+        if let (true, Some(rate)) = (self.one_way, self.rate) {
+            options.go_one_way(rate, self.wait)?;
+        }
         options.relays = self.relays;
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             bail!("--relays: the protocol \"{}\" has no routers that help", protocol.name);

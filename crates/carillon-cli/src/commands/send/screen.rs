@@ -132,6 +132,7 @@ impl<'a> Screen<'a> {
                 match (self.args.receivers, missing.is_empty()) {
                     (_, false) => format!("waiting for {}", missing.join(", ")),
                     (Some(count), true) => format!("{joined} of {count} receivers have joined"),
+                    (None, true) if self.args.one_way => "announcing it".to_owned(),
                     (None, true) if joined == 0 => "waiting for receivers".to_owned(),
                     (None, true) => "waiting for more receivers".to_owned(),
                 }
@@ -191,6 +192,17 @@ impl<'a> Report<'a> {
                 println!("{}", waits_for_nobody(report.protocol));
             }
         }
+        if report.silent && report.receivers.is_empty() && report.failure.is_none() && !self.args.network.json
+        {
+            println!(
+                "sent one way: {} in {:.2} s; whether anybody has it, nobody says",
+                Human(report.bytes),
+                report.time.as_secs_f64()
+            );
+            if self.endpoint.seal_bytes() == 0 {
+                println!("{OPEN}");
+            }
+        }
         if !self.endpoint.interface().loopback {
             self.tidings.took_nothing(&report.receivers, self.datagram);
         }
@@ -248,6 +260,7 @@ impl<'a> Report<'a> {
             "more_unserved": report.more_unserved,
             "rivals": Tidings::rivals_json(report),
             "waits": report.waits,
+            "silent": report.silent,
             "failure": report.failure,
             "sealed": self.endpoint.seal_bytes() > 0,
             "seal_drops": seal_drops_json(self.endpoint),

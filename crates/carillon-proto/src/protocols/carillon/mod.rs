@@ -22,7 +22,7 @@ mod tests;
 #[cfg(test)]
 mod withheld_tests;
 
-use carillon_core::{Config, ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{Config, ConfigError, HeaderBytes, OneWay, Order, ProtocolEntry, Role};
 use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_PLACES_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
 use crate::blocks::{Shape, xor};
@@ -41,7 +41,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     as_they_come: Some(("order", "arrival")),
     confirmed: true,
-    one_way: Some(("feedback", "none")),
+    // Of a block of 1000 messages more than a sixth may be lost.
+    one_way: Some(OneWay {
+        key: "feedback",
+        value: "none",
+        rate: "rate",
+        redundancy: ("redundancy", "25 %"),
+    }),
     waits: true,
     // In whatever order, and past what never comes.
     overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),

@@ -23,6 +23,7 @@ mod overhearing;
 mod packets;
 mod peers;
 mod probing;
+mod silent;
 mod state;
 
 pub use failure::ReceiverFailure;
@@ -181,6 +182,9 @@ impl ReceiverSession {
         (self.bytes, self.damaged) = (bytes, damaged);
         self.verdict = Some(verdict.map_err(|reason| Text::clean(&reason)));
         self.timers.cancel(Timer::Progress);
+        if self.config.silent {
+            return self.end(ReceiverPhase::Finished);
+        }
         self.set_phase(ReceiverPhase::Reporting);
         self.report_due = true;
         self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
@@ -380,7 +384,9 @@ impl ReceiverSession {
         if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + ASLEEP) {
             self.unconfirmed = 0;
             self.timers.arm(Timer::Silence, now + self.config.silence);
-            self.timers.arm(Timer::Confirm, now + self.config.silence);
+            if !self.config.silent {
+                self.timers.arm(Timer::Confirm, now + self.config.silence);
+            }
         }
     }
 
@@ -624,6 +630,9 @@ impl Machine for ReceiverSession {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.config.silent {
+            return self.stay_silent(now, buf);
+        }
         // Distances first: what waits takes longer.
         if let Some(transmit) = self.due_probing(now, buf).or_else(|| self.due_packet(buf)) {
             return Some(transmit);

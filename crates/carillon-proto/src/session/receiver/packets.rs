@@ -132,6 +132,9 @@ impl ReceiverSession {
             }
             return self.events.dropped(DropReason::Foreign);
         }
+        if self.config.silent {
+            return self.follow(now, source, association, invite);
+        }
         self.learn_overheard(source, association, invite);
         let (free, waits) = match &self.invited {
             None => (self.phase == ReceiverPhase::Seeking, false),
@@ -174,6 +177,27 @@ impl ReceiverSession {
             self.set_aside(now);
         }
         self.aside.take(association, source);
+        self.invited_to(now, source, association, invite, len);
+        let problem = self.accept(source, association, invite).err();
+        if let Some(invited) = &mut self.invited {
+            invited.problem = problem;
+        }
+        self.set_phase(ReceiverPhase::Joining);
+        self.join_wait = JOIN_WAIT_MIN;
+        let delay = self.spread();
+        self.timers.arm(Timer::Join, now + delay);
+        self.timers.arm(Timer::Silence, now + self.config.silence);
+    }
+
+    /// This is the session that it is about, from now on.
+    pub(super) fn invited_to(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        association: AssociationId,
+        invite: &Invite<'_>,
+        credit: usize,
+    ) {
         self.nonce = self.nonce_for(association, source);
         self.token = secret::token(self.nonce);
         let name = invite.sender.to_string();
@@ -185,7 +209,7 @@ impl ReceiverSession {
             member: None,
             since: now,
             gathering: now,
-            credit: len,
+            credit,
             problem: None,
             terms: invite.terms(),
             proven: false,
@@ -196,15 +220,6 @@ impl ReceiverSession {
             max_payload: invite.max_payload,
             relays: false,
         });
-        let problem = self.accept(source, association, invite).err();
-        if let Some(invited) = &mut self.invited {
-            invited.problem = problem;
-        }
-        self.set_phase(ReceiverPhase::Joining);
-        self.join_wait = JOIN_WAIT_MIN;
-        let delay = self.spread();
-        self.timers.arm(Timer::Join, now + delay);
-        self.timers.arm(Timer::Silence, now + self.config.silence);
     }
 
     /// Whether its sender, which has not been heard in its session for a while, gathers for another one.
@@ -228,7 +243,7 @@ impl ReceiverSession {
     }
 
     /// Builds the protocol's receiver; of peers only tries to, as long as they are not known.
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         sender: NodeId,
         association: AssociationId,
@@ -263,6 +278,12 @@ impl ReceiverSession {
             return Err(format!("the protocol \"{}\" has no helpers", entry.name));
         }
         let are_peers = entry.roles.contains(&Role::Peer);
+        if self.config.silent && (are_peers || entry.helpers != Helpers::None || entry.confirms(&config)) {
+            return Err(
+                "its sender waits for answers, which this receiver does not give (--one-way at both ends)"
+                    .to_owned(),
+            );
+        }
         if !are_peers && self.config.part.offers() {
             return Err(one_sender(entry.name, self.config.protocols));
         }
@@ -350,6 +371,9 @@ impl ReceiverSession {
 
     /// An invitation of the session it belongs to.
     fn on_heartbeat(&mut self, now: Time, invite: &Invite<'_>) {
+        if self.config.silent {
+            return self.on_heartbeat_unanswered(now, invite);
+        }
         if matches!(invite.state, State::Finished | State::Aborted) {
             if self.is_busy() || self.phase == ReceiverPhase::Reporting {
                 self.doubt(now, invite.state, &invite.reason);

@@ -172,7 +172,11 @@ impl SenderSession {
     pub fn missing(&self) -> Vec<String> {
         let receivers = match &self.config.gather {
             Gather::Names(names) => Some(names),
-            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) | Gather::Again { .. } => None,
+            Gather::Count(_)
+            | Gather::Wait(_)
+            | Gather::Silent(_)
+            | Gather::Settle(_)
+            | Gather::Again { .. } => None,
         };
         let helpers = match &self.config.helping {
             Helping::Names(names) => Some(names),
@@ -356,7 +360,8 @@ impl SenderSession {
         }
         if self.phase == SenderPhase::Running {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
-            if self.roster.active_count() + self.roster.verified_count() == 0 {
+            let nobody = self.roster.active_count() + self.roster.verified_count() == 0;
+            if nobody && !matches!(self.config.gather, Gather::Silent(_)) {
                 // Nobody is left to send to.
                 self.say_farewell(State::Finished, FAREWELL_SPACING);
             } else if self.finishing
@@ -385,6 +390,7 @@ impl SenderSession {
             Gather::Count(count) => receivers >= *count,
             // Others than the expected are never members.
             Gather::Names(names) => receivers >= names.len(),
+            Gather::Silent(_) => self.wait_over,
             Gather::Wait(_) | Gather::Settle(_) => self.wait_over && receivers > 0,
             Gather::Again { awaited, .. } => {
                 let all = || !awaited.is_empty() && awaited.iter().all(|name| self.roster.has_name(name));
@@ -563,7 +569,7 @@ impl SenderSession {
                     }
                     Gather::Count(count) => format!("{joined} of {count} receivers joined"),
                     Gather::Names(_) => "those that are expected did not join".to_owned(),
-                    Gather::Wait(_) | Gather::Settle(_) | Gather::Again { .. } => {
+                    Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => {
                         "no receiver joined".to_owned()
                     }
                 };
@@ -602,8 +608,8 @@ impl Machine for SenderSession {
             self.timers.arm(Timer::GatherLimit, now + limit);
         }
         match self.config.gather {
-            Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
-            Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
+            Gather::Wait(wait) | Gather::Silent(wait) if wait.is_zero() => self.wait_over = true,
+            Gather::Wait(wait) | Gather::Silent(wait) => self.timers.arm(Timer::GatherWait, now + wait),
             Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) | Gather::Again { .. } => {}
         }
     }

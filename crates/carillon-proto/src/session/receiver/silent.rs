@@ -1,0 +1,58 @@
+//! A receiver that never says anything: what it says would reach nobody, and its sender waits for nobody.
+
+use carillon_core::{AssociationId, DropReason, NodeId, Time, Transmit};
+use carillon_wire::session::{Invite, State};
+
+use super::ReceiverSession;
+use super::failure::ReceiverFailure;
+use super::state::{ReceiverPhase, Timer};
+
+impl ReceiverSession {
+    /// An invitation to a session that it does not follow. It follows the first that it hears from the beginning on, and that nobody has to
+    /// answer.
+    pub(super) fn follow(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        association: AssociationId,
+        invite: &Invite<'_>,
+    ) {
+        let had = self.aside.has(now, association, source);
+        if self.phase != ReceiverPhase::Seeking || invite.state != State::Gathering || had {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        self.invited_to(now, source, association, invite, 0);
+        match self.accept(source, association, invite) {
+            Err(problem) => self.fail(ReceiverFailure::BadInvitation(problem)),
+            Ok(()) => {
+                if let Some(invited) = &mut self.invited {
+                    invited.member = Some(0);
+                }
+                self.with_inner(|inner| inner.start(now));
+                self.set_phase(ReceiverPhase::Running);
+                self.timers.arm(Timer::Silence, now + self.config.silence);
+            }
+        }
+    }
+
+    /// A further invitation of the session that it follows.
+    pub(super) fn on_heartbeat_unanswered(&mut self, now: Time, invite: &Invite<'_>) {
+        match invite.state {
+            State::Aborted if self.is_busy() => {
+                self.fail(ReceiverFailure::Aborted(invite.reason.to_string()));
+            }
+            // What has come may still be written.
+            State::Finished | State::Aborted => {}
+            State::Gathering | State::Assembling | State::Running | State::Closing => self.heard(now),
+        }
+    }
+
+    /// What its machine would say is not said.
+    pub(super) fn stay_silent(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        (self.leave_due, self.decline_due) = (None, None);
+        while self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten().is_some() {
+            buf.clear();
+        }
+        None
+    }
+}
