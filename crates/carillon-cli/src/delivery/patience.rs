@@ -110,6 +110,8 @@ impl Patience {
                 let mut heard = driver.observer().inner.strangers(driver.endpoint());
                 let passed_over = session.passed_over().map(shown);
                 heard.extend(passed_over.map(|name| format!("{name} invites, which is none of --from")));
+                heard
+                    .extend(session.unfit().map(|(name, why)| format!("{} invites, but {why}", shown(name))));
                 self.place.uninvited(&heard)
             }
             Wait::Welcome => {

@@ -205,7 +205,12 @@ impl Intake {
             Stage::Contents(mut open) => open.take_back().is_ok().then_some(open),
             _ => None,
         };
-        self.note(sink, open.as_mut().and_then(|open| open.partial.as_mut()));
+        if self.entries == 0 && self.kept.is_none() && open.as_ref().is_none_or(|open| open.verified == 0) {
+            // There is nothing to go on from.
+            self.forget(sink);
+        } else {
+            self.note(sink, open.as_mut().and_then(|open| open.partial.as_mut()));
+        }
         true
     }
 

@@ -103,6 +103,8 @@ pub struct ReceiverSession {
     overhearing: Option<Box<Overhearing>>,
     /// The last sender that invited and is none of those that it listens to.
     passed_over: Option<String>,
+    /// The last sender whose session one that says nothing cannot follow, and why not.
+    unfit: Option<(String, String)>,
     /// Who did not answer this receiver's wish to join, and how many did not.
     unanswered: Option<(String, u64)>,
     /// There is somebody of an earlier release.
@@ -156,6 +158,7 @@ impl ReceiverSession {
             aside: Aside::default(),
             overhearing: None,
             passed_over: None,
+            unfit: None,
             unanswered: None,
             later: false,
             damaged: false,
@@ -296,6 +299,11 @@ impl ReceiverSession {
     /// The name of the last sender that invited and is none of those that it listens to.
     pub fn passed_over(&self) -> Option<&str> {
         self.passed_over.as_deref()
+    }
+
+    /// The name of the last sender whose session this receiver, which says nothing, cannot follow, and why not.
+    pub fn unfit(&self) -> Option<(&str, &str)> {
+        self.unfit.as_ref().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
     /// The name of the last sender that invited this receiver and did not answer when it asked to join,
@@ -542,6 +550,9 @@ impl ReceiverSession {
                 {
                     self.end(ReceiverPhase::Failed(failure));
                 }
+            }
+            Timer::Silence if self.config.silent && !self.delivered && self.is_busy() => {
+                self.leave_alone(now + AWHILE);
             }
             Timer::Silence if !self.is_welcomed() && self.is_busy() => self.set_aside(now),
             Timer::Silence | Timer::Confirm => self.fail(ReceiverFailure::SenderSilent),

@@ -3,9 +3,9 @@
 use carillon_core::{AssociationId, DropReason, NodeId, Time, Transmit};
 use carillon_wire::session::{Invite, State};
 
-use super::ReceiverSession;
 use super::failure::ReceiverFailure;
 use super::state::{ReceiverPhase, Timer};
+use super::{FOREVER, ReceiverSession};
 
 impl ReceiverSession {
     /// An invitation to a session that it does not follow. It follows the first that it hears from the beginning on, and that nobody has to
@@ -23,7 +23,11 @@ impl ReceiverSession {
         }
         self.invited_to(now, source, association, invite, 0);
         match self.accept(source, association, invite) {
-            Err(problem) => self.fail(ReceiverFailure::BadInvitation(problem)),
+            // Anybody could end it otherwise.
+            Err(problem) => {
+                self.unfit = Some((invite.sender.to_string(), problem));
+                self.leave_alone(FOREVER);
+            }
             Ok(()) => {
                 if let Some(invited) = &mut self.invited {
                     invited.member = Some(0);
@@ -33,6 +37,14 @@ impl ReceiverSession {
                 self.timers.arm(Timer::Silence, now + self.config.silence);
             }
         }
+    }
+
+    /// Nothing has come of the session that it follows: others may do better.
+    pub(super) fn leave_alone(&mut self, until: Time) {
+        if let Some(invited) = self.invited.take() {
+            self.aside.add(invited.association, invited.sender, until);
+        }
+        self.end(ReceiverPhase::Seeking);
     }
 
     /// A further invitation of the session that it follows.
