@@ -68,24 +68,32 @@ fn dissected(capture: &Path) -> Vec<Packet> {
     assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines()
-        .map(|line| {
+        .filter_map(|line| {
             let columns: Vec<&str> = line.split('\t').collect();
             assert_eq!(columns.len(), 3 + EXPERTS.len() + NAMES.len(), "{line:?}");
             let experts = EXPERTS.iter().zip(&columns[3..]).filter(|(_, shown)| !shown.is_empty());
             let fields =
                 NAMES.iter().zip(&columns[3 + EXPERTS.len()..]).filter(|(_, shown)| !shown.is_empty());
-            assert!(columns[2].ends_with(":carillon"), "{line:?}");
-            Packet {
-                payload: bytes(columns[0]),
+            let payload = bytes(columns[0]);
+            if !columns[2].ends_with(":carillon") {
+                // It may look like a packet of another program if it does not begin like one of this one.
+                assert!(payload.first() != Some(&MAGIC), "{line:?}");
+                return None;
+            }
+            Some(Packet {
+                payload,
                 fields: fields
                     .map(|(name, shown)| (*name, shown.split('\u{1e}').map(ToOwned::to_owned).collect()))
                     .collect(),
                 experts: experts.map(|(name, _)| (*name).to_owned()).collect(),
                 info: columns[1].to_owned(),
-            }
+            })
         })
         .collect()
 }
+
+/// What each packet of the session and of its protocols begins with, of any release.
+const MAGIC: u8 = 0xCA;
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().filter(|&byte| byte != b':').collect();
