@@ -60,6 +60,7 @@ fn who_goes_one_way_alone_is_told_what_the_other_has_to_do() {
     };
     refused("--one-way", &["--rate"]);
     refused("--one-way --rate 5Mbit/s --receivers 2", &["cannot be used with"]);
+    refused("--one-way --rate 5Mbit/s --set feedback=polls", &["carillon", "waits for answers"]);
     refused("--one-way --rate 5Mbit/s --protocol rra", &["rra", "needs answers"]);
     std::fs::write(place.path("key"), [b'k'; 44]).expect("a key file");
     std::fs::set_permissions(place.path("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))

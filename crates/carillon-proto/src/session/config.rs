@@ -235,6 +235,13 @@ impl SenderSessionConfig {
             {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
+            // With nobody to answer it would be done before anything went out.
+            Gather::Silent(_) if self.has_roster() || self.protocol.confirms(&self.config) => {
+                let name = self.protocol.name;
+                return conflict(format!(
+                    "one way nobody answers, and {name} with these settings waits for answers"
+                ));
+            }
             Gather::Count(_)
             | Gather::Names(_)
             | Gather::Wait(_)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use carillon_core::{Config, Duration, Seeds};
 use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSessionConfig,
+    SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_proto::{REGISTRY, find};
 
@@ -72,6 +72,18 @@ fn who_joins_such_a_session_is_a_member_as_ever() {
     world.run_until(ms(30_000), |world| world.sender.phase() == SenderPhase::Finished);
     assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
     assert_eq!((world.peers[1].got, world.phase(1)), (2000, ReceiverPhase::Finished));
+}
+
+#[test]
+fn a_sender_that_waits_for_answers_does_not_go_one_way() {
+    for (protocol, refused) in [("carillon", true), ("rra", true), ("erramilli-singh", true), ("pgm", false)]
+    {
+        let protocol = find(protocol).expect("it is registered");
+        let gather = Gather::Silent(BEGINS);
+        let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, protocol, 1000);
+        let made = SenderSession::new(SenderSessionConfig { gather, ..config }, Seeds::new(1));
+        assert_eq!(made.is_err(), refused, "{}", protocol.name);
+    }
 }
 
 /// Anybody may invite to anything: that ends nothing, and neither does one that invites and then sends nothing.
