@@ -11,6 +11,8 @@ const BYTES: usize = 6_000_000;
 const SLOW: &str = "--rate 24Mbit/s --timeout 2 --json";
 /// More than sockets hold for one that stands still.
 const MANY_BYTES: usize = 24_000_000;
+/// Four seconds for those, in datagrams as they are on a network.
+const SHORT: &str = "--rate 48Mbit/s --timeout 2 --datagram 1472 --json";
 const FASTER: &str = "--rate 96Mbit/s --timeout 2 --json";
 
 /// Bytes of what is being received there.
@@ -54,6 +56,11 @@ fn start_with(
     (place.send("s").arg(file).args(&line).start(), receiving)
 }
 
+/// How many of the bytes have gone out, with what they are in and what was sent again.
+fn share(ended: &Ended) -> f64 {
+    report(ended)["bytes_sent"].as_f64().expect("a number") / MANY_BYTES as f64
+}
+
 fn report(ended: &Ended) -> serde_json::Value {
     ended.events("report").pop().unwrap_or_else(|| panic!("no report: {}{}", ended.out, ended.err))
 }
@@ -79,16 +86,33 @@ fn who_comes_late_is_served_next() {
 fn what_goes_by_is_kept_by_who_comes_late() {
     need_multicast!();
     let place = Place::new();
-    let pace = "--rate 48Mbit/s --timeout 2 --json";
-    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, pace), "");
+    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, SHORT), "");
     wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 8);
     let late = ["late", "later"].map(|name| place.recv(name).start());
     let sent = sender.end().expect(0);
     receiving.into_iter().chain(late).for_each(|one| drop(one.end().expect(0)));
     is_there(&place, &["a", "late", "later"]);
-    let bytes = report(&sent)["bytes_sent"].as_u64().expect("a number");
-    let share = bytes as f64 / MANY_BYTES as f64;
-    assert!((1.1..1.9).contains(&share), "{share} of the file was sent");
+    let share = share(&sent);
+    assert!((1.1..1.6).contains(&share), "{share} of the file was sent");
+}
+
+/// As before, and it is killed meanwhile: it has that all the same.
+#[test]
+fn what_goes_by_is_kept_by_who_is_killed_while_it_waits() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, SHORT), "");
+    wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 16);
+    let mut killed = place.recv("late").start();
+    wait_until("most of it came", || came(&place.path("late")) > MANY_BYTES as u64 * 3 / 4);
+    killed.kill();
+    drop(killed);
+    let again = place.recv("late").start();
+    let sent = sender.end().expect(0);
+    receiving.into_iter().chain([again]).for_each(|one| drop(one.end().expect(0)));
+    is_there(&place, &["a", "late"]);
+    let share = share(&sent);
+    assert!((1.05..1.7).contains(&share), "{share} of the file was sent");
 }
 
 #[test]

@@ -106,7 +106,11 @@ impl Incoming {
     }
 
     /// Takes only what is signed with one of these keys, if there are any.
-    pub fn trust(self, keys: Vec<VerifyingKey>) -> Self {
+    pub fn trust(mut self, keys: Vec<VerifyingKey>) -> Self {
+        if !keys.is_empty() {
+            // Nobody has signed what was overheard.
+            self.spool.take().into_iter().for_each(|mut spool| spool.clear());
+        }
         Incoming { trusted: keys, ..self }
     }
 

@@ -37,6 +37,9 @@ mod signing;
 #[cfg(test)]
 mod signing_tests;
 mod spool;
+mod spool_log;
+#[cfg(test)]
+mod spool_tests;
 mod stdin;
 mod taker;
 mod target;

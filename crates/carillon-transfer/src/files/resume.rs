@@ -37,11 +37,7 @@ impl Journal {
     /// Opens that of a directory, made if there is none and `make` says so. `None` if there is none, it is not this user's,
     /// or somebody else writes it.
     pub fn open(directory: BorrowedFd<'_>, user: u32, make: bool) -> Option<Journal> {
-        let create = if make { OFlags::CREATE } else { OFlags::empty() };
-        let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(directory, NAME, flags, Mode::from_raw_mode(0o600)).ok()?);
-        flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        is_ours(&fstat(&file).ok()?, user).then_some(Journal { file })
+        Some(Journal { file: open_locked(directory, NAME, user, make)? })
     }
 
     /// What it says, as far as that is still there: the part is a plain file of this user.
@@ -113,6 +109,16 @@ fn above<'a>(directory: BorrowedFd<'_>, path: &'a str) -> Result<(OwnedFd, &'a s
         handle = open_directory(handle.as_fd(), name)?;
     }
     Ok((handle, name))
+}
+
+/// Opens a file and locks it as long as it is open, made if there is none and `make` says so. `None` if there is none, it is not this user's,
+/// or somebody else has it.
+pub(super) fn open_locked(directory: BorrowedFd<'_>, name: &str, user: u32, make: bool) -> Option<File> {
+    let create = if make { OFlags::CREATE } else { OFlags::empty() };
+    let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(directory, name, flags, Mode::from_raw_mode(0o600)).ok()?);
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    is_ours(&fstat(&file).ok()?, user).then_some(file)
 }
 
 fn is_ours(stat: &Stat, user: u32) -> bool {

@@ -1,8 +1,10 @@
 //! What a receiver has overheard of sessions that it was not in: pieces of large files, for a further session of the sender.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,14 +12,23 @@ use carillon_core::{AssociationId, Bytes, SeqSet};
 use carillon_wire::file::{Record, Sessions, records};
 use rustix::fs::{Mode, OFlags, open, statvfs};
 
-/// Pieces of files in files without names, each at its place: what does not come takes no room, and all is gone with the process.
+use super::spool_log::{Run, SpoolLog};
+
+/// Pieces of files, each at its place: what does not come takes no room.
+///
+/// They are in files of the directory, and a list says what there is, so that a receiver that is killed has it when it comes back. Where another
+/// receiver has that list already they are in files without names, and gone with the process.
 ///
 /// What is kept is not verified, and none of it is delivered as it is: a further session delivers it as if it had come, and a file gets its
 /// name by its digest.
 #[derive(Debug)]
 pub struct Spool {
-    /// Where there is room for it.
+    /// Where there is room for it, and whose the files there are.
     directory: PathBuf,
+    user: u32,
+    log: Option<SpoolLog>,
+    /// It was tried to make a list.
+    tried: bool,
     sessions: VecDeque<(AssociationId, Heard)>,
     /// It could not be written: no more is.
     failed: bool,
@@ -41,15 +52,58 @@ struct Piece {
     bytes: SeqSet,
 }
 
+/// Where the files of a session are.
+#[derive(Debug)]
+struct Place<'a> {
+    session: AssociationId,
+    directory: &'a Path,
+    log: Option<&'a mut SpoolLog>,
+}
+
 impl Spool {
-    /// An empty one, which keeps what it has in this directory.
-    pub fn new(directory: &Path) -> Self {
-        Spool {
+    /// What a receiver that was killed has left in this directory of this user, or an empty one.
+    pub fn open(directory: &Path, user: u32) -> Self {
+        let mut spool = Spool {
             directory: directory.to_owned(),
+            user,
+            log: SpoolLog::open(directory, user, false),
+            tried: false,
             sessions: VecDeque::new(),
             failed: false,
             unlooked: LOOK_BYTES,
+        };
+        if spool.take_up().is_err() || (spool.log.is_some() && spool.sessions.is_empty()) {
+            spool.clear();
         }
+        spool
+    }
+
+    /// Finds what the list says.
+    fn take_up(&mut self) -> io::Result<()> {
+        let Some(runs) = self.log.as_ref().map(SpoolLog::runs).transpose()? else { return Ok(()) };
+        let mut looked_for = BTreeSet::new();
+        for Run { session, index, bytes } in runs {
+            if looked_for.insert((session, index)) {
+                self.take_up_file(session, index)?;
+            }
+            let all = self.sessions.iter_mut().find(|(known, _)| *known == session);
+            if let Some(piece) = all.and_then(|(_, heard)| heard.files.get_mut(&index)) {
+                piece.bytes.insert_run(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the file for what there is of this one, if it is there, and not one too many.
+    fn take_up_file(&mut self, session: AssociationId, index: u32) -> io::Result<()> {
+        let Some(file) = self.log.as_ref().and_then(|log| log.piece(session, index, false)) else {
+            return Ok(());
+        };
+        let (heard, _) = self.heard(session)?;
+        if heard.files.len() < MOST_FILES {
+            heard.files.insert(index, Piece { file, bytes: SeqSet::new() });
+        }
+        Ok(())
     }
 
     /// Keeps what this message of a session has of large files.
@@ -68,33 +122,46 @@ impl Spool {
             let kept = match record {
                 Record::Data { index, offset, bytes } if offset >= LEAST_OFFSET => self
                     .heard(session)
-                    .and_then(|(heard, directory)| heard.add(directory, index, offset, bytes)),
+                    .and_then(|(heard, mut place)| heard.add(&mut place, index, offset, bytes)),
                 Record::Hole { index, offset, len } => self
                     .heard(session)
-                    .and_then(|(heard, directory)| heard.add_zeros(directory, index, offset, len)),
+                    .and_then(|(heard, mut place)| heard.add_zeros(&mut place, index, offset, len)),
                 _ => Ok(()),
             };
             if kept.is_err() {
-                // A full disk, or no files without names: it does without.
+                // A full disk, or neither files with names nor without: it does without.
                 return self.give_up();
             }
         }
     }
 
     fn give_up(&mut self) {
+        self.clear();
         self.failed = true;
-        self.sessions.clear();
     }
 
-    fn heard(&mut self, session: AssociationId) -> io::Result<(&mut Heard, &Path)> {
+    fn heard(&mut self, session: AssociationId) -> io::Result<(&mut Heard, Place<'_>)> {
+        if !std::mem::replace(&mut self.tried, true) && self.log.is_none() {
+            self.log = SpoolLog::open(&self.directory, self.user, true);
+        }
         if !self.sessions.iter().any(|(known, _)| *known == session) {
             if self.sessions.len() >= MOST_SESSIONS {
-                self.sessions.pop_front();
+                self.drop_first();
             }
             self.sessions.push_back((session, Heard::default()));
         }
+        let place = Place { session, directory: &self.directory, log: self.log.as_mut() };
         let heard = self.sessions.iter_mut().find(|(known, _)| *known == session);
-        heard.map(|(_, heard)| (heard, &*self.directory)).ok_or_else(|| io::ErrorKind::NotFound.into())
+        heard.map(|(_, heard)| (heard, place)).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Nothing of the first session is wanted any more; whether there was one.
+    fn drop_first(&mut self) -> bool {
+        let Some((session, heard)) = self.sessions.pop_front() else { return false };
+        if let Some(log) = &self.log {
+            heard.files.keys().for_each(|&index| log.remove_piece(session, index));
+        }
+        true
     }
 
     /// What is here of the messages that a SPAN announces: each with its place among them.
@@ -124,9 +191,11 @@ impl Spool {
     }
 
     fn flush(&mut self, sessions: Sessions<'_>) -> io::Result<()> {
-        let Spool { directory, sessions: all, .. } = self;
+        let Spool { directory, log, sessions: all, .. } = self;
         let mut named = all.iter_mut().filter(|(known, _)| sessions.iter().any(|session| session == *known));
-        named.try_for_each(|(_, heard)| heard.flush(directory))
+        named.try_for_each(|(session, heard)| {
+            heard.flush(&mut Place { session: *session, directory, log: log.as_mut() })
+        })
     }
 
     /// Whether there is nothing.
@@ -136,18 +205,19 @@ impl Spool {
 
     /// Nothing of it is wanted any more.
     pub fn clear(&mut self) {
-        self.sessions.clear();
-        self.failed = false;
+        while self.drop_first() {}
+        self.log.take().into_iter().for_each(SpoolLog::remove);
+        (self.tried, self.failed) = (false, false);
     }
 }
 
 impl Heard {
-    fn add(&mut self, directory: &Path, index: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn add(&mut self, place: &mut Place<'_>, index: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let follows = |(of, from, open): &(u32, u64, Vec<u8>)| {
             *of == index && from + open.len() as u64 == offset && open.len() < TOGETHER
         };
         if !self.open.as_ref().is_some_and(follows) {
-            self.flush(directory)?;
+            self.flush(place)?;
             self.open = Some((index, offset, Vec::with_capacity(TOGETHER)));
         }
         if let Some((_, _, open)) = &mut self.open {
@@ -156,35 +226,50 @@ impl Heard {
         Ok(())
     }
 
-    fn add_zeros(&mut self, directory: &Path, index: u32, offset: u64, len: u64) -> io::Result<()> {
-        self.flush(directory)?;
-        if let Some(piece) = self.file(directory, index)? {
-            piece.file.set_len(piece.file.metadata()?.len().max(offset + len))?;
-            piece.bytes.insert_run(offset..offset + len);
-        }
-        Ok(())
+    fn add_zeros(&mut self, place: &mut Place<'_>, index: u32, offset: u64, len: u64) -> io::Result<()> {
+        self.flush(place)?;
+        self.put(place, index, offset..offset + len, |file| {
+            file.set_len(file.metadata()?.len().max(offset + len))
+        })
     }
 
     /// Writes what waits for more.
-    fn flush(&mut self, directory: &Path) -> io::Result<()> {
+    fn flush(&mut self, place: &mut Place<'_>) -> io::Result<()> {
         let Some((index, offset, bytes)) = self.open.take() else { return Ok(()) };
-        if let Some(piece) = self.file(directory, index)? {
-            piece.file.write_all_at(&bytes, offset)?;
-            piece.bytes.insert_run(offset..offset + bytes.len() as u64);
-        }
-        Ok(())
+        let run = offset..offset + bytes.len() as u64;
+        self.put(place, index, run, |file| file.write_all_at(&bytes, offset))
     }
 
-    /// The file for what there is of this one; nothing if there are too many.
-    fn file(&mut self, directory: &Path, index: u32) -> io::Result<Option<&mut Piece>> {
-        if !self.files.contains_key(&index) {
-            if self.files.len() >= MOST_FILES {
-                return Ok(None);
+    /// Writes these bytes of a file, unless it is one too many, and notes then that they are there.
+    fn put(
+        &mut self,
+        place: &mut Place<'_>,
+        index: u32,
+        bytes: Range<u64>,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let is_full = self.files.len() >= MOST_FILES;
+        let piece = match self.files.entry(index) {
+            Entry::Occupied(piece) => piece.into_mut(),
+            Entry::Vacant(_) if is_full => return Ok(()),
+            Entry::Vacant(vacant) => vacant.insert(Piece { file: place.make(index)?, bytes: SeqSet::new() }),
+        };
+        write(&piece.file)?;
+        piece.bytes.insert_run(bytes.clone());
+        let session = place.session;
+        place.log.as_mut().map_or(Ok(()), |log| log.note(&Run { session, index, bytes }))
+    }
+}
+
+impl Place<'_> {
+    /// A file for what there is of this one.
+    fn make(&self, index: u32) -> io::Result<File> {
+        match &self.log {
+            Some(log) => {
+                log.piece(self.session, index, true).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
             }
-            let file = unnamed(directory)?;
-            self.files.insert(index, Piece { file, bytes: SeqSet::new() });
+            None => unnamed(self.directory),
         }
-        Ok(self.files.get_mut(&index))
     }
 }
 
@@ -218,7 +303,7 @@ fn unnamed(_: &Path) -> io::Result<File> {
 }
 
 /// What comes before this place of a file is not kept: of small files there would be many.
-const LEAST_OFFSET: u64 = 256 << 10;
+pub(super) const LEAST_OFFSET: u64 = 256 << 10;
 /// How often it is looked how much room there is.
 const LOOK_BYTES: u64 = 16 << 20;
 /// Written at once, if it comes together.
@@ -226,71 +311,7 @@ const TOGETHER: usize = 64 << 10;
 /// Files of a session of which something is kept.
 const MOST_FILES: usize = 64;
 /// Sessions of which something is kept.
-const MOST_SESSIONS: usize = 4;
+pub(super) const MOST_SESSIONS: usize = 4;
 /// Bytes that are looked for at a time, and pieces.
 const MOST_BYTES: u64 = 16 << 20;
 const MOST_PIECES: u64 = 1 << 14;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SESSION: AssociationId = AssociationId(7);
-
-    fn data(index: u32, offset: u64, bytes: &[u8]) -> Bytes {
-        let mut message = Vec::new();
-        Record::Data { index, offset: LEAST_OFFSET + offset, bytes }.emit(&mut message);
-        message.into()
-    }
-
-    /// The places that are found, of pieces of ten bytes, and what they say of themselves.
-    fn found(spool: &mut Spool, index: u32, sessions: &[u8]) -> Vec<(u32, Bytes)> {
-        let (offset, sessions) = (LEAST_OFFSET, Sessions::new(sessions).expect("a few"));
-        spool.find(&Record::Span { index, offset, step: 10, count: 6, sessions })
-    }
-
-    #[test]
-    fn what_was_overheard_is_found_whatever_its_pieces() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut spool = Spool::new(directory.path());
-        assert!(spool.is_empty() && found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
-        let bytes: Vec<u8> = (0..60).collect();
-        // Of the pieces of ten bytes the second, fourth and fifth are there; of the third half.
-        for (from, to) in [(30, 33), (10, 25), (33, 50)] {
-            spool.keep(SESSION, &data(0, from, &bytes[from as usize..to]));
-        }
-        let piece = |place: u32| (place, data(0, u64::from(place) * 10, &bytes[place as usize * 10..][..10]));
-        assert_eq!(found(&mut spool, 0, &[0, 0, 0, 7]), [piece(1), piece(3), piece(4)]);
-        // The rest of it, in another session.
-        spool.keep(AssociationId(9), &data(0, 20, &bytes[20..30]));
-        assert_eq!(found(&mut spool, 0, &[0, 0, 0, 9, 0, 0, 0, 7]).len(), 4);
-        assert!(
-            found(&mut spool, 0, &[0, 0, 0, 8]).is_empty() && found(&mut spool, 1, &[0, 0, 0, 7]).is_empty()
-        );
-        assert_eq!(directory.path().read_dir().expect("it is there").count(), 0, "they have no names");
-        spool.clear();
-        assert!(found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
-    }
-
-    #[test]
-    fn zeros_are_there_and_take_no_room() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut spool = Spool::new(directory.path());
-        let mut message = Vec::new();
-        Record::Hole { index: 0, offset: LEAST_OFFSET + 5, len: 25 }.emit(&mut message);
-        spool.keep(SESSION, &message.into());
-        let zeros = |place: u32| (place, data(0, u64::from(place) * 10, &[0; 10]));
-        assert_eq!(found(&mut spool, 0, &[0, 0, 0, 7]), [zeros(1), zeros(2)]);
-    }
-
-    #[test]
-    fn where_nothing_can_be_written_nothing_is_kept_and_nothing_fails() {
-        let mut spool = Spool::new(Path::new("/proc/1/none"));
-        for offset in [0, 100_000] {
-            spool.keep(SESSION, &data(0, offset, &[1; 10]));
-        }
-        assert!(found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
-        spool.keep(SESSION, &data(0, 0, &[1; 10]));
-        assert!(found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
-    }
-}

@@ -88,6 +88,8 @@ impl Target {
         {
             journal.remove(descent.root());
         }
+        // Before the rest of what was left over is taken away.
+        let spool = Spool::open(root, user);
         let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| root.join(part));
         let mut sweep = Sweep::new(user, spared);
         let swept = sweep.tree(descent.root(), root);
@@ -101,7 +103,7 @@ impl Target {
             journal,
             kept,
             trusted: false,
-            spool: Some(Box::new(Spool::new(root))),
+            spool: Some(Box::new(spool)),
             swept,
         })))
     }

@@ -89,7 +89,7 @@ impl Withholding {
         }
         let Some((index, offset, step, count)) = run(ready) else { return Turn::Send };
         let Some(sessions) = Sessions::new(&self.sessions) else { return Turn::Send };
-        self.announces = if self.pays { count } else { LEAST };
+        self.announces = if self.pays { count } else { least(step) };
         let record = Record::Span { index, offset, step, count: self.announces, sessions };
         let mut message = Vec::with_capacity(record.wire_len());
         record.emit(&mut message);
@@ -135,11 +135,18 @@ fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
     let follows =
         |(place, piece): &(u64, (u32, u64, u32))| *piece == (index, first + place * u64::from(step), step);
     let count = (0..).zip(pieces).take_while(follows).count() as u32;
-    (step > 0 && count >= LEAST).then_some((index, first, step, count))
+    (step > 0 && count >= least(step)).then_some((index, first, step, count))
 }
 
-/// Shorter runs go out: to announce them takes a round trip. It is tried with so many.
-const LEAST: u32 = 64;
+/// Shorter runs of pieces of so many bytes go out: to announce them takes a round trip. It is tried with so many.
+fn least(step: u32) -> u32 {
+    (LEAST_BYTES / step).clamp(LEAST, LEAST_SHORT)
+}
+
+/// Where a piece is long few of them are as much to send in vain as many short ones.
+const LEAST_BYTES: u32 = 128 << 10;
+const LEAST: u32 = 8;
+const LEAST_SHORT: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -203,11 +210,11 @@ mod tests {
     fn a_short_run_is_tried_and_where_it_pays_all_that_is_ready_is_withheld() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(LEAST));
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(LEAST_SHORT));
         // Not known yet.
         assert_eq!(withholding.next(NOW, &mut ready, false, repairs), Turn::Wait);
         assert_eq!(withholding.next(NOW, &mut ready, true, repairs), Turn::Send);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - LEAST));
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - LEAST_SHORT));
         // While it shows what went out of that the next one is announced.
         ready = pieces(500, 10);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), Some(500));
@@ -218,7 +225,10 @@ mod tests {
     fn where_it_does_not_pay_it_is_not_tried_again_for_a_while() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 0);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, LEAST.into()), Some(LEAST));
+        assert_eq!(
+            take_run(&mut withholding, &mut ready, &mut repairs, LEAST_SHORT.into()),
+            Some(LEAST_SHORT)
+        );
         // The first trial takes ten milliseconds, the others no time.
         for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
             let millis = |millis| NOW + Duration::from_millis(millis);
@@ -229,9 +239,14 @@ mod tests {
             withholding.taken(millis(until));
             ready.pop_front();
             assert_eq!(withholding.next(millis(until), &mut ready, true, repairs), Turn::Withhold);
-            (0..LEAST).for_each(|_| withholding.taken(millis(until)));
-            repairs += u64::from(LEAST);
+            (0..LEAST_SHORT).for_each(|_| withholding.taken(millis(until)));
+            repairs += u64::from(LEAST_SHORT);
         }
+    }
+
+    #[test]
+    fn few_long_pieces_are_tried() {
+        assert_eq!([1, 1400, 2048, 8192, 20_000, 65_000].map(least), [64, 64, 64, 16, 8, 8]);
     }
 
     #[test]
@@ -239,7 +254,7 @@ mod tests {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let mut broken = pieces(100, 10);
         broken.remove(50);
-        for mut ready in [pieces(u64::from(LEAST) - 1, 10), VecDeque::new(), broken] {
+        for mut ready in [pieces(u64::from(LEAST_SHORT) - 1, 10), VecDeque::new(), broken] {
             let before = ready.len();
             assert_eq!(withholding.next(NOW, &mut ready, true, 0), Turn::Send);
             assert_eq!(ready.len(), before);
