@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::holes::{self, Holes};
 use super::names::part_name;
+use super::reserve::Reserve;
 use super::room::Scratch;
 use super::times::{self, Attributes};
 
@@ -23,6 +24,7 @@ pub struct Draft<D: AsFd> {
     named: bool,
     /// It stays when it is dropped: a journal leads to it.
     kept: bool,
+    reserve: Reserve,
 }
 
 impl<D: AsFd> Draft<D> {
@@ -43,7 +45,14 @@ impl<D: AsFd> Draft<D> {
                 // Where there are no locks, nothing is cleared up either.
                 Ok(()) | Err(_) => {}
             }
-            return Ok(Draft { file, directory, part, named: false, kept: false });
+            return Ok(Draft {
+                file,
+                directory,
+                part,
+                named: false,
+                kept: false,
+                reserve: Reserve::default(),
+            });
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
@@ -64,7 +73,14 @@ impl<D: AsFd> Draft<D> {
             }
             at = file.stream_position()?;
         }
-        Ok(Draft { file, directory, part: part.to_owned(), named: false, kept: true })
+        let part = part.to_owned();
+        Ok(Draft { file, directory, part, named: false, kept: true, reserve: Reserve::default() })
+    }
+
+    /// It will be so long, if that is known.
+    pub fn grow_to(&mut self, size: Option<u64>) -> io::Result<()> {
+        self.reserve = Reserve::new(self.file.stream_position()?, size);
+        Ok(())
     }
 
     /// Lets it stay when it is dropped.
@@ -84,6 +100,7 @@ impl<D: AsFd> Draft<D> {
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reserve.write(&self.file, bytes.len() as u64);
         self.file.write_all(bytes)
     }
 
@@ -96,6 +113,7 @@ impl<D: AsFd> Draft<D> {
     pub fn go_over(&mut self, len: u64) -> io::Result<()> {
         let end = self.file.stream_position()? + len;
         self.file.set_len(end)?;
+        self.reserve.go_over(&self.file, len);
         self.file.seek(io::SeekFrom::Start(end)).map(|_| ())
     }
 
@@ -144,7 +162,8 @@ pub fn write(
             Err(Errno::EXIST) => continue,
             Err(error) => return Err(WriteError::Name(error.into())),
         };
-        let mut draft = Draft { file, directory, part, named: false, kept: false };
+        let reserve = Reserve::default();
+        let mut draft = Draft { file, directory, part, named: false, kept: false, reserve };
         draft.write(bytes).map_err(WriteError::Contents)?;
         match draft.name(name, modified, replace) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -586,7 +586,8 @@ impl Intake {
                 spare.tree.update(bytes);
                 had += bytes.len() as u64;
             };
-            let partial = target.reopen(&mut self.position, &relative(&name)?, &part, read).map_err(ours)?;
+            let partial =
+                target.reopen(&mut self.position, &relative(&name)?, size, &part, read).map_err(ours)?;
             let fits = begun <= had && size.is_none_or(|size| had <= size);
             if let Some(partial) = partial.filter(|_| fits) {
                 self.resumed += begun;
@@ -601,7 +602,9 @@ impl Intake {
         // A small one is written at once when all of it is there.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
-            _ => Some(target.begin(&mut self.position, &relative(&name)?, attributes.mode).map_err(ours)?),
+            _ => Some(
+                target.begin(&mut self.position, &relative(&name)?, size, attributes.mode).map_err(ours)?,
+            ),
         };
         let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, verified: 0, spare };
         if self.noted.is_some() && open.partial.is_some() {

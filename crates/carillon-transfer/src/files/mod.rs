@@ -29,6 +29,7 @@ mod problem;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+mod reserve;
 mod resume;
 #[cfg(test)]
 mod resume_tests;

@@ -181,11 +181,12 @@ impl Target {
         }
     }
 
-    /// Goes on with the file that an earlier attempt began; `read` gets what is there.
+    /// Goes on with the file that an earlier attempt began, of this size; `read` gets what is there.
     pub(super) fn reopen(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
+        size: Option<u64>,
         part: &str,
         read: impl FnMut(&[u8]),
     ) -> anyhow::Result<Option<Partial>> {
@@ -198,7 +199,8 @@ impl Target {
         let directory = folder.enter(position, parents, None)?;
         let path = folder.root.join(name.as_str());
         let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
-        let Ok(draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
+        let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
+        draft.grow_to(size).with_context(|| cannot_write(&path))?;
         Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
     }
 
@@ -219,11 +221,12 @@ impl Target {
         Ok(file.metadata().is_ok_and(|found| found.is_file() && found.len() == size).then_some(file))
     }
 
-    /// Begins a file. One that exists is refused unless it may be overwritten.
+    /// Begins a file of this size, if that is known. One that exists is refused unless it may be overwritten.
     pub(super) fn begin(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
+        size: Option<u64>,
         mode: u32,
     ) -> anyhow::Result<Partial> {
         let folder = match self {
@@ -244,8 +247,9 @@ impl Target {
             }
         }
         let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
-        let draft = Draft::create(directory, file_name, mode, || next(&mut folder.number))
+        let mut draft = Draft::create(directory, file_name, mode, || next(&mut folder.number))
             .with_context(|| cannot_create(&path))?;
+        draft.grow_to(size).with_context(|| cannot_write(&path))?;
         Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
     }
 

@@ -1,0 +1,136 @@
+//! Room on the disk that a file takes before it needs it.
+
+use std::fs::File;
+use std::ops::Range;
+
+/// Of a file that is written from its beginning to its end: the file system finds room for much at once sooner than for each piece, and in
+/// fewer places.
+///
+/// Little is taken ahead of what has come: how long a file will be is what its sender says. It is no part of the file until it is written.
+#[derive(Debug, Default)]
+pub struct Reserve {
+    /// Where it is written next.
+    end: u64,
+    /// Room up to here is taken.
+    taken: u64,
+    /// How long it will be; nothing if no room is taken any more.
+    size: u64,
+}
+
+impl Reserve {
+    /// For a file that is so long, and will be so long if that is known.
+    pub fn new(end: u64, size: Option<u64>) -> Reserve {
+        Reserve { end, taken: end, size: size.unwrap_or(0) }
+    }
+
+    /// So many bytes are written next.
+    pub fn write(&mut self, file: &File, len: u64) {
+        self.end += len;
+        if self.end > self.taken && self.end < self.size {
+            let to = (self.end + AHEAD).min(self.size);
+            if take(file, self.taken..to) {
+                self.taken = to;
+            } else {
+                // Here it cannot be done, or there is no room: to write tells.
+                self.size = 0;
+            }
+        }
+    }
+
+    /// So many zeros follow, which are to take no room: the file ends behind them. Of one with holes little is known.
+    pub fn go_over(&mut self, file: &File, len: u64) {
+        let zeros = self.end..self.end + len;
+        self.end = zeros.end;
+        if self.taken > zeros.start {
+            give_back(file, zeros.start..zeros.end.min(self.taken));
+        }
+        self.size = 0;
+    }
+}
+
+/// Whether it was there.
+#[cfg(target_os = "linux")]
+fn take(file: &File, Range { start, end }: Range<u64>) -> bool {
+    use rustix::fs::{FallocateFlags, fallocate};
+    fallocate(file, FallocateFlags::KEEP_SIZE, start, end - start).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn take(_: &File, _: Range<u64>) -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+fn give_back(file: &File, Range { start, end }: Range<u64>) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    // If it cannot be, the file takes more room than it needs.
+    let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_back(_: &File, _: Range<u64>) {}
+
+/// Bytes that are taken ahead.
+const AHEAD: u64 = 16 << 20;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// How long it is, and how much room it takes, in whole megabytes.
+    fn room(file: &File) -> (u64, u64) {
+        let metadata = file.metadata().expect("it is there");
+        (metadata.len(), metadata.blocks() * 512 / MB)
+    }
+
+    fn write(reserve: &mut Reserve, file: &mut File, len: u64) {
+        reserve.write(file, len);
+        file.write_all(&vec![1; len as usize]).expect("it can be written");
+    }
+
+    #[test]
+    fn some_is_taken_ahead_and_never_more_than_the_file_will_need() {
+        let mut file = tempfile::tempfile().expect("a file");
+        if !take(&file, 0..MB) {
+            return;
+        }
+        let mut reserve = Reserve::new(0, Some(20 * MB));
+        write(&mut reserve, &mut file, MB);
+        assert_eq!(room(&file), (MB, 17));
+        (0..16).for_each(|_| write(&mut reserve, &mut file, MB));
+        assert_eq!(room(&file), (17 * MB, 17));
+        write(&mut reserve, &mut file, MB);
+        assert_eq!(room(&file), (18 * MB, 20));
+        write(&mut reserve, &mut file, 2 * MB);
+        assert_eq!(room(&file), (20 * MB, 20));
+        // Of one whose end is not known nothing is.
+        let mut file = tempfile::tempfile().expect("a file");
+        write(&mut Reserve::new(0, None), &mut file, MB);
+        assert_eq!(room(&file), (MB, 1));
+    }
+
+    #[test]
+    fn what_is_gone_over_takes_no_room() {
+        let mut file = tempfile::tempfile().expect("a file");
+        if !take(&file, 0..MB) {
+            return;
+        }
+        for (zeros, taken) in [(4, 13), (100, 1)] {
+            file.set_len(0).expect("it can be cut");
+            let mut reserve = Reserve::new(0, Some(200 * MB));
+            std::io::Seek::rewind(&mut file).expect("it has a beginning");
+            write(&mut reserve, &mut file, MB);
+            file.set_len((1 + zeros) * MB).expect("it can be long");
+            reserve.go_over(&file, zeros * MB);
+            assert_eq!(room(&file), ((1 + zeros) * MB, taken));
+            std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).expect("it has an end");
+            write(&mut reserve, &mut file, MB);
+            assert_eq!(room(&file).1, if zeros == 4 { 13 } else { 2 });
+        }
+    }
+}
