@@ -135,6 +135,8 @@ pub enum Record<'a> {
     End {
         /// Bytes of all DATA and HOLEs together.
         bytes: u64,
+        /// BLAKE3 over all FILE, END_OF_FILE, KEPT, WITHDRAW, DIRECTORY and LINK, with the length of each before it in 4 bytes.
+        listing: [u8; DIGEST_LEN],
     },
     /// A piece of a message of a live stream.
     Piece {
@@ -346,7 +348,7 @@ impl<'a> Record<'a> {
             record_type::END_OF_FILE => {
                 Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
             }
-            record_type::END => Record::End { bytes: reader.u64()? },
+            record_type::END => Record::End { bytes: reader.u64()?, listing: reader.array()? },
             record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
             record_type::PIECE => {
                 let (number, offset, len) = (reader.u64()?, reader.u32()?, reader.u32()?);
@@ -434,9 +436,10 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&size.to_be_bytes());
                 buf.extend_from_slice(&digest);
             }
-            Record::End { bytes } => {
+            Record::End { bytes, listing } => {
                 buf.push(record_type::END);
                 buf.extend_from_slice(&bytes.to_be_bytes());
+                buf.extend_from_slice(&listing);
             }
             Record::Message { number, bytes } => {
                 buf.push(record_type::MESSAGE);
@@ -499,7 +502,8 @@ impl<'a> Record<'a> {
             Record::Span { sessions, .. } => 1 + 4 + 8 + 4 + 4 + sessions.0.len(),
             Record::Subtree { .. } => SUBTREE_LEN,
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
-            Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
+            Record::End { .. } => 1 + 8 + DIGEST_LEN,
+            Record::EndOfStream { .. } => 1 + 8,
             Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
             Record::Piece { bytes, .. } => PIECE_HEADER_LEN + bytes.len(),
             Record::Directory { path, .. } => 1 + 4 + 4 + 8 + path.len(),
@@ -554,7 +558,7 @@ impl fmt::Display for Record<'_> {
                 write!(f, "file {index} end size {size} digest ")?;
                 digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
-            Record::End { bytes } => write!(f, "file transfer end bytes {bytes}"),
+            Record::End { bytes, .. } => write!(f, "file transfer end bytes {bytes}"),
             Record::Message { number, bytes } => {
                 write!(f, "stream message {number} length {}", bytes.len())
             }

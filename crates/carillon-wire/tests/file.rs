@@ -76,7 +76,11 @@ fn golden_bytes() {
         &format!("04 00000001 0000000000000005 {}", "ab".repeat(32)),
         &format!("file 1 end size 5 digest {}", "ab".repeat(32)),
     );
-    golden(Record::End { bytes: 300 }, "05 000000000000012c", "file transfer end bytes 300");
+    golden(
+        Record::End { bytes: 300, listing: [0xEF; 32] },
+        &format!("05 000000000000012c {}", "ef".repeat(32)),
+        "file transfer end bytes 300",
+    );
     golden(
         Record::Message { number: 258, bytes: b"abc" },
         "06 0000000000000102 616263",
@@ -123,20 +127,20 @@ fn a_pack_has_its_records_one_after_the_other() {
     assert_eq!(packer.room(), 40);
     packer.push(&Record::Data { index: 1, offset: 2, bytes: b"ab" });
     assert_eq!(packer.room(), 40 - 1 - 2 - 15 - 2);
-    packer.push(&Record::End { bytes: 4 });
+    packer.push(&Record::EndOfStream { messages: 4 });
     let message = packer.take();
     assert_eq!(
         hex(&message),
-        "0b 000f 03 00000001 0000000000000002 6162 0009 05 0000000000000004".replace(' ', "")
+        "0b 000f 03 00000001 0000000000000002 6162 0009 07 0000000000000004".replace(' ', "")
     );
-    let two = [Record::Data { index: 1, offset: 2, bytes: b"ab" }, Record::End { bytes: 4 }];
+    let two = [Record::Data { index: 1, offset: 2, bytes: b"ab" }, Record::EndOfStream { messages: 4 }];
     assert_eq!(records(&message).collect::<Result<Vec<_>, _>>(), Ok(two.to_vec()));
     // One record goes without a pack.
     assert!(packer.is_empty());
-    packer.push(&Record::End { bytes: 4 });
+    packer.push(&Record::EndOfStream { messages: 4 });
     let message = packer.take();
-    assert_eq!(hex(&message), "050000000000000004");
-    assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(Record::End { bytes: 4 })]);
+    assert_eq!(hex(&message), "070000000000000004");
+    assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(Record::EndOfStream { messages: 4 })]);
 }
 
 #[test]
@@ -170,12 +174,12 @@ fn a_record_too_long_for_a_pack_is_alone() {
 
 #[test]
 fn what_is_no_pack_is_refused_from_there_on() {
-    let end = [0, 9, 5, 0, 0, 0, 0, 0, 0, 0, 4];
+    let end = [0, 9, 7, 0, 0, 0, 0, 0, 0, 0, 4];
     let number = |value| Err(ParseError::Field { field: "records in a pack", value });
     assert_eq!(records(&[11]).collect::<Vec<_>>(), [number(0)]);
     assert_eq!(
         records(&[&[11], &end[..]].concat()).collect::<Vec<_>>(),
-        [Ok(Record::End { bytes: 4 }), number(1)]
+        [Ok(Record::EndOfStream { messages: 4 }), number(1)]
     );
     let twice = [&end[..], &end].concat();
     let good = |bytes: &[u8]| records(bytes).take_while(Result::is_ok).count();
@@ -434,7 +438,7 @@ proptest! {
             }
             15 => Record::Subtree { index, end: (1 + size % 1000) * SUBTREE_BYTES, value: digest },
             13 => Record::Hole { index, offset, len: 1 + size % HOLE_MAX },
-            _ => Record::End { bytes: size },
+            _ => Record::End { bytes: size, listing: digest },
         };
         let mut message = Vec::new();
         record.emit(&mut message);
@@ -471,7 +475,7 @@ fn a_piece_that_is_written_where_it_is_to_be_is_like_any_other() {
             });
             assert_eq!(done, Ok(()));
         }
-        let end = Record::End { bytes: len as u64 };
+        let end = Record::End { bytes: len as u64, listing: [7; 32] };
         if byte != 3 {
             copied.push(&end);
             written.push(&end);

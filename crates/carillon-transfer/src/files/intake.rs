@@ -4,6 +4,7 @@ use carillon_core::Order;
 use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
 use super::arriving::{Completed, Open, Spare, WRITE_BYTES};
+use super::listing::Listing;
 use super::live::Live;
 use super::names::{is_part_name, shown};
 use super::numbers::Numbers;
@@ -43,6 +44,8 @@ pub struct Intake {
     noted: Option<(u32, u64)>,
     /// Bytes that were there before.
     resumed: u64,
+    /// What the sender has said of the entries.
+    listing: Listing,
     /// What has come of a live stream.
     numbers: Numbers,
     result: Option<Result<(), String>>,
@@ -148,6 +151,7 @@ impl Intake {
             kept: None,
             noted: None,
             resumed: 0,
+            listing: Listing::default(),
             numbers: Numbers::new(Order::Source),
             result: None,
             is_damaged: false,
@@ -302,6 +306,7 @@ impl Intake {
     }
 
     fn on_record(&mut self, record: Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
+        self.listing.add(&record);
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
             (Stage::Begin | Stage::Live, Record::Message { number, bytes }) => {
                 let live = self.live(sink)?;
@@ -435,13 +440,19 @@ impl Intake {
                 target.make_link(&mut self.position, &relative(&name)?, text, again).map_err(ours)?;
                 self.next_entry(sink);
             }
-            (Stage::Between, Record::End { bytes }) => {
+            (Stage::Between, Record::End { bytes, listing }) => {
                 let (entries, _) = self.announced.unwrap_or_default();
                 if entries != self.entries || bytes != self.bytes {
                     return Err(damaged(format!(
                         "the transfer is incomplete: {} of {entries} entries and {} of {bytes} bytes arrived",
                         self.entries, self.bytes
                     )));
+                }
+                if listing != self.listing.digest() {
+                    // Which of those that are there already are wrong nobody knows, another attempt neither.
+                    return Err(refused(
+                        "the names, permissions or times that came are not what was sent: take away what came, and try again",
+                    ));
                 }
                 if let Some(descent) = &mut self.position {
                     descent.finish().map_err(ours)?;

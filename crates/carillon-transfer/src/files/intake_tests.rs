@@ -10,6 +10,7 @@ use carillon_core::Order;
 use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, Withdrawn};
 
 use super::intake::{Intake, Sink};
+use super::listing::Listing;
 use super::names::is_part_name;
 use super::target::Target;
 
@@ -84,6 +85,18 @@ fn data(index: u32, offset: u64, bytes: &[u8]) -> Record<'_> {
     Record::Data { index, offset, bytes }
 }
 
+/// The end of a transfer of so many bytes, of which all this was said.
+fn end(bytes: u64, records: &[Record<'_>]) -> Record<'static> {
+    let mut listing = Listing::default();
+    records.iter().for_each(|record| listing.add(record));
+    Record::End { bytes, listing: listing.digest() }
+}
+
+/// These, and the end.
+fn whole<'a>(bytes: u64, records: &[Record<'a>]) -> Vec<Record<'a>> {
+    [records, &[end(bytes, records)]].concat()
+}
+
 fn end_of_file(index: u32, bytes: &[u8]) -> Record<'static> {
     Record::EndOfFile { index, size: bytes.len() as u64, digest: *blake3::hash(bytes).as_bytes() }
 }
@@ -106,9 +119,38 @@ fn a_file_that_is_withdrawn_is_not_kept_and_the_others_are() {
         ];
         assert_eq!(place.take(&records), None);
         assert_eq!(place.names(), ["a", "c"]);
-        place.refuses(&[Record::End { bytes: 8 }], "not delivered: b changed while it was sent");
+        place.refuses(&[end(8, &records)], "not delivered: b changed while it was sent");
         assert_eq!(place.intake.files(), 2);
         assert_eq!(place.intake.take_completed().len(), 2);
+    }
+}
+
+/// Each of what is said of an entry, changed by a little, is found at the end.
+#[test]
+fn what_is_said_of_entries_is_what_was_sent() {
+    let with = |time, mode, name, target| {
+        let records = [
+            offer(3),
+            Record::Directory { index: 0, mode, modified: Some(time), path: path("d") },
+            Record::File { index: 1, size: None, mode, modified: Some(time), path: path(name) },
+            data(1, 0, b"abc"),
+            end_of_file(1, b"abc"),
+            link(2, "l", target),
+        ];
+        whole(3, &records)
+    };
+    let sent = with(7, 0o644, "d/f", "d/f");
+    assert_eq!(Place::new(false).take(&sent), Some(Ok(())));
+    let others = [with(8, 0o644, "d/f", "d/f"), with(7, 0o645, "d/f", "d/f"), with(7, 0o644, "d/g", "d/f")];
+    for (came, at) in
+        others.iter().flat_map(|other| [(other, 1), (other, 2)]).chain([(&with(7, 0o644, "d/f", "d"), 5)])
+    {
+        let mut records = sent.clone();
+        records[at] = came[at];
+        if records != sent {
+            Place::new(false)
+                .refuses(&records, "the names, permissions or times that came are not what was sent");
+        }
     }
 }
 
@@ -120,7 +162,7 @@ fn many_files_withdrawn_are_not_all_named() {
         records.push(file(index, "x\u{7}", Some(1)));
         records.push(Record::Withdraw { index, reason: Withdrawn::Unreadable });
     }
-    records.push(Record::End { bytes: 0 });
+    records.push(end(0, &records));
     place.refuses(&records, "x\\u{7} could not be read by the sender, and 997 more files");
 }
 
@@ -130,7 +172,7 @@ fn entries_out_of_turn_or_beyond_their_number_are_refused() {
         (&[offer(2), file(1, "a", None)][..], "entry 1 came when entry 0 was to come"),
         (&[offer(0), file(0, "a", None)], "more came than the 0 entries that were announced"),
         (&[offer(1), link(0, "a", "b"), link(1, "c", "d")], "more came than the 1 entries"),
-        (&[offer(u32::MAX), Record::End { bytes: 0 }], "0 of 4294967295 entries"),
+        (&[offer(u32::MAX), end(0, &[])], "0 of 4294967295 entries"),
         (&[offer(1), data(0, 0, b"x")], "messages are missing"),
         (&[offer(1), file(0, "a", None), data(0, 1, b"x")], "bytes 0 to 1 are missing"),
         (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"xx")], "larger than it was said to be"),
@@ -189,8 +231,7 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
     for size in [Some(1), None] {
         let mut place = Place::new(true);
         symlink("../outside/f", place.out("f")).unwrap();
-        let records =
-            [offer(1), file(0, "f", size), data(0, 0, b"x"), end_of_file(0, b"x"), Record::End { bytes: 1 }];
+        let records = whole(1, &[offer(1), file(0, "f", size), data(0, 0, b"x"), end_of_file(0, b"x")]);
         assert_eq!(place.take(&records), Some(Ok(())));
         assert!(!place.out("f").is_symlink());
         assert_eq!(place.outside(), 0);
@@ -242,19 +283,21 @@ fn a_user_who_swaps_directories_for_links_leads_nothing_out() {
             round += 1;
             place.intake = Intake::new("s".to_owned(), None, false);
             let mode = 0o755;
-            let result = place.take(&[
-                offer(4),
-                file(0, "d/f", Some(1)),
-                data(0, 0, b"x"),
-                end_of_file(0, b"x"),
-                file(1, "d/g", None),
-                data(1, 0, b"x"),
-                end_of_file(1, b"x"),
-                link(2, "d/l", "f"),
-                Record::Directory { index: 3, mode, modified: None, path: path("d/e") },
-                Record::End { bytes: 2 },
-            ]);
-            match result {
+            let records = whole(
+                2,
+                &[
+                    offer(4),
+                    file(0, "d/f", Some(1)),
+                    data(0, 0, b"x"),
+                    end_of_file(0, b"x"),
+                    file(1, "d/g", None),
+                    data(1, 0, b"x"),
+                    end_of_file(1, b"x"),
+                    link(2, "d/l", "f"),
+                    Record::Directory { index: 3, mode, modified: None, path: path("d/e") },
+                ],
+            );
+            match place.take(&records) {
                 Some(Ok(())) => arrived += 1,
                 _ => refused += 1,
             }
@@ -305,7 +348,7 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
                     Record::EndOfFile { index, size, digest: *blake3::hash(content).as_bytes() }
                 }
                 4 => Record::Withdraw { index, reason: Withdrawn::Changed },
-                5 => Record::End { bytes: draw(2) },
+                5 => end(draw(2), &records),
                 6 => Record::Offer { entries: 9, bytes: Some(0) },
                 7 => Record::Data { index, offset, bytes: content },
                 8 => Record::Hole { index, offset, len: [1, 3000, 300_000, HOLE_MAX][draw(4) as usize] },
@@ -456,9 +499,10 @@ fn zeros_that_take_no_room_where_they_are_sent_take_none_here() {
                 whole.resize(whole.len() + len as usize, if is_piece { 7 } else { 0 });
             }
             let size = whole.len() as u64;
-            place.take(&[offer(1), file(0, "f", size_is_known.then_some(size))]);
-            place.take(&records);
-            let result = place.take(&[end_of_file(0, &whole), Record::End { bytes: size }]);
+            records.splice(..0, [offer(1), file(0, "f", size_is_known.then_some(size))]);
+            records.push(end_of_file(0, &whole));
+            records.push(end(size, &records));
+            let result = place.take(&records);
             assert_eq!(result, Some(Ok(())), "{parts:?}");
             assert!(fs::read(place.out("f")).unwrap() == whole, "{parts:?}");
             let taken = fs::metadata(place.out("f")).unwrap().blocks() * 512;
@@ -514,22 +558,24 @@ fn files_and_directories_have_the_times_that_they_had() {
             modified,
             path: path(name),
         };
-        let result = place.take(&[
-            offer(6),
-            directory(0, Some(-1_500_000_000), "d"),
-            directory(1, Some(1_000_000_001), "d/e"),
-            file(2, 1, Some(2_000_000_002), "d/e/small"),
-            data(2, 0, b"x"),
-            end_of_file(2, b"x"),
-            file(3, 300_000, Some(3_000_000_003), "d/e/large"),
-            data(3, 0, &large),
-            end_of_file(3, &large),
-            file(4, 0, None, "d/now"),
-            end_of_file(4, b""),
-            directory(5, Some(i64::MAX), "never"),
-            Record::End { bytes: 300_001 },
-        ]);
-        assert_eq!(result, Some(Ok(())));
+        let records = whole(
+            300_001,
+            &[
+                offer(6),
+                directory(0, Some(-1_500_000_000), "d"),
+                directory(1, Some(1_000_000_001), "d/e"),
+                file(2, 1, Some(2_000_000_002), "d/e/small"),
+                data(2, 0, b"x"),
+                end_of_file(2, b"x"),
+                file(3, 300_000, Some(3_000_000_003), "d/e/large"),
+                data(3, 0, &large),
+                end_of_file(3, &large),
+                file(4, 0, None, "d/now"),
+                end_of_file(4, b""),
+                directory(5, Some(i64::MAX), "never"),
+            ],
+        );
+        assert_eq!(place.take(&records), Some(Ok(())));
         assert_eq!(time(&place, "d"), -1_500_000_000);
         assert_eq!(time(&place, "d/e"), 1_000_000_001);
         assert_eq!(time(&place, "d/e/small"), 2_000_000_002);

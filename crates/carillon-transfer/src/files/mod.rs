@@ -18,6 +18,7 @@ mod intake;
 mod intake_tests;
 mod lane;
 mod leftovers;
+mod listing;
 mod live;
 mod manifest;
 mod names;
@@ -29,6 +30,7 @@ mod problem;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+mod record_digest;
 mod reserve;
 mod resume;
 #[cfg(test)]

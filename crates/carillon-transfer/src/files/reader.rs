@@ -16,6 +16,7 @@ use carillon_wire::file::{
 
 use super::contents::{Contents, Filled, Opened, Stamp};
 use super::lane::{Found, Lane};
+use super::listing::Listing;
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
 use super::signing::Signer;
@@ -62,6 +63,7 @@ impl Ahead {
             packer: Packer::new(max_payload),
             packed: 0,
             read: 0,
+            listing: Listing::default(),
             withdrawn: Vec::new(),
             told: 0,
             fresh: None,
@@ -112,6 +114,8 @@ struct Reader {
     packed: u64,
     /// Bytes of files read.
     read: u64,
+    /// What was said of the entries.
+    listing: Listing,
     /// Files that are not delivered, not told yet.
     withdrawn: Vec<String>,
     /// Behind which byte of the file the last subtree ends that was told.
@@ -212,10 +216,13 @@ impl Reader {
             Stage::Contents(index) => self.go_on(now, index),
             Stage::Withdrawn(at, reason) => {
                 let record = Record::Withdraw { index: at as u32, reason };
-                Ok(pack(&mut self.packer, &record, || self.stage = Stage::Entry(at + 1)))
+                Ok(pack(&mut self.packer, &record, || {
+                    self.listing.add(&record);
+                    self.stage = Stage::Entry(at + 1);
+                }))
             }
             Stage::End => {
-                let record = Record::End { bytes: self.read };
+                let record = Record::End { bytes: self.read, listing: self.listing.digest() };
                 Ok(pack(&mut self.packer, &record, || self.stage = Stage::Done))
             }
             Stage::Done => Ok(Step::Done),
@@ -239,17 +246,17 @@ impl Reader {
         self.told = 0;
         match &entry.kind {
             &Kind::Directory { modified } => {
-                self.packer.push(&Record::Directory { index, mode, modified, path });
+                self.tell(&Record::Directory { index, mode, modified, path });
                 self.stage = Stage::Entry(at + 1);
                 return Ok(Step::More);
             }
             Kind::Link(target) => {
-                self.packer.push(&Record::Link { index, target, path });
+                self.tell(&Record::Link { index, target, path });
                 self.stage = Stage::Entry(at + 1);
                 return Ok(Step::More);
             }
             Kind::Stream => {
-                self.packer.push(&Record::File { index, size: None, mode, modified: None, path });
+                self.tell(&Record::File { index, size: None, mode, modified: None, path });
                 let input = self.manifest.take_input();
                 self.contents.read_stream(read_stream(input, self.max_payload));
             }
@@ -257,8 +264,8 @@ impl Reader {
                 if self.packer.room() < header_len(entry) + PACK_RECORD_LEN + KEPT_LEN {
                     return Ok(Step::Full);
                 }
-                self.packer.push(&file(stamp));
-                self.packer.push(&Record::Kept { index });
+                self.tell(&file(stamp));
+                self.tell(&Record::Kept { index });
                 self.packed += stamp.size();
                 self.read += stamp.size();
                 self.stage = Stage::Entry(at + 1);
@@ -269,7 +276,7 @@ impl Reader {
                 // What is in the way of it is in the way below too.
                 if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
                     self.fresh = None;
-                    self.packer.push(&file(stamp));
+                    self.tell(&file(stamp));
                     self.stage = Stage::Contents(at);
                     return Ok(Step::More);
                 }
@@ -296,7 +303,7 @@ impl Reader {
                     }
                 };
                 self.fresh = None;
-                self.packer.push(&file(&stamp));
+                self.tell(&file(&stamp));
             }
         }
         self.stage = Stage::Contents(at);
@@ -304,6 +311,12 @@ impl Reader {
             None => Ok(Step::More),
             Some(reason) => Ok(self.withdraw(at, reason)),
         }
+    }
+
+    /// Says something of an entry, for which there is room.
+    fn tell(&mut self, record: &Record<'_>) {
+        self.listing.add(record);
+        self.packer.push(record);
     }
 
     /// Goes on with the file.
@@ -363,6 +376,7 @@ impl Reader {
             let (size, digest) = (self.contents.offset(), self.contents.digest());
             let record = Record::EndOfFile { index, size, digest };
             return Ok(pack(&mut self.packer, &record, || {
+                self.listing.add(&record);
                 self.contents.close();
                 self.stage = Stage::Entry(at + 1);
             }));

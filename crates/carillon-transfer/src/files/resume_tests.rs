@@ -6,6 +6,7 @@ use std::path::Path;
 use carillon_wire::file::{Packer, Reached, Record, RelativePath, SUBTREE_BYTES};
 
 use super::intake::{Intake, Sink};
+use super::listing::Listing;
 use super::names::is_part_name;
 use super::resume::{KEEP_BYTES, NOTE_ENTRIES, is_journal};
 use super::target::Target;
@@ -100,7 +101,11 @@ impl Sent {
                 digest: *blake3::hash(bytes).as_bytes(),
             });
         }
-        put(Record::End { bytes: self.bytes() });
+        let mut listing = Listing::default();
+        messages.iter().for_each(|message| listing.add(&Record::parse(message).expect("a record")));
+        let mut end = Vec::new();
+        Record::End { bytes: self.bytes(), listing: listing.digest() }.emit(&mut end);
+        messages.push(end);
         messages
     }
 
@@ -185,11 +190,7 @@ fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
     let contents = |message: &[u8]| {
         matches!(
             Record::parse(message),
-            Ok(Record::Data { .. }
-                | Record::Hole { .. }
-                | Record::Subtree { .. }
-                | Record::EndOfFile { .. }
-                | Record::End { .. })
+            Ok(Record::Data { .. } | Record::Hole { .. } | Record::Subtree { .. } | Record::EndOfFile { .. })
         )
     };
     let parts: Vec<usize> = (0..all.len()).filter(|&at| contents(&all[at])).collect();
@@ -365,8 +366,8 @@ fn another_transfer_takes_away_what_is_left_of_one() {
     let (mut sink, _) = target(directory.path());
     let mut packer = Packer::new(1000);
     let other = Reached { transfer: [8; 16], entry: 0, offset: 0 };
-    let records =
-        [Record::Offer { entries: 0, bytes: Some(0) }, Record::Resume(other), Record::End { bytes: 0 }];
+    let end = Record::End { bytes: 0, listing: Listing::default().digest() };
+    let records = [Record::Offer { entries: 0, bytes: Some(0) }, Record::Resume(other), end];
     records.iter().for_each(|record| packer.push(record));
     assert_eq!(take(&mut sink, &[packer.take().to_vec()]).0, Some(Ok(())));
     drop(sink);

@@ -15,6 +15,7 @@ use carillon_wire::file::{SIGNED_HEADER_LEN, Signed, needs_signature, records};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use super::problem::Problem;
+use super::record_digest::RecordDigest;
 use crate::LocalError;
 
 /// A private key that signs what is sent (Ed25519, RFC 8032).
@@ -114,7 +115,7 @@ impl fmt::Debug for SigningKey {
 pub(super) struct Signer {
     key: SigningKey,
     time: u64,
-    digest: Digest,
+    digest: RecordDigest,
 }
 
 impl Signer {
@@ -125,12 +126,12 @@ impl Signer {
 
     /// Of a transfer that was begun then.
     pub(super) fn at(key: &SigningKey, time: u64) -> Signer {
-        Signer { key: key.clone(), time, digest: Digest::default() }
+        Signer { key: key.clone(), time, digest: RecordDigest::default() }
     }
 
     /// The next message, with a signature if it needs one.
     pub(super) fn sign(&mut self, message: Bytes) -> Bytes {
-        if self.digest.take(&message) != Some(true) {
+        if take(&mut self.digest, &message) != Some(true) {
             return message;
         }
         let text = Signed::text(self.time, &self.digest.so_far());
@@ -153,7 +154,7 @@ pub(super) struct Checks {
 /// What one sender has sent.
 #[derive(Debug, Default)]
 struct Check {
-    digest: Digest,
+    digest: RecordDigest,
     signature: Option<Signature>,
 }
 
@@ -178,7 +179,7 @@ impl Checks {
             Some(_) => Problem::Damaged,
             None => Problem::Transfer,
         };
-        let Some(needs) = check.digest.take(message) else {
+        let Some(needs) = take(&mut check.digest, message) else {
             return Err(problem("what came is of no file transfer".to_owned()));
         };
         let Ok(Some(Signed { key, time, signature, .. })) = Signed::parse(message) else {
@@ -205,32 +206,17 @@ impl Checks {
     }
 }
 
-/// BLAKE3 over the records so far that a signature is over, each behind its length (u32).
-#[derive(Debug, Default)]
-struct Digest {
-    hasher: blake3::Hasher,
-    buffer: Vec<u8>,
-}
-
-impl Digest {
-    /// Takes a message; returns whether it needs a signature, nothing if it is none.
-    fn take(&mut self, message: &[u8]) -> Option<bool> {
-        let mut needs = false;
-        for record in records(message) {
-            let record = record.ok()?;
-            if needs_signature(&record) {
-                needs = true;
-                self.buffer.clear();
-                record.emit(&mut self.buffer);
-                self.hasher.update(&(self.buffer.len() as u32).to_be_bytes()).update(&self.buffer);
-            }
+/// Adds the records of a message that a signature is over; returns whether it needs one, nothing if it is no message.
+fn take(digest: &mut RecordDigest, message: &[u8]) -> Option<bool> {
+    let mut needs = false;
+    for record in records(message) {
+        let record = record.ok()?;
+        if needs_signature(&record) {
+            needs = true;
+            digest.add(&record);
         }
-        Some(needs)
     }
-
-    fn so_far(&self) -> [u8; 32] {
-        *self.hasher.finalize().as_bytes()
-    }
+    Some(needs)
 }
 
 /// The bytes of a file of this kind (RFC 7468).

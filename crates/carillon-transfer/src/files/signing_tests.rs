@@ -44,7 +44,11 @@ fn transfer(name: &str) -> Vec<Bytes> {
         message(&[file(1, path(name))]),
         message(&[Record::Data { index: 1, offset: 0, bytes: b"abc" }]),
         message(&[end(1), file(2, path("b"))]),
-        message(&[Record::Data { index: 2, offset: 0, bytes: b"abc" }, end(2), Record::End { bytes: 6 }]),
+        message(&[
+            Record::Data { index: 2, offset: 0, bytes: b"abc" },
+            end(2),
+            Record::End { bytes: 6, listing: [0; 32] },
+        ]),
     ]
 }
 
