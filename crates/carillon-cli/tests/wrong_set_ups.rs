@@ -53,6 +53,12 @@ set_ups! {
         let sender = send(&net, "--join-timeout 0.5").run();
         vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
     }
+    one_way_receiver(1, net) {
+        let r1 = recv(&net.receiver(1), "--one-way").start();
+        let sender = send(&net, "--join-timeout 8").start();
+        let r1 = interrupt(r1, "no sender is heard");
+        vec![("sender", sender.end()), ("r1", r1)]
+    }
     other_program(1, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let host = net.extra();

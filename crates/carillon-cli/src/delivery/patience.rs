@@ -111,7 +111,7 @@ impl Patience {
                 let passed_over = session.passed_over().map(shown);
                 heard.extend(passed_over.map(|name| format!("{name} invites, which is none of --from")));
                 heard
-                    .extend(session.unfit().map(|(name, why)| format!("{} invites, but {why}", shown(name))));
+                    .extend(session.unfit().map(|(name, why)| format!("{} invites, and {why}", shown(name))));
                 self.place.uninvited(&heard)
             }
             Wait::Welcome => {

@@ -280,8 +280,7 @@ impl ReceiverSession {
         let are_peers = entry.roles.contains(&Role::Peer);
         if self.config.silent && (are_peers || entry.helpers != Helpers::None || entry.confirms(&config)) {
             return Err(
-                "its sender waits for answers, which this receiver does not give (--one-way at both ends)"
-                    .to_owned(),
+                "it waits for answers, which this receiver does not give (--one-way at both ends)".to_owned()
             );
         }
         if !are_peers && self.config.part.offers() {
