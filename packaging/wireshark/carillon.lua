@@ -20,6 +20,7 @@ local SESSION_TYPES = {
   [1] = "INVITE", [2] = "JOIN", [3] = "WELCOME", [4] = "REFUSE", [5] = "PROGRESS", [6] = "REPORT",
   [7] = "REPORT_ACK", [8] = "LEAVE", [9] = "ROSTER", [10] = "PRESENT", [11] = "READY", [12] = "DECLINE",
   [13] = "ASK", [14] = "ANSWER", [15] = "MEASURE", [16] = "PROBE", [17] = "ECHO", [18] = "DISTANCES",
+  [19] = "SIZE",
 }
 local CARILLON_TYPES = { [1] = "DATA", [2] = "REPAIR", [3] = "POLL", [4] = "STATUS", [5] = "XOR" }
 local RRA_TYPES = { [1] = "DATA", [2] = "ACK", [3] = "POLL" }
@@ -68,6 +69,8 @@ define("uint8", "session.text_len", "Length of the text", base.DEC)
 define("uint32", "session.max_payload", "Largest payload", base.DEC)
 define("uint16", "session.progress_interval", "Between two PROGRESS, ms", base.DEC)
 define("uint8", "session.relays", "Routers may help", base.DEC, YES_NO)
+define("uint16", "session.longest", "Longest datagram shown", base.DEC)
+define("uint16", "session.least", "Least datagram shown", base.DEC)
 define("string", "session.protocol", "Protocol")
 define("string", "session.sender", "Sender")
 define("string", "session.setting", "Setting")
@@ -75,6 +78,7 @@ define("string", "session.reason", "Reason")
 define("uint64", "session.nonce", "Nonce", base.HEX)
 define("uint32", "session.receive_buffer", "Receive buffer, bytes", base.DEC)
 define("uint8", "session.part", "Part", base.DEC, PARTS)
+define("uint16", "session.largest", "Largest datagram that came", base.DEC)
 define("string", "session.name", "Name")
 define("uint16", "session.attached_len", "Bytes attached", base.DEC)
 define("bytes", "session.attached", "Attached")
@@ -302,6 +306,8 @@ function session.INVITE(c)
   local settings_len = c:number(2, "session.settings_len")
   c:number(2, "session.progress_interval")
   c:one_of(1, "session.relays", YES_NO)
+  local longest, least = c:number(2, "session.longest"), c:number(2, "session.least")
+  if least > longest or (least == 0) ~= (longest == 0) then wrong("there are no such sizes") end
   if payload == 0 then wrong("the largest payload is 0") end
   local protocol = c:name_of(protocol_len, "session.protocol")
   local sender = c:name_of(sender_len, "session.sender")
@@ -313,6 +319,7 @@ function session.JOIN(c)
   c:long("session.nonce")
   c:number(4, "session.receive_buffer")
   local part = c:one_of(1, "session.part", PARTS)
+  c:number(2, "session.largest")
   local name = c:counted_name()
   if c:left() > 0 then
     local len = c:number(2, "session.attached_len")
@@ -433,6 +440,16 @@ function session.DISTANCES(c)
     c:number(4, "session.micros")
   end
   return string.format("edition %d, to %d", edition, count)
+end
+
+function session.SIZE(c)
+  local len = 8 + c:left()
+  if c:left() > 0 then
+    local range = c:range(c:left(), "padding")
+    c.tree:add(field["padding"], range)
+    if range:bytes():raw():find("[^%z]") then wrong("the padding is not zeros") end
+  end
+  return len .. " bytes"
 end
 
 local function dissect_session(c)

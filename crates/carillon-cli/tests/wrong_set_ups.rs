@@ -80,7 +80,13 @@ set_ups! {
     jumbo_sender(1, net) {
         net.sender().mtu(9000);
         let r1 = recv(&net.receiver(1), "").start();
-        let sender = send(&net, "--join-timeout 0.5").run();
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    jumbo_datagrams(1, net) {
+        net.sender().mtu(9000);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--datagram 8972 --join-timeout 0.5").run();
         vec![("sender", sender), ("r1", r1.end())]
     }
     jumbo_receiver(1, net) {
@@ -95,9 +101,16 @@ set_ups! {
         // The port of the switch keeps the shorter frames.
         net.receiver(1).switch_port_mtu(1500);
         let r1 = recv(&net.receiver(1), "").start();
-        let sender = send(&net, "--receivers 1 --timeout 5").start();
-        let (sender, r1) = (sender.end_within(LONG), r1.end_within(LONG));
-        vec![("sender", sender), ("r1", r1)]
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    jumbo_datagrams_between(1, net) {
+        net.sender().mtu(9000);
+        net.receiver(1).mtu(9000);
+        net.receiver(1).switch_port_mtu(1500);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--datagram 8972 --join-timeout 3").run();
+        vec![("sender", sender), ("r1", r1.end())]
     }
     sender_behind_firewall(1, net) {
         net.sender().firewall_in("udp dport != 7654");

@@ -272,6 +272,11 @@ impl Endpoint {
         self.max_datagram.saturating_sub(self.seal_bytes())
     }
 
+    /// What the interface, or the route to the group, carries at once, all headers included; no more than the longest datagram and its.
+    pub fn mtu(&self) -> usize {
+        self.max_datagram + header_bytes(self.group)
+    }
+
     /// Bytes that the seal adds to each datagram; none without a key.
     pub fn seal_bytes(&self) -> usize {
         if self.seal.is_some() { SEAL_BYTES } else { 0 }

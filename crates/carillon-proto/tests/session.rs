@@ -22,6 +22,8 @@ mod peers;
 mod protocol;
 #[path = "session/silence.rs"]
 mod silence;
+#[path = "session/sizes.rs"]
+mod sizes;
 #[path = "session/strangers.rs"]
 mod strangers;
 #[path = "session/toy.rs"]

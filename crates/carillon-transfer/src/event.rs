@@ -53,6 +53,13 @@ pub enum SendEvent {
         /// What became of it.
         outcome: Outcome,
     },
+    /// Datagrams have no more bytes than this, since no longer ones come to one of the receivers.
+    Shorter {
+        /// Bytes of a datagram, at most.
+        datagram: u16,
+        /// The receiver's name.
+        name: String,
+    },
     /// The transfer has begun: nobody is let in any more.
     Started,
     /// How far it is; a few times a second at most.

@@ -17,7 +17,9 @@
 //! +-------------------------------+-------------------------------+
 //! |         settings len          |     progress interval, ms     |
 //! +---------------+---------------+-------------------------------+
-//! |    relays     |  protocol name, sender name, settings
+//! |    relays     |       longest datagram        |     least ...
+//! +---------------+-------------------------------+---------------+
+//!    ... datagram |  protocol name, sender name, settings
 //! +---------------+
 //!    ("key=value" lines parted by line feeds), reason             |
 //! +---------------------------------------------------------------+
@@ -29,9 +31,9 @@
 //! +---------------------------------------------------------------+
 //! |                     receive buffer, bytes                     |
 //! +---------------+---------------+-------------------------------+
-//! |     part      |   name len    |  name ...
-//! +---------------+---------------+-------------------------------+
-//!    part: 0 receives, 1 offers too, 2 only helps, 3 receives and helps; behind the name nothing, or attached len 2 bytes
+//! |     part      |    largest datagram heard     |   name len    |
+//! +---------------+-------------------------------+---------------+
+//!    name; part: 0 receives, 1 offers too, 2 only helps, 3 receives and helps; behind the name nothing, or attached len 2 bytes
 //!    (1 to 256) and what is attached
 //!
 //! WELCOME (3), sender to receiver
@@ -148,6 +150,8 @@
 //! +---------------+-----------------------------------------------+
 //! |     count     |  for each: rank, 2 bytes; microseconds, 4 bytes
 //! +---------------+-----------------------------------------------+
+//!
+//! SIZE (19), sender to group: zeros, as many as make a datagram of the size that is shown
 //! ```
 
 use std::fmt;
@@ -163,6 +167,7 @@ mod distances;
 mod earlier;
 mod part;
 mod peers;
+mod sizes;
 mod state;
 mod terms;
 mod text;
@@ -172,6 +177,7 @@ pub use distances::{DistanceTo, Distances};
 pub use earlier::{emit_notice, is_earlier};
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
+pub use sizes::{Padding, Sizes};
 pub use state::{RefuseReason, State, Verdict};
 pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
@@ -198,6 +204,8 @@ pub enum Body<'a> {
         receive_buffer: u32,
         /// What it will do.
         part: Part,
+        /// Bytes of the largest SIZE that has come; 0 if none was to be heard.
+        largest: u16,
         /// The receiver's name.
         name: Name<'a>,
         /// What its application says to the sender's.
@@ -312,6 +320,8 @@ pub enum Body<'a> {
         /// To whom, and how far; who did not answer is not among them.
         distances: Distances<'a>,
     },
+    /// A datagram of a certain size.
+    Size(Padding),
 }
 
 /// What an INVITE says.
@@ -325,6 +335,8 @@ pub struct Invite<'a> {
     pub progress_interval: u16,
     /// Routers of the protocol may help, which are no members and speak to them.
     pub relays: bool,
+    /// Which datagrams are shown.
+    pub sizes: Sizes,
     /// The protocol that carries the messages.
     pub protocol: Name<'a>,
     /// The sender's name.
@@ -374,8 +386,9 @@ impl<'a> Packet<'a> {
             packet_type::JOIN => {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let part = Part::parse(&mut reader)?;
-                let name = reader.name()?;
-                Body::Join { nonce, receive_buffer, part, name, attached: Attached::parse(&mut reader)? }
+                let (largest, name) = (reader.u16()?, reader.name()?);
+                let attached = Attached::parse(&mut reader)?;
+                Body::Join { nonce, receive_buffer, part, largest, name, attached }
             }
             packet_type::WELCOME => {
                 Body::Welcome { nonce: reader.nonce()?, member: reader.u32()?, terms: reader.terms()? }
@@ -415,6 +428,7 @@ impl<'a> Packet<'a> {
                 let (nonce, edition) = (reader.nonce()?, reader.u32()?);
                 Body::Distances { nonce, edition, distances: Distances::parse(&mut reader)? }
             }
+            packet_type::SIZE => Body::Size(Padding::parse(&mut reader)?),
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the packet")?;
@@ -427,10 +441,11 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, part, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
                 buf.push(part.code());
+                buf.extend_from_slice(&largest.to_be_bytes());
                 put_name(buf, name);
                 attached.emit(buf);
             }
@@ -485,6 +500,7 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(&edition.to_be_bytes());
                 distances.emit(buf);
             }
+            Body::Size(padding) => padding.emit(buf),
         }
     }
 
@@ -493,7 +509,7 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, attached, .. } => 8 + 4 + 1 + 1 + name.len() + attached.wire_len(),
+                Body::Join { name, attached, .. } => 8 + 4 + 1 + 2 + 1 + name.len() + attached.wire_len(),
                 Body::Welcome { .. } => 8 + 4 + 8,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
@@ -509,6 +525,7 @@ impl<'a> Packet<'a> {
                 Body::Measure { .. } => 4,
                 Body::Probe { .. } | Body::Echo { .. } => 8,
                 Body::Distances { distances, .. } => 8 + 4 + distances.wire_len(),
+                Body::Size(padding) => padding.0,
             }
     }
 }
@@ -534,6 +551,7 @@ impl Body<'_> {
             Body::Probe { .. } => packet_type::PROBE,
             Body::Echo { .. } => packet_type::ECHO,
             Body::Distances { .. } => packet_type::DISTANCES,
+            Body::Size(_) => packet_type::SIZE,
         }
     }
 }
@@ -548,6 +566,7 @@ impl<'a> Invite<'a> {
         let settings_len = reader.u16()?;
         let progress_interval = reader.u16()?;
         let relays = reader.flag("relays")?;
+        let sizes = Sizes::parse(reader)?;
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }
@@ -556,6 +575,7 @@ impl<'a> Invite<'a> {
             max_payload,
             progress_interval,
             relays,
+            sizes,
             protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
             sender: Name::parse("sender", reader.bytes(sender_len.into())?)?,
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
@@ -573,13 +593,15 @@ impl<'a> Invite<'a> {
         buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
         buf.extend_from_slice(&self.progress_interval.to_be_bytes());
         buf.push(u8::from(self.relays));
+        self.sizes.emit(buf);
         for text in [&*self.protocol, &*self.sender, &*self.settings, &*self.reason] {
             buf.extend_from_slice(text.as_bytes());
         }
     }
 
     fn wire_len(&self) -> usize {
-        4 + 4 + 2 + 2 + 1 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
+        let texts = [&*self.protocol, &*self.sender, &*self.settings, &*self.reason];
+        4 + 4 + 2 + 2 + 1 + 4 + texts.map(str::len).iter().sum::<usize>()
     }
 }
 
@@ -588,19 +610,23 @@ impl fmt::Display for Packet<'_> {
         write!(f, "session {} ", self.association)?;
         match &self.body {
             Body::Invite(invite) => {
-                let Invite { state, max_payload, progress_interval, relays, .. } = invite;
+                let Invite { state, max_payload, progress_interval, relays, sizes, .. } = invite;
                 let Invite { protocol, sender, settings, reason, .. } = invite;
                 write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
                 write!(f, " progress {progress_interval} ms")?;
                 f.write_str(if *relays { " relays" } else { "" })?;
+                write!(f, "{sizes}")?;
                 for (key, value) in settings.pairs() {
                     write!(f, " {key}={value}")?;
                 }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, part, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
                 f.write_str(part.text())?;
+                if *largest > 0 {
+                    write!(f, " largest datagram {largest}")?;
+                }
                 write!(f, "{attached}")
             }
             Body::Welcome { nonce, member, terms } => {
@@ -638,6 +664,7 @@ impl fmt::Display for Packet<'_> {
             Body::Distances { nonce, edition, distances } => {
                 write!(f, "distances {nonce} edition {edition}{distances}")
             }
+            Body::Size(padding) => write!(f, "size {}", Envelope::LEN + padding.0),
         }
     }
 }
@@ -705,4 +732,5 @@ mod packet_type {
     pub const PROBE: u8 = 0x10;
     pub const ECHO: u8 = 0x11;
     pub const DISTANCES: u8 = 0x12;
+    pub const SIZE: u8 = 0x13;
 }

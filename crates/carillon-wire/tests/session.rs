@@ -3,9 +3,9 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer,
-    PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict, emit_notice,
-    is_earlier,
+    Attached, Body, DistanceTo, Distances, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Padding, Part,
+    Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -52,23 +52,41 @@ fn golden_bytes() {
             max_payload: 1400,
             progress_interval: 500,
             relays: false,
+            sizes: Sizes::default(),
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("src").unwrap(),
             settings: Settings::new("k=1\nw=2").unwrap(),
             reason: Text::default(),
         }),
-        "ca020001 01020304  01 04 03 00 00000578 0007 01f4 00 6d626170 737263 6b3d310a773d32",
+        "ca020001 01020304  01 04 03 00 00000578 0007 01f4 00 0000 0000 6d626170 737263 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
+    );
+    golden(
+        Body::Invite(Invite {
+            state: State::Gathering,
+            max_payload: 8937,
+            progress_interval: 500,
+            relays: false,
+            sizes: Sizes { longest: 8972, least: 1252 },
+            protocol: Name::new("mbap").unwrap(),
+            sender: Name::new("s").unwrap(),
+            settings: Settings::default(),
+            reason: Text::default(),
+        }),
+        "ca020001 01020304  00 04 01 00 000022e9 0000 01f4 00 230c 04e4 6d626170 73",
+        "session a16909060 invite gathering from \"s\" protocol mbap max payload 8937 progress 500 ms \
+         datagrams 1252 to 8972",
     );
     golden(
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
             part: Part::Receives,
+            largest: 0,
             name: Name::new("zoë").unwrap(),
             attached: Attached::default(),
         },
-        "ca020002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
+        "ca020002 01020304  1122334455667788 00010000 00 0000 04 7a6fc3ab",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
     );
     golden(
@@ -76,10 +94,11 @@ fn golden_bytes() {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
             part: Part::Offers,
+            largest: 0,
             name: Name::new("a").unwrap(),
             attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
         },
-        "ca020002 01020304  1122334455667788 00010000 01 01 61 0003 00ff07",
+        "ca020002 01020304  1122334455667788 00010000 01 0000 01 61 0003 00ff07",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
     );
     golden(
@@ -151,11 +170,12 @@ fn golden_bytes() {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
             part: Part::Helps,
+            largest: 0x2310,
             name: Name::new("h").unwrap(),
             attached: Attached::default(),
         },
-        "ca020002 01020304  1122334455667788 00010000 02 01 68",
-        "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps",
+        "ca020002 01020304  1122334455667788 00010000 02 2310 01 68",
+        "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps largest datagram 8976",
     );
     golden(
         Body::Present { proof: Proof(NONCE.0) },
@@ -210,6 +230,20 @@ fn golden_bytes() {
         "ca020012 01020304  1122334455667788 00000003 02  0000 0000a028  0004 00000384",
         "session a16909060 distances 1122334455667788 edition 3 0: 41000 us 4: 900 us",
     );
+}
+
+#[test]
+fn a_datagram_is_as_long_as_it_is_to_be_and_nothing_else() {
+    for len in [8, 9, 1472, 65_507] {
+        let mut bytes = emitted(Body::Size(Padding(len - 8)));
+        assert_eq!(bytes.len(), len);
+        let packet = Packet::parse(&bytes).unwrap();
+        assert_eq!(packet.to_string(), format!("session a16909060 size {len}"));
+        if let Some(last) = bytes[8..].last_mut() {
+            *last = 7;
+            assert_eq!(Packet::parse(&bytes), Err(ParseError::Field { field: "padding", value: 7 }));
+        }
+    }
 }
 
 #[test]
@@ -292,6 +326,7 @@ fn fields_with_impossible_values_are_named() {
         max_payload: 1,
         progress_interval: 0,
         relays: true,
+        sizes: Sizes::default(),
         protocol: Name::new("p").unwrap(),
         sender: Name::new("s").unwrap(),
         settings: Settings::new("k=v").unwrap(),
@@ -304,11 +339,13 @@ fn fields_with_impossible_values_are_named() {
     };
     assert_eq!(field(&with(8, 9)), ("state", 9));
     assert_eq!(field(&with(15, 0)), ("max_payload", 0));
-    assert_eq!(field(&with(21, 0x07)), ("protocol", 7));
-    assert_eq!(field(&with(21, 0xFF)), ("protocol", 0xFF));
-    assert_eq!(field(&with(22, b'\n')), ("sender", 10));
-    assert_eq!(field(&with(24, b'-')), ("settings", 3));
-    assert_eq!(field(&with(23, b'=')).0, "settings", "an empty key");
+    assert_eq!(field(&with(22, 1)), ("least", 0));
+    assert_eq!(field(&with(24, 1)), ("least", 1));
+    assert_eq!(field(&with(25, 0x07)), ("protocol", 7));
+    assert_eq!(field(&with(25, 0xFF)), ("protocol", 0xFF));
+    assert_eq!(field(&with(26, b'\n')), ("sender", 10));
+    assert_eq!(field(&with(28, b'-')), ("settings", 3));
+    assert_eq!(field(&with(27, b'=')).0, "settings", "an empty key");
     assert_eq!(Packet::parse(&with(3, 99)), Err(ParseError::Type(99)));
     assert_eq!(field(&with(20, 2)), ("relays", 2));
     assert_eq!(Packet::parse(&with(1, 1)), Err(ParseError::Magic(0xCA01)), "the first version");
@@ -325,6 +362,7 @@ fn fields_with_impossible_values_are_named() {
         nonce: NONCE,
         receive_buffer: 1,
         part: Part::Offers,
+        largest: 0,
         name: Name::new("x").unwrap(),
         attached: Attached::default(),
     });
@@ -341,14 +379,14 @@ fn fields_with_impossible_values_are_named() {
     assert_eq!(field(&attached(289, 289)), ("attached", 289));
     assert!(Packet::parse(&attached(4, 3)).is_err() && Packet::parse(&attached(4, 5)).is_err());
     assert!(Attached::new(&[0; 289]).is_none());
-    join[21] = 0;
-    assert_eq!(field(&join[..22]), ("name", 0));
-    join.truncate(21);
+    join[23] = 0;
+    assert_eq!(field(&join[..24]), ("name", 0));
+    join.truncate(23);
     join.push(65);
     join.extend([b'x'; 65]);
     assert_eq!(field(&join), ("name", 65));
     // A length that points beyond the datagram.
-    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 87 }));
+    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 89 }));
 }
 
 /// Bytes that end a line, move the cursor, or turn the text around would let a name from the network
@@ -422,7 +460,7 @@ fn settings() -> impl Strategy<Value = String> {
 prop_compose! {
     /// A packet of any type, as bytes.
     fn any_packet()(
-        kind in 0usize..18,
+        kind in 0usize..19,
         association: u32,
         nonce: u64,
         count: u64,
@@ -483,12 +521,14 @@ prop_compose! {
             14 => Body::Measure { edition: number },
             15 => Body::Probe { token: count },
             16 => Body::Echo { token: count },
+            18 => Body::Size(Padding(number as usize % 1000)),
             17 => Body::Distances { nonce, edition: number, distances: Distances::new(&far).unwrap() },
             0 => Body::Invite(Invite {
                 state: states[state],
                 max_payload: number.max(1),
                 progress_interval: number as u16,
                 relays: flag,
+                sizes: Sizes { longest: number as u16 | 1, least: (number as u16 | 1).min(count as u16 % 9000 + 1) },
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
@@ -497,7 +537,7 @@ prop_compose! {
             1 => {
                 let attached = Attached::new(&attached).unwrap();
                 let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
-                Body::Join { nonce, receive_buffer: number, part, name, attached }
+                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached }
             }
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
@@ -545,7 +585,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        packet_type in 0u8..16, rest in proptest::collection::vec(any::<u8>(), 0..200)
+        packet_type in 0u8..20, rest in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         canonical(&rest);
         canonical(&[&[0xCA, 2, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat());

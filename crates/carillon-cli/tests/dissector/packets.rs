@@ -2,8 +2,8 @@
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
-    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict, is_hidden,
+    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer,
+    PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -107,6 +107,11 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             max_payload: 1400,
             progress_interval: 500,
             relays: state == State::Running,
+            sizes: if state == State::Gathering {
+                Sizes { longest: 8972, least: 1252 }
+            } else {
+                Sizes::default()
+            },
             protocol: name("mbap"),
             sender: name("the sender"),
             settings: Settings::new(settings).expect("settings"),
@@ -134,6 +139,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         nonce: NONCE,
         receive_buffer: 4 << 20,
         part,
+        largest: 0x2310,
         name: name("a"),
         attached: Attached::new(attached).expect("so many"),
     };
@@ -161,6 +167,8 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         Body::Echo { token: u64::MAX },
         Body::Distances { nonce, edition: 1, distances: Distances::new(&far).expect("distances") },
         Body::Distances { nonce, edition: 1, distances: Distances::default() },
+        Body::Size(Padding::default()),
+        Body::Size(Padding(1464)),
     ];
     bodies.extend(states.map(|state| invite(state, "", text("why"))));
     bodies.extend(states.map(|state| Body::Answer { nonce, state, terms, text: text("") }));
@@ -219,27 +227,41 @@ pub fn edges() -> Vec<Vec<u8>> {
         // DECLINE, JOIN with and without something attached, INVITE with settings.
         let name = vec![b'n'; len.into()];
         packets.push(with("ca02000c 01020304", &[&[len as u8, 0], &name]));
-        let join = "ca020002 01020304 1122334455667788 00400000 00";
+        let join = "ca020002 01020304 1122334455667788 00400000 00 05dc";
         for attached in [0u16, 1, 288, 289] {
             let bytes = vec![7; attached.into()];
             packets.push(with(join, &[&[len as u8], &name, &attached.to_be_bytes(), &bytes]));
         }
         for part in 0..6 {
-            packets.push(with("ca020002 01020304 1122334455667788 00400000", &[&[part, len as u8], &name]));
+            packets.push(with(
+                "ca020002 01020304 1122334455667788 00400000",
+                &[&[part, 0, 0, len as u8], &name],
+            ));
         }
     }
     for settings in ["", "=", "a=", "=a", "a", "a=1\n", "a=1\nb=2", "a=1\n\nb=2", "a=1\n=2", "a=\u{7f}", "\n"]
     {
         let len = (settings.len() as u16).to_be_bytes();
         for payload in [0u32, 1] {
-            let rest: [&[u8]; 5] = [&payload.to_be_bytes(), &len, &[0, 5, 0], b"ps", settings.as_bytes()];
+            let rest: [&[u8]; 5] =
+                [&payload.to_be_bytes(), &len, &[0, 5, 0, 0, 0, 0, 0], b"ps", settings.as_bytes()];
             packets.push(with("ca020001 01020304 00 01 01 00", &rest));
         }
     }
     for len in [900usize, 901] {
-        let rest: [&[u8]; 4] = [&(len as u16).to_be_bytes(), &[0, 5, 1], b"ps", &vec![b'='; len - 1]];
+        let rest: [&[u8]; 4] =
+            [&(len as u16).to_be_bytes(), &[0, 5, 1, 0, 2, 0, 1], b"ps", &vec![b'='; len - 1]];
         packets.push([with("ca020001 01020304 00 01 01 00 00000001", &rest), vec![b'x']].concat());
         packets.push(with("ca020001 01020304 00 01 01 00 00000001", &[rest[0], rest[1], b"psx", rest[3]]));
+    }
+    for (longest, least) in
+        [(0u16, 0u16), (0, 1), (1, 0), (1, 1), (1, 2), (u16::MAX, 1), (u16::MAX, u16::MAX)]
+    {
+        let rest: [&[u8]; 3] = [&longest.to_be_bytes(), &least.to_be_bytes(), b"ps"];
+        packets.push(with("ca020001 01020304 00 01 01 00 00000001 0000 0005 00", &rest));
+    }
+    for last in [0, 1, 255] {
+        packets.push(with("ca020013 01020304 0000", &[&[last]]));
     }
     // Rosters, distances, states.
     for (total, first, count) in

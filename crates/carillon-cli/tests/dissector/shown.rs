@@ -26,6 +26,8 @@ pub const NAMES: &[&str] = &[
     "carillon.session.max_payload",
     "carillon.session.progress_interval",
     "carillon.session.relays",
+    "carillon.session.longest",
+    "carillon.session.least",
     "carillon.session.protocol",
     "carillon.session.sender",
     "carillon.session.setting",
@@ -33,6 +35,7 @@ pub const NAMES: &[&str] = &[
     "carillon.session.nonce",
     "carillon.session.receive_buffer",
     "carillon.session.part",
+    "carillon.session.largest",
     "carillon.session.name",
     "carillon.session.attached_len",
     "carillon.session.attached",
@@ -180,6 +183,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             max_payload,
             progress_interval,
             relays,
+            sizes,
             protocol,
             sender,
             settings,
@@ -193,15 +197,17 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             to.with("carillon.session.settings_len", settings.len());
             to.with("carillon.session.progress_interval", progress_interval);
             to.with("carillon.session.relays", u8::from(relays));
+            to.with("carillon.session.longest", sizes.longest).with("carillon.session.least", sizes.least);
             to.text("carillon.session.protocol", &protocol).text("carillon.session.sender", &sender);
             for (key, value) in settings.pairs() {
                 to.with("carillon.session.setting", format_args!("{key}={value}"));
             }
             to.text("carillon.session.reason", &reason);
         }
-        Body::Join { nonce: own, receive_buffer, part: does, name, attached } => {
+        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached } => {
             to.with(nonce, own.0).with("carillon.session.receive_buffer", receive_buffer);
-            to.with("carillon.session.part", part(does)).named(&name);
+            to.with("carillon.session.part", part(does));
+            to.with("carillon.session.largest", largest).named(&name);
             if !attached.bytes().is_empty() {
                 to.with("carillon.session.attached_len", attached.bytes().len());
                 to.bytes("carillon.session.attached", attached.bytes());
@@ -259,6 +265,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
                 to.with("carillon.session.rank", one.rank).with("carillon.session.micros", one.micros);
             }
         }
+        Body::Size(padding) => _ = to.bytes("carillon.padding", &vec![0; padding.0]),
     }
     Ok(to)
 }

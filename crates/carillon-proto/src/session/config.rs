@@ -66,6 +66,9 @@ pub struct SenderSessionConfig {
     pub former: Former,
     /// The largest payload of one message.
     pub max_payload: u32,
+    /// Bytes of the datagrams that are shown while it gathers, the longest first, which `max_payload` makes: none is longer in the end than the largest that
+    /// has come to all, and who has not had the last cannot take part. Without any all are taken to come through. Not where members know each other.
+    pub sizes: Vec<u16>,
     /// The rate of the interface.
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
@@ -134,6 +137,7 @@ impl SenderSessionConfig {
             further: false,
             former: Former::default(),
             max_payload,
+            sizes: Vec::new(),
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),
@@ -257,6 +261,13 @@ impl SenderSessionConfig {
         }
         if self.gather_limit.is_some_and(|limit| limit.is_zero()) || self.max_payload == 0 {
             return conflict("the limit of gathering and the largest payload are above zero".to_owned());
+        }
+        let descend = self.sizes.is_sorted_by(|one, next| one > next);
+        if !descend || self.sizes.last().is_some_and(|&least| self.payload_in(least.into()) == 0) {
+            return conflict("sizes of datagrams become less, and each has room for a message".to_owned());
+        }
+        if !self.sizes.is_empty() && (self.has_roster() || matches!(self.gather, Gather::Silent(_))) {
+            return conflict("nobody says which datagrams come through".to_owned());
         }
         let settings = Settings::encode(self.config.iter());
         if Settings::new(&settings).is_none() {

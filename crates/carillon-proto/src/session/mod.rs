@@ -37,7 +37,7 @@ pub use config::{
 pub use hold::Standing;
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
-pub use sender::{Rival, SenderPhase, SenderSession};
+pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};
 
 /// What a machine inside a session is told its own node is: a session knows only the nodes that

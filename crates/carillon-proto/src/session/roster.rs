@@ -31,6 +31,8 @@ pub struct Member {
     pub bytes: u64,
     /// Bytes it can hold for its application, by its own word.
     pub receive_buffer: u32,
+    /// Bytes of the largest datagram shown that has come to it, by its own word.
+    pub largest: u16,
     /// What its application attached to its JOIN, at most [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes.
     pub attached: Vec<u8>,
     /// What became of it.
@@ -80,6 +82,7 @@ pub(super) struct Joining<'a> {
     pub name: &'a str,
     pub receive_buffer: u32,
     pub part: Part,
+    pub largest: u16,
     pub attached: &'a [u8],
 }
 
@@ -104,7 +107,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
-        let Joining { name, receive_buffer, part, attached } = joining;
+        let Joining { name, receive_buffer, part, largest, attached } = joining;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
@@ -118,6 +121,7 @@ impl Roster {
             waited: Duration::ZERO,
             bytes: 0,
             receive_buffer,
+            largest,
             attached: attached.to_owned(),
             outcome: MemberOutcome::Active,
         });

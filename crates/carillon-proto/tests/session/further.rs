@@ -10,7 +10,7 @@ use carillon_proto::session::{
 use carillon_proto::{REGISTRY, find};
 use carillon_testkit::is_long;
 use carillon_wire::carillon::Packet::Data;
-use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, Sizes, State, Text};
 
 use super::harness::*;
 use super::outcomes;
@@ -385,6 +385,7 @@ fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of
         settings: Settings::default(),
         progress_interval: 0,
         relays: false,
+        sizes: Sizes::default(),
     };
     let mut bytes = Vec::new();
     Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);

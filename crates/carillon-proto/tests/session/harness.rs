@@ -98,9 +98,9 @@ impl Outbox {
 /// Where a datagram would go to: what the session says to all to the group, everything else to one.
 pub fn natural(bytes: &[u8]) -> Dest {
     match Packet::parse(bytes).map(|packet| packet.body) {
-        Ok(Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. }) => {
-            Dest::group(GROUP)
-        }
+        Ok(
+            Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. } | Body::Size(_),
+        ) => Dest::group(GROUP),
         _ => Dest::Node(LOCAL_NODE),
     }
 }

@@ -9,7 +9,8 @@ use carillon_proto::session::{
 };
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Terms, Text, Verdict,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, Sizes, State, Terms, Text,
+    Verdict,
 };
 use proptest::prelude::*;
 
@@ -27,6 +28,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
         max_payload,
         progress_interval: 500,
         relays: false,
+        sizes: Sizes::default(),
         protocol: Name::new(protocol).unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::new(settings).unwrap(),
@@ -39,6 +41,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         nonce: Nonce(nonce),
         receive_buffer: 1,
         part: Part::Receives,
+        largest: 0,
         name: Name::new(name).unwrap(),
         attached: Attached::default(),
     })

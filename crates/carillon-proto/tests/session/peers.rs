@@ -10,7 +10,7 @@ use carillon_proto::session::{
 };
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer as RosterPeer, PeerList, Proof,
-    RosterPage, Settings, State, Text,
+    RosterPage, Settings, Sizes, State, Text,
 };
 use proptest::prelude::*;
 
@@ -347,6 +347,7 @@ fn invite(state: State) -> Vec<u8> {
         max_payload: 100,
         progress_interval: 500,
         relays: false,
+        sizes: Sizes::default(),
         protocol: Name::new("toy").unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::default(),
@@ -492,6 +493,7 @@ fn ready_counts_from_members_for_the_present_edition_only() {
             nonce: Nonce(nonce),
             receive_buffer: 1,
             part: Part::Receives,
+            largest: 0,
             name,
             attached: Attached::default(),
         })
@@ -520,6 +522,7 @@ fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
             nonce: Nonce(node.into()),
             receive_buffer: 1,
             part: Part::Receives,
+            largest: 0,
             name,
             attached: Attached::default(),
         };

@@ -17,8 +17,8 @@ use carillon_proto::session::{
 use carillon_testkit::{is_long, one_in};
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
-    Verdict,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, Sizes, State, Terms,
+    Text, Verdict,
 };
 
 use super::harness::*;
@@ -41,6 +41,7 @@ fn invitation(association: u32, state: State, protocol: &str, settings: &str) ->
             max_payload: 100,
             progress_interval: 1,
             relays: false,
+            sizes: Sizes::default(),
             protocol: Name::new(protocol).unwrap(),
             sender: Name::new("source").unwrap(),
             settings: Settings::new(settings).unwrap(),
@@ -57,6 +58,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             nonce: Nonce(nonce),
             receive_buffer: 1,
             part: Part::Receives,
+            largest: 0,
             name,
             attached: Attached::default(),
         },
@@ -305,6 +307,7 @@ fn forged_ends_do_not_end_a_transfer() {
                                 nonce,
                                 receive_buffer: 1,
                                 part: Part::Offers,
+                                largest: 0,
                                 name,
                                 attached: Attached::default(),
                             },

@@ -2,7 +2,9 @@
 
 use carillon_core::{AssociationId, Dest, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, ReceiverSessionConfig, SenderPhase};
-use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, Part, Settings, State, Text};
+use carillon_wire::session::{
+    Attached, Body, Invite, Name, Nonce, Packet, Part, Settings, Sizes, State, Text,
+};
 
 use super::harness::*;
 use super::{names, outcomes};
@@ -109,6 +111,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
         max_payload: 100,
         progress_interval: 500,
         relays: false,
+        sizes: Sizes::default(),
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("rival").unwrap(),
         settings: Settings::default(),
@@ -161,6 +164,7 @@ fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
         nonce: Nonce(1),
         receive_buffer: 1,
         part: Part::Receives,
+        largest: 0,
         name: Name::new("a").unwrap(),
         attached: Attached::default(),
     };

@@ -9,7 +9,7 @@ use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
     Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
-    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict,
+    Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -283,6 +283,7 @@ impl Attacker {
                 max_payload: self.pick(&[PAYLOAD as u32, 1, 1 << 24]),
                 progress_interval: self.pick(&[0, 250, u16::MAX]),
                 relays: self.rng.chance(0.2),
+                sizes: self.pick(&[Sizes::default(), Sizes { longest: 1472, least: 576 }]),
                 protocol: Name::new(self.entry.name).unwrap(),
                 sender: name,
                 settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
@@ -296,6 +297,7 @@ impl Attacker {
                     true => Part::Offers,
                     false => Part::Receives,
                 },
+                largest: self.pick(&[0, 1, 576, u16::MAX]),
                 name,
                 attached: Attached::default(),
             },

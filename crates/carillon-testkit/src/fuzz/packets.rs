@@ -3,8 +3,8 @@
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Terms, Text, Verdict,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer, PeerList, Proof,
+    RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -70,7 +70,7 @@ pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
 
 /// Packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    let kind = input.below(15);
+    let kind = input.below(16);
     let mut list = Vec::new();
     let association = input.association(known.association);
     let nonce = match input.byte() {
@@ -91,6 +91,11 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             max_payload: input.pick(&[100, 1, 1472, 1 << 24, u32::MAX]),
             progress_interval: input.pick(&[500, 0, 1, u16::MAX]),
             relays: input.byte() & 3 == 3,
+            sizes: input.pick(&[
+                Sizes::default(),
+                Sizes { longest: 120, least: 60 },
+                Sizes { longest: 1472, least: 1472 },
+            ]),
             protocol: match input.byte() {
                 0..=200 => Name::new(known.protocol).unwrap_or_else(fallback),
                 _ => name(input),
@@ -114,6 +119,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             nonce,
             receive_buffer: input.u32(),
             part: [Part::Receives, Part::Offers, Part::Helps, Part::Offers][usize::from(input.byte() & 3)],
+            largest: input.pick(&[0, 60, 120, 1472]),
             name: name(input),
             attached: {
                 let len = input.below(Attached::MAX_LEN + 1);
@@ -156,6 +162,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             terms: known.terms,
             text: text(input),
         },
+        14 => Body::Size(Padding(input.pick(&[0, 52, 112, 1464]))),
         11 => Body::Decline { name: name(input), text: text(input) },
         _ => Body::Ready { nonce, edition: u32::from(input.byte() & 3) },
     };

@@ -65,6 +65,9 @@ impl Event for SendEvent {
                 let list = event("gone").with("name", name);
                 with_outcome(list, &outcome).with("after", nanos(after)).with("waited", nanos(waited))
             }
+            SendEvent::Shorter { datagram, name } => {
+                event("shorter").with("name", name).with("datagram", datagram.to_string())
+            }
             SendEvent::Started => event("started"),
             // The report has them.
             SendEvent::Unserved { .. } | SendEvent::Rival { .. } | SendEvent::Progress { .. } => return,
@@ -86,6 +89,10 @@ impl Event for SendEvent {
                 waited: time(fields, "waited"),
                 outcome: outcome(fields),
             },
+            "shorter" => {
+                let datagram = fields.text("datagram").and_then(|bytes| bytes.parse().ok())?;
+                SendEvent::Shorter { datagram, name: text(fields, "name") }
+            }
             "started" => SendEvent::Started,
             _ => return None,
         })

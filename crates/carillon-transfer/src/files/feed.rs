@@ -79,6 +79,16 @@ impl Feed {
         });
     }
 
+    /// The loop: the protocol takes as much as this at once, and not less than was said.
+    pub(crate) fn grow(&self, max_payload: usize) {
+        self.gate.change(|state| {
+            state.pack();
+            state.packer = Packer::new(max_payload);
+            state.max_payload = Some(max_payload);
+            ((), true)
+        });
+    }
+
     /// The loop: takes all that there is.
     pub(crate) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
         self.gate.change(|state| {

@@ -235,6 +235,11 @@ impl Manifest {
         })
     }
 
+    /// Whether a program gives the messages of the live stream.
+    pub(super) fn is_fed(&self) -> bool {
+        self.feed.is_some()
+    }
+
     /// Whether links that are found in the place of files are followed.
     pub fn follows(&self) -> bool {
         self.links == Symlinks::Follow

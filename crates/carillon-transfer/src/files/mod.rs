@@ -60,7 +60,7 @@ pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};
-pub use outgoing::Outgoing;
+pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;
 pub(crate) use pieces::Pieces;
 pub use problem::Problem;

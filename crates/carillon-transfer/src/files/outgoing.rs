@@ -25,8 +25,9 @@ use crate::network::detached;
 #[derive(Debug)]
 pub struct Outgoing {
     manifest: Arc<Manifest>,
-    /// Bytes of a message, at most.
+    /// Bytes of a message, at most; as long as that is not known, the least that it may turn out to be.
     max_payload: usize,
+    is_known: bool,
     waker: Waker,
     source: Source,
     /// The place of the transfer from which on it is sent, once that is known.
@@ -91,9 +92,7 @@ impl Outgoing {
         source: Source,
         ready: VecDeque<(Bytes, u64)>,
     ) -> Result<Self, LocalError> {
-        let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
-        let signed = if manifest.signing().is_some() { SIGNED_HEADER_LEN } else { 0 };
-        if max_payload < MIN_PAYLOAD.max(longest) + signed {
+        if max_payload < needed_payload(&manifest) as usize {
             let name = manifest.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
             let text = format!("names of {name} bytes do not fit messages of {max_payload} bytes");
             return Err(LocalError(anyhow!(text)));
@@ -101,6 +100,7 @@ impl Outgoing {
         Ok(Outgoing {
             manifest,
             max_payload,
+            is_known: true,
             waker,
             source,
             from: None,
@@ -122,6 +122,12 @@ impl Outgoing {
     #[must_use]
     pub fn withholding(self, sessions: &[AssociationId]) -> Self {
         Outgoing { withholding: Withholding::new(sessions), ..self }
+    }
+
+    /// Only when the session runs it is known how long messages may be: so long at least.
+    #[must_use]
+    pub fn from_least(self, least: usize) -> Self {
+        Outgoing { is_known: least == self.max_payload, max_payload: least, ..self }
     }
 
     /// Bytes that all receivers had from an earlier attempt: they are not sent.
@@ -191,6 +197,8 @@ impl Outgoing {
                     None => Ok(found),
                 }
             }
+            // Lines are cut when they are read.
+            Source::Live(None) if !self.is_known && !self.manifest.is_fed() => Ok(Found::NotYet),
             Source::Live(feed) => {
                 let feed = feed.get_or_insert_with(|| {
                     let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
@@ -281,6 +289,12 @@ impl Application<SenderSession> for Outgoing {
             let receivers = session.members().iter().filter(|member| alone && member.part.receives());
             self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
         }
+        if !self.is_known && session.phase() == SenderPhase::Running {
+            (self.is_known, self.max_payload) = (true, session.max_payload() as usize);
+            if let Source::Live(Some(Taken(feed))) = &self.source {
+                feed.grow(self.max_payload);
+            }
+        }
         self.repairs = session.repairs();
         let called = self.serve(now, session);
         session.note_unsent(self.unsent);
@@ -290,6 +304,13 @@ impl Application<SenderSession> for Outgoing {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+}
+
+/// Bytes that a message has to have room for, for the names of these files.
+pub fn needed_payload(manifest: &Manifest) -> u32 {
+    let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
+    let signed = if manifest.signing().is_some() { SIGNED_HEADER_LEN } else { 0 };
+    u32::try_from(MIN_PAYLOAD.max(longest) + signed).unwrap_or(u32::MAX)
 }
 
 fn emit(record: &Record<'_>) -> Bytes {

@@ -4,6 +4,7 @@ mod further;
 mod open;
 mod options;
 mod run;
+mod sizes;
 mod view;
 
 use std::fmt;

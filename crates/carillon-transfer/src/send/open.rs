@@ -9,7 +9,7 @@ use carillon_proto::session::{Former, SenderSession};
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
-use crate::files::{Manifest, Outgoing};
+use crate::files::{Manifest, Outgoing, needed_payload};
 use crate::monitor::Publisher;
 use crate::network::Bound;
 use crate::tally::Tally;
@@ -68,7 +68,7 @@ impl SendOptions {
         }
         // To hear of other senders, as long as there is nothing else to hear; it can do without.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
-        let mut config = self.configure(name, protocol, &endpoint, stream)?;
+        let mut config = self.configure(name, protocol, &endpoint, stream, needed_payload(&manifest))?;
         if !stream && protocol.order_with(&config.config) == Order::Arrival {
             return Err(Error::UnorderedFiles);
         }
@@ -89,11 +89,14 @@ impl SendOptions {
             _ => None,
         };
         let datagram = self.datagram(&endpoint, usize::MAX) + endpoint.seal_bytes();
+        let max_payload = config.max_payload as usize;
         let outgoing = match stream {
-            true => Outgoing::stream(manifest, config.max_payload as usize, endpoint.waker()),
-            false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
+            true => Outgoing::stream(manifest, max_payload, endpoint.waker()),
+            false => Outgoing::new(manifest, max_payload, endpoint.waker()),
         };
-        let outgoing = outgoing?.withholding(&sessions);
+        let least =
+            config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
+        let outgoing = outgoing?.withholding(&sessions).from_least(least);
         let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };

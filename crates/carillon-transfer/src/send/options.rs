@@ -153,6 +153,7 @@ impl SendOptions {
         protocol: &'static ProtocolEntry,
         endpoint: &Endpoint,
         live: bool,
+        needed: u32,
     ) -> Result<SenderSessionConfig, Error> {
         let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
         let datagram = self.datagram(endpoint, usual);
@@ -191,6 +192,7 @@ impl SendOptions {
         config.addresses = endpoint.addresses(LOCAL_NODE);
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.max_payload = config.payload_in(datagram);
+        config.sizes = self.sizes(protocol, endpoint, datagram, needed, &config);
         Ok(config)
     }
 }

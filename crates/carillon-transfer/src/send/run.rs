@@ -97,6 +97,11 @@ impl<O: Observer> Run for SendRun<O> {
             if self.facts.eavesdrops {
                 self.driver.endpoint_mut().stop_listening();
             }
+            if let Some(shortened) = self.driver.machine().shortened() {
+                let seal = self.driver.endpoint().seal_bytes() as u16;
+                let (datagram, name) = (shortened.datagram.saturating_add(seal), shortened.member.clone());
+                self.events.push(SendEvent::Shorter { datagram, name });
+            }
             // Not if it has failed while it gathered.
             if self.driver.machine().failure().is_none() {
                 self.events.push(SendEvent::Started);

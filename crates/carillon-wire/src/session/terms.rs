@@ -14,11 +14,11 @@ use super::Invite;
 pub struct Terms(pub u64);
 
 impl Invite<'_> {
-    /// Protocol and settings, the sender's name, the size of messages, and whether routers may help.
+    /// Protocol and settings, the sender's name, the size of messages and datagrams, and whether routers may help.
     pub fn terms(&self) -> Terms {
-        let Invite { max_payload, relays, protocol, sender, settings, .. } = self;
+        let Invite { max_payload, relays, sizes, protocol, sender, settings, .. } = self;
         // Names have no line feeds.
-        let text = format!("{max_payload} {relays}\n{protocol}\n{sender}\n{}", &**settings);
+        let text = format!("{max_payload} {relays}{sizes}\n{protocol}\n{sender}\n{}", &**settings);
         Terms(Seeds::new(0).part("session.terms").stream(&text).bits())
     }
 }

@@ -28,7 +28,7 @@ use crate::delivery::{NetworkArgs, seconds};
   tail -f log | carillon send - --stream      live, line by line
   feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
-  carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
+  carillon send --datagram 1472 image.iso     no longer datagrams, whatever the network carries
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
   carillon send --one-way --rate '50 Mbit/s' f where nobody can answer (`carillon recv --one-way`)
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
@@ -116,8 +116,8 @@ pub struct Args {
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
     pub(in crate::commands) rate: Option<BitRate>,
-    /// Send datagrams of at most this size, such as 1472 or '8 KiB' [default: as much as the interface
-    /// carries in one piece, less on loopback].
+    /// Send datagrams of at most this size, such as 1472 or '8 KiB' [default: as much as the interface carries in one
+    /// piece and comes to all receivers, less on loopback].
     #[arg(long, value_name = "SIZE", value_parser = datagram)]
     datagram: Option<u32>,
     /// Router hops the datagrams may travel: 1 stays on this network.

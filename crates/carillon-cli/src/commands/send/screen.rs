@@ -86,6 +86,18 @@ impl<'a> Screen<'a> {
             SendEvent::Unserved { name, address, reason } => {
                 self.tidings.unserved(&name, address, &reason, self.bars.as_ref())
             }
+            SendEvent::Shorter { datagram, name } if json => {
+                print_json(&json!({ "event": "shorter", "datagram": datagram, "receiver": name }))
+            }
+            SendEvent::Shorter { datagram, name } => {
+                let longest = run.facts().datagram;
+                let line = format!(
+                    "datagrams of {datagram} bytes, not of {longest}: no longer ones come to {}",
+                    shown(&name)
+                );
+                self.tidings.say(&line, self.bars.as_ref());
+                Ok(())
+            }
             SendEvent::Started => {
                 self.warn_of_small_buffers(run);
                 Ok(())

@@ -505,7 +505,7 @@ impl Part for CarillonReceiver {
 
 /// Blocks that are known and not delivered.
 const MOST_BLOCKS: usize = 4096;
-/// A status has no more bytes than this, so that it is one frame.
-const MOST_BYTES: usize = 1400;
+/// A status has no more bytes than this, so that it is one frame wherever IPv6 goes.
+const MOST_BYTES: usize = 1200;
 /// Microseconds: nobody waits for longer to ask.
 const MOST_WAIT: u32 = 10_000_000;

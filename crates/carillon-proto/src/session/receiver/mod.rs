@@ -24,6 +24,7 @@ mod packets;
 mod peers;
 mod probing;
 mod silent;
+mod sizes;
 mod state;
 
 pub use failure::ReceiverFailure;
@@ -500,6 +501,7 @@ impl ReceiverSession {
                     self.timers.arm(Timer::Join, now + wait);
                 }
             }
+            Timer::Join if self.awaits_sizes() => self.timers.arm(Timer::Join, now + JOIN_WAIT_MIN),
             Timer::Join => {
                 self.join_due = true;
                 let wait = self.join_wait + self.spread();

@@ -71,7 +71,7 @@ impl ReceiverSession {
         let named = |entry: &&&'static ProtocolEntry| entry.name == &*invite.protocol;
         let entry = self.config.protocols.iter().find(named)?;
         let overheard_with = entry.overheard_with?;
-        if invite.max_payload > self.config.max_datagram.min(self.config.receive_buffer) {
+        if self.too_long(invite).is_some() || invite.max_payload > self.config.receive_buffer {
             return None;
         }
         let mut config = Config::defaults(entry.parameters);

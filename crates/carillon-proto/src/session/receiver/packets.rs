@@ -27,7 +27,7 @@ impl ReceiverSession {
         // What is for all comes by the group, and what is for one to it alone.
         let to_all = matches!(
             packet.body,
-            Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. }
+            Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. } | Body::Size(_)
         );
         if to_all != matches!(datagram.destination, Dest::Group { .. }) {
             return self.events.dropped(DropReason::NotAMember);
@@ -103,6 +103,7 @@ impl ReceiverSession {
                 self.on_roster(now, &page);
             }
             Body::Measure { edition } => self.on_measure(now, edition),
+            Body::Size(_) => self.on_size(now, len),
             Body::Join { .. }
             | Body::Progress { .. }
             | Body::Report { .. }
@@ -218,6 +219,9 @@ impl ReceiverSession {
             order: Order::Source,
             has_lost: false,
             max_payload: invite.max_payload,
+            sizes: invite.sizes,
+            largest: 0,
+            invitations: 1,
             relays: false,
         });
     }
@@ -255,11 +259,8 @@ impl ReceiverSession {
         if let Some(invited) = &mut self.invited {
             invited.protocol = Some(entry.name);
         }
-        if invite.max_payload > self.config.max_datagram {
-            let (payload, max) = (invite.max_payload, self.config.max_datagram);
-            return Err(format!(
-                "the receiver's interface takes datagrams of {max} bytes, not {payload}: send with --datagram {max}"
-            ));
+        if let Some(problem) = self.too_long(invite) {
+            return Err(problem);
         }
         if invite.max_payload > self.config.receive_buffer {
             let (max, buffer) = (invite.max_payload, self.config.receive_buffer);
@@ -273,7 +274,7 @@ impl ReceiverSession {
         if let Some(invited) = &mut self.invited {
             invited.order = entry.order_with(&config);
         }
-        let context = self.context(association, sender, invite.max_payload);
+        let context = self.context(association, sender, self.payload_here(invite));
         if self.config.part == Part::Helps && entry.helpers == Helpers::None {
             return Err(format!("the protocol \"{}\" has no helpers", entry.name));
         }
@@ -349,6 +350,7 @@ impl ReceiverSession {
         }
         if !std::mem::replace(&mut invited.accepted, true) {
             (invited.name, invited.max_payload) = (invite.sender.to_string(), invite.max_payload);
+            invited.sizes = invite.sizes;
             let (sender, association) = (invited.sender, invited.association);
             let problem = self.accept(sender, association, invite).err();
             if let Some(invited) = &mut self.invited {
@@ -360,7 +362,7 @@ impl ReceiverSession {
     }
 
     /// Asks to join at once, if it would have waited longer.
-    fn join_soon(&mut self, now: Time) {
+    pub(super) fn join_soon(&mut self, now: Time) {
         let at = now + self.spread();
         if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
             self.timers.arm(Timer::Join, at);
@@ -394,7 +396,7 @@ impl ReceiverSession {
                     self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
                 }
             }
-            State::Gathering => {}
+            State::Gathering => self.count_invitation(now, invite),
             // It waits for a member that has not been told that it is one.
             _ if self.phase == ReceiverPhase::Joining => self.join_soon(now),
             State::Assembling => self.begin_presence(now),
@@ -481,7 +483,7 @@ impl ReceiverSession {
             let attached = Attached::new(attached).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
-                None => Body::Join { nonce, receive_buffer, part, name, attached },
+                None => Body::Join { nonce, receive_buffer, part, largest: invited.largest, name, attached },
             };
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {

@@ -23,11 +23,14 @@ mod packets;
 mod peers;
 mod pulse;
 mod rivals;
+mod sizes;
 mod state;
 mod watch;
 
 use measured::Measured;
 use pulse::Pulse;
+pub use sizes::Shortened;
+use sizes::Showing;
 use state::{Assembly, Farewell, Reply, Timer};
 pub use state::{Rival, SenderPhase};
 
@@ -76,6 +79,10 @@ pub struct SenderSession {
     /// Answers to strangers since this time.
     strangers: (Time, u32),
     farewell: Option<Farewell>,
+    /// The largest payload of a message, and why it is not larger.
+    max_payload: u32,
+    shortened: Option<Shortened>,
+    showing: Showing,
     wait_over: bool,
     /// `finish` was called.
     finishing: bool,
@@ -104,6 +111,9 @@ impl SenderSession {
         let named = seeds.part("session").part(&config.name);
         let identity = Identity(named.stream("session.identity").bits());
         let session = SenderSession {
+            max_payload: config.max_payload,
+            shortened: None,
+            showing: Showing::default(),
             config,
             settings,
             seeds: named.part("protocol"),
@@ -290,6 +300,9 @@ impl SenderSession {
         self.invited = self.invited.saturating_add(1);
         self.invitations = self.invitations.wrapping_add(1);
         let gathering = self.phase == SenderPhase::Gathering;
+        if gathering {
+            self.showing.begin(&self.config.sizes);
+        }
         self.notice_due = gathering && self.invitations.is_multiple_of(NOTICE_EVERY);
         self.timers.arm(Timer::Invite, now + self.config.heartbeat / (1 << soon));
     }
@@ -327,7 +340,7 @@ impl SenderSession {
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
-            max_payload: self.config.max_payload,
+            max_payload: self.max_payload,
             memory: self.config.memory,
             rejoining: false,
         };
@@ -406,6 +419,7 @@ impl SenderSession {
             None => self.roster.identities().collect::<Vec<_>>(),
         };
         let table = self.assembly.as_ref().map(|assembly| assembly.table.clone()).unwrap_or_default();
+        self.settle_sizes();
         match self.build(&members, table) {
             Ok(machine) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
@@ -668,6 +682,10 @@ impl Machine for SenderSession {
                 emit_notice(self.config.association, name, buf);
                 return Some(Transmit::now(Dest::group(self.config.group)));
             }
+            // The longest datagram shown is the last that goes out now.
+            if let Some(transmit) = self.emit_size(buf) {
+                return Some(transmit);
+            }
             if let Some(transmit) = self.emit_roster(buf).or_else(|| self.emit_measure(buf)) {
                 return Some(transmit);
             }
@@ -726,7 +744,7 @@ impl SenderSession {
         payload: Bytes,
         call: fn(&mut dyn Sender, Time, Bytes) -> Result<MessageId, OfferError>,
     ) -> Result<MessageId, OfferError> {
-        let (len, max) = (payload.len(), self.config.max_payload as usize);
+        let (len, max) = (payload.len(), self.max_payload as usize);
         if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
             return Err(OfferError::Finished);
         }

@@ -116,9 +116,10 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, part, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
                 let attached = attached.bytes();
-                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, part, attached });
+                let joining = Joining { name: &name, receive_buffer, part, largest, attached };
+                self.on_join(now, source, nonce, joining);
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verdict, text } => {
@@ -144,6 +145,7 @@ impl SenderSession {
             | Body::Welcome { .. }
             | Body::Refuse { .. }
             | Body::ReportAck { .. }
+            | Body::Size(_)
             | Body::Roster(_) => self.events.dropped(DropReason::NotAMember),
         }
     }
@@ -159,6 +161,7 @@ impl SenderSession {
                     return self.refuse_expelled(now, index);
                 }
                 self.heard(now, index);
+                self.roster.member_mut(index).largest = joining.largest;
                 self.replies.insert(source, Reply::Welcome);
                 return;
             }
@@ -435,6 +438,7 @@ impl SenderSession {
             max_payload: self.config.max_payload,
             progress_interval: self.progress_interval(),
             relays: self.config.lets_relays_in(),
+            sizes: self.config.shown(),
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings,

@@ -191,7 +191,7 @@ impl SenderSession {
             return None;
         }
         // Small messages count as full ones: what a slow path bounds is their number too.
-        let bytes = (self.pulse.completed - oldest).saturating_mul(self.config.max_payload.into());
+        let bytes = (self.pulse.completed - oldest).saturating_mul(self.max_payload.into());
         self.below_least(bytes, window)
     }
 

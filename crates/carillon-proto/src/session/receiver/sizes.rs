@@ -1,0 +1,89 @@
+//! How long datagrams of the sender may be to reach this receiver.
+
+use carillon_core::Time;
+use carillon_wire::session::{Invite, Sizes, State};
+
+use super::ReceiverSession;
+use super::state::{Invited, ReceiverPhase};
+
+impl Invited {
+    /// Whether a larger datagram may still come than those that have, of those that an interface takes.
+    fn may_see_larger(&self, interface: u32) -> bool {
+        self.invitations < ENOUGH && u32::from(self.largest) < interface.min(self.sizes.longest.into())
+    }
+}
+
+impl ReceiverSession {
+    /// What is wrong with the datagrams that this invites to, as far as the interface is concerned.
+    pub(super) fn too_long(&self, invite: &Invite<'_>) -> Option<String> {
+        let shown = invite.sizes;
+        let needed = if shown.are_shown() { shown.least.into() } else { invite.max_payload };
+        let max = self.config.max_datagram;
+        (needed > max).then(|| {
+            format!(
+                "the receiver's interface takes datagrams of {max} bytes, not {needed}: send with --datagram {max}"
+            )
+        })
+    }
+
+    /// The largest payload that will come, or may go back the same way.
+    pub(super) fn payload_here(&self, invite: &Invite<'_>) -> u32 {
+        let Sizes { longest, .. } = invite.sizes;
+        let Some(invited) = self.invited.as_ref().filter(|_| invite.sizes.are_shown()) else {
+            return invite.max_payload;
+        };
+        let comes = if invited.invitations < ENOUGH { longest } else { invited.largest };
+        let comes = u32::from(comes).min(self.config.max_datagram);
+        invite.max_payload.saturating_sub(u32::from(longest).saturating_sub(comes)).max(1)
+    }
+
+    /// A datagram of so many bytes has come, to show that it can. What comes when it has been said which do changes nothing.
+    pub(super) fn on_size(&mut self, now: Time, bytes: usize) {
+        let interface = self.config.max_datagram;
+        let Some(invited) = self.invited.as_mut().filter(|invited| invited.may_see_larger(interface)) else {
+            return;
+        };
+        invited.largest = invited.largest.max(u16::try_from(bytes).unwrap_or(u16::MAX));
+        if self.phase == ReceiverPhase::Joining && !self.awaits_sizes() {
+            self.join_soon(now);
+        }
+    }
+
+    /// Whether it is still to be seen which datagrams come: the sender is not asked before.
+    pub(super) fn awaits_sizes(&self) -> bool {
+        self.invited.as_ref().is_some_and(|invited| {
+            let waits = invited.state == State::Gathering && invited.problem.is_none();
+            waits && invited.may_see_larger(self.config.max_datagram)
+        })
+    }
+
+    /// One more invitation of the sender that gathers; with the last that is waited for, it is settled how long datagrams may be.
+    pub(super) fn count_invitation(&mut self, now: Time, invite: &Invite<'_>) {
+        let Some(invited) = &mut self.invited else { return };
+        let waited = invited.problem.is_none() && invited.may_see_larger(self.config.max_datagram);
+        invited.invitations = invited.invitations.saturating_add(1);
+        if !waited || invited.invitations < ENOUGH || self.phase != ReceiverPhase::Joining {
+            return;
+        }
+        let Invited { association, sender, largest, .. } = *invited;
+        let least = invite.sizes.least;
+        let problem = match largest < least {
+            true => {
+                let other = LADDER.into_iter().find(|&other| other < least);
+                let other = other.map_or_else(String::new, |other| format!(": send with --datagram {other}"));
+                Some(format!("datagrams of {least} bytes do not reach the receiver{other}"))
+            }
+            // The machine may say as much at once as was invited to.
+            false => self.accept(sender, association, invite).err(),
+        };
+        if let Some(invited) = &mut self.invited {
+            invited.problem = problem;
+        }
+        self.join_soon(now);
+    }
+}
+
+/// With so many invitations each size has been shown, and the longest so often.
+const ENOUGH: u32 = 8;
+/// What networks carry that do not carry more: frames of 1500 bytes, the least of IPv6, the least of IPv4.
+const LADDER: [u16; 3] = [1472, 1232, 548];

@@ -1,0 +1,37 @@
+//! Of which sizes a sender shows datagrams while it gathers, to find out which come through to all.
+
+use carillon_core::{BitRate, Helpers, ProtocolEntry};
+use carillon_net::Endpoint;
+use carillon_proto::session::SenderSessionConfig;
+
+use super::options::{SendOptions, hears_group};
+
+impl SendOptions {
+    /// The longest that the interface carries, and what other networks do that may be on the way; or just what was asked for. None where nobody
+    /// would say what has come, where all know what the one interface carries, where it would take a slow link too long, and where data does not go
+    /// as what is shown does.
+    pub(super) fn sizes(
+        &self,
+        protocol: &ProtocolEntry,
+        endpoint: &Endpoint,
+        datagram: usize,
+        needed: u32,
+        config: &SenderSessionConfig,
+    ) -> Vec<u16> {
+        let silent = self.is_silent() || hears_group(protocol) || protocol.helpers != Helpers::None;
+        let slow = self.rate.is_some_and(|rate| rate < SLOW);
+        let Ok(longest) = u16::try_from(datagram) else { return Vec::new() };
+        if silent || slow || endpoint.interface().loopback || endpoint.is_raw() {
+            return Vec::new();
+        }
+        let headers = endpoint.mtu() - endpoint.max_datagram();
+        let others = MTUS.into_iter().filter(|_| self.datagram.is_none()).map(|mtu| mtu - headers as u16);
+        let carries = |&size: &u16| config.payload_in(size.into()) >= needed;
+        [longest].into_iter().chain(others.filter(|&other| other < longest).filter(carries)).collect()
+    }
+}
+
+/// Ethernet; PPP over it (RFC 2516); VXLAN in it (RFC 7348); two tunnels as they come; and what everything carries that IPv6 does (RFC 8200, 5).
+const MTUS: [u16; 6] = [1500, 1492, 1450, 1420, 1400, 1280];
+/// With each invitation some 3 KB go out.
+const SLOW: BitRate = BitRate::mbps(1);

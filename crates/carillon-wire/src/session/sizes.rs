@@ -1,0 +1,63 @@
+//! Which datagrams come through.
+
+use std::fmt;
+
+use crate::ParseError;
+use crate::reader::Reader;
+
+/// The datagrams that a sender shows while it gathers (SIZE), so that each receiver finds out how long they may be to reach it, as a probe of
+/// RFC 8899 (4.1) does of one path: bytes of the longest and of the shortest that it goes down to. Both are 0 if it shows none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of the longest, as long as its messages make them.
+    pub longest: u16,
+    /// Bytes of the shortest: receivers that not even these reach cannot take part.
+    pub least: u16,
+}
+
+impl Sizes {
+    /// Whether any are shown.
+    pub fn are_shown(self) -> bool {
+        self.longest > 0
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let (longest, least) = (reader.u16()?, reader.u16()?);
+        if least > longest || (least == 0) != (longest == 0) {
+            return Err(ParseError::Field { field: "least", value: least.into() });
+        }
+        Ok(Sizes { longest, least })
+    }
+
+    pub(super) fn emit(self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.longest.to_be_bytes());
+        buf.extend_from_slice(&self.least.to_be_bytes());
+    }
+}
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.are_shown() {
+            true => write!(f, " datagrams {} to {}", self.least, self.longest),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Zeros that make a datagram as long as it is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Padding(pub usize);
+
+impl Padding {
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
+        let rest = reader.bytes(reader.rest().len())?;
+        match rest.iter().find(|&&byte| byte != 0) {
+            Some(&byte) => Err(ParseError::Field { field: "padding", value: byte.into() }),
+            None => Ok(Padding(rest.len())),
+        }
+    }
+
+    pub(super) fn emit(self, buf: &mut Vec<u8>) {
+        buf.resize(buf.len() + self.0, 0);
+    }
+}
