@@ -264,6 +264,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_let_in_before_it_was_known_how_much_fits_goes_as_it_is() {
+        let feed = Feed::new();
+        feed.open(40, Waker::default());
+        feed.put(&[1; 60]).expect("it is open");
+        feed.grow(100);
+        feed.put(&[2; 60]).expect("it is open");
+        let (_, ready) = taken(&feed);
+        let lens: Vec<usize> = ready.iter().map(Bytes::len).collect();
+        assert!(lens[..lens.len() - 1].iter().all(|&len| len <= 40) && lens[lens.len() - 1] > 60, "{lens:?}");
+        let pieces = ready.iter().flat_map(|message| records(message)).map(|record| match record {
+            Ok(Record::Message { bytes, .. } | Record::Piece { bytes, .. }) => bytes.len(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(pieces.sum::<usize>(), 120);
+    }
+
+    #[test]
     fn messages_that_wait_together_go_together() {
         let feed = Feed::new();
         feed.open(100, Waker::default());
