@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Lines, NetworkArgs, OPEN, Patience, Rate, Stop, Ticker, Watch, bar as new_bar, bar_style,
+    Human, Lines, NetworkArgs, OPEN, Patience, Rate, Room, Stop, Ticker, Watch, bar as new_bar, bar_style,
     is_text_terminal, lost_json, print_json, record, say, seal_drops_json, seconds,
 };
 use crate::exit::JobFailed;
@@ -111,7 +111,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             say(line);
         }
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
-        let mut transfer = Transfer { run, args: &args, bar: None, patience };
+        let room = Room::new((!args.stdout && !args.stream).then_some(&args.out));
+        let mut transfer = Transfer { run, args: &args, bar: None, patience, room };
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
         // Another receiver on this host, as a rule.
@@ -161,12 +162,14 @@ struct Transfer<'a> {
     bar: Option<ProgressBar>,
     /// What to say when nothing happens.
     patience: Patience,
+    /// What to say when it will not fit.
+    room: Room,
 }
 
 impl Transfer<'_> {
     /// Goes on until the session is over.
     fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
-        let Transfer { run, args, bar, patience } = self;
+        let Transfer { run, args, bar, patience, room } = self;
         let json = args.network.json;
         if is_text_terminal() && !json {
             let new = new_bar(None);
@@ -184,7 +187,7 @@ impl Transfer<'_> {
                     print_progress(run)?;
                 }
             }
-            if let Some(line) = patience.look(run) {
+            for line in patience.look(run).into_iter().chain(room.look(run.driver().application())) {
                 match &*bar {
                     Some(bar) => bar.suspend(|| say(line)),
                     None => say(line),

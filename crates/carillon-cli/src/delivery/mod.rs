@@ -7,6 +7,7 @@ mod numbers;
 mod output;
 mod overheard;
 mod patience;
+mod room;
 mod seconds;
 mod stop;
 mod watch;
@@ -20,6 +21,7 @@ pub use output::{
     seal_drops_json,
 };
 pub use patience::Patience;
+pub use room::Room;
 pub use seconds::seconds;
 pub use stop::Stop;
 pub use watch::{Watch, record};

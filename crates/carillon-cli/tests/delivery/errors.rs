@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use carillon_testkit::{skip, take_port};
 
-use crate::delivery::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
+use crate::delivery::support::{CARILLON, Job, Place, Running, files, is_root, need_multicast, unshare};
 
 #[test]
 fn a_port_that_another_program_keeps_to_itself() {
@@ -122,22 +122,41 @@ fn a_link_does_not_lead_out_of_the_directory() {
     assert_eq!(files(&place.path("outside")).len(), 0);
 }
 
-#[test]
-fn a_full_disk() {
-    need_multicast!();
-    let place = Place::new();
-    let file = place.file("f", 3_000_000);
+/// A receiver with a disk of 1 MiB, if that can be made.
+fn with_a_small_disk(place: &Place) -> Option<Running> {
     let out = place.path("a");
     fs::create_dir(&out).unwrap();
     let script = "out=$1; shift; mount -t tmpfs -o size=1m none \"$out\"
         code=0; \"$@\" || code=$?
         ls -A \"$out\"; exit $code";
     let Some(mut command) = unshare("-m", script) else {
-        return skip("a small file system needs root and unshare(1)");
+        skip("a small file system needs root and unshare(1)");
+        return None;
     };
     command.arg(&out).args([CARILLON, "recv", "--interface", "lo", "--name", "a", "--group"]);
     command.arg(place.group.to_string()).arg("--out").arg(&out);
-    let receiver = Job::new(command, place.path("full.log")).start();
+    Some(Job::new(command, place.path("full.log")).start())
+}
+
+/// What would fail only after a while is said when it begins. Zeros take no room: it may be wrong.
+#[test]
+fn what_will_hardly_fit_is_said_before_it_fails() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.path("f");
+    fs::File::create(&file).unwrap().set_len(200 << 20).unwrap();
+    let Some(receiver) = with_a_small_disk(&place) else { return };
+    place.send("s").arg(&file).args("--receivers 1 --rate 1Mbit/s --set window=1").run().expect(0);
+    let ended = receiver.end().expect(0);
+    assert!(ended.err.contains("MiB are to come, and 1020.00 KiB are free in"), "{}", ended.err);
+}
+
+#[test]
+fn a_full_disk() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 3_000_000);
+    let Some(receiver) = with_a_small_disk(&place) else { return };
     let other = place.recv("b").start();
     let sender = place.send("s").arg(&file).args("--receivers 2").run().expect(1);
     let ended = receiver.end().expect(2).one_line(&["cannot write", "a/f", "No space left"]);
