@@ -1,18 +1,18 @@
 //! A multicast group on loopback for a test of its own.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::skip;
 
-/// A group that no other test uses, on a port below those that the system gives to whoever asks for any.
+/// A group that no other test uses, on a port below those that the system gives to whoever asks for any. Test programs run beside each other, and
+/// know nothing of each other: each draws its groups at random.
 pub fn fresh_group() -> SocketAddrV4 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = std::process::id().wrapping_mul(16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-    let [.., high, low] = number.to_be_bytes();
-    SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 10_000 + (number % 20_000) as u16)
+    let drawn = RandomState::new().build_hasher().finish();
+    let [high, low, ..] = drawn.to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 10_000 + (drawn % 20_000) as u16)
 }
 
 /// Keeps a port to itself. A process that another test starts has a copy of each socket that was open, for an instant: so it

@@ -126,7 +126,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 Some(ReceiverFailure::Damaged(why)) => {
                     say(format_args!("{why}: waiting for a further session, to have it again"))
                 }
-                _ => say("given up by the sender: waiting for a further session, to go on there"),
+                _ => say("not served to the end: waiting for a further session, to go on there"),
             }
         } else {
             let result = transfer.finish(&stop);

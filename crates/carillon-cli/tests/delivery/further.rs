@@ -185,6 +185,27 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
     assert!(report["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{report}");
 }
 
+/// Nobody need touch the receivers.
+#[test]
+fn receivers_go_on_with_a_sender_that_is_killed_and_started_again_at_once() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", BYTES);
+    let receiving = ["a", "b"].map(|name| place.recv(name).args("--json --timeout 30").start());
+    let again = format!("--receivers 2 {SLOW}");
+    let mut sender = place.send("s").arg(&file).args(&again).start();
+    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    sender.kill();
+    drop(sender);
+    let sent = place.send("s").arg(&file).args(&again).run().expect(0);
+    for one in receiving {
+        let got = report(&one.end().expect(0));
+        assert!(got["resumed"].as_u64() > Some(BYTES as u64 / 2), "{got}");
+    }
+    is_there(&place, &["a", "b"]);
+    assert!(report(&sent)["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{}", sent.out);
+}
+
 #[test]
 fn one_that_stands_still_is_served_when_it_is_back() {
     need_multicast!();

@@ -1,8 +1,12 @@
 //! Sessions after which another one follows: who comes late, is too slow, or stood still is promised that, and gets it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
-use carillon_core::{AssociationId, Config, Dest, Duration, Machine as _, NodeId, Seeds, Time};
+use carillon_core::{
+    AddressBook, Addresses, AssociationId, Config, Dest, Duration, GroupId, Machine as _, NodeId, Numbered,
+    Seeds, Time,
+};
 use carillon_proto::session::{
     Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig, Slow,
@@ -402,6 +406,81 @@ fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of
     let end = world.now + Duration::from_millis(10);
     world.run(end);
     assert_eq!(world.phase(1), later());
+}
+
+/// The sender and node 8 are processes of one host, node 9 is elsewhere.
+#[derive(Debug)]
+struct OneHost;
+
+impl AddressBook for OneHost {
+    fn of_node(&self, node: NodeId) -> Option<IpAddr> {
+        Some(Numbered::node(if node == NodeId(8) { SENDER } else { node }).into())
+    }
+
+    fn node_at(&self, _: IpAddr) -> Option<NodeId> {
+        None
+    }
+
+    fn of_group(&self, group: GroupId) -> IpAddr {
+        Numbered::group(group).into()
+    }
+}
+
+/// Whoever is started anew has another port. Two of one name may be there at once, and then neither may disturb the other.
+#[test]
+fn a_sender_that_was_started_anew_is_followed_when_the_old_one_is_gone() {
+    // Who invites and in which name, and the time, in tenths of a second, from which on the sender is dead; until when it is not heard, though it lives.
+    for (node, name, dead, deaf, follows) in [
+        (8, "source", 10, 0, Some(30..=33)),
+        (8, "source", 99, 0, None),
+        (8, "other", 10, 0, None),
+        (9, "source", 10, 0, None),
+        // For a while nothing at all was heard.
+        (8, "source", 99, 35, None),
+        // Twice for so long that one may doubt.
+        (8, "source", 99, 1, None),
+    ] {
+        let mut config = sender_config(Gather::Count(1));
+        config.member_timeout = Duration::from_secs(60);
+        config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
+        let mut world = World::new(sender_with(config), 100_000);
+        let config = ReceiverSessionConfig { addresses: Addresses::new(OneHost), ..receiver_config("a") };
+        world.join(ReceiverSession::new(config, Seeds::new(1).part("a")));
+        let invite = Invite {
+            state: State::Gathering,
+            protocol: Name::new("repeat").expect("a name"),
+            sender: Name::new(name).expect("a name"),
+            reason: Text::default(),
+            max_payload: 100,
+            settings: Settings::default(),
+            progress_interval: 0,
+            relays: false,
+            sizes: Sizes::default(),
+        };
+        let mut bytes = Vec::new();
+        Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);
+        world.lose = Box::new(move |now, _, _, _| match deaf {
+            1 => [500..2000, 2100..3800].iter().any(|gone| ms(gone.start) < now && now < ms(gone.end)),
+            _ => now > ms(500) && now < ms(deaf * 100),
+        });
+        let mut left = None;
+        for tenth in 0..45u64 {
+            world.run(ms(tenth * 100));
+            world.sender_dead |= tenth >= dead;
+            if tenth >= 5 && tenth % 2 == 0 && tenth >= deaf {
+                world.inject(NodeId(node), NodeId(1), &bytes);
+            }
+            if left.is_none() && world.phase(0) == later() {
+                left = Some(tenth);
+            }
+        }
+        let as_wished = match (&left, &follows) {
+            (Some(left), Some(follows)) => follows.contains(left),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(as_wished, "{node} {name} {dead} {deaf}: {left:?}, {:?}", world.phase(0));
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
-    Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer,
+    PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -230,7 +230,7 @@ impl Attacker {
         let mut buf = Vec::new();
         match kind {
             Kind::Session(number) => {
-                let to_all = matches!(number, 1 | 9 | 10);
+                let to_all = matches!(number, 1 | 9 | 10 | 19);
                 self.session_packet(number, association, &mut buf);
                 (buf, to_all)
             }
@@ -338,6 +338,7 @@ impl Attacker {
             15 => Body::Measure { edition },
             16 => Body::Probe { token: nonce.0 },
             17 => Body::Echo { token: nonce.0 },
+            19 => Body::Size(Padding(self.pick(&[0, 60, 1400]))),
             _ => {
                 let micros = self.pick(&[0, 900, u32::MAX]);
                 Distances::encode([0, 1, 2, 1023].map(|rank| DistanceTo { rank, micros }), &mut list);
@@ -378,7 +379,7 @@ impl Attacker {
 
 /// All that there is to send, once a session was heard.
 pub fn kinds(tape: &Tape) -> Vec<Kind> {
-    let session = (1..=18).map(Kind::Session);
+    let session = (1..=19).map(Kind::Session);
     let heard = tape.keys().copied().filter(|kind| matches!(kind, Kind::Heard(_)));
     session.chain(heard).chain([Kind::Made, Kind::Again]).collect()
 }

@@ -19,7 +19,7 @@ use carillon_proto::session::{
 use carillon_testkit::TREE;
 use carillon_wire::session::{Body, Packet};
 
-use super::attacker::Attacker;
+use super::attacker::{Attacker, has_peers};
 use super::heap;
 
 pub const GROUP: GroupId = GroupId(0);
@@ -206,6 +206,10 @@ impl World {
             config.hosts = others.iter().enumerate().map(host).collect();
             config.addresses = Addresses::new(Book(SENDER));
             config.memory = MEMORY;
+            if !has_peers(entry) && entry.helpers == Helpers::None {
+                let longest = PAYLOAD + (entry.header_bytes)(&config.config).most;
+                config.sizes = vec![longest as u16, (longest - PAYLOAD / 2) as u16];
+            }
             Box::new(SenderSession::new(config, seeds.node(SENDER)).expect("a session"))
         });
         let receiver = |(index, name): (usize, &&str)| {

@@ -26,6 +26,7 @@ mod probing;
 mod silent;
 mod sizes;
 mod state;
+mod succession;
 
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
@@ -383,6 +384,7 @@ impl ReceiverSession {
 
     /// The sender gave a sign of life.
     fn heard(&mut self, now: Time) {
+        self.invited.iter_mut().for_each(|invited| invited.successor = None);
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Silence, now + self.config.silence);
         }

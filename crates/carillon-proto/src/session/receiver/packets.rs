@@ -1,8 +1,8 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Duration, Helpers, Identities, NodeId, Order,
-    Received, Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Order, Received,
+    Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::session::{
@@ -146,7 +146,7 @@ impl ReceiverSession {
             }
         };
         // One that has answered after all is there.
-        if invite.state == State::Gathering && self.is_succeeded(now, association, source) {
+        if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
             return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
         }
         let answered = self.aside.has_answered(association, source) && (free || waits);
@@ -220,21 +220,11 @@ impl ReceiverSession {
             has_lost: false,
             max_payload: invite.max_payload,
             sizes: invite.sizes,
+            successor: None,
             largest: 0,
             invitations: 1,
             relays: false,
         });
-    }
-
-    /// Whether its sender, which has not been heard in its session for a while, gathers for another one.
-    fn is_succeeded(&self, now: Time, association: AssociationId, source: NodeId) -> bool {
-        let another =
-            self.invited.as_ref().is_some_and(|it| it.sender == source && it.association != association);
-        let silent = self
-            .timers
-            .armed(Timer::Silence)
-            .is_some_and(|over| now + self.config.silence >= over + SUCCEEDED);
-        another && silent && self.phase == ReceiverPhase::Running
     }
 
     /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
@@ -541,5 +531,3 @@ impl ReceiverSession {
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;
-/// A sender that says nothing in its session for so long, five heartbeats, and gathers for another one has ended the first.
-const SUCCEEDED: Duration = Duration::from_secs(1);

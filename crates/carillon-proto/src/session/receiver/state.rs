@@ -81,6 +81,8 @@ pub(super) struct Invited {
     pub invitations: u32,
     /// Routers may help, which are no members and speak to it.
     pub relays: bool,
+    /// Another session of what may be the same sender, begun anew, and since when it is heard while nothing is of this one.
+    pub successor: Option<(AssociationId, Time)>,
 }
 
 /// A word to a sender whose invitation is not accepted.
