@@ -7,6 +7,8 @@ use crate::delivery::support::{Place, files, need_multicast, wait_until};
 use crate::netns::process::{Ended, Running};
 
 const BYTES: usize = 6_000_000;
+/// Who is killed when half of it is there goes on from the last piece that it had noted.
+const NEARLY_HALF: u64 = BYTES as u64 * 45 / 100;
 /// Two seconds for the whole.
 const SLOW: &str = "--rate 24Mbit/s --timeout 2 --json";
 /// More than sockets hold for one that stands still.
@@ -141,7 +143,7 @@ fn a_receiver_that_is_killed_and_started_again_goes_on() {
     receiving.remove(0).end().expect(0);
     let got = report(&again.end().expect(0));
     is_there(&place, &["a", "b"]);
-    assert!(got["resumed"].as_u64() > Some(BYTES as u64 / 2), "{got}");
+    assert!(got["resumed"].as_u64() > Some(NEARLY_HALF), "{got}");
     assert_eq!(sent["sessions"], 2);
 }
 
@@ -159,7 +161,7 @@ fn when_all_are_killed_and_started_again_little_is_sent_again() {
     let got = receiving.map(|one| report(&one.end().expect(0)));
     is_there(&place, &["a", "b"]);
     for one in &got {
-        assert!(one["resumed"].as_u64() > Some(BYTES as u64 / 2), "{one}");
+        assert!(one["resumed"].as_u64() > Some(NEARLY_HALF), "{one}");
     }
     assert_eq!(report(&sent)["sessions"], 2, "{}", sent.out);
 }
@@ -181,7 +183,7 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
     receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
     is_there(&place, &["a", "b"]);
     let report = report(&sent);
-    assert!(report["resumed"].as_u64() > Some(BYTES as u64 / 2), "{report}");
+    assert!(report["resumed"].as_u64() > Some(NEARLY_HALF), "{report}");
     assert!(report["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{report}");
 }
 
@@ -200,7 +202,7 @@ fn receivers_go_on_with_a_sender_that_is_killed_and_started_again_at_once() {
     let sent = place.send("s").arg(&file).args(&again).run().expect(0);
     for one in receiving {
         let got = report(&one.end().expect(0));
-        assert!(got["resumed"].as_u64() > Some(BYTES as u64 / 2), "{got}");
+        assert!(got["resumed"].as_u64() > Some(NEARLY_HALF), "{got}");
     }
     is_there(&place, &["a", "b"]);
     assert!(report(&sent)["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{}", sent.out);
