@@ -62,6 +62,8 @@ pub(super) struct Tick {
     pub mostly_free: bool,
     /// What most have acknowledged.
     pub usual: u64,
+    /// The member has answered, or was asked in vain: what it has acknowledged is about what it has.
+    pub is_known: bool,
 }
 
 /// Whether a member is behind the others.
@@ -125,7 +127,7 @@ impl Hold {
         };
         let is_behind = is_behind && tick.wanting && !tick.counted.is_zero();
         self.behind_in = self.behind_in << 1 | u128::from(is_behind);
-        let is_far = acknowledged.saturating_mul(FAR) < tick.usual;
+        let is_far = tick.is_known && acknowledged.saturating_mul(FAR) < tick.usual;
         self.far_behind_in = self.far_behind_in << 1 | u128::from(is_behind && is_far);
         if !all_along || got_on {
             self.stalled = (Duration::ZERO, 0);
@@ -220,6 +222,7 @@ mod tests {
         free: true,
         mostly_free: true,
         usual: 0,
+        is_known: true,
     };
 
     #[test]
@@ -285,18 +288,21 @@ mod tests {
 
     #[test]
     fn one_that_has_next_to_nothing_of_what_most_have_is_left_behind_sooner() {
-        let ticks = |usual, behind| {
+        let ticks_of = |usual, behind, is_known| {
             let mut hold = Hold::default();
             let mut note = || {
-                hold.note(Tick { usual, ..TICK }, true, behind, 10);
+                hold.note(Tick { usual, is_known, ..TICK }, true, behind, 10);
                 hold.left_behind()
             };
             (1..=LANE_WINDOW).find(|_| note().is_some())
         };
+        let ticks = |usual, behind| ticks_of(usual, behind, true);
         // The first look says only that it is awaited now.
         assert_eq!(ticks(10 * FAR + 1, Behind::IfAwaited), Some(1 + MOST_FAR_BEHIND));
         assert_eq!(ticks(10 * FAR, Behind::IfAwaited), Some(1 + MOST_BEHIND));
         assert_eq!(ticks(10 * FAR + 1, Behind::No), None);
+        // One that was not asked may have everything.
+        assert_eq!(ticks_of(10 * FAR + 1, Behind::IfAwaited, false), Some(1 + MOST_BEHIND));
     }
 
     #[test]

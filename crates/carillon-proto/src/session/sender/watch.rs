@@ -113,19 +113,24 @@ impl SenderSession {
             free: seen.iter().any(|seen| !seen.awaited),
             mostly_free: seen.iter().filter(|seen| !seen.awaited).count() * 2 >= seen.len(),
             usual,
+            is_known: true,
         };
         // Most have at least three quarters more of what is under way than it.
         let under_way = self.pulse.sent.saturating_sub(completed);
+        // Of one that was not asked yet it is not known how far it is.
+        let asks = seen.iter().any(|seen| self.roster.record(seen.index).hold.path.is_some());
         for &Seen { index, awaited, acknowledged, unanswered } in &seen {
             let hold = &mut self.roster.record_mut(index).hold;
-            let answers = hold.path.is_some_and(|path| path.sent != hold.answered_before && path.has_room);
+            let has_answered = hold.path.is_some_and(|path| path.sent != hold.answered_before);
+            let answers = has_answered && hold.path.is_some_and(|path| path.has_room);
+            let is_known = !asks || has_answered || unanswered > 0;
             hold.answered_before = hold.path.map_or(0, |path| path.sent);
             let behind = match usual.saturating_sub(acknowledged) {
                 _ if bounding == Some(index) => Behind::Bounds,
                 lag if answers && lag < (under_way / 4 * 3).max(1) => Behind::No,
                 _ => Behind::IfAwaited,
             };
-            hold.note(tick, awaited, behind, acknowledged);
+            hold.note(Tick { is_known, ..tick }, awaited, behind, acknowledged);
             hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
