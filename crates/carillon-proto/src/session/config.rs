@@ -68,6 +68,7 @@ pub struct SenderSessionConfig {
     pub max_payload: u32,
     /// Bytes of the datagrams that are shown while it gathers, the longest first, which `max_payload` makes: none is longer in the end than the largest that
     /// has come to all, and who has not had the last cannot take part. Without any all are taken to come through. Not where members know each other.
+    /// How long messages may be then [`SenderSession::max_payload`](super::SenderSession::max_payload) says once the session runs.
     pub sizes: Vec<u16>,
     /// The rate of the interface.
     pub bit_rate: BitRate,
