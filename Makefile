@@ -120,6 +120,10 @@ bench-peers: setup ## one file with Carillon and with UFTP, udpcast, NORM, OpenP
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-peers.py --binary target/release/carillon --runs $(or $(RUNS),1) --cells "$(CELLS)"
 
+.PHONY: bench-bare
+bench-bare: setup ## what networks of this host carry at most: datagrams that receivers throw away (root)
+	@scripts/bench-bare.py
+
 .PHONY: bench-latency
 bench-latency: setup ## live messages to 4 receivers: how late they come with Carillon, ZeroMQ, NORM and Aeron (root)
 	$(CARGO) build --release --quiet --bin carillon

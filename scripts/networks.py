@@ -67,14 +67,14 @@ def remove(names: list[str]) -> None:
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
-def emulator() -> str:
-    """The program that delays, compiled into target/ if it is older than its source."""
-    source = os.path.join(HERE, "link-emulator.c")
-    program = os.path.join(HERE, "..", "target", "link-emulator")
+def compiled(name: str) -> str:
+    """A program in C of this directory, compiled into target/ if it is older than its source."""
+    source = os.path.join(HERE, f"{name}.c")
+    program = os.path.join(HERE, "..", "target", name)
     if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
         os.makedirs(os.path.dirname(program), exist_ok=True)
         with tempfile.TemporaryDirectory(dir=os.path.dirname(program)) as folder:
-            fresh = os.path.join(folder, "link-emulator")
+            fresh = os.path.join(folder, name)
             call("cc", "-O2", "-o", fresh, source)
             os.replace(fresh, program)
     return os.path.abspath(program)
@@ -124,7 +124,7 @@ class Network:
             )
         self._meet()
         if delay_ms:
-            command = [*self.inside("switch"), emulator(), "s", "s-near", str(round(delay_ms * 1000))]
+            command = [*self.inside("switch"), compiled("link-emulator"), "s", "s-near", str(round(delay_ms * 1000))]
             self.relay = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             assert self.relay.stdout is not None
             if self.relay.stdout.readline() != "ready\n":
