@@ -376,14 +376,12 @@ fn one_that_had_everything_reports_to_the_session_that_follows() {
     );
 }
 
-#[test]
-fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of_it() {
-    let mut world = world(&["a", "b"], Slow::Wait, 100_000);
-    world.run(ms(1000));
+/// To the next session, in this name.
+fn next_invitation(name: &str) -> Vec<u8> {
     let invite = Invite {
         state: State::Gathering,
         protocol: Name::new("repeat").expect("a name"),
-        sender: Name::new("source").expect("a name"),
+        sender: Name::new(name).expect("a name"),
         reason: Text::default(),
         max_payload: 100,
         settings: Settings::default(),
@@ -393,6 +391,14 @@ fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of
     };
     let mut bytes = Vec::new();
     Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);
+    bytes
+}
+
+#[test]
+fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of_it() {
+    let mut world = world(&["a", "b"], Slow::Wait, 100_000);
+    world.run(ms(1000));
+    let bytes = next_invitation("source");
     for _ in 0..20 {
         world.inject(SENDER, NodeId(2), &bytes);
         let end = world.now + Duration::from_millis(100);
@@ -446,19 +452,7 @@ fn a_sender_that_was_started_anew_is_followed_when_the_old_one_is_gone() {
         let mut world = World::new(sender_with(config), 100_000);
         let config = ReceiverSessionConfig { addresses: Addresses::new(OneHost), ..receiver_config("a") };
         world.join(ReceiverSession::new(config, Seeds::new(1).part("a")));
-        let invite = Invite {
-            state: State::Gathering,
-            protocol: Name::new("repeat").expect("a name"),
-            sender: Name::new(name).expect("a name"),
-            reason: Text::default(),
-            max_payload: 100,
-            settings: Settings::default(),
-            progress_interval: 0,
-            relays: false,
-            sizes: Sizes::default(),
-        };
-        let mut bytes = Vec::new();
-        Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);
+        let bytes = next_invitation(name);
         world.lose = Box::new(move |now, _, _, _| match deaf {
             1 => [500..2000, 2100..3800].iter().any(|gone| ms(gone.start) < now && now < ms(gone.end)),
             _ => now > ms(500) && now < ms(deaf * 100),

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HelperTable, Identities,
-    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time,
-    Timers, Transmit,
+    Machine, NodeId, Notice, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -19,6 +18,7 @@ use super::{LOCAL_NODE, secret};
 
 mod distances;
 mod measured;
+mod offering;
 mod packets;
 mod peers;
 mod pulse;
@@ -40,7 +40,7 @@ pub use state::{Rival, SenderPhase};
 /// [`Receiver`], whose deliveries the host takes.
 ///
 /// It invites from [`start`](Machine::start) on. Until the gathering rule holds, [`offer`](Sender::offer) says
-/// [`OfferError::Full`].
+/// [`OfferError::Full`](carillon_core::OfferError::Full).
 #[derive(Debug)]
 pub struct SenderSession {
     config: SenderSessionConfig,
@@ -733,63 +733,6 @@ impl Receiver for SenderSession {
         }
         self.got_on = true;
         Some(delivery)
-    }
-}
-
-impl SenderSession {
-    /// Offers a message by this call of the machine.
-    fn offer_by(
-        &mut self,
-        now: Time,
-        payload: Bytes,
-        call: fn(&mut dyn Sender, Time, Bytes) -> Result<MessageId, OfferError>,
-    ) -> Result<MessageId, OfferError> {
-        let (len, max) = (payload.len(), self.max_payload as usize);
-        if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
-            return Err(OfferError::Finished);
-        }
-        if len > max {
-            return Err(OfferError::TooLarge { len, max });
-        }
-        let offered = self.with_inner(|inner| match inner.as_sender() {
-            Some(sender) => call(sender, now, payload),
-            None => Err(OfferError::Finished),
-        });
-        self.pulse.blocked = !matches!(offered, Some(Ok(_)));
-        if self.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
-            self.await_progress(now);
-        }
-        match offered {
-            Some(Ok(message)) => {
-                self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
-                Ok(message)
-            }
-            Some(Err(error)) => Err(error),
-            None => Err(OfferError::Full),
-        }
-    }
-}
-
-impl Sender for SenderSession {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.offer_by(now, payload, |sender, now, payload| sender.offer(now, payload))
-    }
-
-    fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
-        // It is under way, though it does not go out.
-        self.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
-        Ok(message)
-    }
-
-    fn finish(&mut self, now: Time) {
-        self.finishing = true;
-        self.finish_inner(now);
-        self.advance(now);
-    }
-
-    fn is_finished(&self) -> bool {
-        matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
     }
 }
 

@@ -1,0 +1,64 @@
+//! What the application offers: the session takes it for the protocol's machine.
+
+use bytes::Bytes;
+use carillon_core::{MessageId, OfferError, Sender, Time};
+
+use super::SenderSession;
+use super::state::SenderPhase;
+
+impl SenderSession {
+    /// Offers a message by this call of the machine.
+    fn offer_by(
+        &mut self,
+        now: Time,
+        payload: Bytes,
+        call: fn(&mut dyn Sender, Time, Bytes) -> Result<MessageId, OfferError>,
+    ) -> Result<MessageId, OfferError> {
+        let (len, max) = (payload.len(), self.max_payload as usize);
+        if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
+            return Err(OfferError::Finished);
+        }
+        if len > max {
+            return Err(OfferError::TooLarge { len, max });
+        }
+        let offered = self.with_inner(|inner| match inner.as_sender() {
+            Some(sender) => call(sender, now, payload),
+            None => Err(OfferError::Finished),
+        });
+        self.pulse.blocked = !matches!(offered, Some(Ok(_)));
+        if self.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
+            self.await_progress(now);
+        }
+        match offered {
+            Some(Ok(message)) => {
+                self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
+                Ok(message)
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(OfferError::Full),
+        }
+    }
+}
+
+impl Sender for SenderSession {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.offer_by(now, payload, |sender, now, payload| sender.offer(now, payload))
+    }
+
+    fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
+        // It is under way, though it does not go out.
+        self.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
+        Ok(message)
+    }
+
+    fn finish(&mut self, now: Time) {
+        self.finishing = true;
+        self.finish_inner(now);
+        self.advance(now);
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
+    }
+}
