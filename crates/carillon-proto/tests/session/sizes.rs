@@ -1,6 +1,6 @@
 //! How long datagrams may be to reach everybody is found out while the sender gathers.
 
-use carillon_core::{ConfigError, Seeds, Time};
+use carillon_core::{ConfigError, Dest, Seeds, Time};
 use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig, Shortened,
@@ -107,6 +107,42 @@ fn who_has_seen_not_even_the_least_says_so() {
     let said = give(&mut machine, ms(2501), SENDER, &bytes(answer)).packets();
     assert!(said[0].contains(&format!("decline \"a\" ({why})")), "{said:?}");
     assert_eq!(machine.phase(), ReceiverPhase::Failed(ReceiverFailure::BadInvitation(why.to_owned())));
+}
+
+/// Another sender invites meanwhile, and answers when it is asked: neither keeps a receiver from the other for ever.
+#[test]
+fn who_waits_for_what_comes_of_one_sender_does_not_turn_to_another_and_back() {
+    let other = carillon_core::NodeId(9);
+    let renumbered = |mut bytes: Vec<u8>| {
+        bytes[4..8].copy_from_slice(&8u32.to_be_bytes());
+        bytes
+    };
+    let mut machine = receiver("a");
+    let mut asked = Vec::new();
+    for turn in 0..16 {
+        let at = ms(200 * turn);
+        let mut outboxes =
+            vec![give(&mut machine, at, SENDER, &invite(SHOWN)), give(&mut machine, at, SENDER, &size(90))];
+        outboxes.push(give(&mut machine, ms(200 * turn + 50), other, &renumbered(invite(SHOWN))));
+        outboxes.push(give(&mut machine, ms(200 * turn + 50), other, &renumbered(size(90))));
+        outboxes.extend((51..200).step_by(10).map(|later| wake(&mut machine, ms(200 * turn + later))));
+        for (dest, bytes) in outboxes.into_iter().flat_map(|outbox| outbox.sent) {
+            let Ok(Packet { association, body }) = Packet::parse(&bytes) else { continue };
+            match body {
+                Body::Join { largest, .. } => asked.push((association, largest)),
+                Body::Ask { nonce } => {
+                    let terms = terms_of(&invite(SHOWN));
+                    let body = Body::Answer { nonce, state: State::Gathering, terms, text: Text::default() };
+                    let mut answer = Vec::new();
+                    Packet { association, body }.emit(&mut answer);
+                    let Dest::Node(node) = dest else { panic!("it asks one") };
+                    give(&mut machine, ms(200 * turn + 199), node, &answer);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(asked.first(), Some(&(ASSOCIATION, 90)), "{asked:?}");
 }
 
 #[test]

@@ -22,12 +22,14 @@ pub(super) struct Other {
     /// It is not joined before, unless it has answered.
     pub until: Time,
     pub has_answered: bool,
+    /// What was seen of it before: the largest datagram shown, with how many invitations.
+    pub seen: (u16, u32),
 }
 
 impl Aside {
     /// Ignores this session until then.
     pub fn add(&mut self, association: AssociationId, sender: NodeId, until: Time) {
-        self.put(Other { session: (association, sender), until, has_answered: false });
+        self.put(Other { session: (association, sender), until, has_answered: false, seen: (0, 0) });
     }
 
     pub fn put(&mut self, other: Other) {
@@ -48,9 +50,10 @@ impl Aside {
         self.find((association, sender)).is_some_and(|one| one.has_answered)
     }
 
-    /// This session is joined: it is not ignored any more.
-    pub fn take(&mut self, association: AssociationId, sender: NodeId) {
-        self.list.retain(|one| one.session != (association, sender));
+    /// This session is joined: it is not ignored any more. Gives what was seen of it before.
+    pub fn take(&mut self, association: AssociationId, sender: NodeId) -> (u16, u32) {
+        let at = self.list.iter().position(|one| one.session == (association, sender));
+        at.and_then(|at| self.list.remove(at)).map_or((0, 0), |one| one.seen)
     }
 
     pub fn find(&self, session: Session) -> Option<&Other> {

@@ -48,9 +48,10 @@ impl ReceiverSession {
         {
             return false;
         }
-        let until = self.aside.find(session).map_or(Time::ZERO, |one| one.until);
+        let (until, seen) =
+            self.aside.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
         if until != FOREVER {
-            self.aside.put(Other { session, until, has_answered: true });
+            self.aside.put(Other { session, until, has_answered: true, seen });
         }
         true
     }

@@ -32,7 +32,7 @@ pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
 pub use state::ReceiverPhase;
 
-use aside::Aside;
+use aside::{Aside, Other};
 use guard::{Budget, Early};
 use overhearing::Overhearing;
 use peers::Peers;
@@ -375,7 +375,9 @@ impl ReceiverSession {
     /// Nobody answers here: others may.
     fn set_aside(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
-            self.aside.add(invited.association, invited.sender, now + AWHILE);
+            let Invited { association, sender, largest, invitations, .. } = invited;
+            let (session, seen) = ((association, sender), (largest, invitations));
+            self.aside.put(Other { session, until: now + AWHILE, has_answered: false, seen });
             let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
             self.unanswered = Some((invited.name, count + 1));
         }

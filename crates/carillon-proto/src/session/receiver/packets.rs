@@ -11,6 +11,7 @@ use carillon_wire::session::{
 
 use super::failure::ReceiverFailure;
 use super::peers::{Peers, one_sender};
+use super::sizes::ENOUGH;
 use super::state::{Decline, Invited, ReceiverPhase, Timer};
 use super::{AWHILE, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverSession};
 use crate::session::unserved::LATE;
@@ -177,8 +178,12 @@ impl ReceiverSession {
         if waits {
             self.set_aside(now);
         }
-        self.aside.take(association, source);
+        let (largest, invitations) = self.aside.take(association, source);
         self.invited_to(now, source, association, invite, len);
+        if let Some(invited) = &mut self.invited {
+            // Where two senders invite by turns what was seen of one counts when its turn has come again. With the next one it is weighed.
+            (invited.largest, invited.invitations) = (largest, (invitations + 1).min(ENOUGH - 1));
+        }
         let problem = self.accept(source, association, invite).err();
         if let Some(invited) = &mut self.invited {
             invited.problem = problem;

@@ -84,6 +84,6 @@ impl ReceiverSession {
 }
 
 /// With so many invitations each size has been shown, and the longest so often.
-const ENOUGH: u32 = 8;
+pub(super) const ENOUGH: u32 = 8;
 /// What networks carry that do not carry more: frames of 1500 bytes, the least of IPv6, the least of IPv4.
 const LADDER: [u16; 3] = [1472, 1232, 548];
