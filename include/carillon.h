@@ -25,14 +25,15 @@ typedef struct carillon_session carillon_session;
  * usual one if it is "", through none if it is NULL. 0, or CARILLON_FAILED. */
 int carillon_through(const char *daemon);
 
-/* Opens a session as its sender: waits, at most a minute, until so many receivers are there. The group is an address
- * and a port, such as "239.1.2.3:4567". Interface, name and protocol may be NULL. NULL if it has failed. */
+/* Opens a session as its sender: waits, at most a minute, until so many receivers are there, and begins with those that
+ * are. The group is an address and a port, such as "239.1.2.3:4567". Interface, name and protocol may be NULL. NULL if it
+ * has failed, also if no receiver is there. */
 carillon_sender *carillon_connect(const char *group, const char *interface, const char *name, const char *protocol,
                                   size_t receivers);
 /* Sends a message, of 16 MiB at most; waits while too much waits to go out. 0, or CARILLON_FAILED. */
 int carillon_send(carillon_sender *sender, const void *message, size_t length);
-/* Ends the session, frees the sender, and gives how many receivers have not got everything; CARILLON_FAILED if the
- * session has failed. Waits until all have it or were given up. */
+/* Ends the session, frees the sender, and gives how many receivers have not got everything or did not come;
+ * CARILLON_FAILED if the session has failed. Waits until all have it or were given up. */
 int carillon_close(carillon_sender *sender);
 /* Leaves the session without waiting, and frees the sender. NULL does nothing. */
 void carillon_abort(carillon_sender *sender);

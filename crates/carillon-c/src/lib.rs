@@ -125,7 +125,7 @@ pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
         let report = sender.0.close().map_err(said)?;
         match report.failure {
             Some(failure) => Err(failure),
-            None => Ok((report.receivers.len() - report.verified()) as c_int),
+            None => Ok((report.expected() - report.verified() as u64) as c_int),
         }
     })
 }

@@ -457,17 +457,58 @@ fn an_aborted_session_tells_everyone_three_times() {
     assert_eq!(world.sender.offer(now, "x".into()), Err(OfferError::Finished));
 }
 
+/// With all or nothing, and where nobody has joined.
 #[test]
-fn gathering_that_takes_too_long_is_given_up_and_says_who_is_missing() {
-    let mut config = sender_config(names(&["a", "b", "c"]));
-    config.gather_limit = Some(Duration::from_secs(2));
+fn gathering_past_its_limit_aborts_and_names_the_missing() {
+    for (all_or_nothing, joins, why) in
+        [(true, true, "b, c did not join within 2 s"), (false, false, "a, b, c did not join within 2 s")]
+    {
+        let mut config = sender_config(names(&["a", "b", "c"]));
+        config.gather_limit = Some(Duration::from_secs(2));
+        config.all_or_nothing = all_or_nothing;
+        let mut world = World::new(sender_with(config), 1);
+        if joins {
+            world.join(receiver("a"));
+        }
+        world.run(ms(3000));
+        assert_eq!(world.sender.phase(), SenderPhase::Aborted);
+        assert_eq!(world.sender.failure(), Some(why));
+        if joins {
+            assert_eq!(world.phase(0), ReceiverPhase::Failed(ReceiverFailure::Aborted(why.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn gathering_past_its_limit_starts_with_those_that_joined() {
+    for (gather, missing) in [
+        (names(&["a", "b", "c"]), (vec!["b".to_owned(), "c".to_owned()], 0)),
+        (Gather::Count(3), (vec![], 2)),
+    ] {
+        let mut config = sender_config(gather);
+        config.gather_limit = Some(Duration::from_secs(2));
+        let mut world = World::new(sender_with(config), 1);
+        world.join(receiver("a"));
+        world.run(ms(1990));
+        assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+        world.run(ms(3000));
+        assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
+        assert_eq!(world.sender.missing_receivers(), missing);
+    }
+}
+
+#[test]
+fn gathering_past_its_wait_starts_with_those_that_joined() {
+    let mut config = sender_config(names(&["a", "b"]));
+    config.gather_wait = Some(Duration::from_secs(1));
     let mut world = World::new(sender_with(config), 1);
+    world.run(ms(5000));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering, "nobody has joined");
     world.join(receiver("a"));
-    world.run(ms(3000));
-    assert_eq!(world.sender.phase(), SenderPhase::Aborted);
-    assert_eq!(world.sender.failure(), Some("b, c did not join within 2 s"));
-    let told = ReceiverFailure::Aborted("b, c did not join within 2 s".to_owned());
-    assert_eq!(world.phase(0), ReceiverPhase::Failed(told));
+    world.run(ms(5900));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+    world.run(ms(7000));
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
 }
 
 #[test]

@@ -60,6 +60,15 @@ pub enum SendEvent {
         /// The receiver's name.
         name: String,
     },
+    /// The transfer begins without receivers that were expected.
+    Missing {
+        /// Names of those that were expected by name.
+        names: Vec<String>,
+        /// Number of further ones.
+        more: usize,
+        /// Number of receivers that have joined.
+        joined: usize,
+    },
     /// The transfer has begun: nobody is let in any more.
     Started,
     /// How far it is; a few times a second at most.

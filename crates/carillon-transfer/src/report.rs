@@ -29,7 +29,7 @@ pub struct SendReport {
     pub datagrams_sent: u64,
     /// Bytes of all of them.
     pub bytes_sent: u64,
-    /// Everyone who was let in, but those who only help.
+    /// Everyone who was let in, but those who only help; and each receiver that was expected by name and did not join.
     pub receivers: Vec<ReceiverReport>,
     /// Those who only help.
     pub helpers: Vec<HelperReport>,
@@ -37,6 +37,8 @@ pub struct SendReport {
     pub unserved: Vec<UnservedReport>,
     /// How many more were not.
     pub more_unserved: u64,
+    /// Number of receivers that did not join, where a number was expected and no names.
+    pub more_missing: u64,
     /// Other senders on the group: names and addresses.
     pub rivals: Vec<(String, Option<SocketAddr>)>,
     /// Files that were not delivered because they changed or could not be read, a line each.
@@ -87,7 +89,10 @@ impl SendReport {
                     one.waited += before.waited;
                     *before = one;
                 }
-                None => self.receivers.push(one),
+                None => {
+                    self.more_missing = self.more_missing.saturating_sub(1);
+                    self.receivers.push(one);
+                }
             }
         }
         let served = |name: &str| self.receivers.iter().any(|one| one.name == name);
@@ -111,13 +116,29 @@ impl SendReport {
         self.goodput = if last.is_zero() { 0.0 } else { bytes as f64 * 8.0 / last.as_secs_f64() };
     }
 
-    /// Whether everyone who was let in, and at least one unless they may be silent, has everything, verified.
+    /// Whether everyone who was let in or expected, and at least one unless they may be silent, has everything, verified.
     pub fn is_success(&self) -> bool {
         let verified = self.verified();
         self.withdrawn.is_empty()
             && self.failure.is_none()
             && (verified > 0 || self.silent)
             && verified == self.receivers.len()
+            && self.more_missing == 0
+    }
+
+    /// Number of receivers that have joined.
+    pub fn joined(&self) -> usize {
+        self.receivers.iter().filter(|one| one.outcome != Outcome::Missing).count()
+    }
+
+    /// Number of receivers that were expected and did not join.
+    pub fn missing(&self) -> u64 {
+        self.receivers.len() as u64 - self.joined() as u64 + self.more_missing
+    }
+
+    /// Number of receivers that have joined or were expected.
+    pub fn expected(&self) -> u64 {
+        self.receivers.len() as u64 + self.more_missing
     }
 
     /// How many have everything, verified.
@@ -213,6 +234,8 @@ pub enum Outcome {
     Failed(String),
     /// It was given up.
     Lost(String),
+    /// It was expected and did not join.
+    Missing,
 }
 
 impl Outcome {
@@ -223,6 +246,7 @@ impl Outcome {
             Outcome::Verified => "verified",
             Outcome::Failed(_) => "failed",
             Outcome::Lost(_) => "lost",
+            Outcome::Missing => "missing",
         }
     }
 
@@ -231,6 +255,7 @@ impl Outcome {
         match self {
             Outcome::Receiving | Outcome::Verified => None,
             Outcome::Failed(reason) | Outcome::Lost(reason) => Some(reason),
+            Outcome::Missing => Some("did not join"),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use carillon_core::Time;
 use carillon_net::Endpoint;
 use carillon_proto::session::{RefuseReason, UnservedReason};
+use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
@@ -50,6 +52,28 @@ impl Tidings {
         };
         self.say(&line, bars);
         self.print(&json!({ "event": "unserved", "receiver": name, "address": address, "reason": text }))
+    }
+
+    /// The transfer starts without receivers that were expected: these, and a number of others.
+    pub fn missing(
+        &self,
+        names: &[String],
+        more: usize,
+        joined: usize,
+        now: Time,
+        bars: Option<&SenderBars>,
+    ) -> anyhow::Result<()> {
+        let all = joined + names.len() + more;
+        let named = names.iter().take(MOST_TOLD).map(|name| shown(name).into_owned());
+        let unnamed = names.len().saturating_sub(MOST_TOLD) + more;
+        let rest = (unnamed > 0).then(|| format!("{unnamed}{}", if names.is_empty() { "" } else { " more" }));
+        let who: Vec<String> = named.chain(rest).collect();
+        let waited = now.since(Time::ZERO).as_secs_f64();
+        self.say(
+            &format!("{} did not join within {waited:.0} s: sending to {joined} of {all}", who.join(", ")),
+            bars,
+        );
+        self.print(&json!({ "event": "missing", "receivers": names, "more": more, "joined": joined }))
     }
 
     /// Says a line without breaking the bars.

@@ -177,6 +177,7 @@ pub fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Receiving | Outcome::Verified => outcome.name().to_owned(),
         Outcome::Failed(reason) | Outcome::Lost(reason) => format!("{}: {reason}", outcome.name()),
+        Outcome::Missing => "missing: did not join".to_owned(),
     }
 }
 

@@ -219,9 +219,55 @@ fn receivers_that_do_not_come_are_named() {
     let place = Place::new();
     let file = place.file("f", 1000);
     let receiver = place.recv("here").start();
-    let sender = place.send("s").arg(&file).args("--expect here,gone,away --join-timeout 2").run().expect(1);
+    let line = "--expect here,gone,away --join-timeout 2 --all-or-nothing";
+    let sender = place.send("s").arg(&file).args(line).run().expect(1);
     assert!(sender.err.contains("away, gone did not join"), "{}", sender.err);
     receiver.end().expect(1);
     let sender = place.send("s").arg(&file).args("--join-timeout 0.5").run().expect(1);
     sender.one_line(&["no receiver joined"]);
+    let sender = place.send("s").arg(&file).args("--expect gone --join-timeout 0.5").run().expect(1);
+    sender.one_line(&["gone did not join within 500 ms"]);
+}
+
+#[test]
+fn those_that_joined_are_served_without_the_missing() {
+    need_multicast!();
+    for (line, said, rows, missing) in [
+        (
+            "--expect here,gone,away --join-timeout 2",
+            "away, gone did not join within 2 s: sending to 1 of 3",
+            3,
+            2,
+        ),
+        ("--expect here,gone --wait 1", "gone did not join within", 2, 1),
+        ("--receivers 3 --join-timeout 2", "2 did not join within 2 s: sending to 1 of 3", 1, 2),
+    ] {
+        let place = Place::new();
+        let file = place.file("f", 1000);
+        let receiver = place.recv("here").start();
+        let sender = place.send("s").arg(&file).args(line).args("--json").run().expect(1);
+        assert!(sender.err.contains(said), "{line}: {}", sender.err);
+        receiver.end().expect(0);
+        let report = sender.events("report").pop().expect("a report");
+        let outcomes = report["receivers"].as_array().expect("rows");
+        assert!(outcomes.len() == rows && outcomes[0]["outcome"] == "verified", "{report}");
+        assert!(outcomes[1..].iter().all(|one| one["outcome"] == "missing"), "{report}");
+        assert_eq!(report["missing"], missing, "{report}");
+    }
+}
+
+#[test]
+fn a_missing_receiver_that_joins_late_is_served() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 3_000_000);
+    let receiver = place.recv("here").start();
+    let line = "--expect here,late --wait 1 --rate 16Mbit/s --json";
+    let mut sender = place.send("s").arg(&file).args(line).start();
+    wait_until("it starts", || sender.is_over() || sender.out().contains("\"missing\""));
+    let late = place.recv("late").start();
+    let report = sender.end().expect(0).events("report").pop().expect("a report");
+    receiver.end().expect(0);
+    late.end().expect(0);
+    assert_eq!((&report["missing"], &report["sessions"]), (&0.into(), &2.into()), "{report}");
 }

@@ -48,8 +48,13 @@ pub struct SenderSessionConfig {
     pub config: Config,
     /// When gathering is over.
     pub gather: Gather,
-    /// Gathering that takes this long is given up: the session is aborted.
+    /// Gathering ends after this time: the session starts with the receivers that have joined, and is aborted if none has.
     pub gather_limit: Option<Duration>,
+    /// With [`Gather::Count`] and [`Gather::Names`]: gathering ends this long after the first receiver has joined, with those that
+    /// have joined by then.
+    pub gather_wait: Option<Duration>,
+    /// The session is aborted where it would start without somebody that `gather` or `helping` waits for.
+    pub all_or_nothing: bool,
     /// Time between two invitations: while gathering, and as a sign of life afterwards.
     pub heartbeat: Duration,
     /// A member that is silent this long is lost, and so is one that is awaited and acknowledges nothing.
@@ -131,6 +136,8 @@ impl SenderSessionConfig {
             config,
             gather: Gather::Count(1),
             gather_limit: None,
+            gather_wait: None,
+            all_or_nothing: false,
             heartbeat: DEFAULT_HEARTBEAT,
             member_timeout: DEFAULT_MEMBER_TIMEOUT,
             min_rate: Some(DEFAULT_MIN_RATE),

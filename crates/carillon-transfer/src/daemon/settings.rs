@@ -30,7 +30,9 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         fanout,
         nearest,
         under,
+        wait,
         join_timeout,
+        all_or_nothing,
         timeout,
         min_rate,
         rate,
@@ -75,7 +77,9 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     for (member, helper) in under {
         optional("under", Some(format!("{} {member}{helper}", member.len())));
     }
+    optional("join_wait", wait.map(nanos));
     optional("join_timeout", Some(nanos(*join_timeout)));
+    optional("all_or_nothing", all_or_nothing.then(|| "1".to_owned()));
     optional("timeout", Some(nanos(*timeout)));
     optional("min_rate", Some(min_rate.map_or(0, BitRate::bps).to_string()));
     optional("rate", rate.map(|rate| rate.bps().to_string()));
@@ -156,6 +160,8 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
             let (member, helper) = names.split_at_checked(len.parse().ok()?)?;
             options.under.insert(member.to_owned(), helper.to_owned());
         }
+        "join_wait" => options.wait = Some(time(text)?),
+        "all_or_nothing" => options.all_or_nothing = text == "1",
         "join_timeout" => options.join_timeout = time(text)?,
         "timeout" => options.timeout = time(text)?,
         "min_rate" => options.min_rate = BitRate::new(text.parse().ok()?),
@@ -191,6 +197,8 @@ mod tests {
             nearest: true,
             under: [("a b".to_owned(), "h 1".to_owned())].into(),
             min_rate: None,
+            wait: Some(Duration::from_secs(4)),
+            all_or_nothing: true,
             datagram: Some(9000),
             ..SendOptions::default()
         };

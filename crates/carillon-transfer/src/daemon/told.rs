@@ -70,7 +70,10 @@ impl Event for SendEvent {
             }
             SendEvent::Started => event("started"),
             // The report has them.
-            SendEvent::Unserved { .. } | SendEvent::Rival { .. } | SendEvent::Progress { .. } => return,
+            SendEvent::Unserved { .. }
+            | SendEvent::Missing { .. }
+            | SendEvent::Rival { .. }
+            | SendEvent::Progress { .. } => return,
         };
         line.push(&Frame::Event(list.fields()));
     }
@@ -185,6 +188,7 @@ impl Report for SendReport {
             .with("datagrams_sent", self.datagrams_sent.to_string())
             .with("bytes_sent", self.bytes_sent.to_string())
             .with("more_unserved", self.more_unserved.to_string())
+            .with("more_missing", self.more_missing.to_string())
             .with("waits", flag(self.waits))
             .with("silent", flag(self.silent));
         line.push(&Frame::Report(with_reason(rest, "failure", self.failure).fields()));
@@ -227,6 +231,7 @@ impl Report for SendReport {
             helpers: parts.of("helper", helper),
             unserved: parts.of("unserved", unserved),
             more_unserved: number(rest, "more_unserved"),
+            more_missing: number(rest, "more_missing"),
             rivals: parts.of("rival", |fields| (text(fields, "name"), address(fields))),
             withdrawn: Vec::new(),
             failure: optional(rest, "failure"),
@@ -377,6 +382,7 @@ fn outcome(fields: Fields<'_>) -> Outcome {
         Some("receiving") => Outcome::Receiving,
         Some("verified") => Outcome::Verified,
         Some("failed") => Outcome::Failed(text(fields, "reason")),
+        Some("missing") => Outcome::Missing,
         _ => Outcome::Lost(text(fields, "reason")),
     }
 }

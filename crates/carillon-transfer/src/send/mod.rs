@@ -145,14 +145,15 @@ impl End<ToSend> {
         self
     }
 
-    /// Starts when so many receivers have joined; further senders count too.
+    /// Starts when so many receivers have joined, or [without those that have not](Self::join_timeout); further senders count too.
     #[must_use]
     pub fn receivers(mut self, count: usize) -> Self {
         self.what.options.gather = Gather::Count(count);
         self
     }
 
-    /// Starts when the receivers of these names have joined, and lets in no others.
+    /// Starts when the receivers of these names have joined, or [without those that have not](Self::join_timeout), and lets in no
+    /// others.
     #[must_use]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.what.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
@@ -166,10 +167,22 @@ impl End<ToSend> {
         self
     }
 
-    /// Starts this long after the first receiver has joined. The default, with two seconds.
+    /// Starts this long after the first receiver has joined, also without receivers that are expected, by name or number. Two
+    /// seconds if nothing is said and none is expected.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
-        self.what.options.gather = Gather::Settle(time);
+        let options = &mut self.what.options;
+        options.wait = Some(time);
+        if let Gather::Settle(settle) = &mut options.gather {
+            *settle = time;
+        }
+        self
+    }
+
+    /// Sends nothing unless all receivers that are expected have joined.
+    #[must_use]
+    pub fn all_or_nothing(mut self) -> Self {
+        self.what.options.all_or_nothing = true;
         self
     }
 
@@ -181,7 +194,7 @@ impl End<ToSend> {
         Ok(self)
     }
 
-    /// Gives up when the receivers have not joined within this time; a minute if nothing is said.
+    /// Starts without receivers that have not joined within this time, and gives up if none has; a minute if nothing is said.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
         self.what.options.join_timeout = time;

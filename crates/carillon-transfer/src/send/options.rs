@@ -34,8 +34,13 @@ pub struct SendOptions {
     pub nearest: bool,
     /// To which helper a receiver or a helper turns, by names; the others have the places that are left.
     pub under: BTreeMap<String, String>,
-    /// Gathering is given up after this time.
+    /// Time from the first receiver's joining until the transfer starts without those that `gather` still waits for, by name or
+    /// number; without it they have `join_timeout`.
+    pub wait: Option<Duration>,
+    /// Time until the transfer starts without receivers that have not joined; it fails if none has.
     pub join_timeout: Duration,
+    /// The transfer fails where it would start without receivers or helpers that are expected.
+    pub all_or_nothing: bool,
     /// A receiver that is not heard for this long, or is waited for and acknowledges nothing, is given up.
     pub timeout: Duration,
     /// A receiver that is waited for most of the time and lets less than this through is given up.
@@ -65,7 +70,9 @@ impl Default for SendOptions {
             fanout: None,
             nearest: false,
             under: BTreeMap::new(),
+            wait: None,
             join_timeout: Duration::from_secs(60),
+            all_or_nothing: false,
             timeout: Duration::from_secs(5),
             min_rate: Some(carillon_proto::session::DEFAULT_MIN_RATE),
             rate: None,
@@ -189,6 +196,8 @@ impl SendOptions {
             return Err(Error::SealedRelays);
         }
         config.gather_limit = Some(self.join_timeout).filter(|_| !self.is_silent());
+        config.gather_wait = self.wait;
+        config.all_or_nothing = self.all_or_nothing;
         config.addresses = endpoint.addresses(LOCAL_NODE);
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.max_payload = config.payload_in(datagram);

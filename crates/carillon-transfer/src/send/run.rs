@@ -104,6 +104,12 @@ impl<O: Observer> Run for SendRun<O> {
             }
             // Not if it has failed while it gathered.
             if self.driver.machine().failure().is_none() {
+                let (names, more) = self.driver.machine().missing_receivers();
+                if !names.is_empty() || more > 0 {
+                    let members = self.driver.machine().members().iter();
+                    let joined = members.filter(|member| member.part.receives()).count();
+                    self.events.push(SendEvent::Missing { names, more, joined });
+                }
                 self.events.push(SendEvent::Started);
             }
         }
@@ -224,6 +230,19 @@ impl<O: Observer> SendRun<O> {
             waited: member.waited,
             outcome: Outcome::from(&member.outcome),
         });
+        let (missing, more_missing) = session.missing_receivers();
+        let missing = missing.into_iter().map(|name| ReceiverReport {
+            name,
+            address: None,
+            sends: false,
+            attached: Vec::new(),
+            bytes: 0,
+            repairs: told.then_some(0),
+            loss: None,
+            time: None,
+            waited: Duration::ZERO,
+            outcome: Outcome::Missing,
+        });
         let unserved = session.unserved().iter().map(|one| UnservedReport {
             name: one.name.clone(),
             address: self.address(one.node),
@@ -245,10 +264,11 @@ impl<O: Observer> SendRun<O> {
             repairs: self.driver.observer().repairs,
             datagrams_sent: stats.datagrams_sent,
             bytes_sent: stats.bytes_sent,
-            receivers: receivers.collect(),
+            receivers: receivers.chain(missing).collect(),
             helpers: helpers.collect(),
             unserved: unserved.collect(),
             more_unserved: session.more_unserved(),
+            more_missing: more_missing as u64,
             rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),
             withdrawn: outgoing.withdrawn().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),

@@ -178,7 +178,7 @@ impl End<ToBind> {
         self
     }
 
-    /// Connects when so many receivers have joined. Without this and [`expect`](Self::expect) it connects two seconds
+    /// Connects when so many receivers have joined, or [without those that have not](Self::join_timeout). Without this and [`expect`](Self::expect) it connects two seconds
     /// after the first.
     #[must_use]
     pub fn receivers(mut self, count: usize) -> Self {
@@ -186,14 +186,17 @@ impl End<ToBind> {
         self
     }
 
-    /// Connects when the receivers of these names have joined, and lets in no others.
+    /// Connects when the receivers of these names have joined, or [without those that have not](Self::join_timeout), and lets in
+    /// no others.
     #[must_use]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.what.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Gives up when the others have not joined, or nobody has opened a session to join, within this time; a minute if nothing is said.
+    /// Connects without receivers that have not joined within this time, unless
+    /// [`all_or_nothing`](crate::SendOptions::all_or_nothing) is set, and gives up if none has, or if there is no session to join; a minute
+    /// if nothing is said.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
         self.what.options.join_timeout = time;

@@ -22,6 +22,7 @@ use crate::delivery::{NetworkArgs, seconds};
 #[command(after_help = "Examples:
   carillon send image.iso                     to all who join within 2 s of the first
   carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
+  carillon send --expect a,b --wait 5 f       without b if it joins more than 5 s after a
   carillon send --receivers 20 --rate '800 Mbit/s' image.iso
   tar c /srv | carillon send - --as srv.tar   a stream
   carillon send --protocol msaw --set timeout=20ms notes.txt
@@ -65,12 +66,13 @@ pub struct Args {
     /// Set a parameter of the protocol, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Start when this many receivers have joined; further senders count too.
-    #[arg(long, value_name = "N", conflicts_with_all = ["expect", "wait"])]
+    /// Start when this many receivers have joined, or after --wait or --join-timeout with those that have; further senders
+    /// count too.
+    #[arg(long, value_name = "N", conflicts_with = "expect")]
     pub(in crate::commands) receivers: Option<usize>,
-    /// Start when the receivers of these names have joined; let in no others. NAME=ADDRESS lets the
-    /// receiver of this name in from this address only.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "wait")]
+    /// Start when the receivers of these names have joined, or after --wait or --join-timeout with those that have; let in
+    /// no others. NAME=ADDRESS lets the receiver of this name in from this address only.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(in crate::commands) expect: Option<Vec<String>>,
     /// Let routers of the protocol help (`carillon relay`): whoever says that it is one is heard.
     #[arg(long, conflicts_with = "join")]
@@ -92,10 +94,14 @@ pub struct Args {
     /// than the files, which makes up for a sixth that is lost; --set redundancy=60% for more. Starts after --wait.
     #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"])]
     pub(super) one_way: bool,
-    /// Start this long after the first receiver has joined.
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
-    wait: Duration,
-    /// Give up when the receivers have not joined within this time.
+    /// Start this long after the first receiver has joined [default: 2; with --receivers or --expect, what --join-timeout
+    /// says].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    wait: Option<Duration>,
+    /// Send nothing unless all receivers of --receivers or --expect, and all --helpers, have joined within --join-timeout.
+    #[arg(long, conflicts_with_all = ["wait", "join", "one_way"])]
+    all_or_nothing: bool,
+    /// Start without receivers that have not joined within this time; give up if none has.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(in crate::commands) join_timeout: Duration,
     /// Give a receiver up that was not heard for this long, or is waited for and acknowledges nothing;
@@ -170,6 +176,8 @@ fn datagram(text: &str) -> Result<u32, String> {
     fits.ok_or_else(|| format!("a datagram has {LEAST_DATAGRAM} bytes at least, and 4 GiB at most"))
 }
 
+/// Time for further receivers to join after the first, where none is expected.
+const SETTLE: Duration = Duration::from_secs(2);
 /// What every IPv4 network carries (RFC 791).
 const LEAST_DATAGRAM: u32 = 576;
 
@@ -205,10 +213,15 @@ impl Args {
                 }
                 Gather::Names(expected)
             }
-            (None, None) => Gather::Settle(self.wait),
+            (None, None) => Gather::Settle(self.wait.unwrap_or(SETTLE)),
         };
+        if self.all_or_nothing && self.receivers.is_none() && self.expect.is_none() {
+            bail!("--all-or-nothing: say whom to wait for, with --receivers N or --expect NAMES");
+        }
+        options.wait = self.wait;
+        options.all_or_nothing = self.all_or_nothing;
         if let (true, Some(rate)) = (self.one_way, self.rate) {
-            options.go_one_way(rate, self.wait)?;
+            options.go_one_way(rate, self.wait.unwrap_or(SETTLE))?;
         }
         options.relays = self.relays;
         if self.relays && !protocol.roles.contains(&Role::Relay) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_net::Endpoint;
 use carillon_proto::session::SenderPhase;
 use carillon_transfer::files::shown;
-use carillon_transfer::{ReceiverReport, SendEvent, SendReport, SendRun};
+use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
 
 use super::args::Args;
@@ -97,6 +97,9 @@ impl<'a> Screen<'a> {
                 );
                 self.tidings.say(&line, self.bars.as_ref());
                 Ok(())
+            }
+            SendEvent::Missing { names, more, joined } => {
+                self.tidings.missing(&names, more, joined, run.driver().now(), self.bars.as_ref())
             }
             SendEvent::Started => {
                 self.warn_of_small_buffers(run);
@@ -192,9 +195,9 @@ impl<'a> Report<'a> {
         let report = &self.report;
         if self.args.network.json {
             print_json(&self.json())?;
-        } else if !report.receivers.is_empty() || !report.unserved.is_empty() {
+        } else if report.joined() > 0 || !report.unserved.is_empty() {
             print_table(&self.table())?;
-            if self.expected().is_null() && !report.receivers.is_empty() {
+            if self.expected().is_null() && report.joined() > 0 {
                 println!("{NOBODY_EXPECTED}");
             }
             if self.endpoint.seal_bytes() == 0 {
@@ -228,7 +231,7 @@ impl<'a> Report<'a> {
         }
         match &report.failure {
             Some(failure) if !broken => {
-                let advice = match report.receivers.is_empty() && report.unserved.is_empty() && !interrupted {
+                let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
                     true => format!("; {}", self.tidings.nobody(self.args.ttl)),
                     false => String::new(),
                 };
@@ -270,6 +273,7 @@ impl<'a> Report<'a> {
             "expected": self.expected(),
             "unserved": Tidings::unserved_json(report),
             "more_unserved": report.more_unserved,
+            "missing": report.missing(),
             "rivals": Tidings::rivals_json(report),
             "waits": report.waits,
             "silent": report.silent,
@@ -294,6 +298,12 @@ impl<'a> Report<'a> {
                 outcome_text(&one.outcome),
             ]
         }));
+        if report.more_missing > 0 {
+            let mut row = vec!["-".to_owned(); head.len()];
+            row[0] = format!("{} more", report.more_missing);
+            row[head.len() - 1] = outcome_text(&Outcome::Missing);
+            rows.push(row);
+        }
         rows.extend(Tidings::unserved_rows(report));
         let unserved = report.unserved.len() as u64 + report.more_unserved;
         let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
@@ -302,7 +312,7 @@ impl<'a> Report<'a> {
             0 => String::new(),
             bytes => format!(", all had {} before", Human(bytes)),
         };
-        let outcome = format!("{verified} of {} verified{others}{had}, {goodput}", report.receivers.len());
+        let outcome = format!("{verified} of {} verified{others}{had}, {goodput}", report.expected());
         // Only worth a column if somebody was waited for.
         let waited: Duration = report.receivers.iter().map(|one| one.waited).max().unwrap_or_default();
         rows.push(vec![

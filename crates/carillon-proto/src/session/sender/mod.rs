@@ -84,6 +84,8 @@ pub struct SenderSession {
     shortened: Option<Shortened>,
     showing: Showing,
     wait_over: bool,
+    /// `gather_limit` has passed, and the session starts without those that have not joined.
+    limit_over: bool,
     /// `finish` was called.
     finishing: bool,
     offered_bytes: u64,
@@ -138,6 +140,7 @@ impl SenderSession {
             strangers: (Time::ZERO, 0),
             farewell: None,
             wait_over: false,
+            limit_over: false,
             finishing: false,
             offered_bytes: 0,
             pulse: Pulse::default(),
@@ -180,21 +183,25 @@ impl SenderSession {
 
     /// The expected names that have not joined.
     pub fn missing(&self) -> Vec<String> {
-        let receivers = match &self.config.gather {
-            Gather::Names(names) => Some(names),
-            Gather::Count(_)
-            | Gather::Wait(_)
-            | Gather::Silent(_)
-            | Gather::Settle(_)
-            | Gather::Again { .. } => None,
-        };
         let helpers = match &self.config.helping {
             Helping::Names(names) => Some(names),
             Helping::Nobody | Helping::Count(_) => None,
         };
-        let names = receivers.into_iter().chain(helpers).flatten();
-        let names: BTreeSet<&String> = names.filter(|name| !self.roster.has_name(name)).collect();
-        names.into_iter().cloned().collect()
+        let helpers = helpers.into_iter().flatten().filter(|name| !self.roster.has_name(name)).cloned();
+        let names: BTreeSet<String> = self.missing_receivers().0.into_iter().chain(helpers).collect();
+        names.into_iter().collect()
+    }
+
+    /// Receivers that the session waits for, or runs without: the expected names that have not joined, and the number of further
+    /// receivers if only their number is known.
+    pub fn missing_receivers(&self) -> (Vec<String>, usize) {
+        match &self.config.gather {
+            Gather::Names(names) => {
+                (names.iter().filter(|name| !self.roster.has_name(name)).cloned().collect(), 0)
+            }
+            Gather::Count(count) => (Vec::new(), count.saturating_sub(self.roster.receivers())),
+            Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => (Vec::new(), 0),
+        }
     }
 
     /// Who spoke up and is not served: each node once, in order of appearance, at most 64.
@@ -399,18 +406,46 @@ impl SenderSession {
 
     fn is_gathered(&self) -> bool {
         let receivers = self.roster.receivers();
+        let over = receivers > 0 && (self.wait_over || self.limit_over);
         let enough = match &self.config.gather {
-            Gather::Count(count) => receivers >= *count,
-            // Others than the expected are never members.
-            Gather::Names(names) => receivers >= names.len(),
+            Gather::Count(count) => over || receivers >= *count,
+            Gather::Names(names) => {
+                over || (receivers >= names.len() && names.iter().all(|name| self.roster.has_name(name)))
+            }
             Gather::Silent(_) => self.wait_over,
-            Gather::Wait(_) | Gather::Settle(_) => self.wait_over && receivers > 0,
+            Gather::Wait(_) | Gather::Settle(_) => over,
             Gather::Again { awaited, .. } => {
                 let all = || !awaited.is_empty() && awaited.iter().all(|name| self.roster.has_name(name));
-                receivers > 0 && (self.wait_over || all())
+                over || (receivers > 0 && all())
             }
         };
-        enough && self.roster.helpers() >= self.config.helping.count()
+        enough && (self.limit_over || self.roster.helpers() >= self.config.helping.count())
+    }
+
+    /// The time for gathering is over: starts with those that have joined, unless they may not or cannot do without the others.
+    fn on_gather_limit(&mut self, now: Time) {
+        let limit = self.config.gather_limit.unwrap_or_default();
+        let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
+        let has_helpers = self.config.protocol.helpers.allow(self.roster.helpers());
+        if joined > 0 && has_helpers && !self.config.all_or_nothing {
+            // What follows from it `advance` does.
+            self.limit_over = true;
+            return;
+        }
+        let wanted = match &self.config.gather {
+            Gather::Names(_) if !self.missing().is_empty() => {
+                format!("{} did not join", self.missing().join(", "))
+            }
+            _ if self.roster.helpers() < wanted_helpers && joined > 0 => {
+                format!("{} of {wanted_helpers} helpers joined", self.roster.helpers())
+            }
+            Gather::Count(count) => format!("{joined} of {count} receivers joined"),
+            Gather::Names(_) => "those that are expected did not join".to_owned(),
+            Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => {
+                "no receiver joined".to_owned()
+            }
+        };
+        self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
     }
 
     fn run(&mut self, now: Time) {
@@ -571,24 +606,7 @@ impl SenderSession {
                 }
             },
             Timer::GatherWait => self.wait_over = true,
-            Timer::GatherLimit => {
-                let limit = self.config.gather_limit.unwrap_or_default();
-                let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
-                let wanted = match &self.config.gather {
-                    Gather::Names(_) if !self.missing().is_empty() => {
-                        format!("{} did not join", self.missing().join(", "))
-                    }
-                    _ if self.roster.helpers() < wanted_helpers && joined > 0 => {
-                        format!("{} of {wanted_helpers} helpers joined", self.roster.helpers())
-                    }
-                    Gather::Count(count) => format!("{joined} of {count} receivers joined"),
-                    Gather::Names(_) => "those that are expected did not join".to_owned(),
-                    Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => {
-                        "no receiver joined".to_owned()
-                    }
-                };
-                self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
-            }
+            Timer::GatherLimit => self.on_gather_limit(now),
             Timer::Assemble => self.on_assemble_timeout(now),
             Timer::Standstill => self.on_standstill_timeout(now),
             // They may be too few to agree on anything more, and need not.

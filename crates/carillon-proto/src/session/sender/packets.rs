@@ -222,10 +222,12 @@ impl SenderSession {
                 self.heard(now, self.roster.members().len() - 1);
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
-                if let Gather::Settle(time) | Gather::Again { settle: time, .. } = self.config.gather
-                    && self.roster.receivers() == 1
-                    && receives
-                {
+                let settle = match self.config.gather {
+                    Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
+                    Gather::Count(_) | Gather::Names(_) => self.config.gather_wait,
+                    Gather::Wait(_) | Gather::Silent(_) => None,
+                };
+                if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
                     self.wait_over = time.is_zero();
                     self.timers.arm(Timer::GatherWait, now + time);
                 }
