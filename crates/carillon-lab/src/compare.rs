@@ -29,16 +29,20 @@ pub struct Row {
     pub a: Option<Cell>,
     /// What the second has.
     pub b: Option<Cell>,
+    /// How they differ.
+    pub difference: Difference,
 }
 
-/// A mean and its 95 % confidence interval.
+/// A mean and its 95 % confidence interval over the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// Samples.
+    /// Number of samples.
     pub n: u64,
-    /// Their mean; NaN without samples.
+    /// Number of runs that have samples; `None` if the folder has no `runs.csv`.
+    pub runs: Option<u64>,
+    /// Mean of the means of the runs, or of the samples where the runs are unknown; NaN without samples.
     pub mean: f64,
-    /// The lower end of the interval; NaN with less than two samples.
+    /// The lower end of the interval; NaN with less than two runs.
     pub low: f64,
     /// The upper end.
     pub high: f64,
@@ -54,7 +58,9 @@ pub enum Difference {
     WithinIntervals,
     /// Their intervals are apart.
     Apart,
-    /// There are no intervals to tell.
+    /// One of the folders has a single run there, which has no interval.
+    OneRun,
+    /// There is no interval to tell: a folder has no `runs.csv`, or its runs have infinite means.
     Unknown,
     /// One of the folders does not have it.
     Missing,
@@ -93,11 +99,11 @@ impl SummaryComparison {
         let mut rows: Vec<Row> = Vec::new();
         for of in &a.order {
             let (point, metric) = of.clone();
-            rows.push(Row { point, metric, a: a.cells.get(of).copied(), b: b.cells.remove(of) });
+            rows.push(Row::new(point, metric, a.cells.get(of).copied(), b.cells.remove(of)));
         }
         for of in b.order {
             if let Some(cell) = b.cells.remove(&of) {
-                rows.push(Row { point: of.0, metric: of.1, a: None, b: Some(cell) });
+                rows.push(Row::new(of.0, of.1, None, Some(cell)));
             }
         }
         // What neither has samples of says nothing.
@@ -105,36 +111,47 @@ impl SummaryComparison {
         rows.retain(|row| has(&row.a) || has(&row.b));
         Ok(SummaryComparison { keys: a.keys, rows })
     }
+
+    /// Remarks for the reader: why there are no intervals, if so, and what gives some.
+    pub fn remarks(&self) -> Vec<String> {
+        let count = |difference| self.rows.iter().filter(|row| row.difference == difference).count();
+        let (one_run, unknown) = (count(Difference::OneRun), count(Difference::Unknown));
+        let mut remarks = Vec::new();
+        if one_run > 0 {
+            remarks.push(format!(
+                "{one_run} of {} rows have one run on a side, and one run has no interval: run.replications = 5 or more gives some",
+                self.rows.len()
+            ));
+        }
+        if unknown > 0 {
+            remarks.push(format!(
+                "{unknown} of {} rows have no interval: a folder has no runs.csv with the mean of each run",
+                self.rows.len()
+            ));
+        }
+        remarks
+    }
 }
 
 impl Summary {
     fn read(folder: &Path) -> Result<Self, SummaryError> {
         let SummaryFile { keys, rows } = SummaryFile::read(folder)?;
         let mut summary = Summary { keys, order: Vec::new(), cells: BTreeMap::new() };
-        for SummaryRow { point, numbers } in rows {
+        for SummaryRow { point, numbers, runs } in rows {
             let Numbers { metric, n, mean, ci95_low: low, ci95_high: high, .. } = numbers;
+            let runs = runs.filter(|runs| runs.n > 0);
+            let mean = runs.map_or(mean, |runs| runs.mean);
             summary.order.push((point.clone(), metric.clone()));
-            summary.cells.insert((point, metric), Cell { n, mean, low, high });
+            summary.cells.insert((point, metric), Cell { n, runs: runs.map(|runs| runs.n), mean, low, high });
         }
         Ok(summary)
     }
 }
 
 impl Row {
-    /// How its cells differ.
-    pub fn difference(&self) -> Difference {
-        let (Some(a), Some(b)) = (self.a.filter(|a| a.n > 0), self.b.filter(|b| b.n > 0)) else {
-            return Difference::Missing;
-        };
-        if a.mean == b.mean {
-            Difference::Equal
-        } else if [a.low, a.high, b.low, b.high].iter().any(|end| end.is_nan()) {
-            Difference::Unknown
-        } else if a.low <= b.high && b.low <= a.high {
-            Difference::WithinIntervals
-        } else {
-            Difference::Apart
-        }
+    fn new(point: Vec<String>, metric: String, a: Option<Cell>, b: Option<Cell>) -> Self {
+        let difference = Difference::of(a, b);
+        Row { point, metric, a, b, difference }
     }
 
     /// Its texts: the point, the metric, both means with half their intervals, the relative
@@ -151,16 +168,36 @@ impl Row {
             }
             _ => String::new(),
         };
-        let difference = match self.difference() {
+        let difference = match self.difference {
             Difference::Equal => "equal",
             Difference::WithinIntervals => "within the intervals",
             Difference::Apart => "apart",
-            Difference::Unknown => "",
+            Difference::OneRun => "one run: no interval",
+            Difference::Unknown => "no interval",
             Difference::Missing => "in one only",
         };
         let mut texts = self.point.clone();
         texts.extend([self.metric.clone(), cell(self.a), cell(self.b), relative, difference.to_owned()]);
         texts
+    }
+}
+
+impl Difference {
+    fn of(a: Option<Cell>, b: Option<Cell>) -> Self {
+        let (Some(a), Some(b)) = (a.filter(|a| a.n > 0), b.filter(|b| b.n > 0)) else {
+            return Difference::Missing;
+        };
+        if a.mean == b.mean {
+            Difference::Equal
+        } else if [a.runs, b.runs].contains(&Some(1)) {
+            Difference::OneRun
+        } else if [a.low, a.high, b.low, b.high].iter().any(|end| end.is_nan()) {
+            Difference::Unknown
+        } else if a.low <= b.high && b.low <= a.high {
+            Difference::WithinIntervals
+        } else {
+            Difference::Apart
+        }
     }
 }
 
@@ -205,6 +242,14 @@ impl fmt::Display for SummaryComparison {
 mod tests {
     use super::*;
 
+    /// A result folder; `runs` has the rows of `runs.csv`.
+    fn folder_with_runs(text: &str, runs: &str) -> tempfile::TempDir {
+        let folder = folder(text);
+        let text = format!("loss.p,replication,metric,n,mean\n{runs}");
+        std::fs::write(folder.path().join("runs.csv"), text).unwrap();
+        folder
+    }
+
     fn folder(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("summary.csv"), text).unwrap();
@@ -215,14 +260,21 @@ mod tests {
 
     #[test]
     fn cells_are_compared_by_point_and_metric() {
-        let a = folder(&format!(
-            "{HEAD}0.1,latency,10,2,,,,,,,,1.9,2.1\n0.1,share,1,0.5,,,,,,,,,\n0.2,latency,10,2,,,,,,,,1.9,2.1\n"
-        ));
-        let b = folder(&format!(
-            "{HEAD}0.1,latency,10,3,,,,,,,,2.9,3.1\n0.2,latency,10,2.1,,,,,,,,2,2.2\n0.2,empty,0,,,,,,,,,,\n0.2,new,1,7,,,,,,,,,\n"
-        ));
+        // The intervals of the first two rows are too narrow, as an earlier release wrote them: those of the runs count.
+        let a = folder_with_runs(
+            &format!(
+                "{HEAD}0.1,latency,10,2,,,,,,,,1.9,2.1\n0.1,share,1,0.5,,,,,,,,,\n0.2,latency,10,2,,,,,,,,1.99,2.01\n"
+            ),
+            "0.1,0,latency,5,1.99\n0.1,1,latency,5,2.01\n0.1,0,share,1,0.5\n0.2,0,latency,5,1.9\n0.2,1,latency,5,2.1\n",
+        );
+        let b = folder_with_runs(
+            &format!(
+                "{HEAD}0.1,latency,10,3,,,,,,,,2.9,3.1\n0.2,latency,10,2.1,,,,,,,,2.09,2.11\n0.2,empty,0,,,,,,,,,,\n0.2,new,1,7,,,,,,,,,\n"
+            ),
+            "0.1,0,latency,5,2.99\n0.1,1,latency,5,3.01\n0.2,0,latency,5,2\n0.2,1,latency,5,2.2\n0.2,0,new,1,7\n",
+        );
         let comparison = SummaryComparison::of(a.path(), b.path()).unwrap();
-        let differences: Vec<_> = comparison.rows.iter().map(Row::difference).collect();
+        let differences: Vec<_> = comparison.rows.iter().map(|row| row.difference).collect();
         assert_eq!(
             differences,
             [Difference::Apart, Difference::Missing, Difference::WithinIntervals, Difference::Missing]
@@ -230,9 +282,27 @@ mod tests {
         let text = comparison.to_string();
         assert_eq!(
             text.lines().nth(1).unwrap(),
-            "0.1     latency  2.000 ±0.1000  3.000 ±0.1000    +50.0 %  apart"
+            "0.1     latency  2.000 ±0.1271  3.000 ±0.1271    +50.0 %  apart"
         );
         assert_eq!(text.lines().count(), 5);
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_the_comparison_says_so() {
+        let text = |mean: f64| format!("{HEAD}0.1,latency,900,{mean},,,,,,,,1.99,2.01\n");
+        let one = folder_with_runs(&text(2.0), "0.1,0,latency,900,2\n");
+        let two = folder_with_runs(&text(3.0), "0.1,0,latency,450,2.9\n0.1,1,latency,450,3.1\n");
+        let without = folder(&text(4.0));
+        let of =
+            |a: &tempfile::TempDir, b: &tempfile::TempDir| SummaryComparison::of(a.path(), b.path()).unwrap();
+        let comparison = of(&one, &two);
+        assert_eq!(comparison.rows[0].difference, Difference::OneRun);
+        assert!(comparison.to_string().ends_with("+50.0 %  one run: no interval\n"), "{comparison}");
+        assert!(comparison.remarks()[0].contains("run.replications"), "{:?}", comparison.remarks());
+        let comparison = of(&two, &without);
+        assert_eq!(comparison.rows[0].difference, Difference::Unknown);
+        assert!(comparison.remarks()[0].contains("no runs.csv"), "{:?}", comparison.remarks());
+        assert!(of(&two, &two).remarks().is_empty());
     }
 
     #[test]

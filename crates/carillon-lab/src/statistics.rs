@@ -26,9 +26,10 @@ pub struct Summary {
     pub p95: f64,
     /// The largest.
     pub max: f64,
-    /// The lower end of the 95 % confidence interval of the mean, by Student's t.
+    /// Lower end of the 95 % confidence interval of the mean, by Student's t over independent samples. Samples of
+    /// one run are not independent: [`Summary::over_runs`] takes the interval over the means of runs.
     pub ci95_low: f64,
-    /// Its upper end.
+    /// Upper end of the same interval.
     pub ci95_high: f64,
 }
 
@@ -59,6 +60,13 @@ impl Summary {
         let samples = &samples[start..end];
 
         Self::of_sorted(samples.len() as u64, || samples.iter().copied())
+    }
+
+    /// The same distribution with the confidence interval of these means of runs, which are independent of each other.
+    /// A run without samples has the mean NaN and does not count. Of one run there is no interval: both ends are NaN.
+    pub fn over_runs(self, means: &mut [f64]) -> Summary {
+        let Summary { ci95_low, ci95_high, .. } = Summary::of(means);
+        Summary { ci95_low, ci95_high, ..self }
     }
 
     /// Summarises so many samples, which come in their total order each time they are asked for; none is NaN.
@@ -300,6 +308,22 @@ mod tests {
         let one = Summary::of(&mut [3.0]);
         assert_eq!((one.n, one.mean, one.min, one.p50, one.p95, one.max), (1, 3.0, 3.0, 3.0, 3.0, 3.0));
         assert!(one.sd.is_nan() && one.ci95_low.is_nan() && one.ci95_high.is_nan());
+    }
+
+    #[test]
+    fn interval_over_runs_ignores_spread_within_a_run() {
+        // Two runs of a thousand equal samples each: a thousand times the same number says no more than one.
+        let mut samples = [vec![1.0; 1000], vec![3.0; 1000]].concat();
+        let of_samples = Summary::of(&mut samples);
+        let summary = of_samples.over_runs(&mut [3.0, f64::NAN, 1.0]);
+        let runs = Summary::of(&mut [1.0, 3.0]);
+        assert_eq!((summary.n, summary.mean, summary.sd), (2000, 2.0, of_samples.sd));
+        assert_eq!((summary.ci95_low, summary.ci95_high), (runs.ci95_low, runs.ci95_high));
+        assert!(
+            of_samples.ci95_high - of_samples.ci95_low < 0.1 && summary.ci95_high - summary.ci95_low > 25.0
+        );
+        let one = of_samples.over_runs(&mut [2.0, f64::NAN]);
+        assert!(one.ci95_low.is_nan() && one.ci95_high.is_nan(), "one run has no interval");
     }
 
     #[test]

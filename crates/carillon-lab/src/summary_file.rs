@@ -1,5 +1,6 @@
 //! The summary of a result folder, read back: what `compare` and `plot` work on.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub struct SummaryRow {
     pub point: Vec<String>,
     /// What is in the file of the metric.
     pub numbers: Numbers,
+    /// Summary of the means of the runs, which are independent of each other, from the folder's `runs.csv`; `None` if there is none.
+    pub runs: Option<Summary>,
 }
 
 /// The columns after the swept keys; NaN where a cell is empty.
@@ -57,7 +60,7 @@ pub struct Numbers {
     /// The greatest.
     #[serde(deserialize_with = "or_nan")]
     pub max: f64,
-    /// The lower end of the 95 % confidence interval of the mean.
+    /// Lower end of the 95 % confidence interval of the mean, over the runs; NaN of one run.
     #[serde(deserialize_with = "or_nan")]
     pub ci95_low: f64,
     /// The upper end.
@@ -74,6 +77,14 @@ pub enum SummaryError {
         /// Which.
         path: String,
         /// Why.
+        error: csv::Error,
+    },
+    /// A table of runs that cannot be read.
+    #[error("cannot read {path}: {error}; it has the mean of each run, which intervals are made of")]
+    Runs {
+        /// Its path.
+        path: String,
+        /// The reason.
         error: csv::Error,
     },
     /// A file that is something else.
@@ -101,13 +112,39 @@ impl Numbers {
 }
 
 impl SummaryFile {
-    /// Reads the summary of a result folder.
+    /// Reads the summary of a result folder. Its confidence intervals are those over the runs in `runs.csv`, whatever
+    /// release wrote the folder; without that file there are none.
     pub fn read(folder: &Path) -> Result<Self, SummaryError> {
         let path = folder.join("summary.csv");
         let name = path.display().to_string();
         let reader = csv::Reader::from_path(&path)
             .map_err(|error| SummaryError::Read { path: name.clone(), error })?;
-        SummaryFile::from_reader(&name, reader)
+        let mut summary = SummaryFile::from_reader(&name, reader)?;
+        let runs = folder.join("runs.csv");
+        let means = match runs.exists() {
+            true => run_means(&runs)
+                .map_err(|error| SummaryError::Runs { path: runs.display().to_string(), error })?,
+            false => return Ok(summary.without_intervals()),
+        };
+        let mut of_rows = BTreeMap::<_, Vec<f64>>::new();
+        for run in means {
+            of_rows.entry((run.point, run.metric)).or_default().push(run.mean);
+        }
+        for SummaryRow { point, numbers, runs } in &mut summary.rows {
+            let key = (point.clone(), numbers.metric.clone());
+            let of_runs = Summary::of(&mut of_rows.remove(&key).unwrap_or_default());
+            (numbers.ci95_low, numbers.ci95_high) = (of_runs.ci95_low, of_runs.ci95_high);
+            *runs = Some(of_runs);
+        }
+        Ok(summary)
+    }
+
+    /// The same summary without the intervals of an unknown number of runs.
+    fn without_intervals(mut self) -> Self {
+        for SummaryRow { numbers, .. } in &mut self.rows {
+            (numbers.ci95_low, numbers.ci95_high) = (f64::NAN, f64::NAN);
+        }
+        self
     }
 
     /// Reads a summary that is known by this name.
@@ -130,7 +167,7 @@ impl SummaryFile {
                 wrong(format!("line {line}: {}", reason(&error)))
             })?;
             let point = record.iter().take(metric).map(str::to_owned).collect();
-            summary.rows.push(SummaryRow { point, numbers });
+            summary.rows.push(SummaryRow { point, numbers, runs: None });
         }
         Ok(summary)
     }

@@ -10,6 +10,7 @@ mod experiment_files;
 mod fuzz_corpus;
 mod graph;
 mod helpers;
+mod intervals;
 mod late;
 mod on_lan;
 mod parity;

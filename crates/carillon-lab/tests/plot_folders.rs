@@ -12,6 +12,19 @@ fn folder(keys: &str, rows: &[&str]) -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{keys},metric,{HEAD}\n{}\n", rows.join("\n"));
     std::fs::write(dir.path().join("summary.csv"), text).unwrap();
+    // Two runs with half the samples each, or one with the only sample.
+    let mut runs = format!("{keys},replication,metric,n,mean\n");
+    for row in rows {
+        let cells: Vec<&str> = row.split(',').collect();
+        let (point, own) = cells.split_at(keys.split(',').count());
+        let n: u64 = own[1].parse().unwrap();
+        let mean: f64 = own[2].parse().unwrap_or(f64::NAN);
+        let of_runs = if n > 1 { vec![mean - 0.01, mean + 0.01] } else { vec![mean; n as usize] };
+        for (run, mean) in of_runs.iter().enumerate() {
+            runs += &format!("{},{run},{},{},{mean}\n", point.join(","), own[0], n / of_runs.len() as u64);
+        }
+    }
+    std::fs::write(dir.path().join("runs.csv"), runs).unwrap();
     let folder = Folder::read(dir.path()).unwrap();
     (dir, folder)
 }
@@ -56,10 +69,10 @@ fn numbers_are_joined_by_lines_in_their_order_and_names_are_not() {
             _ => 0,
         })
         .sum();
-    assert_eq!(bars, 3, "one sample has no interval");
+    assert_eq!(bars, 3, "one run has no interval");
     let caption = figure.notes.join("\n");
-    assert!(caption.contains("95 % confidence") && caption.contains("n = 1 to 12"), "{caption}");
-    assert!(caption.contains("1 of 4 points have one sample only"), "{caption}");
+    assert!(caption.contains("95 % confidence") && caption.contains("n = 1 to 2 at"), "{caption}");
+    assert!(caption.contains("1 of 4 points have one run only"), "{caption}");
 
     let names = PlotSpec { x: Some("protocol.name".into()), ..spec("latency_s") };
     let figure = only(figures(&folders, &names).unwrap());
@@ -74,6 +87,13 @@ fn the_means_of_runs_can_be_the_samples() {
         "group.receivers",
         &["10,latency_s,900,2,,1,1,2,3,,3,1.99,2.01", "20,latency_s,300,5,,,,,,,,,"],
     );
+    std::fs::remove_file(dir.path().join("runs.csv")).unwrap();
+    let figure = only(figures(&[Folder::read(dir.path()).unwrap()], &spec("latency_s")).unwrap());
+    let bars =
+        |figure: &Figure| figure.series.iter().any(|series| matches!(series.marks, Marks::Whiskers { .. }));
+    assert!(!bars(&figure), "an interval of samples is none");
+    let caption = figure.notes.join("\n");
+    assert!(caption.contains("2 of 2 points are of a folder without runs.csv, so no interval"), "{caption}");
     let refused = Folder::read_runs(dir.path()).unwrap_err().to_string();
     assert!(refused.contains("runs.csv"), "{refused}");
     // Of a metric with that name there is another one, and a run that has no sample.
@@ -82,7 +102,9 @@ fn the_means_of_runs_can_be_the_samples() {
     let runs = format!("group.receivers,replication,metric,n,mean\n{runs}\n");
     std::fs::write(dir.path().join("runs.csv"), runs).unwrap();
 
+    let of_samples = only(figures(&[Folder::read(dir.path()).unwrap()], &spec("latency_s")).unwrap());
     let figure = only(figures(&[Folder::read_runs(dir.path()).unwrap()], &spec("latency_s")).unwrap());
+    assert_eq!(of_samples, figure, "an interval is one over the runs either way");
     let [bars, line] = &figure.series[..] else { panic!("{:?}", figure.series) };
     let Marks::Whiskers { points } = &bars.marks else { panic!("{bars:?}") };
     let [(x, low, high)] = points[..] else { panic!("one run has no interval: {points:?}") };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use carillon_lab::compare::SummaryComparison;
 
-/// Compare two result folders cell by cell, with confidence intervals.
+/// Compare two result folders cell by cell, with 95 % confidence intervals over the runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: the same losses, another recovery scheme
@@ -29,6 +29,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?,
         false => write!(out, "{comparison}")?,
+    }
+    for remark in comparison.remarks() {
+        eprintln!("carillon: {remark}");
     }
     Ok(())
 }

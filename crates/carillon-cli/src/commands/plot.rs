@@ -38,12 +38,12 @@ pub struct Args {
     /// Draw only the points where KEY has this value.
     #[arg(long = "where", value_name = "KEY=VALUE")]
     only: Vec<String>,
-    /// What the bar at a point spans: the 95 % confidence interval of the mean, the quartiles around the median,
-    /// the range of all samples, or nothing.
+    /// What the bar at a point spans: the 95 % confidence interval of the mean over the runs (one run has none), the
+    /// quartiles around the median, the range of all samples, or nothing.
     #[arg(long, value_enum, default_value = "ci95")]
     intervals: Bars,
-    /// Take the mean of each run for one sample. Samples of one run may depend on each other, those of two do not: only these
-    /// intervals say how sure a mean is.
+    /// Take the mean of each run as one sample for quartiles and ranges too. Confidence intervals always do: samples of
+    /// one run depend on each other, and those of two runs do not.
     #[arg(long)]
     runs: bool,
     /// A logarithmic horizontal axis.

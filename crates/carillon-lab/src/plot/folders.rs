@@ -2,7 +2,6 @@
 //!
 //! A line joins points only where numbers stand along the axis; names stand beside each other without one.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -11,8 +10,7 @@ use thiserror::Error;
 
 use super::{Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::reproduce::PublishedValues;
-use crate::statistics::Summary;
-use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow, run_means};
+use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
 
 /// What is to be drawn of result folders.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +36,7 @@ pub struct PlotSpec {
 /// The bar at each point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Intervals {
-    /// The 95 % confidence interval of the mean.
+    /// The 95 % confidence interval of the mean, over the means of runs; one run has none.
     #[default]
     Ci95,
     /// From the first to the third quartile, around the median.
@@ -109,20 +107,15 @@ impl Folder {
         Ok(Folder { name, summary, manifest, published, of_runs: false })
     }
 
-    /// The same with the mean of each run for a sample: samples of one run may depend on each other, those of two do not.
+    /// The same folder with the mean of each run as one sample, also for quartiles and ranges.
     pub fn read_runs(path: &Path) -> Result<Self, PlotError> {
         let mut folder = Folder::read(path)?;
-        let path = path.join("runs.csv");
-        let runs = run_means(&path)
-            .map_err(|error| PlotError::Asked(format!("cannot read {}: {error}", path.display())))?;
-        let mut means = BTreeMap::<_, Vec<f64>>::new();
-        for run in runs {
-            means.entry((run.point, run.metric)).or_default().push(run.mean);
-        }
-        for SummaryRow { point, numbers } in &mut folder.summary.rows {
-            let of = (std::mem::take(point), std::mem::take(&mut numbers.metric));
-            let summary = Summary::of(&mut means.remove(&of).unwrap_or_default());
-            (*point, *numbers) = (of.0, Numbers::of(of.1, summary));
+        for SummaryRow { numbers, runs, .. } in &mut folder.summary.rows {
+            let Some(runs) = runs else {
+                let path = path.join("runs.csv");
+                return Err(PlotError::Asked(format!("--runs: there is no {}", path.display())));
+            };
+            *numbers = Numbers::of(std::mem::take(&mut numbers.metric), *runs);
         }
         folder.of_runs = true;
         Ok(folder)
@@ -151,6 +144,22 @@ impl<'a> Entry<'a> {
 
     fn numbers(&self) -> &'a Numbers {
         &self.row.numbers
+    }
+
+    /// How many numbers are behind a point: runs behind a mean with its interval, samples otherwise.
+    fn count(&self, intervals: Intervals) -> u64 {
+        let runs = self.row.runs.as_ref().filter(|_| intervals == Intervals::Ci95);
+        runs.map_or(self.numbers().n, |runs| runs.n)
+    }
+
+    /// Where the point stands: in the middle of its interval.
+    fn centre(&self, intervals: Intervals) -> f64 {
+        let runs = self.row.runs.as_ref().filter(|runs| runs.n > 0);
+        match (intervals, runs) {
+            (Intervals::Quartiles, _) => self.numbers().p50,
+            (Intervals::Ci95, Some(runs)) => runs.mean,
+            _ => self.numbers().mean,
+        }
     }
 
     /// The values of several keys; of one that is nowhere, nothing.
@@ -330,7 +339,7 @@ impl Drawing {
             let printed: Vec<(f64, f64)> =
                 points.iter().filter_map(|&(x, entry)| Some((x, spec.published(&entry)?))).collect();
             let drawn: Vec<(f64, f64)> =
-                points.iter().map(|&(x, entry)| (x, spec.intervals.centre(entry.numbers()))).collect();
+                points.iter().map(|&(x, entry)| (x, entry.centre(spec.intervals))).collect();
             if drawn.is_empty() {
                 continue;
             }
@@ -399,12 +408,11 @@ impl Drawing {
 
     /// What is drawn, and of how many samples.
     fn caption(&self, spec: &PlotSpec, chosen: &[Entry<'_>]) -> Vec<String> {
-        let samples = sample_sizes(chosen.iter().map(|entry| entry.numbers().n));
+        let samples = sample_sizes(chosen.iter().map(|entry| entry.count(spec.intervals)));
         let of_runs = chosen.iter().all(|entry| entry.folder.of_runs);
-        let each = if of_runs { "means of runs" } else { "samples" };
         let what = match spec.intervals {
             Intervals::Ci95 => {
-                format!("Means; bars: 95 % confidence intervals (Student's t over the {each})")
+                "Means; bars: 95 % confidence intervals (Student's t over the means of runs)".to_owned()
             }
             Intervals::Quartiles => "Medians; bars: first to third quartile".to_owned(),
             Intervals::Range => "Means; bars: least to greatest sample".to_owned(),
@@ -413,10 +421,17 @@ impl Drawing {
         let what =
             if of_runs && spec.intervals != Intervals::Ci95 { what + " of the means of runs" } else { what };
         let mut caption = vec![format!("{what}; {samples}")];
-        let without = chosen.iter().filter(|entry| spec.intervals.of(entry.numbers()).is_none()).count();
-        if without > 0 && spec.intervals != Intervals::None {
-            caption
-                .push(format!("{without} of {} points have one sample only, so no interval", chosen.len()));
+        let without: Vec<_> =
+            chosen.iter().filter(|entry| spec.intervals.of(entry.numbers()).is_none()).collect();
+        let unknown = without.iter().filter(|entry| entry.row.runs.is_none()).count();
+        if spec.intervals == Intervals::Ci95 {
+            let one_run = without.len() - unknown;
+            let reasons = [(one_run, "have one run only"), (unknown, "are of a folder without runs.csv")];
+            let remarks = reasons.iter().filter(|(count, _)| *count > 0);
+            let points = chosen.len();
+            caption.extend(
+                remarks.map(|(count, reason)| format!("{count} of {points} points {reason}, so no interval")),
+            );
         }
         caption
     }
@@ -432,11 +447,6 @@ impl Intervals {
             Intervals::None => return None,
         };
         (low.is_finite() && high.is_finite()).then_some((low, high))
-    }
-
-    /// The point.
-    fn centre(self, numbers: &Numbers) -> f64 {
-        if self == Intervals::Quartiles { numbers.p50 } else { numbers.mean }
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Writer<'a> {
     journal: Journal,
     /// Runs whose rows are written, from the first on.
     written: usize,
+    /// Means of the runs written of the point in progress: for each metric one of each run.
+    means: Vec<Vec<f64>>,
     runs_csv: BufWriter<File>,
     summary_csv: BufWriter<File>,
     summary: Table,
@@ -190,6 +192,7 @@ impl<'a> Writer<'a> {
             keys,
             journal,
             written: 0,
+            means: Vec::new(),
             report: Report::default(),
         };
         let header = table(&writer.keys, &RUN_COLUMNS);
@@ -287,6 +290,10 @@ impl<'a> Writer<'a> {
             let summary = self.summarise(&[part])?;
             let own = [replication.clone(), metric.into(), Cell::count(summary.n), summary.mean.into()];
             rows.push(key_cells.iter().cloned().chain(own));
+            if self.means.len() <= summaries.len() {
+                self.means.push(Vec::new());
+            }
+            self.means[summaries.len()].push(summary.mean);
             summaries.push(summary);
         }
         rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))?;
@@ -304,12 +311,14 @@ impl<'a> Writer<'a> {
             (0..self.written).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
         let runs: Vec<_> = runs.into_iter().rev().map(|run| self.parts(run)).collect();
         let mut rows = table(&self.keys, &summary_columns());
+        let mut means = std::mem::take(&mut self.means);
         for (at, &(metric, _)) in runs[0].iter().enumerate() {
             let parts: Vec<Part> = runs.iter().map(|parts| parts[at].1).collect();
             let summary = match runs.len() {
                 1 => of_last[at],
                 _ => self.summarise(&parts)?,
             };
+            let summary = summary.over_runs(&mut means[at]);
             rows.push(self.key_cells(point).into_iter().chain([metric.into()]).chain(summary.cells()));
             if metric == "undelivered_share" && summary.max > 0.0 {
                 self.report.undelivered += 1;
