@@ -686,6 +686,9 @@ pub(crate) fn passes(error: &io::Error) -> bool {
             | Errno::EHOSTDOWN
             | Errno::ENETUNREACH
             | Errno::ENETDOWN
+            // The interface was removed.
+            | Errno::ENODEV
+            | Errno::ENXIO
             | Errno::EADDRNOTAVAIL
             | Errno::ENOMEM
             | Errno::ENOBUFS

@@ -18,7 +18,7 @@ use crate::outbox::Outbox;
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{Bell, Waker};
-use crate::{Choice, Interface, OpenError, Stats};
+use crate::{Choice, Fallback, Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub struct EndpointConfig {
     /// The interface by name or address. `None` is the one the system would use for the group, or
     /// loopback if no interface with multicast has a route for it.
     pub interface: Option<String>,
+    /// What is used when no interface is named and no route leads to the group.
+    pub fallback: Fallback,
     /// Router hops a multicast may travel at most.
     pub ttl: u8,
     /// Whether to join the group and hear what is sent to it. A sender that hears only what is
@@ -54,6 +56,7 @@ impl EndpointConfig {
         EndpointConfig {
             group,
             interface: None,
+            fallback: Fallback::Loopback,
             ttl: 16,
             listen: false,
             drop: Probability::ZERO,
@@ -75,10 +78,11 @@ impl EndpointConfig {
 pub struct Endpoint {
     pub(crate) group: SocketAddr,
     pub(crate) ttl: u8,
-    interface: Interface,
-    choice: Choice,
-    max_datagram: usize,
-    receive_buffer: usize,
+    pub(crate) config: EndpointConfig,
+    pub(crate) interface: Interface,
+    pub(crate) choice: Choice,
+    pub(crate) max_datagram: usize,
+    pub(crate) receive_buffer: usize,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
     /// Boxed: few have it.
@@ -125,18 +129,18 @@ pub const GROUP: GroupId = GroupId(0);
 impl Endpoint {
     /// Opens the sockets and, if it is to listen, joins the group.
     pub fn open(config: EndpointConfig) -> Result<Endpoint, OpenError> {
-        let EndpointConfig { group, ttl, .. } = config;
+        let EndpointConfig { group, ttl, fallback, .. } = config;
         if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group });
         }
         if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let (interface, choice) = Interface::choose(group, config.interface.as_deref())?;
+        let (interface, choice) = Interface::choose(group, config.interface.as_deref(), fallback)?;
         let group = interface.zoned(group);
         let unicast = open_unicast(group, ttl, &interface)?;
         let max_datagram = max_datagram(group, &interface)?;
-        let seal = config.key.map(|key| Seal::new(key, unicast.address, group).map(Box::new));
+        let seal = config.key.clone().map(|key| Seal::new(key, unicast.address, group).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
         let multicast = if config.listen { Some(open_multicast(group, &interface)?) } else { None };
         if config.raw.is_some() && seal.is_some() {
@@ -154,9 +158,12 @@ impl Endpoint {
         for port in std::iter::once(&unicast).chain(&multicast) {
             receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
+        let injector = Injector::new(config.drop, &config.seeds);
+        let pace = Pace::new(config.rate, PACE_DEPTH);
         Ok(Endpoint {
             group,
             ttl,
+            config,
             interface,
             choice,
             max_datagram,
@@ -165,10 +172,10 @@ impl Endpoint {
             multicast,
             raw,
             peers: SharedPeers::new(PEERS),
-            injector: Injector::new(config.drop, &config.seeds),
+            injector,
             inbox: Inbox::new(),
             outbox: Outbox::default(),
-            pace: Pace::new(config.rate, PACE_DEPTH),
+            pace,
             clock: None,
             stats: Stats::default(),
             seal,

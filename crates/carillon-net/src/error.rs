@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use nix::errno::Errno;
 use thiserror::Error;
 
 /// Why an endpoint could not be opened.
@@ -77,6 +78,14 @@ pub enum OpenError {
         /// What would help.
         advice: String,
     },
+    /// No interface was named, and none leads to the group yet.
+    #[error("there is no route to {}: {advice}", group.ip())]
+    NoNetwork {
+        /// The group.
+        group: SocketAddr,
+        /// What is missing, or what would help.
+        advice: String,
+    },
     /// Another program has the port and does not share it.
     #[error(
         "port {} is taken by a program that does not share it (group {address}): stop it or choose another port",
@@ -128,6 +137,31 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether the reason is a network that is not there yet, or not there any more, so that waiting can help.
+    #[must_use]
+    pub fn is_absent_network(&self) -> bool {
+        match self {
+            OpenError::NoSuchInterface { .. }
+            | OpenError::InterfaceDown { .. }
+            | OpenError::NoAddress { .. }
+            | OpenError::AddressNotReady { .. }
+            | OpenError::NoRoute { .. }
+            | OpenError::NoNetwork { .. } => true,
+            OpenError::Io { source, .. } => matches!(
+                source.raw_os_error().map(Errno::from_raw),
+                Some(
+                    Errno::ENODEV
+                        | Errno::ENXIO
+                        | Errno::EADDRNOTAVAIL
+                        | Errno::ENETDOWN
+                        | Errno::ENETUNREACH
+                        | Errno::EHOSTUNREACH
+                )
+            ),
+            _ => false,
+        }
+    }
+
     /// For mapping the result of one system call.
     pub(crate) fn doing(doing: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
         move |source| match source.kind() {

@@ -37,13 +37,27 @@ impl Interface {
     }
 
     /// The interface with this name or address; without one, the interface that the system would
-    /// use for the group, and loopback if there is none that does multicast.
-    pub(crate) fn choose(group: SocketAddr, wanted: Option<&str>) -> Result<(Interface, Choice), OpenError> {
+    /// use for the group. If there is none that does multicast, `fallback` decides.
+    pub(crate) fn choose(
+        group: SocketAddr,
+        wanted: Option<&str>,
+        fallback: Fallback,
+    ) -> Result<(Interface, Choice), OpenError> {
         let all = list().map_err(OpenError::doing("list the network interfaces"))?;
         match wanted {
             Some(wanted) => Ok((Interface::named(group, wanted, &all)?, Choice::Named)),
-            None => automatic(group, &all),
+            None => automatic(group, &all, fallback),
         }
+    }
+
+    /// Whether the system still has this interface, by its number, up and with this address.
+    pub(crate) fn is_present(&self) -> bool {
+        let Ok(all) = list() else { return false };
+        all.values().any(|one| {
+            one.index == self.index
+                && one.flags.contains(InterfaceFlags::IFF_UP)
+                && one.addresses.contains(&self.address)
+        })
     }
 
     fn named(
@@ -118,6 +132,18 @@ pub enum Choice {
     NoRoute,
     /// It is loopback, because the route leads there or to this interface, which does not do multicast.
     BadRoute(String),
+    /// No route leads to the group, and it is the only interface that does multicast and has an address.
+    Only,
+}
+
+/// What an endpoint uses when no interface is named and no route leads to the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// Loopback, which reaches this host only.
+    Loopback,
+    /// The only interface that does multicast and has an address. Without one, or with several, there is no network
+    /// yet ([`OpenError::NoNetwork`]): for services, which wait for it.
+    OnlyInterface,
 }
 
 /// What the system says of one interface.
@@ -161,7 +187,11 @@ impl Listed {
     }
 }
 
-fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<(Interface, Choice), OpenError> {
+fn automatic(
+    group: SocketAddr,
+    all: &BTreeMap<String, Listed>,
+    fallback: Fallback,
+) -> Result<(Interface, Choice), OpenError> {
     if let SocketAddr::V6(v6) = group
         && v6.scope_id() != 0
     {
@@ -189,6 +219,14 @@ fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<(Inter
     {
         return Ok((one.usable(group, Some(address))?, Choice::Routed));
     }
+    if fallback == Fallback::OnlyInterface {
+        let usable = all.values().filter_map(|one| one.usable(group, None).ok());
+        let usable: Vec<Interface> = usable.filter(|interface| !interface.loopback).collect();
+        return match <[Interface; 1]>::try_from(usable) {
+            Ok([interface]) => Ok((interface, Choice::Only)),
+            Err(usable) => Err(OpenError::NoNetwork { group, advice: network_advice(group, &usable) }),
+        };
+    }
     let why = routed.map_or(Choice::NoRoute, |(one, _)| Choice::BadRoute(one.name.clone()));
     match all.values().find(|one| one.flags.contains(InterfaceFlags::IFF_LOOPBACK)) {
         Some(loopback) => Ok((loopback.usable(group, None)?, why)),
@@ -198,6 +236,18 @@ fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<(Inter
             advice: "name the interface to use".to_owned(),
         }),
     }
+}
+
+/// What an administrator can do where no route leads to the group and these interfaces could be used.
+fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
+    let Some(first) = usable.first() else {
+        let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
+        return format!("no interface other than loopback is up, does multicast and has an {family} address");
+    };
+    let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
+    let six = if group.is_ipv6() { "-6 " } else { "" };
+    let (ip, first) = (group.ip(), &first.name);
+    format!("choose {} with --interface, or add a route (`ip {six}route add {ip} dev {first}`)", names.join(" or "))
 }
 
 /// The address this host would send to another address with: asked of the routing table by connecting a

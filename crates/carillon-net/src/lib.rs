@@ -36,6 +36,7 @@ mod book;
 mod driver;
 mod endpoint;
 mod error;
+mod follow;
 mod gather;
 mod inbox;
 mod injector;
@@ -55,7 +56,8 @@ mod waker;
 pub use driver::{Driver, Held};
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
-pub use interface::{Choice, Interface};
+pub use follow::{Reopened, Standing};
+pub use interface::{Choice, Fallback, Interface};
 pub use probe::{Arrival, Probe};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};

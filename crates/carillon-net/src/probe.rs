@@ -11,7 +11,7 @@ use socket2::Socket;
 
 use crate::endpoint::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::options::{enlarge, set_hops};
-use crate::{Choice, Interface, OpenError};
+use crate::{Choice, Fallback, Interface, OpenError};
 
 /// The way by which a datagram came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Probe {
         if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let (interface, choice) = Interface::choose(group, interface)?;
+        let (interface, choice) = Interface::choose(group, interface, Fallback::Loopback)?;
         let group = interface.zoned(group);
         let own = open_unicast(group, 1, &interface)?.socket;
         let datagram = max_datagram(group, &interface)?;
@@ -87,7 +87,7 @@ impl Probe {
             false => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::UNSPECIFIED.into()),
         };
         let link = SocketAddr::new(all, port);
-        let Ok((interface, _)) = Interface::choose(link, Some(&self.interface.name)) else { return };
+        let Ok((interface, _)) = Interface::choose(link, Some(&self.interface.name), Fallback::Loopback) else { return };
         let link = interface.zoned(link);
         if four != self.group.is_ipv4() {
             let Ok(own) = open_unicast(link, 1, &interface) else { return };

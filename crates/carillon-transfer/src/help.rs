@@ -174,6 +174,11 @@ impl<O: Observer> HelpRun<O> {
         &self.participant.phase
     }
 
+    /// The endpoint, to follow the network.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        self.participant.driver.endpoint_mut()
+    }
+
     /// Whether it has failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
         self.participant.name_is_taken()

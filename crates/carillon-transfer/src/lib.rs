@@ -135,6 +135,7 @@ mod end;
 mod error;
 mod event;
 pub mod files;
+mod follow;
 mod gate;
 mod handle;
 mod help;
@@ -154,12 +155,13 @@ pub use carillon_net::{Key, KeyError, KeyFile, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
+pub use follow::{Follower, NetworkChange};
 pub use files::{Messages, Signature, SigningKey, Symlinks, VerifyingKey};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
 pub use limits::ATTACHED_MAX_LEN;
-pub use network::{Bound, DEFAULT_GROUP, Network};
+pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
     HelpReport, HelperReport, JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport,

@@ -1,9 +1,9 @@
 //! Where the group is, and who this end is.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use carillon_core::{BitRate, Probability, RawIp, Seeds};
-use carillon_net::{Endpoint, EndpointConfig, Key};
+use carillon_net::{Endpoint, EndpointConfig, Fallback, Interface, Key};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::MAX_ATTACHED;
 use carillon_wire::file::Reached;
@@ -32,6 +32,9 @@ pub struct Network {
     /// XTP's packets go right over IP, as protocol 36, and not over UDP: for all ends alike, where the system permits it. What the session
     /// says goes over UDP as ever.
     pub raw_ip: bool,
+    /// This end is a service, which waits for its network: it uses loopback only if that is its `interface`, and without
+    /// a route the only interface that does multicast.
+    pub service: bool,
 }
 
 /// An open endpoint.
@@ -56,6 +59,7 @@ impl Default for Network {
             seed: None,
             key: None,
             raw_ip: false,
+            service: false,
         }
     }
 }
@@ -68,6 +72,7 @@ impl Network {
         let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
         let endpoint = Endpoint::open(EndpointConfig {
             interface: self.interface.clone(),
+            fallback: if self.service { Fallback::OnlyInterface } else { Fallback::Loopback },
             ttl: hops,
             listen,
             drop: self.drop,
@@ -75,9 +80,32 @@ impl Network {
             rate,
             key: self.key.clone(),
             raw: self.raw_ip.then(over_ip).flatten(),
-            ..EndpointConfig::new(self.group)
+            ..EndpointConfig::new(self.effective_group())
         })?;
         Ok(Bound { endpoint, seeds, drawn })
+    }
+
+    /// The group to use now: the one given, and instead of [`DEFAULT_GROUP`] its IPv6 counterpart,
+    /// [`DEFAULT_GROUP_V6`], where no interface in question has an IPv4 address and one has an IPv6 address. A service
+    /// does not count link-local addresses, which an interface has before any other.
+    pub fn effective_group(&self) -> SocketAddr {
+        let group_of = |text: &str| text.parse::<SocketAddr>().ok();
+        let (Some(four), Some(six)) = (group_of(DEFAULT_GROUP), group_of(DEFAULT_GROUP_V6)) else {
+            return self.group;
+        };
+        if self.group != four {
+            return self.group;
+        }
+        let usable = |group| {
+            let wanted = self.interface.as_deref();
+            let mut candidates = Interface::candidates(group).unwrap_or_default().into_iter();
+            candidates.any(|one| {
+                let link_local = matches!(one.address, IpAddr::V6(ip) if ip.is_unicast_link_local());
+                let counts = !(self.service && link_local);
+                counts && wanted.is_none_or(|wanted| wanted == one.name || wanted == one.address.to_string())
+            })
+        };
+        if !usable(four) && usable(six) { six } else { four }
     }
 
     /// The name given, or the host's.
@@ -152,6 +180,9 @@ fn host_name() -> String {
 
 /// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
 pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";
+
+/// Its counterpart on hosts without IPv4: a transient group of the site (RFC 4291, section 2.7).
+pub const DEFAULT_GROUP_V6: &str = "[ff15::4341]:7654";
 
 #[cfg(test)]
 mod tests {

@@ -10,9 +10,10 @@ use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason};
 
-use crate::conduct::{Run, UNTIL_WOKEN, Wish, conduct_within};
+use crate::conduct::{Run, Wish, conduct_within};
 use crate::end::End;
 use crate::files::{Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, VerifyingKey};
+use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached};
@@ -222,18 +223,31 @@ impl Session {
         let Session { network, mut options, mut endpoint, mut seeds } = self;
         let (mut name, mut second) = (network.name(), network.second_name());
         let aborted = || aborts.iter().any(|abort| abort.is_wished());
+        let mut follower = Follower::new(&network);
         loop {
             let mut run = options.open(&name, endpoint, &seeds, sink, NoObserver)?;
             aborts.iter().for_each(|abort| abort.heard_by(run.driver().endpoint().waker()));
-            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<_, Error> {
+            let mut moved = false;
+            conduct_within(&mut run, CHECK_INTERVAL, |run| -> Result<_, Error> {
                 run.take_events().into_iter().for_each(|event| teller.tell(event));
                 if teller.is_due() && *run.phase() == ReceiverPhase::Running {
                     teller.tell_if_room(run.progress());
                 }
-                Ok(if aborted() { Wish::Quit("the receiver was aborted") } else { Wish::GoOn })
+                let in_session = run.driver().machine().association().is_some();
+                moved |= match follower.look(run.driver_mut().endpoint_mut(), in_session) {
+                    None | Some(NetworkChange::Absent(_)) => false,
+                    Some(NetworkChange::Present) => !in_session,
+                    Some(NetworkChange::Moved) => true,
+                };
+                Ok(match (aborted(), moved) {
+                    (true, _) => Wish::Quit("the receiver was aborted"),
+                    (false, true) if in_session => Wish::Quit("the address of this receiver has changed"),
+                    (false, true) => Wish::Drop,
+                    (false, false) => Wish::GoOn,
+                })
             })?;
             run.take_events().into_iter().for_each(|event| teller.tell(event));
-            let later = run.is_served_later() && !aborted();
+            let later = (run.is_served_later() || moved && !run.is_over()) && !aborted();
             options.returning = run.returning();
             let other = second.take().filter(|_| run.name_is_taken() && !aborted());
             match other.or_else(|| later.then(|| name.clone())) {

@@ -5,11 +5,13 @@ use carillon_core::{NoObserver, ProtocolEntry};
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::shown;
-use carillon_transfer::{HelpEvent, HelpOptions, HelpReport, HelpRun, Network};
+use carillon_transfer::{
+    Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange,
+};
 use serde_json::json;
 
 use super::relay::Args;
-use crate::delivery::{Human, Stop, lost_json, print_json, read_key, say};
+use crate::delivery::{Human, Stop, change_text, lost_json, open_service, print_json, read_key, say};
 use crate::exit::JobFailed;
 
 /// Helps in one session after the other.
@@ -21,9 +23,16 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     };
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let (group, name, drop) = (args.group, args.name.clone(), args.drop);
-    let network = Network { group, interface, name, drop, seed: None, key, raw_ip: false };
+    let network = Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
     let stop = Stop::on_signals()?;
-    let bound = network.open(true, 1, None)?;
+    let bound = match args.once {
+        true => network.open(true, 1, None)?,
+        false => match open_service(&network, &stop, 1, None)? {
+            Some(bound) => bound,
+            None => return Ok(()),
+        },
+    };
+    let mut follower = Follower::new(&network);
     let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);
     let mut numbers = args.numbers.serve()?;
     let options = HelpOptions {
@@ -37,9 +46,20 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     let mut result = Ok(());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, NoObserver)?;
+        let mut moved = false;
         conduct(&mut run, |run| -> anyhow::Result<Wish> {
             run.take_events().into_iter().try_for_each(|event| tell(args, event))?;
-            Ok(if stop.asked() { Wish::Quit("the helper was interrupted") } else { Wish::GoOn })
+            let in_session = *run.phase() != ReceiverPhase::Seeking;
+            if let Some(change) = follower.look(run.endpoint_mut(), in_session) {
+                say(change_text(&change, run.endpoint_mut()));
+                moved |= change == NetworkChange::Moved || change == NetworkChange::Present && !in_session;
+            }
+            Ok(match (stop.asked(), moved) {
+                (true, _) => Wish::Quit("the helper was interrupted"),
+                (false, true) if in_session => Wish::Quit("the address of this helper has changed"),
+                (false, true) => Wish::Drop,
+                (false, false) => Wish::GoOn,
+            })
         })?;
         numbers.work_is_over(&stop);
         let other = second.take().filter(|_| run.name_is_taken() && !stop.asked());
@@ -47,7 +67,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         match other {
             Some(other) => name = other,
             // To be interrupted while it waits is its usual end.
-            None if run.has_joined() || !stop.asked() => {
+            None if run.has_joined() || !(stop.asked() || moved) => {
                 report(args, &run)?;
                 if !run.report().is_success() {
                     result = Err(JobFailed.into());
@@ -55,6 +75,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
             }
             None => {}
         }
+        let again = again || moved && !run.has_joined();
         if !again && (args.once || stop.asked()) {
             numbers.linger(&stop);
             return result;

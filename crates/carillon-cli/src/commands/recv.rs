@@ -7,14 +7,14 @@ use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
-use carillon_transfer::{Bound, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey};
+use carillon_transfer::{Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey};
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, Patience, Rate, Room, Stop, Ticker, Watch, bar as new_bar, bar_style,
-    is_text_terminal, lost_json, print_json, record, say, seal_drops_json, seconds,
+    change_text, is_text_terminal, lost_json, open_service, print_json, record, say, seal_drops_json, seconds,
 };
 use crate::exit::JobFailed;
 
@@ -87,7 +87,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         true => Sink::Files(Target::Output(Output::stdout())),
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
-    let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
+    let network = Network { service: args.keep_going, ..args.network.keyed_network()? };
+    let bound = match args.keep_going {
+        true => open_service(&network, &stop, 1, None)?,
+        false => Some(network.open(true, 1, None)?),
+    };
+    let Some(bound) = bound else { return said_all(args.network.json, 0, 0) };
+    args.network.remark(&bound);
+    let Bound { mut endpoint, mut seeds, .. } = bound;
+    let mut follower = Follower::new(&network);
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut numbers = args.network.numbers.serve()?;
     let mut options = ReceiveOptions {
@@ -112,14 +120,17 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
         let room = Room::new((!args.stdout && !args.stream).then_some(&args.out));
-        let mut transfer = Transfer { run, args: &args, bar: None, patience, room };
+        let mut transfer = Transfer { run, args: &args, bar: None, patience, room, follower, moved: false };
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
+        let moved = transfer.moved && !stop.asked();
         // Another receiver on this host, as a rule.
         let other = second.take().filter(|_| transfer.run.name_is_taken());
         let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();
-        let again = other.is_some() || later;
-        if let Some(other) = other {
+        let again = other.is_some() || later || moved;
+        if moved {
+            // The session goes on without it, and a further one has it.
+        } else if let Some(other) = other {
             name = other;
         } else if later {
             match transfer.run.returning() {
@@ -136,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             worst = worse(worst, result);
         }
-        patience = transfer.patience;
+        (patience, follower) = (transfer.patience, transfer.follower);
         options.returning = transfer.run.returning();
         let there;
         (endpoint, watch, there) = transfer.run.into_parts();
@@ -164,12 +175,15 @@ struct Transfer<'a> {
     patience: Patience,
     /// What to say when it will not fit.
     room: Room,
+    follower: Follower,
+    /// The endpoint has another interface or address: the session, or waiting for one, begins anew.
+    moved: bool,
 }
 
 impl Transfer<'_> {
     /// Goes on until the session is over.
     fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
-        let Transfer { run, args, bar, patience, room } = self;
+        let Transfer { run, args, bar, patience, room, follower, moved } = self;
         let json = args.network.json;
         if is_text_terminal() && !json {
             let new = new_bar(None);
@@ -196,7 +210,26 @@ impl Transfer<'_> {
             if let Some(bar) = bar.as_ref().filter(|_| screen.ready(now)) {
                 show(bar, run);
             }
-            Ok(if stop.asked() { Wish::Quit("the receiver was interrupted") } else { Wish::GoOn })
+            let in_session = run.driver().machine().association().is_some();
+            if let Some(change) = follower.look(run.driver_mut().endpoint_mut(), in_session) {
+                let line = change_text(&change, run.driver().endpoint());
+                match &*bar {
+                    Some(bar) => bar.suspend(|| say(line)),
+                    None => say(line),
+                }
+                patience.moved(run.driver().endpoint());
+                *moved |= match change {
+                    NetworkChange::Absent(_) => false,
+                    NetworkChange::Present => !in_session,
+                    NetworkChange::Moved => true,
+                };
+            }
+            Ok(match (stop.asked(), *moved) {
+                (true, _) => Wish::Quit("the receiver was interrupted"),
+                (false, true) if in_session => Wish::Quit("the address of this receiver has changed"),
+                (false, true) => Wish::Drop,
+                (false, false) => Wish::GoOn,
+            })
         })?;
         record(run.driver_mut(), |tally| &mut tally.inner);
         if let Some(bar) = bar.take() {

@@ -93,7 +93,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let stop = Stop::on_signals()?;
     let interfaces = args.interfaces.clone();
-    let endpoint = RelayEndpoint::open(RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER })?;
+    let config = RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER };
+    let Some(endpoint) = open(&config, &stop)? else { return Ok(()) };
     if endpoint.interfaces().count() < 2 {
         bail!("a relay has two interfaces or more: give --interface again");
     }
@@ -110,8 +111,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         monitor.put(snapshot(protocol, group, driver.endpoint(), driver.observer()));
     };
     tell(&driver);
+    let mut network = RelayNetwork::new();
     while !stop.asked() {
         driver.step(LONGEST_STEP)?;
+        network.look(driver.endpoint_mut());
         if told.elapsed() >= TOLD {
             told = Instant::now();
             tell(&driver);
@@ -122,6 +125,66 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let reported = report(args.json, driver.endpoint().stats(), driver.observer());
     numbers.linger(&stop);
     reported
+}
+
+/// Opens the sockets; while an interface is absent, says so once and waits. `None` if a signal came first.
+fn open(config: &RelayConfig, stop: &Stop) -> anyhow::Result<Option<RelayEndpoint>> {
+    let mut told = false;
+    while !stop.asked() {
+        match RelayEndpoint::open(config.clone()) {
+            Ok(endpoint) => return Ok(Some(endpoint)),
+            Err(error) if error.is_absent_network() => {
+                if !std::mem::replace(&mut told, true) {
+                    say(format_args!("{error}; waiting for the network"));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        std::thread::sleep(LONGEST_STEP);
+    }
+    Ok(None)
+}
+
+/// Follows the interfaces of a router, and renews its membership of the group.
+struct RelayNetwork {
+    check_at: Instant,
+    renew_at: Instant,
+    absent: bool,
+}
+
+impl RelayNetwork {
+    fn new() -> Self {
+        let now = Instant::now();
+        RelayNetwork { check_at: now + CHECK_INTERVAL, renew_at: now + RENEWAL_INTERVAL, absent: false }
+    }
+
+    /// Looks at the interfaces if it is time; moves to those of the same names if one has changed.
+    fn look(&mut self, endpoint: &mut RelayEndpoint) {
+        let now = Instant::now();
+        if now < self.check_at {
+            return;
+        }
+        self.check_at = now + CHECK_INTERVAL;
+        if now >= self.renew_at {
+            endpoint.renew_membership();
+            self.renew_at = now + RENEWAL_INTERVAL;
+        }
+        if endpoint.is_current() && !self.absent {
+            return;
+        }
+        match endpoint.reopen() {
+            Ok(()) => {
+                self.absent = false;
+                let names: Vec<String> = endpoint.interfaces().map(ToString::to_string).collect();
+                say(format_args!("the network is there: relaying between {}", names.join(", ")));
+            }
+            Err(error) if !self.absent => {
+                self.absent = true;
+                say(format_args!("{error}; waiting for the network"));
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 fn protocol(name: &str) -> anyhow::Result<&'static ProtocolEntry> {
@@ -276,6 +339,12 @@ const TOLD: Duration = Duration::from_millis(250);
 
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
+
+/// Time between two looks at the interfaces.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two renewals of the membership.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Bytes of receive buffer to ask for.
 const RECEIVE_BUFFER: usize = 4 << 20;

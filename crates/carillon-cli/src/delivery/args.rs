@@ -49,15 +49,25 @@ pub struct NetworkArgs {
 impl NetworkArgs {
     /// Opens the sockets.
     pub fn open(&self, listen: bool, ttl: u8, rate: Option<BitRate>) -> anyhow::Result<Bound> {
-        let key = self.key_file.as_deref().map(read_key).transpose()?;
-        let bound = Network { key, ..self.network() }.open(listen, ttl, rate)?;
-        if let Some(line) = Whereabouts::of(&bound.endpoint).loopback() {
+        let bound = self.keyed_network()?.open(listen, ttl, rate)?;
+        self.remark(&bound);
+        Ok(bound)
+    }
+
+    /// Says what was chosen for want of a better network, and the seed of the drops.
+    pub fn remark(&self, bound: &Bound) {
+        for line in Whereabouts::of(&bound.endpoint).remarks(self.group) {
             say(line);
         }
         if let Some(seed) = bound.drawn.filter(|_| self.drop > Probability::ZERO) {
             say(format_args!("drops drawn with --seed {seed}"));
         }
-        Ok(bound)
+    }
+
+    /// The network, with the key.
+    pub fn keyed_network(&self) -> anyhow::Result<Network> {
+        let key = self.key_file.as_deref().map(read_key).transpose()?;
+        Ok(Network { key, ..self.network() })
     }
 
     /// The name given, or the host's.
@@ -79,6 +89,7 @@ impl NetworkArgs {
             seed: self.seed,
             key: None,
             raw_ip: self.raw_ip,
+            service: false,
         }
     }
 }

@@ -9,6 +9,7 @@ mod overheard;
 mod patience;
 mod room;
 mod seconds;
+mod service;
 mod stop;
 mod watch;
 mod words;
@@ -23,6 +24,7 @@ pub use output::{
 pub use patience::Patience;
 pub use room::Room;
 pub use seconds::seconds;
+pub use service::{change_text, open_service};
 pub use stop::Stop;
 pub use watch::{Watch, record};
 pub use words::{NOBODY_EXPECTED, OPEN, Whereabouts, advice, host, say, say_text, waits_for_nobody};

@@ -53,6 +53,11 @@ impl Patience {
         }
     }
 
+    /// The endpoint has another interface or address.
+    pub fn moved(&mut self, endpoint: &Endpoint) {
+        self.place = Whereabouts::of(endpoint);
+    }
+
     /// Looks what is happening; returns what is to be said.
     pub fn look(&mut self, run: &mut ReceiveRun<Watch>) -> Option<String> {
         let driver = run.driver();

@@ -80,7 +80,7 @@ impl Whereabouts {
     pub fn loopback(&self) -> Option<String> {
         let ip = self.group.ip();
         let why = match &self.choice {
-            Choice::Named | Choice::Routed => return None,
+            Choice::Named | Choice::Routed | Choice::Only => return None,
             Choice::NoRoute => format!("there is no route to {ip}"),
             Choice::BadRoute(name) => format!("the route to {ip} leads to {name}, which does no multicast"),
         };
@@ -95,6 +95,26 @@ impl Whereabouts {
             None => "no other interface is up, does multicast and has an address".to_owned(),
         };
         Some(format!("{why}: using {}, which reaches this host only; {todo}", self.interface))
+    }
+
+    /// Lines about what was chosen for want of a route or of IPv4, where this group was wanted.
+    pub fn remarks(&self, wanted: SocketAddr) -> Vec<String> {
+        let mut lines: Vec<String> = self.loopback().into_iter().collect();
+        if self.choice == Choice::Only {
+            let (ip, interface) = (self.group.ip(), &self.interface);
+            lines.push(format!(
+                "there is no route to {ip}: using {interface}, the only interface that does multicast"
+            ));
+        }
+        if wanted.is_ipv4() && self.group.is_ipv6() {
+            let (ip, port) = (self.group.ip(), self.group.port());
+            lines.push(format!(
+                "no interface here has an IPv4 address: using the IPv6 group [{ip}]:{port} on {}; ends that have IPv4 \
+                 need --group '[{ip}]:{port}'",
+                self.interface
+            ));
+        }
+        lines
     }
 
     /// What a sender that heard nobody should look at.

@@ -20,7 +20,7 @@ use crate::book::{Book, SharedPeers};
 use crate::driver::passes;
 use crate::endpoint::PEERS;
 use crate::options::enlarge;
-use crate::{DriveError, Interface, OpenError, SELF};
+use crate::{DriveError, Fallback, Interface, OpenError, SELF};
 
 /// What a [`RelayEndpoint`] is to be.
 #[derive(Clone, Debug)]
@@ -38,6 +38,7 @@ pub struct RelayConfig {
 #[derive(Debug)]
 pub struct RelayEndpoint {
     pub(super) group: SocketAddrV4,
+    config: RelayConfig,
     ports: Vec<Port>,
     /// Bound to the group's port: hears the group and what is sent to the relay.
     socket: Socket,
@@ -82,7 +83,7 @@ impl RelayEndpoint {
         }
         let mut ports: Vec<Port> = Vec::new();
         for name in &config.interfaces {
-            let (interface, _) = Interface::choose(group.into(), Some(name))?;
+            let (interface, _) = Interface::choose(group.into(), Some(name), Fallback::Loopback)?;
             if ports.iter().all(|port| port.interface.index != interface.index) {
                 ports.push(Port::open(interface)?);
             }
@@ -91,6 +92,7 @@ impl RelayEndpoint {
         enlarge(&socket, config.receive_buffer)?;
         Ok(RelayEndpoint {
             group,
+            config,
             ports,
             socket,
             peers: SharedPeers::new(PEERS),
@@ -100,6 +102,30 @@ impl RelayEndpoint {
             control: nix::cmsg_space!(libc::in_pktinfo, libc::c_int),
             packet: Vec::new(),
         })
+    }
+
+    /// Whether the system still has all its interfaces, up and with the addresses in use.
+    pub fn is_current(&self) -> bool {
+        self.ports.iter().all(|port| port.interface.is_present())
+    }
+
+    /// Moves to the interfaces of the same names as they are now. Peers and counts stay. After an error the endpoint is
+    /// as it was.
+    pub fn reopen(&mut self) -> Result<(), OpenError> {
+        let RelayEndpoint { ports, socket, paths, .. } = RelayEndpoint::open(self.config.clone())?;
+        (self.ports, self.socket, self.paths) = (ports, socket, paths);
+        Ok(())
+    }
+
+    /// Leaves the group and joins it again on each interface, so that switches that have forgotten the membership learn
+    /// it again.
+    pub fn renew_membership(&mut self) {
+        for port in &self.ports {
+            let by = InterfaceIndexOrAddress::Index(port.interface.index);
+            // An interface that is gone has no membership; [`RelayEndpoint::is_current`] says so.
+            let _ = self.socket.leave_multicast_v4_n(self.group.ip(), &by);
+            let _ = self.socket.join_multicast_v4_n(self.group.ip(), &by);
+        }
     }
 
     /// The interfaces, in the order of the relay's ports.

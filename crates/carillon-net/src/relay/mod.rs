@@ -100,6 +100,11 @@ impl<O: Observer> RelayDriver<O> {
         &self.endpoint
     }
 
+    /// The endpoint, to be changed.
+    pub fn endpoint_mut(&mut self) -> &mut RelayEndpoint {
+        &mut self.endpoint
+    }
+
     /// The observer.
     pub fn observer(&self) -> &O {
         &self.observer

@@ -13,7 +13,7 @@ use crate::{Error, SendOptions};
 
 /// What a program has said of its socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
-    let Network { group, interface, name, drop, seed, key, raw_ip } = &socket.network;
+    let Network { group, interface, name, drop, seed, key, raw_ip, service: _ } = &socket.network;
     let mut list = FieldList::new().with("group", group.to_string());
     let mut optional = |key: &str, value: Option<String>| {
         if let Some(value) = value {

@@ -1,0 +1,155 @@
+//! Following the network: an endpoint finds out whether its interface and address are still the ones to use, moves its
+//! sockets to others, and renews its membership of the group.
+//!
+//! Nothing here runs by itself. Whoever drives the endpoint calls [`Endpoint::standing`] now and then (it lists the
+//! interfaces and asks for a route, some 50 microseconds), and [`Endpoint::reopen`] when the answer is
+//! [`Standing::Outdated`]. What was counted, the clock, the peers and the wakers stay.
+//!
+//! An address that is still there is kept, so that a session goes on where only the interface was removed and made
+//! again. With another address the endpoint is another peer to all others.
+//!
+//! Left out: other addresses of the interface becoming better ones while the one in use still works.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use socket2::InterfaceIndexOrAddress;
+
+use crate::endpoint::{Endpoint, max_datagram, open_multicast, open_unicast};
+use crate::options::enlarge;
+use crate::raw::Raw;
+use crate::seal::Seal;
+use crate::{Choice, Fallback, Interface, OpenError};
+
+/// How an endpoint's interface and address compare with the network as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// They are the ones to use.
+    Current,
+    /// Others are to be used.
+    Outdated {
+        /// The interface in use is down or gone, or no longer has the address.
+        lost: bool,
+    },
+}
+
+/// What [`Endpoint::reopen`] has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reopened {
+    /// The endpoint still has its address and port: to the others it is the same peer.
+    SameAddress,
+    /// It has another address or port: to the others it is a new peer.
+    OtherAddress,
+}
+
+impl Endpoint {
+    /// Compares the interface and address in use with those that an endpoint of this group would get now. An error says
+    /// why there are none. Loopback is never moved to unless it is named.
+    pub fn standing(&self, group: SocketAddr) -> Result<Standing, OpenError> {
+        let present = self.interface.is_present();
+        let outdated = Standing::Outdated { lost: !present };
+        let chosen = self.choose(group);
+        let stands_in = |choice: &Choice| self.config.fallback == Fallback::Loopback && *choice == Choice::Only;
+        match chosen {
+            // No route leads there: what is in use is as good.
+            Ok((_, choice)) if present && stands_in(&choice) => Ok(Standing::Current),
+            Ok((interface, _)) => {
+                let same = interface.index == self.interface.index && group.is_ipv4() == self.group.is_ipv4();
+                Ok(if present && same { Standing::Current } else { outdated })
+            }
+            Err(OpenError::NoNetwork { .. }) if present && self.config.fallback == Fallback::Loopback => {
+                Ok(Standing::Current)
+            }
+            // It was given another name.
+            Err(OpenError::NoSuchInterface { .. }) if present => Ok(Standing::Current),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves the sockets to the interface and address that an endpoint of this group would get now. After an error the
+    /// endpoint is as it was.
+    pub fn reopen(&mut self, group: SocketAddr) -> Result<Reopened, OpenError> {
+        let (interface, choice) = self.choose(group)?;
+        let group = interface.zoned(group);
+        let bound_to_interface = matches!(interface.address, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let same_address = interface.address == self.interface.address
+            && group.is_ipv4() == self.group.is_ipv4()
+            && (interface.index == self.interface.index || !bound_to_interface);
+        let datagram = max_datagram(group, &interface)?;
+        let multicast = match &self.multicast {
+            Some(_) => Some(open_multicast(group, &interface)?),
+            None => None,
+        };
+        let unicast = match same_address {
+            true => None,
+            false => Some(open_unicast(group, self.ttl, &interface)?),
+        };
+        let seal = match (&self.config.key, &unicast) {
+            (Some(key), Some(unicast)) => Some(
+                Seal::new(key.clone(), unicast.address, group)
+                    .map(Box::new)
+                    .map_err(OpenError::doing("draw a salt"))?,
+            ),
+            _ => None,
+        };
+        let raw = match self.config.raw {
+            Some(ip) => {
+                let mut raw = Raw::open(ip, group, self.ttl, &interface)?;
+                if multicast.is_some() {
+                    raw.listen(&interface)?;
+                }
+                raw.enlarge(self.config.receive_buffer)?;
+                Some(Box::new(raw))
+            }
+            None => None,
+        };
+        for port in unicast.iter().chain(&multicast) {
+            self.receive_buffer = self.receive_buffer.min(enlarge(&port.socket, self.config.receive_buffer)?);
+        }
+        if unicast.is_none() {
+            // The number of the interface may be another one.
+            let set = match interface.address {
+                IpAddr::V4(address) => self.unicast.socket.set_multicast_if_v4(&address),
+                IpAddr::V6(_) => self.unicast.socket.set_multicast_if_v6(interface.index),
+            };
+            set.map_err(OpenError::doing(format!("send multicast on {interface}")))?;
+        }
+        if multicast.is_some() {
+            self.multicast = multicast;
+        }
+        if raw.is_some() {
+            self.raw = raw;
+        }
+        if let Some(unicast) = unicast {
+            self.unicast = unicast;
+            self.hops = self.ttl;
+            self.seal = seal;
+        }
+        self.config.group = group;
+        (self.group, self.interface, self.choice, self.max_datagram) = (group, interface, choice, datagram);
+        Ok(if same_address { Reopened::SameAddress } else { Reopened::OtherAddress })
+    }
+
+    /// Leaves the group and joins it again, so that the system reports the membership to the network: a switch that has
+    /// forgotten it learns it again. Does nothing for an endpoint that does not listen.
+    pub fn renew_membership(&mut self) -> io::Result<()> {
+        let Some(port) = &self.multicast else { return Ok(()) };
+        let (socket, index) = (&port.socket, self.interface.index);
+        match self.group {
+            SocketAddr::V4(group) => {
+                let by = InterfaceIndexOrAddress::Index(index);
+                // It may have ended with its interface.
+                let _ = socket.leave_multicast_v4_n(group.ip(), &by);
+                socket.join_multicast_v4_n(group.ip(), &by)
+            }
+            SocketAddr::V6(group) => {
+                let _ = socket.leave_multicast_v6(group.ip(), index);
+                socket.join_multicast_v6(group.ip(), index)
+            }
+        }
+    }
+
+    fn choose(&self, group: SocketAddr) -> Result<(Interface, Choice), OpenError> {
+        Interface::choose(group, self.config.interface.as_deref(), Fallback::OnlyInterface)
+    }
+}
