@@ -49,7 +49,8 @@ impl Endpoint {
         let present = self.interface.is_present();
         let outdated = Standing::Outdated { lost: !present };
         let chosen = self.choose(group);
-        let stands_in = |choice: &Choice| self.config.fallback == Fallback::Loopback && *choice == Choice::Only;
+        let stands_in =
+            |choice: &Choice| self.config.fallback == Fallback::Loopback && *choice == Choice::Only;
         match chosen {
             // No route leads there: what is in use is as good.
             Ok((_, choice)) if present && stands_in(&choice) => Ok(Standing::Current),

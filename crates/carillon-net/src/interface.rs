@@ -247,7 +247,10 @@ fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
     let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
     let six = if group.is_ipv6() { "-6 " } else { "" };
     let (ip, first) = (group.ip(), &first.name);
-    format!("choose {} with --interface, or add a route (`ip {six}route add {ip} dev {first}`)", names.join(" or "))
+    format!(
+        "choose {} with --interface, or add a route (`ip {six}route add {ip} dev {first}`)",
+        names.join(" or ")
+    )
 }
 
 /// The address this host would send to another address with: asked of the routing table by connecting a

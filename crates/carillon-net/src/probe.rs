@@ -87,7 +87,10 @@ impl Probe {
             false => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::UNSPECIFIED.into()),
         };
         let link = SocketAddr::new(all, port);
-        let Ok((interface, _)) = Interface::choose(link, Some(&self.interface.name), Fallback::Loopback) else { return };
+        let Ok((interface, _)) = Interface::choose(link, Some(&self.interface.name), Fallback::Loopback)
+        else {
+            return;
+        };
         let link = interface.zoned(link);
         if four != self.group.is_ipv4() {
             let Ok(own) = open_unicast(link, 1, &interface) else { return };

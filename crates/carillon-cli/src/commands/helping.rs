@@ -5,9 +5,7 @@ use carillon_core::{NoObserver, ProtocolEntry};
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::shown;
-use carillon_transfer::{
-    Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange,
-};
+use carillon_transfer::{Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange};
 use serde_json::json;
 
 use super::relay::Args;
@@ -23,7 +21,8 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     };
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let (group, name, drop) = (args.group, args.name.clone(), args.drop);
-    let network = Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
+    let network =
+        Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
     let stop = Stop::on_signals()?;
     let bound = match args.once {
         true => network.open(true, 1, None)?,

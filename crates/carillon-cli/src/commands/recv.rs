@@ -7,14 +7,17 @@ use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
-use carillon_transfer::{Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey};
+use carillon_transfer::{
+    Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey,
+};
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, Patience, Rate, Room, Stop, Ticker, Watch, bar as new_bar, bar_style,
-    change_text, is_text_terminal, lost_json, open_service, print_json, record, say, seal_drops_json, seconds,
+    change_text, is_text_terminal, lost_json, open_service, print_json, record, say, seal_drops_json,
+    seconds,
 };
 use crate::exit::JobFailed;
 

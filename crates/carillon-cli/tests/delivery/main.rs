@@ -17,6 +17,7 @@ mod peers;
 mod raw;
 mod real;
 mod sealed;
+mod services;
 mod signed;
 mod silence;
 mod small_files;
