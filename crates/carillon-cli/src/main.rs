@@ -11,5 +11,14 @@ use clap::Parser;
 use commands::Cli;
 
 fn main() -> ExitCode {
+    report_file_size_limit();
     exit::code(Cli::parse().run())
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, which the command reports; the signal
+/// SIGXFSZ would end the process without a word. Programs started from here have the default again.
+fn report_file_size_limit() {
+    let flag = std::sync::Arc::default();
+    // The command works without it, if the system refuses.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, flag);
 }

@@ -129,6 +129,7 @@ fn application() {
     let socket = bind(group).interface("lo").name(get("NAME")).through(get("DAEMON"));
     let told = match role.as_str() {
         "send" => sends(socket),
+        "crowd" => crowds(Path::new(&get("DAEMON")), Path::new(&get("TOLD"))),
         role => listens(role, socket),
     };
     fs::write(get("TOLD"), told).expect("it can be told");
@@ -144,6 +145,17 @@ fn sends(socket: Socket) -> String {
     }
     let report = outbound.close().expect("it has an end");
     report.receivers.iter().map(|one| format!("{} {}\n", one.name, one.outcome.name())).collect()
+}
+
+/// Takes all sockets that one process gets, and says nothing on as many connections, until it is killed.
+fn crowds(daemon: &Path, told: &Path) -> String {
+    let group = std::env::var("GROUP").expect("GROUP").parse().expect("an address");
+    let socket = || bind(group).interface("lo").name("crowd").through(daemon);
+    let _sockets: Vec<_> = std::iter::from_fn(|| socket().listen().ok()).collect();
+    let _silent: Vec<_> = (0..8).filter_map(|_| UnixStream::connect(daemon).ok()).collect();
+    fs::write(told, "full").expect("it can be told");
+    thread::sleep(Duration::from_secs(600));
+    String::new()
 }
 
 fn listens(role: &str, socket: Socket) -> String {
@@ -244,6 +256,23 @@ fn hostile(path: &Path, at: usize) -> Option<()> {
         std::mem::forget(stream);
     }
     Some(())
+}
+
+/// Six processes take all sockets and all places for those who have not said what they want.
+#[test]
+fn a_full_daemon_answers_status_and_stop() {
+    let Some(group) = loopback_group() else { return };
+    let daemon = Daemon::start("--clients 10 --per-client 4");
+    let crowd: Vec<_> = (0..6).map(|at| daemon.application("crowd", group, &format!("c{at}"))).collect();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !crowd.iter().all(|one| one.told.exists()) {
+        assert!(Instant::now() < until, "the crowd is not there");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let status = daemon.status();
+    assert_eq!(status["sockets"].as_array().map(Vec::len), Some(10), "{status}");
+    assert!(status["refused"]["greedy"].as_u64() > Some(10), "{status}");
+    daemon.stop();
 }
 
 #[test]

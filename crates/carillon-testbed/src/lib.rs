@@ -11,6 +11,7 @@ mod node;
 mod shared;
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -77,6 +78,10 @@ pub fn run_one(
     run_watched(run, medium, stop, observer).map_err(Error)
 }
 
+fn thread() -> std::thread::Builder {
+    std::thread::Builder::new().name("carillon-testbed".to_owned())
+}
+
 fn run_watched(
     run: &Run,
     medium: Medium,
@@ -100,19 +105,30 @@ fn run_watched(
         let bus = (medium == Medium::Shared).then(|| {
             // A frame comes with all its headers but the check sequence.
             let config = LanConfig { frame_overhead: 4, ..lan.clone() };
-            scope.spawn(|| shared.end(medium::carry(&namespaces, config, &run.seeds, &shared)))
+            thread()
+                .spawn_scoped(scope, || shared.end(medium::carry(&namespaces, config, &run.seeds, &shared)))
         });
         let nodes: Vec<_> = (0..shared.nodes as u32)
             .map(|node| {
                 let (namespaces, shared, run) = (&namespaces, &shared, &run);
-                scope.spawn(move || shared.end(node::live(NodeId(node), run, namespaces, shared)))
+                thread().spawn_scoped(scope, move || {
+                    shared.end(node::live(NodeId(node), run, namespaces, shared))
+                })
             })
             .collect();
+        if nodes.iter().chain(&bus).any(Result::is_err) {
+            shared.broken.store(true, Ordering::Relaxed);
+            shared.ready.give_up();
+        }
         let done = shared.wait(&run.scenario, stop);
         let mut outcome = Ok(done);
         for thread in nodes.into_iter().chain(bus) {
-            let result =
-                thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread of the testbed died")));
+            let result = match thread {
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread of the testbed died")))
+                }
+                Err(error) => Err(anyhow::Error::from(error).context("cannot start a thread of the testbed")),
+            };
             outcome = outcome.and_then(|done| result.map(|()| done));
         }
         outcome

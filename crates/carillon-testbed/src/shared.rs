@@ -1,7 +1,7 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use carillon_core::{HelperTable, NodeId, Probability, TraceEvent};
@@ -20,7 +20,7 @@ pub struct Shared {
     pub addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
     /// All nodes and the medium pass it together, twice: when they are open, and when nodes know each
     /// other.
-    pub ready: Barrier,
+    pub ready: Ready,
     /// Whether a node could not be set up: the others do not begin.
     pub broken: AtomicBool,
     pub finished: AtomicU64,
@@ -30,6 +30,36 @@ pub struct Shared {
     /// Who turns to which helper, in the run's numbers, and the edition of it, which is free to look at.
     helpers: Mutex<Arc<HelperTable>>,
     edition: AtomicU32,
+}
+
+/// A barrier that lets all threads pass once one of them could not be started.
+pub struct Ready {
+    threads: usize,
+    /// Threads that have arrived, in all rounds, and whether one is missing.
+    arrived: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl Ready {
+    fn new(threads: usize) -> Self {
+        Ready { threads, arrived: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until all threads have arrived as often as this one.
+    pub fn wait(&self) {
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let needed = (arrived.0 / self.threads + 1) * self.threads;
+        arrived.0 += 1;
+        self.changed.notify_all();
+        let waits = |arrived: &mut (usize, bool)| arrived.0 < needed && !arrived.1;
+        drop(self.changed.wait_while(arrived, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A thread is missing: nobody waits for it.
+    pub fn give_up(&self) {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.changed.notify_all();
+    }
 }
 
 impl Shared {
@@ -46,7 +76,7 @@ impl Shared {
             start: OnceLock::new(),
             drop,
             addresses: Mutex::new(vec![None; nodes]),
-            ready: Barrier::new(nodes + usize::from(medium == Medium::Shared)),
+            ready: Ready::new(nodes + usize::from(medium == Medium::Shared)),
             broken: AtomicBool::new(false),
             finished: AtomicU64::new(0),
             settled: Settled::default(),

@@ -103,6 +103,9 @@ pub enum Error {
     /// The thread of the transfer has died.
     #[error("the thread of the transfer has died: {0}")]
     Died(String),
+    /// The system has refused a thread.
+    #[error("no thread can be started for the transfer (see `ulimit -u`): {0}")]
+    NoThread(io::Error),
 }
 
 /// What is wrong with what is read or written here: one line that names the file.

@@ -201,7 +201,7 @@ where
         let _ = end_to.try_send(result);
     });
     if let Err(error) = spawned {
-        let _ = failed.try_send(Err(Error::Died(error.to_string())));
+        let _ = failed.try_send(Err(Error::NoThread(error)));
     }
     Handle { abort, events: Events(events), end }
 }

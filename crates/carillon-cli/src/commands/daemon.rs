@@ -32,6 +32,9 @@ pub struct Args {
     /// Of these, so many of one process.
     #[arg(long, value_name = "N", default_value = "32")]
     per_client: usize,
+    /// Maximum number of sockets of one user [default: half of --clients where --mode lets other users connect].
+    #[arg(long, value_name = "N")]
+    per_user: Option<usize>,
     /// Who may connect: the permission bits of the socket.
     #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = mode)]
     mode: u32,
@@ -80,7 +83,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn serve(args: &Args) -> anyhow::Result<()> {
     let path = args.place.path();
-    let options = DaemonOptions::new(&path).clients(args.clients).per_client(args.per_client).mode(args.mode);
+    let mut options =
+        DaemonOptions::new(&path).clients(args.clients).per_client(args.per_client).mode(args.mode);
+    options.per_user = args.per_user;
     let daemon = Daemon::open(options)?;
     let stopper = daemon.stopper();
     let stop = Stop::on_signals_do(move || stopper.stop())?;

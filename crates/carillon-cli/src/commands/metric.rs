@@ -144,14 +144,7 @@ fn local(args: &Args, receivers: usize) -> anyhow::Result<()> {
     let mut listeners: Vec<Listener> = (1..=receivers)
         .map(|number| args.socket(Some(format!("r{number}")), Some("lo")).listen())
         .collect::<Result<_, _>>()?;
-    transmit(args, receivers, || {
-        let threads: Vec<_> = listeners
-            .drain(..)
-            .map(|mut listener| thread::spawn(move || (receive(&mut listener), listener)))
-            .collect();
-        Ok(threads)
-    })
-    .map(|()| drop(listeners))
+    transmit(args, receivers, || listeners.drain(..).map(start_receiving).collect()).map(|()| drop(listeners))
 }
 
 type Receiving = thread::JoinHandle<(anyhow::Result<Received>, Listener)>;
@@ -162,6 +155,12 @@ struct Received {
     bytes: u64,
     calls: u64,
     latencies: Latencies,
+}
+
+/// Takes one transmission in a thread of its own.
+fn start_receiving(mut listener: Listener) -> anyhow::Result<Receiving> {
+    let thread = thread::Builder::new().name("carillon-receiver".to_owned());
+    thread.spawn(move || (receive(&mut listener), listener)).context("cannot start a receiver's thread")
 }
 
 /// Takes one transmission.
@@ -194,11 +193,9 @@ fn transmit(
     for &size in &args.buffers {
         for run in 0..args.runs {
             let mut threads = start()?;
-            threads.extend(
-                listeners
-                    .drain(..)
-                    .map(|mut listener| thread::spawn(move || (receive(&mut listener), listener))),
-            );
+            for listener in listeners.drain(..) {
+                threads.push(start_receiving(listener)?);
+            }
             let interface = args.local.is_some().then_some("lo");
             let outbound = args.socket(None, interface).receivers(receivers).connect();
             let sent =

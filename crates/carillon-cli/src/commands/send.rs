@@ -28,7 +28,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let protocol = options.entry()?;
     let mut manifest = Manifest::list(&args.paths, args.rename.as_deref(), args.symlinks)?;
     if let Some(path) = &args.sign_key {
-        manifest = manifest.signed(SigningKey::read(path)?);
+        let key = SigningKey::read(path)?;
+        if key.is_exposed() {
+            let path = path.display();
+            say(format_args!(
+                "everybody on this host can read or write the signing key {path}: `chmod 600 {path}`"
+            ));
+        }
+        manifest = manifest.signed(key);
     }
     for line in manifest.skipped() {
         say(line);

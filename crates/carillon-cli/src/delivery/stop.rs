@@ -28,14 +28,16 @@ impl Stop {
         }
         let mut signals = Signals::new(wanted).context("cannot handle signals")?;
         let counted = count.clone();
-        std::thread::spawn(move || {
+        let handle = move || {
             for _ in signals.forever() {
                 if counted.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH {
                     std::process::exit(1);
                 }
                 act();
             }
-        });
+        };
+        let thread = std::thread::Builder::new().name("carillon-signals".to_owned());
+        thread.spawn(handle).context("cannot start the thread that handles signals (see `ulimit -u`)")?;
         Ok(Stop(count))
     }
 

@@ -8,6 +8,7 @@ mod flood;
 mod forging;
 mod further;
 mod helpers;
+mod limits;
 mod links;
 mod live;
 mod numbers;

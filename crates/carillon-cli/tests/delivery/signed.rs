@@ -52,7 +52,9 @@ fn who_trusts_a_key_takes_files_from_its_owner_and_from_nobody_else() {
     let tail = report["senders"][0]["signed_by"].as_str().expect("a key").to_owned();
     assert!(report["senders"][0]["signed_at"].as_u64() > Some(1_700_000_000), "{report}");
 
-    // With the group's key, but without the sender's.
+    // With the group's key, but without the sender's. Everybody on the host can read the wrong key, which is said.
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(place.path("wrong.pem"), everybody).expect("it is ours");
     for (number, signed) in [None, Some("wrong.pem")].into_iter().enumerate() {
         let name = format!("b{number}");
         let receiver = recv(&name).start();
@@ -61,7 +63,9 @@ fn who_trusts_a_key_takes_files_from_its_owner_and_from_nobody_else() {
             Some(key) => sender.arg("--sign-key").arg(place.path(key)),
             None => sender,
         };
-        sender.run().expect(1);
+        let sender = sender.run().expect(1);
+        let warned = sender.err.contains("everybody on this host can read or write the signing key");
+        assert_eq!(warned, signed.is_some(), "{}", sender.err);
         let ended = receiver.end().expect(1);
         let reason = ended.events("report")[0]["reason"].as_str().unwrap_or_default().to_owned();
         assert!(reason.contains("--trust"), "{reason}");

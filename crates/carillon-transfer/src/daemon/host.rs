@@ -100,7 +100,7 @@ impl<'a> Host<'a> {
             if self.line.has_ended() {
                 return self.vanished();
             }
-            if self.seats.is_stopping() {
+            if self.is_displaced() || self.seats.is_stopping() {
                 return Ok(());
             }
             if Instant::now() >= until {
@@ -287,7 +287,7 @@ impl<'a> Host<'a> {
                 Some(other) => return Err(unexpected(&other)),
                 None => {}
             }
-            if self.line.has_ended() || self.seats.is_stopping() {
+            if self.line.has_ended() || self.is_displaced() || self.seats.is_stopping() {
                 return Ok(());
             }
             if Instant::now() >= until {
@@ -320,6 +320,15 @@ impl<'a> Host<'a> {
 
     fn wait(&mut self, wants: bool, until: Option<Instant>) -> Result<(), Refused> {
         self.line.wait(wants, until).map_err(|error| (Refusal::System, error.to_string()))
+    }
+
+    /// Whether it has to make room for others; it is told so. It was counted already.
+    fn is_displaced(&mut self) -> bool {
+        let displaced = self.seat.is_displaced();
+        if displaced {
+            self.line.push(&Frame::Refused(super::DISPLACED));
+        }
+        displaced
     }
 
     /// The program has gone without a word that would have to be answered.

@@ -33,15 +33,18 @@ mod host;
 mod line;
 mod options;
 mod packing;
+mod path;
 pub(crate) mod program;
 mod seats;
+#[cfg(test)]
+mod seats_tests;
 pub(crate) mod settings;
 mod status;
 pub(crate) mod told;
 
-use std::fs::{self, File, Permissions};
+use std::fs;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +63,7 @@ pub use options::DaemonOptions;
 pub use status::{DaemonStatus, SocketStatus};
 
 use crate::Error;
+use path::SocketPath;
 use seats::{Refusal, Seat, Seats};
 
 /// Where a daemon is looked for if nothing is said: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below
@@ -77,23 +81,34 @@ pub fn default_path() -> PathBuf {
 
 /// What the daemon at this path is doing.
 pub fn status(path: impl AsRef<Path>) -> Result<DaemonStatus, Error> {
-    program::status(path.as_ref())
+    retried(|| program::status(path.as_ref()))
 }
 
 /// Ends the daemon at this path, and waits until all its sessions have ended: their groups are told.
 pub fn stop(path: impl AsRef<Path>) -> Result<(), Error> {
-    program::stop(path.as_ref())
+    retried(|| program::stop(path.as_ref()))
+}
+
+/// A command of the daemon, once more if a crowd of other connections has displaced it.
+fn retried<T>(command: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..COMMAND_TRIES {
+        match command() {
+            Err(Error::Daemon(text)) if text == DISPLACED => thread::sleep(A_MOMENT),
+            result => return result,
+        }
+    }
+    command()
 }
 
 /// A daemon whose socket is open.
 #[derive(Debug)]
 pub struct Daemon {
+    /// Removes the socket and releases the lock when the daemon has ended: before the listener closes, so that
+    /// whoever waits for its end finds the path free.
+    _socket_path: SocketPath,
     listener: UnixListener,
     bell: Bell,
     seats: Arc<Seats>,
-    path: PathBuf,
-    /// Held as long as it runs, so that there is one only.
-    _lock: File,
 }
 
 /// Stops a [`Daemon`] from another thread.
@@ -108,33 +123,20 @@ impl DaemonStopper {
 }
 
 impl Daemon {
-    /// Opens its socket; an error if a daemon has it already. What is left of one that was killed is replaced.
+    /// Opens its socket; an error if a daemon has it already, or something other than a socket is there. A socket
+    /// left by a daemon that was killed is replaced.
     pub fn open(options: DaemonOptions) -> Result<Daemon, Error> {
         let path = options.path.clone();
         let failed = |error: io::Error| Error::Daemon(format!("{}: {error}", path.display()));
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
         }
-        let lock = File::create(beside(&path, ".lock")).map_err(failed)?;
-        // One that ends takes its path away first, and lets go of the lock next.
-        let until = Instant::now() + LAST_WORDS;
-        while lock.try_lock().is_err() {
-            if path.exists() || Instant::now() >= until {
-                return Err(Error::Daemon(format!("{}: a daemon runs there already", path.display())));
-            }
-            thread::sleep(A_MOMENT);
-        }
-        // Nobody can connect before the permissions are right.
-        let new = beside(&path, ".new");
-        let _ = fs::remove_file(&new);
-        let listener = UnixListener::bind(&new).map_err(failed)?;
-        fs::set_permissions(&new, Permissions::from_mode(options.mode)).map_err(failed)?;
-        fs::rename(&new, &path).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
+        let (socket_path, listener) = SocketPath::claim(&path, options.mode)?;
         let bell = Bell::new().map_err(failed)?;
-        raise_file_limit(options.clients);
+        let files = raise_file_limit(options.clients);
+        let options = options.limited_by_files(files);
         let seats = Arc::new(Seats::new(options, bell.waker()));
-        Ok(Daemon { listener, bell, seats, path, _lock: lock })
+        Ok(Daemon { _socket_path: socket_path, listener, bell, seats })
     }
 
     /// What stops it.
@@ -232,7 +234,6 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.seats.stop();
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -248,21 +249,14 @@ impl Drop for Place {
     }
 }
 
-/// Each socket takes a few files: as many as the system lets this process have, if they are needed.
-fn raise_file_limit(clients: usize) {
-    let wanted = (clients as u64).saturating_add(64).saturating_mul(FILES_EACH);
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < wanted
-    {
-        // Without it fewer find a place, and that is counted.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
+/// Raises the limit of open files to what this many sockets take, as far as the system lets it; returns the limit.
+fn raise_file_limit(clients: usize) -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    let wanted = (clients as u64).saturating_add(SPARE_FILES).saturating_mul(FILES_EACH).min(hard);
+    match soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok() {
+        true => wanted,
+        false => soft,
     }
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 /// A connection says what it is for within this time.
@@ -273,7 +267,13 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const SOME_TIME: Duration = Duration::from_millis(100);
 /// Between two looks whether another daemon has ended.
 const A_MOMENT: Duration = Duration::from_millis(5);
+/// What a connection is told that has not said what it is for while others came.
+const DISPLACED: &str = "others came before it was said what this connection is for: try again";
+/// Maximum number of times `status` and `stop` try again after they were displaced.
+const COMMAND_TRIES: usize = 20;
 /// Files of a connection and its socket.
 const FILES_EACH: u64 = 10;
+/// Files for everything that is no open socket: the daemon's own, and connections that have not said what they are for.
+const SPARE_FILES: u64 = 100;
 /// Of the thread of a connection, which does little by itself.
 const STACK: usize = 256 << 10;

@@ -12,6 +12,8 @@ pub struct DaemonOptions {
     pub clients: usize,
     /// Of these, so many of one process.
     pub per_client: usize,
+    /// Maximum number of sockets of one user. `None`: half of `clients` where `mode` lets other users connect, else all.
+    pub per_user: Option<usize>,
     /// Who may connect: the permission bits of the socket.
     pub mode: u32,
 }
@@ -19,7 +21,7 @@ pub struct DaemonOptions {
 impl DaemonOptions {
     /// The usual, at this path: 128 sockets, 32 of a process, for its own user alone.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        DaemonOptions { path: path.into(), clients: 128, per_client: 32, mode: 0o600 }
+        DaemonOptions { path: path.into(), clients: 128, per_client: 32, per_user: None, mode: 0o600 }
     }
 
     /// So many sockets may be open at a time.
@@ -33,6 +35,26 @@ impl DaemonOptions {
     #[must_use]
     pub fn per_client(mut self, sockets: usize) -> Self {
         self.per_client = sockets;
+        self
+    }
+
+    /// Limits the sockets of one user.
+    #[must_use]
+    pub fn per_user(mut self, sockets: usize) -> Self {
+        self.per_user = Some(sockets);
+        self
+    }
+
+    /// Maximum number of sockets of one user.
+    pub(super) fn user_limit(&self) -> usize {
+        let others_may_connect = self.mode & 0o077 != 0;
+        self.per_user.unwrap_or(if others_may_connect { self.clients.div_ceil(2) } else { self.clients })
+    }
+
+    /// The same with no more sockets than this number of open files is enough for.
+    pub(super) fn limited_by_files(mut self, files: u64) -> Self {
+        let sockets = files.saturating_sub(super::SPARE_FILES) / super::FILES_EACH;
+        self.clients = self.clients.min(usize::try_from(sockets).unwrap_or(usize::MAX).max(1));
         self
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Seat {
     waker: Waker,
     /// What it is for, once that is known.
     open: Mutex<Option<Open>>,
+    /// It has to end because it has not said what it is for, and others came.
+    displaced: AtomicBool,
     messages: AtomicU64,
     bytes: AtomicU64,
 }
@@ -54,7 +56,7 @@ pub(super) struct Open {
 pub(super) enum Refusal {
     /// As many as may be are connected.
     Full,
-    /// One process has as many connections as it may have.
+    /// One process or one user has as many connections as it may have.
     Greedy,
     /// What came is not what is spoken here.
     Malformed,
@@ -105,17 +107,15 @@ impl Seats {
         }
     }
 
-    /// A place for a connection that says yet what it is for, if there is one.
+    /// Takes a connection that has not said yet what it is for. Such connections never keep others out: if there are too
+    /// many, the oldest of whoever has most of them is displaced, so that `status` and `stop` are always served.
     pub fn sit(&self, process: i32, user: u32, waker: Waker) -> Result<Arc<Seat>, (Refusal, String)> {
         let mut seats = self.lock();
-        // More than may be served: those who only ask for the status find a place.
-        if seats.len() >= self.options.clients + UNOPENED {
+        // The threads of displaced connections end at once, but not before this.
+        if seats.len() >= self.options.clients + UNOPENED + MAX_DISPLACED {
             return Err(self.full());
         }
-        let of_process = seats.values().filter(|seat| seat.process == process).count();
-        if of_process >= self.options.per_client + UNOPENED_OF_ONE {
-            return Err(self.greedy());
-        }
+        self.make_room(&seats, process, user);
         let number = self.served.fetch_add(1, Ordering::Relaxed);
         let seat = Arc::new(Seat {
             number,
@@ -124,11 +124,39 @@ impl Seats {
             began: Instant::now(),
             waker,
             open: Mutex::default(),
+            displaced: AtomicBool::new(false),
             messages: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
         seats.insert(number, seat.clone());
         Ok(seat)
+    }
+
+    /// Displaces the oldest unopened connections of a process, of a user or of all that have as many as they may.
+    fn make_room(&self, seats: &BTreeMap<u64, Arc<Seat>>, process: i32, user: u32) {
+        let unopened = || seats.values().filter(|seat| seat.is_unopened());
+        let displace = |seat: &Seat, refusal: Refusal| {
+            seat.displaced.store(true, Ordering::Release);
+            seat.waker.wake();
+            self.count(refusal);
+        };
+        if unopened().filter(|seat| seat.process == process).count() >= UNOPENED_OF_ONE
+            && let Some(oldest) = unopened().find(|seat| seat.process == process)
+        {
+            displace(oldest, Refusal::Greedy);
+        }
+        if unopened().filter(|seat| seat.user == user).count() >= UNOPENED_OF_USER
+            && let Some(oldest) = unopened().find(|seat| seat.user == user)
+        {
+            displace(oldest, Refusal::Greedy);
+        }
+        if unopened().count() >= UNOPENED {
+            let count = |user: u32| unopened().filter(|seat| seat.user == user).count();
+            // Of equals the first, which is the oldest.
+            if let Some(oldest) = unopened().rev().max_by_key(|seat| count(seat.user)) {
+                displace(oldest, Refusal::Full);
+            }
+        }
     }
 
     /// It is for this, if so many may be.
@@ -142,6 +170,12 @@ impl Seats {
         }
         if open(&|other| other.process == seat.process) >= self.options.per_client {
             return Err(self.greedy());
+        }
+        let most = self.options.user_limit();
+        if open(&|other| other.user == seat.user) >= most {
+            let text =
+                format!("user {} has {most} sockets open here, and no more may be (--per-user)", seat.user);
+            return Err((Refusal::Greedy, text));
         }
         *lock(&seat.open) = Some(Open {
             role,
@@ -253,6 +287,15 @@ impl Seat {
         lock(&self.open).clone()
     }
 
+    /// Whether it has to end because others came before it said what it is for.
+    pub fn is_displaced(&self) -> bool {
+        self.displaced.load(Ordering::Acquire)
+    }
+
+    fn is_unopened(&self) -> bool {
+        self.open().is_none() && !self.is_displaced()
+    }
+
     /// A message went through it.
     pub fn count(&self, bytes: usize) {
         self.messages.fetch_add(1, Ordering::Relaxed);
@@ -277,7 +320,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Connections beyond those that may be open, which have not said yet what they are for.
+/// Maximum number of connections that have not said yet what they are for.
 const UNOPENED: usize = 16;
 /// Those of one process.
 const UNOPENED_OF_ONE: usize = 4;
+/// Those of one user.
+const UNOPENED_OF_USER: usize = 8;
+/// Maximum number of displaced connections whose threads have not ended.
+const MAX_DISPLACED: usize = 64;

@@ -20,7 +20,10 @@ use crate::LocalError;
 
 /// A private key that signs what is sent (Ed25519, RFC 8032).
 #[derive(Clone)]
-pub struct SigningKey(Arc<Ed25519KeyPair>);
+pub struct SigningKey {
+    pair: Arc<Ed25519KeyPair>,
+    exposed: bool,
+}
 
 /// A public key by which a sender is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +46,10 @@ impl SigningKey {
     pub fn read(path: impl AsRef<Path>) -> Result<SigningKey, LocalError> {
         let path = path.as_ref();
         let read = || -> anyhow::Result<SigningKey> {
-            let bytes = pem(&std::fs::read_to_string(path)?, "PRIVATE KEY")?;
-            let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&bytes);
-            Ok(SigningKey(Arc::new(pair.map_err(|error| anyhow!("no Ed25519 key: {error}"))?)))
+            let (text, mode) = read_text(path)?;
+            let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pem(&text, "PRIVATE KEY")?);
+            let pair = Arc::new(pair.map_err(|error| anyhow!("no Ed25519 key: {error}"))?);
+            Ok(SigningKey { pair, exposed: mode & 0o006 != 0 })
         };
         Ok(read().with_context(|| {
             let path = path.display();
@@ -53,11 +57,17 @@ impl SigningKey {
         })?)
     }
 
+    /// Whether others than its owner and its group may read or write the file it was read from.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        self.exposed
+    }
+
     /// The public key that belongs to it.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         let mut bytes = [0; 32];
-        bytes.copy_from_slice(self.0.public_key().as_ref());
+        bytes.copy_from_slice(self.pair.public_key().as_ref());
         VerifyingKey(bytes)
     }
 }
@@ -70,7 +80,7 @@ impl VerifyingKey {
     pub fn read(path: impl AsRef<Path>) -> Result<VerifyingKey, LocalError> {
         let path = path.as_ref();
         let read = || -> anyhow::Result<VerifyingKey> {
-            let bytes = pem(&std::fs::read_to_string(path)?, "PUBLIC KEY")?;
+            let bytes = pem(&read_text(path)?.0, "PUBLIC KEY")?;
             let key = bytes.strip_prefix(&PUBLIC_KEY_PREFIX).and_then(|key| key.try_into().ok());
             key.map(VerifyingKey).context("no Ed25519 key")
         };
@@ -136,7 +146,7 @@ impl Signer {
         }
         let text = Signed::text(self.time, &self.digest.so_far());
         let mut signature = [0; 64];
-        signature.copy_from_slice(self.key.0.sign(&text).as_ref());
+        signature.copy_from_slice(self.key.pair.sign(&text).as_ref());
         let mut signed = Vec::with_capacity(SIGNED_HEADER_LEN + message.len());
         let key = self.key.verifying_key().0;
         Signed { key, time: self.time, signature, message: &message }.emit(&mut signed);
@@ -218,6 +228,21 @@ fn take(digest: &mut RecordDigest, message: &[u8]) -> Option<bool> {
     }
     Some(needs)
 }
+
+/// The text of a file, and its permission bits; zero for pipes and the like, which only their makers see.
+fn read_text(path: &Path) -> anyhow::Result<(String, u32)> {
+    use std::io::Read as _;
+    use std::os::unix::fs::MetadataExt as _;
+    let file = std::fs::File::open(path)?;
+    let metadata = file.metadata()?;
+    let mode = if metadata.is_file() { metadata.mode() } else { 0 };
+    let mut text = String::new();
+    file.take(MAX_KEY_FILE_BYTES).read_to_string(&mut text)?;
+    Ok((text, mode))
+}
+
+/// Longer files are cut: no key has so many bytes.
+const MAX_KEY_FILE_BYTES: u64 = 65_536;
 
 /// The bytes of a file of this kind (RFC 7468).
 fn pem(text: &str, label: &str) -> anyhow::Result<Vec<u8>> {

@@ -33,7 +33,11 @@ impl fmt::Debug for Input {
 /// receivers must hear from the sender all the same.
 pub fn read_stream(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(STREAM_CHUNKS);
-    std::thread::spawn(move || forward(&mut input.reader(), piece, &to));
+    let failed = to.clone();
+    if let Err(error) = spawn(move || forward(&mut input.reader(), piece, &to)) {
+        // The channel is empty and has room.
+        let _ = failed.try_send(Err(error));
+    }
     from
 }
 
@@ -58,10 +62,27 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
 
 /// Reads the lines of the input in a thread of its own, as they come; a longer one than `piece` is cut.
 pub fn read_lines(input: Input, piece: usize, feed: Arc<Feed>) {
-    std::thread::spawn(move || match forward_lines(&mut BufReader::new(input.reader()), piece, &feed) {
-        Ok(()) => feed.end(),
-        Err(error) => feed.fail(error),
-    });
+    let read = {
+        let feed = feed.clone();
+        move || match forward_lines(&mut BufReader::new(input.reader()), piece, &feed) {
+            Ok(()) => feed.end(),
+            Err(error) => feed.fail(error),
+        }
+    };
+    if let Err(error) = spawn(read) {
+        feed.fail(error);
+    }
+}
+
+/// Starts the thread that reads.
+fn spawn(read: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    match std::thread::Builder::new().name("carillon-input".to_owned()).spawn(read) {
+        Ok(_detached) => Ok(()),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("no thread can be started that reads the input: {error}"),
+        )),
+    }
 }
 
 fn forward_lines(input: &mut dyn BufRead, piece: usize, feed: &Feed) -> io::Result<()> {
