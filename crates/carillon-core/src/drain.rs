@@ -9,6 +9,12 @@ pub trait Host {
         true
     }
 
+    /// Whether the machine may give out more while time stands still: asked before each datagram, notice and event. Once it may
+    /// not the drain ends, and the host drains the machine no more: it is broken, or its run is stopped.
+    fn may_emit(&mut self) -> bool {
+        true
+    }
+
     /// Sends a datagram. The host may take the buffer's contents; the drain clears what is left.
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>);
 
@@ -38,7 +44,7 @@ where
     M: Machine + ?Sized,
     H: Host + ?Sized,
 {
-    while host.is_ready() {
+    while host.may_emit() && host.is_ready() {
         buf.clear();
         let Some(transmit) = machine.poll_transmit(now, buf) else { break };
         host.transmit(transmit, buf);
@@ -52,17 +58,21 @@ where
             events.take_all(|event| host.event(event));
         }
         None => {
-            while let Some(notice) = machine.poll_notice() {
+            while host.may_emit()
+                && let Some(notice) = machine.poll_notice()
+            {
                 host.notice(notice);
             }
-            while let Some(event) = machine.poll_event() {
+            while host.may_emit()
+                && let Some(event) = machine.poll_event()
+            {
                 host.event(&event);
             }
         }
     }
     let next = machine.poll_timeout();
     assert!(
-        !host.timers_fired() || next.is_none_or(|at| at > now),
+        !host.timers_fired() || !host.may_emit() || next.is_none_or(|at| at > now),
         "after handle_timeout and a drain at {now} a machine still wants a timeout at {}: {machine:?}",
         next.unwrap_or(Time::ZERO),
     );

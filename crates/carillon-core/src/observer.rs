@@ -24,6 +24,11 @@ pub trait Observer: Send {
 
     /// A datagram left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
+
+    /// Whether the run is to stop at once, in the middle of an event: asked now and then while one machine gives out much.
+    fn stops(&mut self) -> bool {
+        false
+    }
 }
 
 /// Watches nothing.
@@ -49,6 +54,9 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);
+    }
+    fn stops(&mut self) -> bool {
+        (**self).stops()
     }
 }
 
@@ -77,6 +85,9 @@ impl<T: Observer> Observer for Vec<T> {
             observer.datagram(time, from, to, bytes);
         }
     }
+    fn stops(&mut self) -> bool {
+        self.iter_mut().any(T::stops)
+    }
 }
 
 impl<T: Observer + ?Sized> Observer for Box<T> {
@@ -94,5 +105,8 @@ impl<T: Observer + ?Sized> Observer for Box<T> {
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);
+    }
+    fn stops(&mut self) -> bool {
+        (**self).stops()
     }
 }

@@ -32,6 +32,11 @@ pub struct World<N, O> {
     lost: Vec<NodeId>,
     /// Whether something has been done with a sender since that was last asked, or with a machine that may be one.
     senders_moved: bool,
+    /// Datagrams that one machine may send in one event, and the greatest number that one has sent.
+    emission_limit: u64,
+    most_emitted: u64,
+    /// Why the run stopped in the middle of an event.
+    halted: Option<StopReason>,
 }
 
 /// Kept small and in one array: a fan-out walks it in order.
@@ -61,6 +66,23 @@ pub enum StopReason {
     Idle,
     /// The limit of simulated time was reached.
     TimeLimit,
+    /// The observer [stopped](Observer::stops) the run, in the middle of an event.
+    Stopped,
+    /// One machine has emitted more in one event than the world allows. The run cannot go on.
+    Runaway(Runaway),
+}
+
+/// A machine that emits without end while time stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runaway {
+    /// The node of the machine.
+    pub node: NodeId,
+    /// The time of the event.
+    pub time: Time,
+    /// Number of datagrams that it sent in the event.
+    pub datagrams: u64,
+    /// Number of events that it recorded and notices that it gave in the event.
+    pub records: u64,
 }
 
 impl<N: Network, O: Observer> World<N, O> {
@@ -80,7 +102,15 @@ impl<N: Network, O: Observer> World<N, O> {
             helpers: Arc::default(),
             lost: Vec::new(),
             senders_moved: true,
+            emission_limit: EMISSION_LIMIT,
+            most_emitted: 0,
+            halted: None,
         }
+    }
+
+    /// The same, where one machine may send at most `limit` datagrams in one event.
+    pub fn with_emission_limit(self, limit: u64) -> Self {
+        World { emission_limit: limit, ..self }
     }
 
     /// The same with helpers. When one of them is given up, its children go to its parent, and every machine has the new
@@ -154,6 +184,9 @@ impl<N: Network, O: Observer> World<N, O> {
     /// checked after every step.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&mut Self) -> bool) -> StopReason {
         loop {
+            if let Some(reason) = self.halted {
+                return reason;
+            }
             if done(self) {
                 return StopReason::Done;
             }
@@ -252,12 +285,17 @@ impl<N: Network, O: Observer> World<N, O> {
                     machine.handle_datagram(time, received);
                 }
                 self.settle(node.index(), false);
+                if self.halted.is_some() {
+                    break;
+                }
             }
             arrival.receivers.clear();
         }
         self.arrival = arrival;
         // What had to wait for a port is decided now, not when it was.
-        while let Some(node) = self.network.next_ready() {
+        while self.halted.is_none()
+            && let Some(node) = self.network.next_ready()
+        {
             self.settle(node.index(), false);
         }
     }
@@ -281,6 +319,9 @@ impl<N: Network, O: Observer> World<N, O> {
     /// After any call on a node: lets the application act, drains the machine, repeats while the
     /// application has something to do, and notes when the node next wants to be called.
     fn settle(&mut self, index: usize, timers_fired: bool) {
+        if self.halted.is_some() {
+            return;
+        }
         let node = &mut self.nodes[index];
         let mut host = NodeHost {
             now: self.now,
@@ -290,6 +331,10 @@ impl<N: Network, O: Observer> World<N, O> {
             copies: &mut self.copies,
             timers_fired,
             lost: &mut self.lost,
+            emission_limit: self.emission_limit,
+            datagrams: 0,
+            records: 0,
+            halted: None,
         };
         let machine = node.machine.as_mut();
         debug_assert_eq!(node.sends, machine.as_sender().is_some(), "it was otherwise before: {machine:?}");
@@ -308,7 +353,7 @@ impl<N: Network, O: Observer> World<N, O> {
                     loop {
                         let timeout = drain(machine, self.now, &mut self.buf, &mut host);
                         // It may have made room for what is offered.
-                        if !poll(machine, &mut host) {
+                        if host.halted.is_some() || !poll(machine, &mut host) {
                             break timeout;
                         }
                     }
@@ -322,6 +367,8 @@ impl<N: Network, O: Observer> World<N, O> {
                 earliest(timeout, application.poll_timeout())
             }
         };
+        self.most_emitted = self.most_emitted.max(host.datagrams);
+        self.halted = host.halted;
         if self.observer.watches_held()
             && let Some(messages) = node.machine.held()
         {
@@ -349,6 +396,11 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Steps of the loop so far: transmissions, collisions and wake-ups.
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// The greatest number of datagrams that one machine has sent in one event.
+    pub fn most_emitted(&self) -> u64 {
+        self.most_emitted
     }
 
     /// Whether a sender may have finished since this was last asked: something has been done with one.
@@ -390,6 +442,13 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     }
 }
 
+/// Datagrams that one machine may send in one event, unless the run says otherwise: far more than any window holds.
+pub const EMISSION_LIMIT: u64 = 1_000_000;
+/// Events and notices of one event for each datagram that it may send.
+const RECORDS_EACH: u64 = 16;
+/// Emissions between two looks at whether the run is to stop.
+const LOOK_EVERY: u64 = 1024;
+
 /// The last packets that went to one node each. Who has no group to send to sends the same to each of many: these are kept
 /// once, however many are under way.
 #[derive(Debug, Default)]
@@ -422,6 +481,25 @@ struct NodeHost<'a, N, O> {
     copies: &'a mut Copies,
     timers_fired: bool,
     lost: &'a mut Vec<NodeId>,
+    emission_limit: u64,
+    /// Number of datagrams sent in this event, and of events and notices.
+    datagrams: u64,
+    records: u64,
+    halted: Option<StopReason>,
+}
+
+impl<N, O: Observer> NodeHost<'_, N, O> {
+    /// Looks whether the machine has emitted too much, and now and then whether the run is to stop.
+    fn look(&mut self) {
+        let NodeHost { now, node, datagrams, records, .. } = *self;
+        let is_over =
+            datagrams > self.emission_limit || records / RECORDS_EACH > self.emission_limit.max(LOOK_EVERY);
+        if is_over {
+            self.halted = Some(StopReason::Runaway(Runaway { node, time: now, datagrams, records }));
+        } else if (datagrams + records).is_multiple_of(LOOK_EVERY) && self.observer.stops() {
+            self.halted = Some(StopReason::Stopped);
+        }
+    }
 }
 
 impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
@@ -429,7 +507,13 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
         self.network.is_ready(self.now, self.node)
     }
 
+    fn may_emit(&mut self) -> bool {
+        self.halted.is_none()
+    }
+
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.datagrams += 1;
+        self.look();
         let bytes = match transmit.dest {
             Dest::Node(_) => self.copies.one_of(bytes),
             _ => Bytes::copy_from_slice(bytes),
@@ -438,10 +522,14 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     }
 
     fn event(&mut self, event: &Event) {
+        self.records += 1;
+        self.look();
         self.observer.event(self.now, self.node, event);
     }
 
     fn notice(&mut self, notice: Notice) {
+        self.records += 1;
+        self.look();
         if let Notice::MemberLost { member } = notice {
             self.lost.push(member);
         }

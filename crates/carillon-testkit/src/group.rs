@@ -292,6 +292,11 @@ impl Group {
                 .all(|&node| world.machine(node).as_sender().is_some_and(|sender| sender.is_finished()))
         };
         let stop = world.run(Time::ZERO + self.limit, is_finished);
+        assert!(
+            !matches!(stop, StopReason::Runaway(_)),
+            "{}: a machine emits without end: {stop:?}",
+            self.entry.name
+        );
         let finished = (stop == StopReason::Done).then(|| world.now());
         let sent_before = world.observer().datagrams.len();
         let quiet = match finished {

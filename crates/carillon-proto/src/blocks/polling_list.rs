@@ -178,6 +178,12 @@ impl PollingList {
         !member.removed && member.open == 0 && member.repeats == 0
     }
 
+    /// Whether it is in the group and has no open question.
+    pub fn is_unasked(&self, index: usize) -> bool {
+        let member = &self.members[index];
+        !member.removed && member.open == 0
+    }
+
     /// Whether it has left questions without an answer so long that the others need not wait any more.
     fn is_silent(&self, index: usize, now: Time) -> bool {
         let member = &self.members[index];

@@ -5,4 +5,5 @@ mod gt_itm;
 mod lan;
 mod ports;
 mod queue;
+mod runaway;
 mod world;

@@ -39,8 +39,12 @@ pub(super) struct Asking {
     pub is_in_round: bool,
     /// How often those who are awaited may still be asked before their time is over.
     echoes: u32,
-    /// Who is awaited in it, and its first question.
+    /// Members whose answers the round awaits, and how many they were when it began.
     round: BTreeSet<usize>,
+    round_size: usize,
+    /// Whether a round may begin: false from the beginning of one until an answer comes, a timer fires, or something goes out. A round whose members are
+    /// all silent is over as it begins, and the next one would learn no more.
+    may_begin: bool,
     /// When those of it were asked last.
     asked_at: Time,
     /// Somebody who was awaited is so no more.
@@ -90,6 +94,8 @@ impl Asking {
             is_in_round: false,
             echoes: 0,
             round: BTreeSet::new(),
+            round_size: 0,
+            may_begin: true,
             asked_at: Time::ZERO,
             misses_some: false,
             round_from: 0,
@@ -109,9 +115,19 @@ impl Asking {
         self.audience.live() > MAX_LISTED
     }
 
-    /// Whether nobody of the round is awaited any more; of a crowd those who are asked stand for the others, and half of them do.
+    /// Whether the round awaits no more answers. Of a crowd those who are asked stand for the others, and half of their answers suffice.
     pub fn is_round_over(&self) -> bool {
-        self.round.is_empty() || self.is_crowd() && self.round.len() <= MAX_LISTED / 2
+        self.round.is_empty() || self.is_crowd() && self.round.len() * 2 <= self.round_size
+    }
+
+    /// Whether a round may begin: none is in progress, and something has happened since the last one began.
+    pub fn may_begin_round(&self) -> bool {
+        self.may_begin && !self.is_in_round
+    }
+
+    /// Lets a round begin: an answer came, or a timer fired.
+    pub fn on_news(&mut self) {
+        self.may_begin = true;
     }
 
     /// What goes out next is decided; whether all who were asked have answered.
@@ -136,7 +152,7 @@ impl Asking {
         listed.clear();
         asked.clear();
         if purpose != Purpose::Path {
-            blocks.list(is_round, is_crowd, listed);
+            blocks.list(is_round, is_crowd, members, listed);
         }
         let name = |index: usize| self.identities.member(index, blocks.window.node(index)) as u32;
         let mut named: Vec<(u32, usize)> = members.iter().map(|&index| (name(index), index)).collect();
@@ -167,6 +183,7 @@ impl Asking {
         self.is_in_round |= is_round;
         if is_round {
             (self.echoes, self.misses_some) = (ECHOES, false);
+            (self.round_size, self.may_begin) = (self.round.len(), false);
         }
         self.asked_at = if purpose == Purpose::Path { self.asked_at } else { scene.now };
         if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
@@ -211,9 +228,9 @@ impl Asking {
         Some((question, open, withdrawn))
     }
 
-    /// A receiver has answered, and has confirmed all before this message.
+    /// A receiver has answered or failed to, and has confirmed all before this message.
     pub fn on_confirmed(&mut self, index: usize, below: u64) {
-        if below >= self.unconfirmed.0 || !self.audience.is_free(index) {
+        if below >= self.unconfirmed.0 || !self.audience.is_unasked(index) {
             self.unconfirmed.1.remove(&apart(index));
         } else {
             self.unconfirmed.1.insert(apart(index));
@@ -226,12 +243,25 @@ impl Asking {
         self.audience.on_no_answer(now, &question);
         let there = 1.0 - self.audience.loss().min(MOST_LOSS);
         self.bearable.on_no_answer(1.0 - there * there, self.questions.open_count());
+        let is_crowd = self.is_crowd();
         let awaited = if can_wait { LONG_AWAITED } else { AWAITED };
-        if self.audience.member(question.index).repeats > awaited {
+        let member = self.audience.member(question.index);
+        // The members of a crowd stand for each other: the next round asks others, and this one again in its turn.
+        if member.repeats > awaited || is_crowd {
             self.misses_some |= self.round.remove(&question.index);
         }
         let since = self.silent_since[question.index];
-        Some((question.index, since.is_some_and(|since| now.since(since) >= self.patience)))
+        let is_long = since.is_some_and(|since| now.since(since) >= self.patience);
+        // A member of a crowd may be asked so seldom that chance alone explains a long silence.
+        let is_chance = is_crowd && member.unanswered < self.unanswered_by_chance();
+        Some((question.index, is_long && !is_chance))
+    }
+
+    /// Number of consecutive questions that may stay without an answer by chance alone, at the loss of the worst path.
+    fn unanswered_by_chance(&self) -> u32 {
+        let there = 1.0 - self.audience.loss().min(MOST_LOSS);
+        let lost = (1.0 - there * there).max(LEAST_LOST);
+        libm::ceil(libm::log(SILENT_BY_CHANCE) / libm::log(lost)) as u32
     }
 
     /// What it has not answered does not matter any more.
@@ -314,7 +344,7 @@ impl Asking {
     }
 
     /// Those of a crowd who have not confirmed all before `end`, by what they have confirmed, where there is nothing else to do than to ask them, as many
-    /// as a poll with so many blocks names: first who has not answered. No more questions are open than the way of the answers bears, and there is no poll
+    /// as a poll with so many blocks names. No more questions are open than the way of the answers bears, and there is no poll
     /// for a few as long as more are to come.
     pub fn sweep(&mut self, end: u64, blocks: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         let open = self.questions.open_count();
@@ -322,18 +352,17 @@ impl Asking {
             return Vec::new();
         }
         let most = (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED)) / Asked::EACH;
-        let most = most.min(MAX_ASKED);
-        let mut members: Vec<usize> = self.audience.all_again().take(most).collect();
-        members.extend(self.of_crowd(end, most - members.len(), confirmed));
+        let members = self.of_crowd(end, most.min(MAX_ASKED), confirmed);
         if open > 0 && members.len() < MAX_LISTED { Vec::new() } else { members }
     }
 
-    /// So many at most of a crowd who have not confirmed all before `end` and have no open question, by turns.
+    /// At most `most` members of a crowd that have not confirmed all before `end` and have no open question, by turns: those that left the last question
+    /// without an answer too.
     fn of_crowd(&mut self, end: u64, most: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         if self.unconfirmed.0 != end {
             // With each block that is closed, about which all are to be asked.
             let members = 0..self.silent_since.len();
-            let unconfirmed = members.filter(|&index| confirmed(index) < end && self.audience.is_free(index));
+            let unconfirmed = members.filter(|&index| confirmed(index) < end && self.audience.is_unasked(index));
             self.unconfirmed = (end, unconfirmed.map(apart).collect());
         }
         let (_, unconfirmed) = &self.unconfirmed;
@@ -433,6 +462,9 @@ const POLLS: u64 = 8;
 const ASKED: u64 = 2;
 const UNANSWERED: f64 = 0.02;
 const MOST_LOSS: f64 = 0.3;
+/// A silence that chance explains with less than this probability is one, if at least this part of the questions or answers is taken to be lost.
+const SILENT_BY_CHANCE: f64 = 1e-9;
+const LEAST_LOST: f64 = 0.02;
 /// A poll that asks many has no more bytes than this.
 const MOST_BYTES: usize = 1200;
 /// Who has left more questions in a row without an answer is asked on, but not waited for; more, where a round can wait.

@@ -29,6 +29,8 @@ pub(super) struct Blocks {
     needed: f64,
     /// Messages that the open block is to have.
     aim: u64,
+    /// Where the blocks begin whose turn it is to be listed in a poll, if it does not list all.
+    turn: u64,
     /// One past the last message sent.
     pub sent: u64,
     /// Packets of messages and symbols sent.
@@ -49,6 +51,7 @@ impl Blocks {
             is_adaptive: settings.choice("proactive") == "loss",
             needed: 0.0,
             aim: 0,
+            turn: 0,
             sent: 0,
             serial: 0,
         };
@@ -147,18 +150,55 @@ impl Blocks {
         }
     }
 
-    /// The closed blocks for a poll, which asks all about them or only some. A crowd would ask by itself for those that the next round is
-    /// about: they are listed in that.
-    pub fn list(&mut self, asks_all: bool, is_crowd: bool, bytes: &mut Vec<u8>) {
+    /// Lists closed blocks for a poll to these members, which asks all about them or only some. A crowd would ask by itself for those that the next round is
+    /// about: they are listed in that. Of more blocks than a poll lists each has its turn: those of which receivers were not asked first, those where
+    /// the members stand, and then the others one after the other. So whoever missed a poll is told of every block again.
+    pub fn list(&mut self, asks_all: bool, is_crowd: bool, members: &[usize], bytes: &mut Vec<u8>) {
         let is_listed =
-            |block: &&mut RepairBlock| block.is_closed() && (asks_all || !is_crowd || !block.is_news());
-        for block in self.blocks.iter_mut().filter(is_listed).take(MAX_LISTED) {
+            |block: &RepairBlock| block.is_closed() && (asks_all || !is_crowd || !block.is_news());
+        let mut places: Vec<usize> =
+            (0..self.blocks.len()).filter(|&at| is_listed(&self.blocks[at])).collect();
+        if places.len() > MAX_LISTED {
+            places = self.by_turns(&places, asks_all, members);
+        }
+        for at in places {
+            let block = &mut self.blocks[at];
             let first = (block.first() % MODULUS) as u32;
             Listed::push(Closed { first, length: block.length(), count: block.count() }, bytes);
             if asks_all && block.is_news() {
                 block.on_poll();
             }
         }
+    }
+
+    /// As many of these blocks as a poll lists, ascending.
+    fn by_turns(&mut self, all: &[usize], asks_all: bool, members: &[usize]) -> Vec<usize> {
+        let is_news = |at: &usize| asks_all && self.blocks[*at].is_news();
+        let standing = members.iter().filter_map(|&index| {
+            let next = self.window.acknowledged_below(index).max(self.window.start());
+            let at = self.blocks.partition_point(|block| block.end() <= next);
+            all.binary_search(&at).is_ok().then_some(at)
+        });
+        let turn = all.partition_point(|&at| self.blocks[at].first() < self.turn);
+        let others = all[turn..].iter().chain(&all[..turn]).copied();
+        let news = || all.iter().copied().filter(is_news);
+        let mut listed = BTreeSet::new();
+        for at in news().take(MOST_NEWS).chain(standing.take(MOST_STANDING)).chain(news()) {
+            if listed.len() < MAX_LISTED - FEWEST_OTHERS {
+                listed.insert(at);
+            }
+        }
+        let mut last = None;
+        for at in others {
+            if listed.len() == MAX_LISTED {
+                break;
+            }
+            if listed.insert(at) {
+                last = Some(at);
+            }
+        }
+        self.turn = last.map_or(self.turn, |at| self.blocks[at].end());
+        listed.into_iter().collect()
     }
 
     /// Completes what all have acknowledged.
@@ -200,7 +240,10 @@ impl Blocks {
         let spare = spare(block.len().into());
         // Of a crowd the first to ask is not the one that lacks most.
         let margin = |wanted: u64| wanted + wanted / 2 + if is_crowd { 64 } else { 16 };
-        let repair = block.next(&self.code, |wanted| planned(most, margin(wanted).max(spare)))?;
+        // Of a short block few are enough: they go out again when all have.
+        let enough = (u64::from(block.len()) * PLANNED_EACH).next_power_of_two().max(LEAST_PLANNED);
+        let repair =
+            block.next(&self.code, |wanted| planned(most.min(enough), margin(wanted).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
         let (count, length) = (block.count(), block.length());
@@ -390,6 +433,13 @@ const MOST_TIMES: f64 = 3.0;
 const LEAST_SPARED: f64 = 0.002;
 /// Who loses more does not make blocks shorter.
 const MOST_LOSS: f64 = 0.3;
+/// No more symbols are planned for each message of a block.
+const PLANNED_EACH: u64 = 8;
+/// Of the blocks in a poll that does not list all: those of which receivers were not asked, at least; those where members stand, at most; and
+/// those by turns, at least.
+const MOST_NEWS: usize = MAX_LISTED / 2;
+const MOST_STANDING: usize = MAX_LISTED / 4;
+const FEWEST_OTHERS: usize = MAX_LISTED / 8;
 /// So few symbols cost no more than fewer.
 const LEAST_PLANNED: u64 = 16;
 /// So many packets of messages are sent again rather than coded, and this part of a block.

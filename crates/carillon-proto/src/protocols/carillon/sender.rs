@@ -105,6 +105,7 @@ impl CarillonSender {
             expected
         };
         scene.events.received("status", expected.saturating_sub(1));
+        asking.on_news();
         if expected > blocks.window.start() {
             blocks.window.acknowledge(index, expected - 1);
         }
@@ -171,6 +172,7 @@ impl CarillonSender {
                 self.blocks.window.give_up(index, self.blocks.sent);
             }
         }
+        self.asking.on_confirmed(index, self.blocks.window.acknowledged_below(index));
         self.advance(scene);
         self.on_round(scene);
     }
@@ -198,6 +200,9 @@ impl CarillonSender {
 
     /// All who have not confirmed what was sent are asked, as many as one poll names.
     fn ask_all(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.asking.may_begin_round() {
+            return None;
+        }
         let (blocks, end) = (&self.blocks, self.blocks.closed_below());
         let members = self.asking.for_round(end, |index| blocks.window.acknowledged_below(index));
         if members.is_empty() {
@@ -211,13 +216,15 @@ impl CarillonSender {
         let blocks = &mut self.blocks;
         let is_full = blocks.sent < blocks.window.end() || blocks.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
-        // Messages that come one by one do not wait for a block to be full.
-        let old = self.opened + self.quiet;
+        // Messages that come one by one do not wait for a block to be full. Where more blocks are kept than a poll lists each is longer than the one before.
+        let doubled = (blocks.count().saturating_sub(MAX_LISTED) / DOUBLED_AFTER).min(20) as u32;
+        let old = self.opened + (self.quiet * (1 << doubled)).min(self.block_time);
         let is_old = !is_full && old <= scene.now;
-        if may_close && (is_old || self.is_quiet || blocks.window.is_closed()) {
+        let is_quiet = self.is_quiet && doubled == 0;
+        if may_close && (is_old || is_quiet || blocks.window.is_closed()) {
             blocks.close();
-            if !self.asking.is_in_round {
-                return self.ask_all(scene, buf);
+            if let Some(transmit) = self.ask_all(scene, buf) {
+                return Some(transmit);
             }
         }
         if !is_full && self.blocks.is_open() {
@@ -238,7 +245,7 @@ impl CarillonSender {
         } else if self.asking.is_crowd() {
             scene.timers.arm(Timer::Sweep, sweeps_at);
         }
-        if self.is_quiet && !self.asking.is_in_round {
+        if self.is_quiet && self.asking.may_begin_round() {
             self.is_quiet = false;
             let members = self.asking.unasked(sent, sent < blocks.window.end(), confirmed);
             if !members.is_empty() {
@@ -272,6 +279,7 @@ impl Part for CarillonSender {
     }
 
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        self.asking.on_news();
         match timer {
             Timer::Answer(number) => self.on_no_answer(scene, number),
             Timer::Close => self.blocks.close(),
@@ -295,7 +303,7 @@ impl Part for CarillonSender {
         if !again.is_empty() {
             return Some(self.asking.poll(scene, &mut self.blocks, &again, Purpose::Again, buf));
         }
-        if !self.asking.is_in_round
+        if self.asking.may_begin_round()
             && self.blocks.wants_round()
             && let Some(transmit) = self.ask_all(scene, buf)
         {
@@ -332,6 +340,7 @@ impl Part for CarillonSender {
         }
         self.pace.spend(scene.now, PACKET);
         self.asking.count();
+        self.asking.on_news();
         self.sent_at = scene.now;
         scene.timers.cancel(Timer::Quiet);
         self.is_quiet = false;
@@ -413,5 +422,7 @@ pub(super) const PACE_DEPTH: Duration = Duration::from_millis(4);
 const FAR: Duration = Duration::from_millis(8);
 /// After so long without a message those of a crowd are asked who have not confirmed everything.
 const SETTLED: Duration = Duration::from_millis(500);
+/// With each further so many blocks beyond those that a poll lists the open one stays open for twice as long, up to `block_time`.
+const DOUBLED_AFTER: usize = 16;
 /// Messages that a receiver is taken to have room for before it has said so.
 const FIRST_ROOM: u64 = 256;
