@@ -24,7 +24,7 @@ pub struct Question {
 }
 
 /// The questions, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Questions {
     last: u64,
     open: BTreeMap<u64, Question>,
@@ -34,9 +34,30 @@ pub struct Questions {
     counted_from: u64,
     /// Those whose answers took too long; they are still worth having.
     late: BTreeMap<u64, Question>,
+    /// Number of them that are kept.
+    late_limit: usize,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Questions::to(0)
+    }
 }
 
 impl Questions {
+    /// None yet, to a group of so many members. A large group has more questions in flight while nothing is known of how long answers take, and
+    /// it is the late ones that tell.
+    pub fn to(members: usize) -> Self {
+        Questions {
+            last: 0,
+            open: BTreeMap::new(),
+            by_member: BTreeSet::new(),
+            counted_from: 0,
+            late: BTreeMap::new(),
+            late_limit: MAX_LATE.max(members.saturating_mul(LATE_EACH)),
+        }
+    }
+
     /// Adds a question; returns its number, from 1 on.
     pub fn ask(&mut self, question: Question) -> u64 {
         self.last += 1;
@@ -71,7 +92,7 @@ impl Questions {
         let question = self.open.remove(&number)?;
         self.by_member.remove(&(question.index, number));
         self.late.insert(number, question);
-        if self.late.len() > MAX_LATE {
+        if self.late.len() > self.late_limit {
             self.late.pop_first();
         }
         Some(question)
@@ -118,8 +139,9 @@ impl Questions {
     }
 }
 
-/// Late questions kept.
+/// Late questions kept of a small group, and for each member of a large one.
 const MAX_LATE: usize = 256;
+const LATE_EACH: usize = 4;
 
 #[cfg(test)]
 mod tests {

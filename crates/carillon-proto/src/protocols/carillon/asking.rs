@@ -55,6 +55,8 @@ pub(super) struct Asking {
     /// Since when each has left questions unanswered.
     silent_since: Vec<Option<Time>>,
     patience: Duration,
+    /// The time for an answer until round trips are known.
+    timeout: Duration,
     /// The least time between two questions of a round.
     quiet: Duration,
     /// Those of a crowd who have not confirmed everything before this message and could be asked; 0: that is not known. They are by turns those whose places
@@ -87,7 +89,7 @@ impl Asking {
                 settings.choice("control") == "delay",
                 settings.count("flight"),
             ),
-            questions: Questions::default(),
+            questions: Questions::to(members),
             trip: RoundTrip::default(),
             burst: settings.count("burst"),
             in_burst: 0,
@@ -102,6 +104,7 @@ impl Asking {
             answered: Time::ZERO,
             silent_since: vec![None; members],
             patience: span("patience"),
+            timeout: span("timeout"),
             quiet: span("quiet").max(LEAST_QUIET),
             unconfirmed: (0, BTreeSet::new()),
             turn: 0,
@@ -187,7 +190,9 @@ impl Asking {
         }
         self.asked_at = if purpose == Purpose::Path { self.asked_at } else { scene.now };
         if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
-            let trip = self.trip.mean().unwrap_or_default();
+            // Of a crowd more are asked each time: not before anything can have been learnt.
+            let unknown = if is_crowd { self.timeout } else { Duration::ZERO };
+            let trip = self.trip.mean().unwrap_or(unknown);
             scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(self.quiet));
         }
         let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
@@ -362,7 +367,8 @@ impl Asking {
         if self.unconfirmed.0 != end {
             // With each block that is closed, about which all are to be asked.
             let members = 0..self.silent_since.len();
-            let unconfirmed = members.filter(|&index| confirmed(index) < end && self.audience.is_unasked(index));
+            let unconfirmed =
+                members.filter(|&index| confirmed(index) < end && self.audience.is_unasked(index));
             self.unconfirmed = (end, unconfirmed.map(apart).collect());
         }
         let (_, unconfirmed) = &self.unconfirmed;
@@ -376,7 +382,9 @@ impl Asking {
     /// the answer may be lost, and the others are not asked with them.
     pub fn for_path(&mut self, most: usize) -> (Vec<usize>, Purpose) {
         if self.is_crowd() {
-            let members = self.audience.next_turns(most.min(MAX_LISTED), 0, |_| true);
+            let most =
+                most.min(MAX_LISTED).min(self.bearable.most().saturating_sub(self.questions.open_count()));
+            let members = self.audience.next_turns(most, 0, |_| true);
             return (members, Purpose::Again);
         }
         let mut members: Vec<usize> = Vec::new();

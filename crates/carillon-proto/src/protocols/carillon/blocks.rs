@@ -242,8 +242,7 @@ impl Blocks {
         let margin = |wanted: u64| wanted + wanted / 2 + if is_crowd { 64 } else { 16 };
         // Of a short block few are enough: they go out again when all have.
         let enough = (u64::from(block.len()) * PLANNED_EACH).next_power_of_two().max(LEAST_PLANNED);
-        let repair =
-            block.next(&self.code, |wanted| planned(most.min(enough), margin(wanted).max(spare)))?;
+        let repair = block.next(&self.code, |wanted| planned(most.min(enough), margin(wanted).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
         let (count, length) = (block.count(), block.length());

@@ -8,6 +8,8 @@ mod arrivals;
 mod asking;
 mod blocks;
 mod config;
+#[cfg(test)]
+mod crowd_tests;
 mod describe;
 #[cfg(test)]
 mod forged_tests;

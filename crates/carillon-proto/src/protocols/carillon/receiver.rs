@@ -161,6 +161,13 @@ impl CarillonReceiver {
         }
     }
 
+    /// Whether no two blocks share a message.
+    fn are_apart(&self) -> bool {
+        let ends =
+            self.blocks.iter().map(|(key, block)| key + block.length().map_or(block.places(), u64::from));
+        ends.zip(self.blocks.keys().skip(1)).all(|(end, &next)| end <= next)
+    }
+
     /// There is a block from `first` to `end`: others that reach into it are none of the sender's.
     fn forget_others(&mut self, first: u64, end: u64) {
         let reaches = |(key, block): &(&u64, &SymbolBlock)| {
@@ -328,13 +335,18 @@ impl CarillonReceiver {
             self.give_up_before(scene, first);
         }
         let expected = self.arrivals.expected();
+        let are_apart = self.are_apart();
         for closed in blocks.iter() {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
             if end <= expected || end > next || end > expected + self.reach {
                 continue;
             }
-            self.forget_others(first, end);
+            let is_known = self.blocks.get(&first).is_some_and(|block| block.length() == Some(closed.length));
+            // A large group's poll goes to all, and each looks at every block of it.
+            if !(are_apart && is_known) {
+                self.forget_others(first, end);
+            }
             self.with_block(scene, first, |block| {
                 if !block.set_length(closed.length) {
                     // Something of it was not the sender's: what is lacking would never be asked for.

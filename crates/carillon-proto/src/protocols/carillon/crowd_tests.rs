@@ -1,0 +1,71 @@
+//! More receivers than one poll names, at rates at which each message is a block of its own.
+
+use std::time::Duration;
+
+use carillon_core::{Config, Event, NodeId};
+use carillon_testkit::{Group, Link, Report, is_long};
+
+use super::ENTRY;
+
+/// Every `interval` a message to so many receivers, `delay` away, whose links lose this part both ways.
+fn crowd(receivers: u32, messages: u64, loss: f64, times: (Duration, Duration), past_limit: &str) -> Report {
+    let (interval, delay) = times;
+    let mut settings = Config::defaults(ENTRY.parameters);
+    settings.set(ENTRY.parameters, "past_limit", past_limit).expect("a setting");
+    let group = Group::new(&ENTRY, 1).receivers(receivers).messages(messages).settings(settings);
+    let report = group.all_links(Link { delay, ..Link::losing(loss) }).interval(interval).run();
+    report.check_reliable().unwrap_or_else(|complaint| panic!("{receivers} receivers, {loss}: {complaint}"));
+    report
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// One receiver more than a poll names: a round of which nobody was awaited was over as it began, and the next one began at the same instant.
+#[test]
+fn slow_group_of_65_does_not_ask_without_end() {
+    let report = crowd(65, 80, 0.01, (ms(100), ms(5)), "wait");
+    let polls = report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
+    assert!(polls < 80 * 12, "{polls} polls for 80 messages");
+}
+
+/// A receiver that had missed a question was never asked again, and blocks beyond the first 64 were never listed.
+#[test]
+fn lossy_group_of_100_receives_everything() {
+    crowd(100, 120, 0.02, (ms(10), ms(5)), "wait");
+    if is_long() {
+        for loss in [0.001, 0.05, 0.2] {
+            crowd(100, 300, loss, (ms(10), ms(5)), "wait");
+            crowd(100, 300, loss, (ms(1), ms(50)), "wait");
+        }
+    }
+}
+
+/// Far more blocks are in flight than a poll lists.
+#[test]
+fn group_of_66_far_away_receives_everything() {
+    crowd(66, if is_long() { 400 } else { 220 }, 0.05, (ms(3), ms(200)), "wait");
+}
+
+/// Where the sender skips what a silent receiver is missing it skips nothing for one that chance kept from answering.
+#[test]
+fn lossy_group_of_100_is_not_taken_for_silent() {
+    let report = crowd(100, 40, 0.2, (ms(250), ms(5)), "skip");
+    let lost = report.count(|_, event| matches!(event, Event::LossFinal { .. }));
+    assert_eq!(lost, 0);
+}
+
+/// A receiver that is gone does not keep the others of a crowd from anything.
+#[test]
+fn silent_members_of_a_crowd_hold_up_no_repair() {
+    let mut settings = Config::defaults(ENTRY.parameters);
+    settings.set(ENTRY.parameters, "past_limit", "expel").expect("a setting");
+    let mut group =
+        Group::new(&ENTRY, 1).receivers(70).messages(if is_long() { 100 } else { 30 }).settings(settings);
+    for node in (1..=20).map(NodeId) {
+        group = group.crash(node, ms(300));
+    }
+    let report = group.all_links(Link { delay: ms(5), ..Link::losing(0.05) }).interval(ms(20)).run();
+    report.check_reliable().expect("the others receive everything");
+}
