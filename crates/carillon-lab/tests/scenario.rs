@@ -308,3 +308,33 @@ fn a_run_that_is_not_done_or_cannot_begin_counts_as_it_stands_if_that_is_said() 
     assert!(matches!(run(&large), Err(RunError::Config(_))));
     assert_eq!(share(&keep(&large)), (1.0, 1));
 }
+
+const FAST: &str = "name = \"fast\"\n[network]\nkind = \"star\"\nlatency = \"1 ms\"\n[group]\nreceivers = 3\n[protocol]\n\
+                    name = \"carillon\"\n[workload]\nmessages = 200\nmessage_bytes = 1000\n[run]\n";
+
+#[test]
+fn a_machine_beyond_the_emission_limit_is_named_with_the_time() {
+    use carillon_lab::run::{RunError, run_one};
+    let run = |limits: &str| {
+        let text = format!("{FAST}{limits}\n");
+        let plan = Plan::new(&ScenarioFile::parse("test.toml", &text).unwrap()).unwrap();
+        run_one(&plan.runs[0], &mut carillon_core::NoObserver)
+    };
+    assert!(run("emission_limit = 1000").is_ok());
+    let error = run("emission_limit = 10").unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, RunError::Runaway { .. }), "{said}");
+    assert!(said.contains("node 0, the sender of carillon, sent 11 datagrams"), "{said}");
+    assert!(said.contains("in one event at 0.0"), "{said}");
+    // Within one event steps are counted too.
+    assert!(matches!(run("step_limit = 10"), Err(RunError::Unfinished { .. })));
+}
+
+#[test]
+fn a_run_beyond_its_memory_limit_ends_as_an_error() {
+    use carillon_lab::run::{RunError, run_one};
+    let text = format!("{FAST}memory_limit = \"100 kB\"\n");
+    let plan = Plan::new(&ScenarioFile::parse("test.toml", &text).unwrap()).unwrap();
+    let error = run_one(&plan.runs[0], &mut carillon_core::NoObserver).unwrap_err();
+    assert!(matches!(error, RunError::Memory { .. }), "{error}");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::ConfigError;
+use carillon_core::{ConfigError, DataSize, NodeId, Role, Time};
 use thiserror::Error;
 
 /// Why a run gave nothing.
@@ -32,5 +32,35 @@ pub enum RunError {
         done: u64,
         /// Messages offered.
         messages: u64,
+    },
+    /// A machine would emit without end.
+    #[error(
+        "node {node}, the {role} of {protocol}, sent {datagrams} datagrams and recorded {records} events in one event at {time} of simulated time, and does not stop: an error of the protocol; if it is none raise run.emission_limit"
+    )]
+    Runaway {
+        /// The node of the machine.
+        node: NodeId,
+        /// Its role.
+        role: Role,
+        /// Name of its protocol.
+        protocol: &'static str,
+        /// The time of the event.
+        time: Time,
+        /// Number of datagrams that it sent in the event.
+        datagrams: u64,
+        /// Number of events and notices of the event.
+        records: u64,
+    },
+    /// The run needs more memory than it may have.
+    #[error(
+        "at {time} of simulated time the process holds {resident} of memory, and the run may have {limit}: raise run.memory_limit, make the run smaller, or run fewer at once (--jobs)"
+    )]
+    Memory {
+        /// The time that the run had reached.
+        time: Time,
+        /// Resident memory of the process.
+        resident: DataSize,
+        /// The limit.
+        limit: DataSize,
     },
 }

@@ -2,6 +2,7 @@
 
 mod ending;
 mod error;
+mod memory;
 mod node;
 mod settled;
 mod world;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{Event, NodeId, Notice, Observer, Time};
-use carillon_sim::{Crashed, StopReason};
+use carillon_sim::{Crashed, Runaway, StopReason};
 
 pub use ending::is_over;
 pub use error::RunError;
@@ -23,6 +24,7 @@ use crate::metrics::{self, MessageRecord, Recorder, Samples};
 use crate::plan::{Plan, Run};
 use crate::scenario::Scenario;
 use ending::Ending;
+use memory::MemoryWatch;
 use world::build_counted;
 
 /// What a run gave.
@@ -51,12 +53,19 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
 fn run_while(
     run: &Run,
     observer: &mut dyn Observer,
-    stop: &dyn Fn() -> bool,
+    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<RunResult>, RunError> {
     let begin = Instant::now();
     let scenario = &run.scenario;
     let settled = Settled::default();
-    let watch = Watch { scenario, recorder: Recorder::new(scenario), settled: settled.clone(), observer };
+    let watch = Watch {
+        scenario,
+        recorder: Recorder::new(scenario),
+        settled: settled.clone(),
+        memory: MemoryWatch::new(scenario.memory_limit),
+        stop,
+        observer,
+    };
     let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
         Ok(world) => world,
         // It delivers nothing.
@@ -71,40 +80,52 @@ fn run_while(
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
     let (mut stopped, mut spent) = (false, false);
-    let mut run_to = |world: &mut SimulatedWorld<_>, limit| {
+    let mut run_to = |world: &mut SimulatedWorld<Watch<'_>>, limit| {
         world.run(limit, |world| {
             // A look at it costs more than a step.
-            stopped = world.steps() % 1024 == 0 && stop();
+            stopped = world.steps() % 1024 == 0 && world.observer().stops();
             spent = world.steps() >= scenario.step_limit;
             stopped || spent || ending.has_come(scenario, world, &settled)
         })
     };
+    let goes_on = |reason| matches!(reason, StopReason::Idle | StopReason::TimeLimit);
     let mut reason = StopReason::TimeLimit;
     if let Some(death) = scenario.death {
         let at = |after| (Time::ZERO + after).min(limit);
         reason = run_to(&mut world, at(death.at));
-        if reason != StopReason::Done {
+        if goes_on(reason) {
             world.pass_to(at(death.at));
             world.replace(death.node, Box::new(Crashed), None);
         }
-        if let (Some(told), true) = (death.told, reason != StopReason::Done) {
+        if let (Some(told), true) = (death.told, goes_on(reason)) {
             reason = run_to(&mut world, at(told));
-            if reason != StopReason::Done {
+            if goes_on(reason) {
                 world.pass_to(at(told));
                 world.lose(scenario.sender(), death.node);
             }
         }
     }
     // What was idle may not be any more.
-    if reason != StopReason::Done {
+    if goes_on(reason) {
         reason = run_to(&mut world, limit);
     }
-    if stopped {
+    let (steps, now) = (world.steps(), world.now());
+    let Watch { recorder, memory, .. } = world.into_observer();
+    if let Some((resident, limit)) = memory.exceeded() {
+        return Err(RunError::Memory { time: now, resident, limit });
+    }
+    if stopped || reason == StopReason::Stopped {
         return Ok(None);
     }
+    if let StopReason::Runaway(Runaway { node, time, datagrams, records }) = reason {
+        // Each datagram is a step to come.
+        spent = datagrams > scenario.step_limit;
+        if !spent || datagrams > scenario.emission_limit {
+            let (role, protocol) = (scenario.role_of(node), scenario.protocol.name);
+            return Err(RunError::Runaway { node, role, protocol, time, datagrams, records });
+        }
+    }
     let done = !spent && (reason == StopReason::Done || ending.finished_at.is_some());
-    let steps = world.steps();
-    let Watch { recorder, .. } = world.into_observer();
     RunResult::new(run, recorder, done, steps, begin.elapsed()).map(Some)
 }
 
@@ -193,6 +214,8 @@ struct Watch<'a> {
     scenario: &'a Scenario,
     recorder: Recorder,
     settled: Settled,
+    memory: MemoryWatch,
+    stop: &'a (dyn Fn() -> bool + Sync),
     observer: &'a mut dyn Observer,
 }
 
@@ -218,5 +241,9 @@ impl Observer for Watch<'_> {
     fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {
         self.recorder.datagram(time, from, to, bytes);
         self.observer.datagram(time, from, to, bytes);
+    }
+
+    fn stops(&mut self) -> bool {
+        (self.stop)() || self.memory.is_exceeded() || self.observer.stops()
     }
 }

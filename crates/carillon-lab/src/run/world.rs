@@ -51,7 +51,9 @@ pub(super) fn build_counted<O: Observer>(
     let mut is_host = vec![false; nodes];
     members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
     scenario.only_helping().for_each(|host| is_host[host.index()] = true);
-    let mut world = World::new(network, observer).with_helpers(scenario.helpers.clone());
+    let mut world = World::new(network, observer)
+        .with_helpers(scenario.helpers.clone())
+        .with_emission_limit(scenario.emission_limit.min(scenario.step_limit));
     for node in (0..nodes as u32).map(NodeId) {
         let numbering = Numbering { node, ..numbering.clone() };
         if is_host[node.index()] {

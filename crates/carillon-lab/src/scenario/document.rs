@@ -235,6 +235,10 @@ pub(super) struct Run {
     pub time_limit: Span,
     #[serde(default)]
     pub step_limit: Option<NonZeroU64>,
+    #[serde(default)]
+    pub emission_limit: Option<NonZeroU64>,
+    #[serde(default)]
+    pub memory_limit: Option<DataSize>,
     #[serde(default = "ten_seconds")]
     pub linger: Span,
     #[serde(default)]
@@ -259,6 +263,8 @@ impl Default for Run {
             seed: first_seed(),
             time_limit: ten_days(),
             step_limit: None,
+            emission_limit: None,
+            memory_limit: None,
             linger: ten_seconds(),
             unfinished: Unfinished::default(),
         }

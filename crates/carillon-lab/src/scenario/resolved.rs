@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{Config, HelperTable, NodeId, ProtocolEntry, Role};
+use carillon_core::{Config, DataSize, HelperTable, NodeId, ProtocolEntry, Role};
 use carillon_sim::HostConfig;
 use serde::Serialize;
 
@@ -36,6 +36,10 @@ pub struct Scenario {
     pub time_limit: Duration,
     /// Steps of the simulation after which it is.
     pub step_limit: u64,
+    /// Datagrams that one machine may send in one event.
+    pub emission_limit: u64,
+    /// Resident memory of the process, beyond which a run is an error; without one what is free when the run begins decides.
+    pub memory_limit: Option<DataSize>,
     /// What there is of a run that is not done by then counts, and one that cannot begin has nothing: otherwise both are errors.
     pub keeps_unfinished: bool,
     /// Among peers, how long they have to deliver everything after the last sender has finished.
@@ -78,6 +82,17 @@ impl Scenario {
     /// Whether a node helps and does not deliver.
     pub fn only_helps(&self, node: NodeId) -> bool {
         self.helpers.helper(node).is_some_and(|helper| !helper.delivers)
+    }
+
+    /// The role of the machine at a node.
+    pub fn role_of(&self, node: NodeId) -> Role {
+        match () {
+            _ if self.only_helps(node) => Role::Helper,
+            _ if self.is_among_peers() && self.members().contains(&node) => Role::Peer,
+            _ if node == self.sender() => Role::Sender,
+            _ if self.members().contains(&node) => Role::Receiver,
+            _ => Role::Relay,
+        }
     }
 
     /// The hosts: the sender, the receivers, and those that only help.
