@@ -16,7 +16,7 @@ use carillon_net::{Driver, Endpoint, EndpointConfig};
 use carillon_proto::REGISTRY;
 use carillon_sim::World;
 use carillon_testkit::{
-    Contents, Link, Offers, Oracle, Received, Star, Tape, first_seed, loopback_group, one_in,
+    Contents, Link, Offers, Oracle, Received, Star, Tape, chosen, first_seed, loopback_group, one_in,
 };
 
 /// What is run in both ways. Host 0 sends.
@@ -52,13 +52,10 @@ fn under_loss_the_same_deliveries_and_the_same_kinds_of_events() {
 
 fn for_all(loss: f64) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let wanted = std::env::var("CARILLON_PROTOCOL").ok();
+    let chosen = chosen(REGISTRY, REGISTRY.iter().copied());
     // With losses one of three, unless it is asked for.
-    let step = if loss > 0.0 && wanted.is_none() { one_in(3) } else { 1 };
-    for &entry in REGISTRY.iter().step_by(step) {
-        if wanted.as_ref().is_some_and(|wanted| wanted != entry.name) {
-            continue;
-        }
+    let step = if loss > 0.0 && chosen.len() > 1 { one_in(3) } else { 1 };
+    for entry in chosen.into_iter().step_by(step) {
         let why = match entry.promise {
             _ if !entry.networks.contains(&NetworkKind::Udp) => "it does not run on UDP",
             Promise::BestEffort if loss > 0.0 => "it repairs nothing, and what is lost is chance",

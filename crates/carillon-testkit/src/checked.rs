@@ -8,6 +8,7 @@ use carillon_core::{
     Transmit,
 };
 
+use crate::exercise;
 use crate::replay::one_in;
 use crate::states::Watch;
 
@@ -88,12 +89,16 @@ impl Machine for Checked {
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.before(now);
+        exercise::count(|exercise| exercise.datagrams += 1);
         self.machine.handle_datagram(now, datagram);
         self.look();
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.before(now);
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            exercise::count(|exercise| exercise.timers += 1);
+        }
         self.machine.handle_timeout(now);
         self.look();
     }

@@ -11,7 +11,9 @@ use carillon_core::{
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
 use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 
+use crate::charged::Charged;
 use crate::checked::Checked;
+use crate::heap;
 use crate::oracle::{Contents, Offers, Oracle, Received};
 use crate::report::{Report, Tape};
 use crate::star::{Link, Star};
@@ -43,6 +45,7 @@ pub struct Group {
     interval: Duration,
     link_overhead: u32,
     rejoins: bool,
+    memory: Option<usize>,
 }
 
 /// Something that happens to the group.
@@ -86,12 +89,23 @@ impl Group {
             interval: Duration::ZERO,
             link_overhead: 0,
             rejoins: false,
+            memory: None,
         }
     }
 
     /// Receivers that come back belong to the session still, and may join it late; otherwise they come with another's.
     pub fn rejoins(self) -> Self {
         Group { rejoins: true, ..self }
+    }
+
+    /// The memory that receivers and helpers are given, in bytes. What each node holds is counted:
+    /// [`Report::peaks`](crate::Report::peaks).
+    ///
+    /// # Panics
+    ///
+    /// In a run, if the test program does not [count its heap](crate::heap).
+    pub fn memory(self, memory: usize) -> Self {
+        Group { memory: Some(memory), ..self }
     }
 
     /// Sets a parameter of the protocol.
@@ -254,6 +268,11 @@ impl Group {
     fn run_world<N: Network>(&self, network: N, nodes: u32, set_link: fn(&mut N, u32, bool)) -> Report {
         assert!(self.entry.helpers.allow(self.table().helpers().len()), "{} helpers", self.helpers);
         let mut world = World::new(network, Tape::default()).with_helpers(self.table().into());
+        if self.memory.is_some() {
+            assert!(heap::is_counting(), "this test program does not count its heap");
+            assert!((nodes as usize) < heap::OWNERS - 2, "there are owners for {nodes} nodes");
+            heap::reset();
+        }
         let mut lives = Vec::new();
         for node in (0..=self.receivers).map(NodeId) {
             let (machine, application) = self.node(node, false, &mut lives);
@@ -321,6 +340,7 @@ impl Group {
             sent_afterwards: datagrams.len() - sent_before,
             events,
             datagrams,
+            peaks: self.memory.map_or(Vec::new(), |_| (1..=nodes as usize).map(heap::peak).collect()),
         }
     }
 
@@ -402,11 +422,17 @@ impl Group {
             bit_rate: BitRate::mbps(10),
             link_overhead: self.link_overhead,
             max_payload: self.max_payload as u32,
-            memory: usize::MAX,
+            memory: self.memory.unwrap_or(usize::MAX),
             rejoining: restarted,
         };
-        let machine = (self.entry.build)(role, &context, &self.settings)
-            .unwrap_or_else(|error| panic!("{} does not take these settings: {error}", self.entry.name));
+        let build = || {
+            (self.entry.build)(role, &context, &self.settings)
+                .unwrap_or_else(|error| panic!("{} does not take these settings: {error}", self.entry.name))
+        };
+        let machine: Box<dyn Machine> = match self.memory {
+            None => build(),
+            Some(_) => Box::new(Charged::new(node.index() + 1, build)),
+        };
         Box::new(Checked::new(machine).of(self.entry))
     }
 }

@@ -9,9 +9,13 @@
 //! the one that failed.
 
 mod bench;
+mod charged;
 mod checked;
+mod exercise;
 pub mod fuzz;
 mod group;
+pub mod heap;
+mod hoarder;
 mod loopback;
 mod measure;
 mod oracle;
@@ -25,13 +29,19 @@ mod states;
 mod tree;
 
 pub use bench::{ASSOCIATION, Bench, bits};
+pub use charged::Charged;
 pub use checked::Checked;
+pub use exercise::{Exercise, exercised};
 pub use group::{Group, SENDER};
+pub use hoarder::Hoarder;
 pub use loopback::{fresh_group, loopback_group, take_port};
 pub use measure::{median, peak_bytes, resident_bytes};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};
-pub use replay::{Place, first_seed, for_each_run, is_long, is_long_or_says_so, one_in, variable};
+pub use replay::{
+    Place, chosen, chosen_name, first_seed, for_each_run, is_long, is_long_or_says_so, one_in, seeds,
+    variable,
+};
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip};

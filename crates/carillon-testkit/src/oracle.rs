@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferError, Seeds, SeqSet, Time};
 
+use crate::exercise;
+
 /// The contents of the messages of a run: every message differs from every other.
 #[derive(Clone, Debug)]
 pub struct Contents {
@@ -261,6 +263,7 @@ impl Application for Oracle {
             && let Some(delivery) = receiver.poll_delivery()
         {
             touched = true;
+            exercise::count(|exercise| exercise.deliveries += 1);
             self.judge(&mut received, &delivery);
             received.deliveries.push(delivery);
             if !self.pace.is_zero() {

@@ -1,8 +1,11 @@
 //! Random runs, each of which can be repeated by one command.
 
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use carillon_core::ProtocolEntry;
+
+use crate::exercise::{Exercise, exercised};
 
 /// Where a random test lives: what `cargo test` needs to find it again.
 #[derive(Clone, Copy, Debug)]
@@ -15,30 +18,28 @@ pub struct Place {
     pub test: &'static str,
 }
 
-/// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names,
-/// with `runs` seeds, without [`is_long`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
+/// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names
+/// among the `known` ones, with `runs` seeds, without [`is_long`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
 /// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
 ///
 /// # Panics
 ///
-/// If `body` fails or panics; the command that repeats the run is printed.
+/// If `body` fails or panics; the command that repeats the run is printed. If there is nothing to run, or the runs of a protocol
+/// exercised less than `floor` each on average. If `CARILLON_PROTOCOL` names no protocol.
 pub fn for_each_run(
     place: Place,
+    known: &[&'static ProtocolEntry],
     entries: &[&'static ProtocolEntry],
     runs: u64,
+    floor: Exercise,
     mut body: impl FnMut(&'static ProtocolEntry, u64) -> Result<(), String>,
 ) {
-    let wanted = std::env::var("CARILLON_PROTOCOL").ok();
-    let first = first_seed();
-    let last = match variable("CARILLON_SEED") {
-        Some(seed) => seed,
-        None => {
-            let runs = if is_long() { runs } else { runs.div_ceil(6) };
-            first + variable("CARILLON_RUNS").unwrap_or(runs) - 1
-        }
-    };
-    for entry in entries.iter().filter(|entry| wanted.as_ref().is_none_or(|wanted| wanted == entry.name)) {
-        for seed in first..=last {
+    assert!(!entries.is_empty(), "{}: there is no protocol to try", place.test);
+    let seeds = seeds(if is_long() { runs } else { runs.div_ceil(6) });
+    let runs = seeds.end() - seeds.start() + 1;
+    for entry in chosen(known, entries.iter().copied()) {
+        let before = exercised();
+        for seed in seeds.clone() {
             let Place { package, target, test } = place;
             let protocol = entry.name;
             let again = format!(
@@ -54,7 +55,72 @@ pub fn for_each_run(
                 }
             }
         }
+        let Exercise { datagrams, deliveries, timers } = exercised() - before;
+        let (protocol, test) = (entry.name, place.test);
+        println!(
+            "{test}: {protocol}: {runs} runs, {datagrams} datagrams, {deliveries} deliveries, {timers} timers"
+        );
+        for (what, count, least) in [
+            ("datagrams", datagrams, floor.datagrams),
+            ("deliveries", deliveries, floor.deliveries),
+            ("timers", timers, floor.timers),
+        ] {
+            assert!(
+                count >= least * runs,
+                "{test}: {protocol}: {runs} runs exercised {count} {what}, which is fewer than {least} each"
+            );
+        }
     }
+}
+
+/// Those of the entries that `CARILLON_PROTOCOL` chooses: all without it. A protocol that is `known` and not among these entries
+/// chooses none, and a line says so.
+///
+/// # Panics
+///
+/// If the variable names no known protocol; the message lists them.
+pub fn chosen(
+    known: &[&'static ProtocolEntry],
+    entries: impl IntoIterator<Item = &'static ProtocolEntry>,
+) -> Vec<&'static ProtocolEntry> {
+    let wanted = chosen_name("CARILLON_PROTOCOL", known.iter().map(|entry| entry.name));
+    let of = |entry: &&'static ProtocolEntry| wanted.as_ref().is_none_or(|wanted| wanted == entry.name);
+    let chosen: Vec<_> = entries.into_iter().filter(of).collect();
+    if let (Some(wanted), true) = (wanted, chosen.is_empty()) {
+        println!("{wanted} is not among the protocols of this test");
+    }
+    chosen
+}
+
+/// The name that a variable of the environment chooses among the valid ones, if it is set.
+///
+/// # Panics
+///
+/// If it is none of the valid names; the message lists them.
+pub fn chosen_name(variable: &str, valid: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
+    let wanted = std::env::var_os(variable)?.to_string_lossy().into_owned();
+    let valid: Vec<String> = valid.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    assert!(
+        valid.contains(&wanted),
+        "{variable}={wanted}: nothing has that name; valid are {}",
+        valid.join(", ")
+    );
+    Some(wanted)
+}
+
+/// The seeds of random runs: `runs` of them, or as many as `CARILLON_RUNS` says, from [`first_seed`] on; the one that
+/// `CARILLON_SEED` says.
+///
+/// # Panics
+///
+/// If there would be none.
+pub fn seeds(runs: u64) -> RangeInclusive<u64> {
+    if let Some(seed) = variable("CARILLON_SEED") {
+        return seed..=seed;
+    }
+    let runs = variable("CARILLON_RUNS").unwrap_or(runs);
+    assert!(runs > 0, "CARILLON_RUNS=0: expected 1 or more");
+    first_seed()..=first_seed() + runs - 1
 }
 
 /// The seed that random runs begin with: the same in every run of the default tier, a fresh one in the nightly

@@ -65,6 +65,8 @@ pub struct Report {
     pub events: Vec<TraceEvent>,
     /// All datagrams.
     pub datagrams: Vec<Datagram>,
+    /// The most bytes of heap that each node held, where memory was limited.
+    pub peaks: Vec<usize>,
 }
 
 impl Report {

@@ -10,13 +10,14 @@ use carillon_core::{
 };
 use carillon_sim::LanConfig;
 use carillon_testkit::fuzz::{Input, machine};
-use carillon_testkit::{Group, Link, Place, Report, SENDER, TREE, for_each_run};
+use carillon_testkit::{Exercise, Group, Link, Place, Report, SENDER, TREE, for_each_run};
 
 const RUNS: u64 = 20;
 
 fn over_seeds(test: &'static str, mut body: impl FnMut(u64) -> Result<(), String>) {
     let place = Place { package: "carillon-testkit", target: "helpers", test };
-    for_each_run(place, &[&TREE], RUNS, |_, seed| body(seed));
+    let floor = Exercise { datagrams: 100, deliveries: 40, timers: 1 };
+    for_each_run(place, &[&TREE], &[&TREE], RUNS, floor, |_, seed| body(seed));
 }
 
 /// A group of six receivers over links that lose some.

@@ -391,9 +391,8 @@ fn every_protocol_with_every_fault_at_every_rate() {
     if !is_long_or_says_so() {
         return;
     }
-    let only = var("CARILLON_PROTOCOL").ok();
-    let chosen = REGISTRY.iter().filter(|entry| only.as_ref().is_none_or(|name| name == entry.name));
-    let cells: Vec<Cell> = chosen
+    let cells: Vec<Cell> = carillon_testkit::chosen(REGISTRY, REGISTRY.iter().copied())
+        .into_iter()
         .flat_map(|entry| {
             [Some(5), Some(20), Some(100), None].into_iter().flat_map(move |rate| {
                 [kill(entry, rate, 5), freeze(entry, rate, 5), pause(entry, rate), slow(entry, rate)]

@@ -60,10 +60,12 @@ fn run(machine: &mut dyn Machine, now: &mut Time) {
 
 #[test]
 fn a_sender_whose_members_are_all_taken_from_it_takes_messages_on_and_finishes() {
+    let (mut tried, mut taken_messages) = (0, 0);
     for entry in REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Sender)) {
         for way in ways(entry) {
             for packets in 0..8 {
                 let Some(mut machine) = sender(entry, &way) else { continue };
+                tried += 1;
                 let (mut now, payload) = (Time::ZERO, Bytes::from_static(b"x"));
                 machine.start(now);
                 let mut offered = 0;
@@ -85,6 +87,7 @@ fn a_sender_whose_members_are_all_taken_from_it_takes_messages_on_and_finishes()
                     let sender = machine.as_sender().expect("a sender");
                     let taken = sender.offer(now, payload.clone());
                     assert!(taken.is_ok(), "{what}: {taken:?}");
+                    taken_messages += 1;
                     run(&mut *machine, &mut now);
                 }
                 let sender = machine.as_sender().expect("a sender");
@@ -94,4 +97,5 @@ fn a_sender_whose_members_are_all_taken_from_it_takes_messages_on_and_finishes()
             }
         }
     }
+    assert!(tried >= 300 && taken_messages == 4 * tried, "{tried} senders took {taken_messages} messages");
 }

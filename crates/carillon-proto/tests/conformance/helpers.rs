@@ -6,16 +6,17 @@ use std::time::Duration;
 use carillon_core::{Ground, Helpers, Promise, ProtocolEntry, Rng, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::LanConfig;
-use carillon_testkit::{Group, Place, Report, TREE, for_each_run};
+use carillon_testkit::{Exercise, Group, Place, Report, TREE, for_each_run};
 
-use super::{drawn, lossy};
+use super::{drawn, known, lossy};
 
 /// Runs a test of every protocol with helpers.
 fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u64) -> Result<(), String>) {
-    let known = REGISTRY.iter().copied().filter(|entry| entry.helpers != Helpers::None);
-    let entries: Vec<&'static ProtocolEntry> = known.chain([&TREE]).collect();
+    let helped = REGISTRY.iter().copied().filter(|entry| entry.helpers != Helpers::None);
+    let entries: Vec<&'static ProtocolEntry> = helped.chain([&TREE]).collect();
     let place = Place { package: "carillon-proto", target: "conformance", test };
-    for_each_run(place, &entries, runs, body);
+    let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
+    for_each_run(place, &known(), &entries, runs, floor, body);
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! One suite over the registry: each protocol is held to what its entry promises, over random groups, losses and
 //! seeds, with the settings that it draws itself.
 //!
-//! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000), `CARILLON_PROTOCOL` chooses a
+//! Each test says how much its runs exercise at least, and fails if they exercise less. `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000), `CARILLON_PROTOCOL` chooses a
 //! protocol; a failure prints the command that repeats its run.
 
 mod acknowledged;
 mod alone;
 mod best_effort;
 mod helpers;
+mod memory;
 mod peers;
 mod registry;
 mod routed;
@@ -17,19 +18,41 @@ use std::time::Duration;
 
 use carillon_core::{Ground, Promise, ProtocolEntry, Rng, Trial};
 use carillon_proto::REGISTRY;
-use carillon_testkit::{Group, Link, Place, Report, for_each_run};
+use carillon_testkit::heap::Counting;
+use carillon_testkit::{Exercise, Group, Link, Place, Report, TREE, for_each_run};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// A run of one test: a protocol, and the seed from which everything is drawn.
 type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
 
-/// Runs a test of every protocol that makes a promise of the kind that `of` picks.
+/// Runs a test of every protocol that makes a promise of the kind that `of` picks. Each run of it handles a datagram and, unless
+/// nothing can arrive, delivers a message.
 fn hold<P>(test: &'static str, of: fn(&Promise) -> Option<P>, runs: u64, body: Body<P>) {
+    let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
+    hold_with(test, of, runs, floor, body);
+}
+
+/// The same test with another floor under what a run exercises.
+fn hold_with<P>(
+    test: &'static str,
+    of: fn(&Promise) -> Option<P>,
+    runs: u64,
+    floor: Exercise,
+    body: Body<P>,
+) {
     let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| of(&entry.promise).is_some()).collect();
     let place = Place { package: "carillon-proto", target: "conformance", test };
-    for_each_run(place, &entries, runs, |entry, seed| {
+    for_each_run(place, &known(), &entries, runs, floor, |entry, seed| {
         let Some(promise) = of(&entry.promise) else { return Ok(()) };
         body(entry, promise, seed)
     });
+}
+
+/// Every protocol that a test of this suite tries.
+fn known() -> Vec<&'static ProtocolEntry> {
+    REGISTRY.iter().copied().chain([&TREE]).collect()
 }
 
 /// The group with settings that the protocol draws for it.

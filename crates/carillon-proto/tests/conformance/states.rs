@@ -56,6 +56,9 @@ fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
         });
         open = open.difference(&taken).copied().collect();
     }
+    if seed > 0 && all == open {
+        complaints.push(format!("{}: none of its transitions was taken with {seed} seeds", entry.name));
+    }
     for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
         complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
     }

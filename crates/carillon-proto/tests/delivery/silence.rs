@@ -45,7 +45,7 @@ fn for_all(
     bytes: usize,
     check: impl Fn(&Cell, &Outcome) -> Result<(), String>,
 ) {
-    let mut complaints = Vec::new();
+    let (mut complaints, mut tried) = (Vec::new(), 0);
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         // What takes long is tried with some, the others in the long tier.
         if matches!(fault, Fault::Trickle(_)) && !is_long() && place % 12 != 0 {
@@ -55,6 +55,8 @@ fn for_all(
         for &rate in rates.iter().skip(place % one_in(rates.len())).step_by(one_in(rates.len())) {
             let cell = cell(protocol, rate, fault, bytes);
             let outcome = World::new(&cell).run(Duration::from_secs(300));
+            assert!(outcome.messages > 0 && outcome.sent > 0, "{}: nothing was sent", protocol.name);
+            tried += 1;
             println!(
                 "{:16} {:9} {fault:?}: given up after {:?}, others done after {:?}, over after {:?}, {:?}",
                 protocol.name,
@@ -70,6 +72,8 @@ fn for_all(
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    let least = if matches!(fault, Fault::Trickle(_)) { 1 } else { REGISTRY.len() };
+    assert!(tried >= least, "{tried} sessions were tried, of at least {least}");
 }
 
 fn others_verified(outcome: &Outcome) -> Result<(), String> {

@@ -5,7 +5,7 @@
 use carillon_core::{Duration, Helpers, Lie, Promise, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
-use carillon_testkit::is_long;
+use carillon_testkit::{chosen, is_long, seeds};
 
 use super::network::{Cell, Fault, Outcome, World};
 
@@ -42,13 +42,15 @@ fn for_all(
     midway: bool,
     check: impl Fn(&Outcome, Duration) -> Result<(), String>,
 ) {
-    let only = std::env::var("CARILLON_PROTOCOL").ok();
+    let entries: Vec<_> = entries.collect();
+    assert!(!entries.is_empty(), "no protocol promises this");
     let mut complaints = Vec::new();
-    for entry in entries.filter(|entry| only.as_ref().is_none_or(|name| name == entry.name)) {
-        for seed in 1..=super::number("CARILLON_RUNS", if is_long() { 2 } else { 1 }) {
+    for entry in chosen(REGISTRY, entries) {
+        for seed in seeds(if is_long() { 2 } else { 1 }) {
             let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
             let usual = run(Fault::None).closed.expect("it comes to an end");
             let outcome = run(fault);
+            assert!(outcome.messages > 0 && outcome.sent > 0, "{}: nothing was sent", entry.name);
             println!(
                 "{:8} {fault:?} {seed}: {:?}, closed after {:?} ({usual:?}), others done after {:?}, given up after {:?}, last {:?}",
                 entry.name, outcome.got, outcome.closed, outcome.others, outcome.given_up, outcome.last

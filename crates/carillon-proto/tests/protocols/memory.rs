@@ -1,8 +1,8 @@
 //! A receiver holds no more than its host's budget, whatever windows the sender asks for and however slow
-//! the application is. What is counted are the datagrams that it has not let go.
+//! the application is. Counted are the datagrams that it has not let go, and its heap: tables, and copies of what it was sent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use carillon_core::{
@@ -10,7 +10,14 @@ use carillon_core::{
     Machine, NodeId, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 use carillon_proto::REGISTRY;
-use carillon_testkit::is_long;
+use carillon_testkit::heap::{self, Counting};
+use carillon_testkit::{chosen, is_long};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[path = "../shared/hoarders.rs"]
+mod hoarders;
 
 /// A datagram that is counted as long as somebody holds a part of it.
 struct Counted(Vec<u8>);
@@ -83,61 +90,223 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
     (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{}: {error}", entry.name))
 }
 
-/// Sends as much as the sender will to a receiver whose application takes nothing and which every sixty-first
-/// datagram does not reach. Returns the most that it held.
-fn peak(entry: &ProtocolEntry, memory: usize) -> usize {
+/// What a run gave.
+#[derive(Debug, Default)]
+struct Exercised {
+    /// The most bytes of datagrams that the machine under test held.
+    datagrams: usize,
+    /// The most bytes of its heap besides: tables, and copies of what it was sent.
+    heap: usize,
+    /// Datagrams that it handled, and bytes of them.
+    handled: u64,
+    handled_bytes: usize,
+    /// Messages that the other machine took for sending.
+    offered: u64,
+    /// Timers that fired at either.
+    timers: u64,
+}
+
+impl Exercised {
+    /// The machine held no more than its memory and its tables.
+    fn judge(&self, memory: usize, tables: usize) -> Result<(), String> {
+        let &Exercised { datagrams, heap, handled, .. } = self;
+        if datagrams > memory {
+            return Err(format!("it held {datagrams} bytes of datagrams, more than its memory of {memory}"));
+        }
+        if datagrams + heap > memory + tables {
+            let all = datagrams + heap;
+            return Err(format!(
+                "it held {all} bytes, more than its memory of {memory} and {tables} of tables"
+            ));
+        }
+        if handled < MIN_HANDLED {
+            return Err(format!("it handled {handled} datagrams only, which says nothing: {self:?}"));
+        }
+        Ok(())
+    }
+}
+
+/// Two machines, of which one is under test: it sends nothing of its own.
+struct Pair {
+    machines: [Box<dyn Machine>; 2],
+    /// The node whose machine is under test.
+    tested: usize,
+    /// Whether its application takes what it delivers.
+    takes: bool,
+    /// Maximum number of datagrams of both, and the bytes to the machine under test that are enough.
+    datagrams: u64,
+    enough: usize,
+}
+
+impl Pair {
+    /// Sends as much as the other machine will, for a time and a number of datagrams. `is_lost` says of each datagram of the
+    /// other machine whether it is lost. Ends early only where nothing can happen any more: no datagram goes out, no message is taken
+    /// and no timer is armed.
+    fn run(
+        mut self,
+        mut message: impl FnMut(u64) -> Bytes,
+        is_lost: impl Fn(u64, &[u8]) -> bool,
+    ) -> Exercised {
+        let (tested, other) = (self.tested, 1 - self.tested);
+        let mut exercised = Exercised::default();
+        let (mut now, mut count) = (Time::ZERO, 0_u64);
+        let end = Time::from_nanos(20_000_000_000);
+        for node in 0..2 {
+            self.call(node, |machine| machine.start(now));
+        }
+        while now < end && count < self.datagrams && exercised.handled_bytes < self.enough {
+            let (before, mut next) = ((count, exercised.offered), None);
+            for node in [other, tested] {
+                if self.machines[node].poll_timeout().is_some_and(|at| at <= now) {
+                    exercised.timers += 1;
+                }
+                self.call(node, |machine| machine.handle_timeout(now));
+                if node == other {
+                    for _ in 0..OFFERS_A_TURN {
+                        let Some(sender) = self.machines[other].as_sender() else { break };
+                        if sender.offer(now, message(exercised.offered)).is_err() {
+                            break;
+                        }
+                        exercised.offered += 1;
+                    }
+                }
+                let mut outbox = Outbox::default();
+                let wake = self.call(node, |machine| drain(machine, now, &mut Vec::new(), &mut outbox));
+                next = next.into_iter().chain(wake).min();
+                for (destination, bytes) in outbox.0 {
+                    count += 1;
+                    if node == other && is_lost(count, &bytes) {
+                        continue;
+                    }
+                    let bytes = if node == other { Counted::bytes(bytes) } else { bytes.into() };
+                    let received = Received {
+                        source: NodeId(node as u32),
+                        destination: &destination,
+                        ingress: PortId(0),
+                        scope: Scope::GLOBAL,
+                        bytes: &bytes,
+                    };
+                    if node == other {
+                        exercised.handled += 1;
+                        exercised.handled_bytes += bytes.len();
+                    }
+                    self.call(1 - node, |machine| machine.handle_datagram(now, received));
+                }
+                self.call(node, |machine| while machine.poll_event().is_some() {});
+                if self.takes && node == tested {
+                    self.call(node, |machine| {
+                        while machine.as_receiver().is_some_and(|receiver| receiver.poll_delivery().is_some())
+                        {
+                        }
+                    });
+                }
+            }
+            exercised.datagrams = exercised.datagrams.max(HELD.load(Ordering::Relaxed));
+            exercised.heap = exercised.heap.max(heap::held(OWNER));
+            let has_moved = before != (count, exercised.offered);
+            // Answers are due at once.
+            let soon = now + carillon_core::Duration::from_micros(50);
+            now = match next {
+                _ if has_moved => soon,
+                Some(next) => next.max(soon),
+                None => break,
+            };
+        }
+        exercised
+    }
+
+    /// Calls a machine; what the one under test requests of the heap is charged to it.
+    fn call<T>(&mut self, node: usize, call: impl FnOnce(&mut dyn Machine) -> T) -> T {
+        let owner = if node == self.tested { OWNER } else { 0 };
+        let machine = &mut *self.machines[node];
+        heap::charge(owner, || call(machine))
+    }
+}
+
+/// A receiver whose application takes nothing.
+fn starved(entry: &ProtocolEntry) -> Exercised {
+    received(entry, MEMORY, false, usize::MAX)
+}
+
+/// A receiver whose application takes everything, in a stream much longer than its memory.
+fn fed(entry: &ProtocolEntry) -> Exercised {
+    received(entry, SMALL_MEMORY, true, FED)
+}
+
+/// A receiver, or the second of two peers, which every sixty-first datagram does not reach.
+fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) -> Exercised {
     let peers = entry.roles.contains(&Role::Peer);
     let role = |other| if peers { Role::Peer } else { other };
+    let _alone = begin();
+    let receiver = heap::charge(OWNER, || build(entry, role(Role::Receiver), 1, memory));
+    let machines = [build(entry, role(Role::Sender), 0, usize::MAX), receiver];
+    let pair = Pair { machines, tested: 1, takes, datagrams: datagrams(), enough };
     let payload = Bytes::from_static(&[7; PAYLOAD]);
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    pair.run(|_| payload.clone(), |count, _| count.is_multiple_of(61))
+}
+
+/// The first of two peers, which the first message of the second one never reaches.
+fn parked(entry: &ProtocolEntry) -> Exercised {
+    let _alone = begin();
+    let tested = heap::charge(OWNER, || build(entry, Role::Peer, 0, MEMORY));
+    let machines = [tested, build(entry, Role::Peer, 1, usize::MAX)];
+    let pair = Pair { machines, tested: 0, takes: false, datagrams: datagrams(), enough: usize::MAX };
+    let message = |number| Bytes::from(vec![if number == 0 { FIRST } else { 7 }; PAYLOAD]);
+    pair.run(message, |_, bytes| bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST; PAYLOAD / 2]))
+}
+
+/// Waits for other runs, and counts from zero.
+fn begin() -> MutexGuard<'static, ()> {
+    assert!(heap::is_counting(), "this test program does not count its heap");
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     HELD.store(0, Ordering::Relaxed);
-    let mut machines =
-        [build(entry, role(Role::Sender), 0, usize::MAX), build(entry, role(Role::Receiver), 1, memory)];
-    machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
-    let (mut now, mut most, mut count) = (Time::ZERO, 0, 0_u64);
-    let end = Time::from_nanos(20_000_000_000);
-    while now < end && count < datagrams() {
-        let mut next = end;
-        for node in 0..2 {
-            machines[node].handle_timeout(now);
-            if node == 0 {
-                while let Some(sender) = machines[0].as_sender()
-                    && sender.offer(now, payload.clone()).is_ok()
-                {}
-            }
-            let mut outbox = Outbox::default();
-            let wake = drain(&mut *machines[node], now, &mut Vec::new(), &mut outbox);
-            next = wake.into_iter().chain([next]).min().unwrap_or(end);
-            for (destination, bytes) in outbox.0 {
-                count += 1;
-                if count.is_multiple_of(61) {
-                    continue;
-                }
-                let bytes = Counted::bytes(bytes);
-                let received = Received {
-                    source: NodeId(node as u32),
-                    destination: &destination,
-                    ingress: PortId(0),
-                    scope: Scope::GLOBAL,
-                    bytes: &bytes,
-                };
-                machines[1 - node].handle_datagram(now, received);
-            }
-            while machines[node].poll_event().is_some() {}
-        }
-        most = most.max(HELD.load(Ordering::Relaxed));
-        // Answers are due at once.
-        now = next.max(now + carillon_core::Duration::from_micros(50));
-    }
-    most
+    heap::reset();
+    alone
 }
 
 #[test]
 fn no_receiver_holds_more_than_its_memory() {
-    for entry in REGISTRY {
-        let most = peak(entry, MEMORY);
-        println!("{:16} {most:9} bytes at most", entry.name);
-        assert!(most <= MEMORY, "{}: {most} bytes of {MEMORY}", entry.name);
+    let mut timers = 0;
+    for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
+        let exercised = starved(entry);
+        println!("{:16} {exercised:?}", entry.name);
+        exercised.judge(MEMORY, TABLES).unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
+        timers += exercised.timers;
+    }
+    assert!(timers > 0, "no timer of any protocol fired");
+}
+
+#[test]
+fn no_receiver_keeps_what_its_application_has_taken() {
+    for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
+        let exercised = fed(entry);
+        println!("{:16} {exercised:?}", entry.name);
+        let verdict = judge_fed(&exercised);
+        verdict.unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
+    }
+}
+
+fn judge_fed(exercised: &Exercised) -> Result<(), String> {
+    exercised.judge(SMALL_MEMORY, SMALL_TABLES)?;
+    match exercised.handled_bytes {
+        bytes if bytes < FED => {
+            Err(format!("it was sent {bytes} bytes only, which says nothing: {exercised:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The checks fail for receivers that keep everything.
+#[test]
+fn receivers_that_hoard_are_caught() {
+    for entry in hoarders::HOARDERS {
+        let complaint = judge_fed(&fed(entry)).expect_err(entry.name);
+        assert!(complaint.starts_with("it held"), "{}: {complaint}", entry.name);
+    }
+    let [without_feedback, acknowledged, ..] = hoarders::HOARDERS;
+    for entry in [without_feedback, acknowledged] {
+        let complaint = starved(entry).judge(MEMORY, TABLES).expect_err(entry.name);
+        assert!(complaint.starts_with("it held"), "{}: {complaint}", entry.name);
     }
 }
 
@@ -145,59 +314,14 @@ fn no_receiver_holds_more_than_its_memory() {
 /// sequencer or anywhere else, is held within the memory.
 #[test]
 fn no_peer_holds_more_than_its_memory_of_what_a_hostile_member_sends() {
-    for entry in REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer)) {
-        let most = parked(entry, MEMORY);
-        println!("{:16} {most:9} bytes at most", entry.name);
-        assert!(most > 0 && most <= MEMORY, "{}: {most} bytes of {MEMORY}", entry.name);
+    let peers: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)).collect();
+    assert!(!peers.is_empty(), "there are no peers");
+    for entry in chosen(REGISTRY, peers) {
+        let exercised = parked(entry);
+        println!("{:16} {exercised:?}", entry.name);
+        assert!(exercised.datagrams > 0, "{}: it held nothing", entry.name);
+        exercised.judge(MEMORY, TABLES).unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
     }
-}
-
-/// The most that the first of two peers holds of what the second sends.
-fn parked(entry: &ProtocolEntry, memory: usize) -> usize {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    HELD.store(0, Ordering::Relaxed);
-    let mut machines = [build(entry, Role::Peer, 0, memory), build(entry, Role::Peer, 1, usize::MAX)];
-    machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
-    let (mut now, mut most, mut count, mut offered) = (Time::ZERO, 0, 0_u64, 0_u64);
-    let end = Time::from_nanos(20_000_000_000);
-    while now < end && count < datagrams() {
-        let mut next = end;
-        for node in [1, 0] {
-            machines[node].handle_timeout(now);
-            if node == 1 {
-                while let Some(sender) = machines[1].as_sender() {
-                    let byte = if offered == 0 { FIRST } else { 7 };
-                    if sender.offer(now, Bytes::from(vec![byte; PAYLOAD])).is_err() {
-                        break;
-                    }
-                    offered += 1;
-                }
-            }
-            let mut outbox = Outbox::default();
-            let wake = drain(&mut *machines[node], now, &mut Vec::new(), &mut outbox);
-            next = wake.into_iter().chain([next]).min().unwrap_or(end);
-            for (destination, bytes) in outbox.0 {
-                count += 1;
-                if bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST; PAYLOAD / 2]) {
-                    continue;
-                }
-                // Only what the first one is sent counts.
-                let bytes = if node == 1 { Counted::bytes(bytes) } else { bytes.into() };
-                let received = Received {
-                    source: NodeId(node as u32),
-                    destination: &destination,
-                    ingress: PortId(0),
-                    scope: Scope::GLOBAL,
-                    bytes: &bytes,
-                };
-                machines[1 - node].handle_datagram(now, received);
-            }
-            while machines[node].poll_event().is_some() {}
-        }
-        most = most.max(HELD.load(Ordering::Relaxed));
-        now = next.max(now + carillon_core::Duration::from_micros(50));
-    }
-    most
 }
 
 /// What the first message is made of.
@@ -216,7 +340,21 @@ const GREEDY: &[(&str, u64)] = &[
     ("txw_max_rte", 0),
 ];
 const PAYLOAD: usize = 1400;
-const MEMORY: usize = 2 << 20;
+const MEMORY: usize = 1 << 20;
+
+/// Bytes of tables that a machine may hold besides.
+const TABLES: usize = 1 << 20;
+/// Memory and tables of a receiver whose application takes everything.
+const SMALL_MEMORY: usize = 64 << 10;
+const SMALL_TABLES: usize = 64 << 10;
+/// Bytes that such a receiver is sent: twice what it may hold.
+const FED: usize = 2 * (SMALL_MEMORY + SMALL_TABLES);
+/// A machine that handled fewer datagrams was not tried.
+const MIN_HANDLED: u64 = 100;
+/// Messages that are offered between two turns of the machines.
+const OFFERS_A_TURN: usize = 256;
+/// The owner to which the heap of the machine under test is charged.
+const OWNER: usize = 1;
 
 /// So many are sent at most.
 fn datagrams() -> u64 {

@@ -13,19 +13,25 @@
 #![expect(clippy::disallowed_methods, reason = "a test may have threads")]
 
 mod attacker;
-mod heap;
+#[path = "../shared/hoarders.rs"]
+mod hoarders;
 mod world;
 
 use std::env::var;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
 
 use carillon_core::{Bytes, Helpers, ProtocolEntry};
 use carillon_proto::blocks::{ErasureCode, ReedSolomon, Shape};
-use carillon_testkit::{is_long, one_in};
+use carillon_testkit::heap::{self, Counting};
+use carillon_testkit::{chosen, is_long, one_in, seeds};
 
 use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
 
 /// One attack: who, with what, when.
 #[derive(Clone, Debug)]
@@ -130,13 +136,9 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
     }
 }
 
-fn wanted(variable: &str, name: &str) -> bool {
-    var(variable).map_or(true, |wanted| name.contains(&wanted))
-}
-
-fn number(variable: &str) -> Option<u64> {
-    let text = var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+/// Whether `CARILLON_ATTACK` chooses an attack of this name.
+fn is_wanted(name: &str) -> bool {
+    var("CARILLON_ATTACK").map_or(true, |wanted| name.contains(&wanted))
 }
 
 /// All attacks of a tier: everything at once in each phase, and each kind by itself.
@@ -219,25 +221,92 @@ fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
 #[test]
 fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
     make_tables();
-    let seeds = match number("CARILLON_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=number("CARILLON_RUNS").unwrap_or(1),
-    };
+    let seeds = seeds(1);
     let long = *seeds.end() > 1 || var("CARILLON_ATTACK").is_ok();
-    let chosen = protocols().iter().filter(|entry| wanted("CARILLON_PROTOCOL", entry.name));
-    let all = side_by_side(chosen, |entry| {
+    let protocols = chosen(protocols(), protocols().iter().copied());
+    let tried = AtomicUsize::new(0);
+    let all = side_by_side(protocols, |entry| {
         let (mut found, mut count) = (Vec::new(), 0);
         for seed in seeds.clone() {
-            let (complaints, attacks) = complaints(entry, seed, long, &|name| {
-                wanted("CARILLON_ATTACK", name) && (long || is_drawn(entry, name))
-            });
+            let (complaints, attacks) =
+                complaints(entry, seed, long, &|name| is_wanted(name) && (long || is_drawn(entry, name)));
             found.extend(complaints);
             count += attacks;
         }
+        tried.fetch_add(count, Ordering::Relaxed);
         println!("{:16} {count} attacks, {} complaints", entry.name, found.len());
         found
     });
     assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
+    let tried = tried.into_inner();
+    // With one protocol a hundredth of the attacks may be none.
+    let is_chosen = var("CARILLON_PROTOCOL").is_ok() || var("CARILLON_ATTACK").is_ok();
+    let least = if is_chosen && !long {
+        0
+    } else if long {
+        1
+    } else {
+        10
+    };
+    assert!(tried >= least, "{tried} attacks were tried, of at least {least}: {}", names_of_attacks());
+}
+
+/// Every datagram of a flood of data in the sender's name reaches the protocol's machine: none of them stays for ever.
+#[test]
+fn floods_of_data_in_the_senders_name_are_bounded_in_memory() {
+    make_tables();
+    let protocols = chosen(protocols(), protocols().iter().copied());
+    let all = side_by_side(protocols, |entry| flood(entry).err().into_iter().collect());
+    assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
+}
+
+/// The check fails for receivers that keep everything.
+#[test]
+fn receivers_that_hoard_are_caught() {
+    make_tables();
+    let complaints = side_by_side(hoarders::HOARDERS, |entry| flood(entry).err().into_iter().collect());
+    assert_eq!(complaints.len(), hoarders::HOARDERS.len(), "{complaints:?}");
+    assert!(complaints.iter().all(|complaint| complaint.contains(" held ")), "{complaints:?}");
+}
+
+fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
+    assert!(heap::is_counting(), "this test program does not count its heap");
+    let mut tape = tape(entry, 1);
+    let data = kinds_of_data(&tape);
+    tape.values_mut().for_each(|shots| shots.retain(|shot| shot.bytes.len() > PAYLOAD));
+    let quiet = run(entry, 1, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
+    let attacker = Attacker::new(Who::Forger, entry, &tape, 1);
+    let mut attacker = attacker.attack(Some(Phase::Running), &data, FLOOD, FLOOD / 1000);
+    let outcome = run(entry, 1, &mut attacker, 0.0).ok_or_else(|| format!("{}: it panicked", entry.name))?;
+    let most = MEMORY + FLOOD_MARGIN;
+    if outcome.attack < 2 * most {
+        return Err(format!("{}: a flood of {} bytes says nothing", entry.name, outcome.attack));
+    }
+    for node in 1..=NAMES.len() {
+        let held = outcome.peak[node];
+        println!("{:16} node {node} held {held}, {} without the flood", entry.name, quiet.peak[node]);
+        if held > quiet.peak[node] + most {
+            return Err(format!(
+                "{}: node {node} held {held} bytes in a flood of {}",
+                entry.name, outcome.attack
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Packets of the protocol that carry messages.
+fn kinds_of_data(tape: &Tape) -> Vec<Kind> {
+    let long = |shots: &Vec<world::Shot>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
+    let is_data = |kind: &Kind| matches!(kind, Kind::Heard(_)) && tape.get(kind).is_some_and(long);
+    kinds(tape).into_iter().filter(is_data).collect()
+}
+
+/// What `CARILLON_ATTACK` may choose a part of.
+fn names_of_attacks() -> String {
+    let entry = protocols()[0];
+    let names = attacks(entry, &tape(entry, 1), true).iter().map(Attack::name).collect::<Vec<_>>();
+    format!("attacks of {} are {}", entry.name, names.join("; "))
 }
 
 /// What only some seeds of the long tier have shown.
@@ -278,11 +347,7 @@ fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
     let mut hurt = 0;
     for entry in protocols().iter().step_by(one_in(3)) {
         let tape = tape(entry, 1);
-        let long = |shots: &Vec<world::Shot>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
-        let data: Vec<Kind> = kinds(&tape)
-            .into_iter()
-            .filter(|kind| matches!(kind, Kind::Heard(_)) && tape.get(kind).is_some_and(long))
-            .collect();
+        let data = kinds_of_data(&tape);
         assert!(!data.is_empty(), "{}", entry.name);
         let attacker = Attacker::new(Who::Forger, entry, &tape, 1);
         let mut attacker = attacker.attack(Some(Phase::Running), &data, 128, 128).tiny();
@@ -309,6 +374,10 @@ fn make_tables() {
     ReedSolomon.restore(shape, &mut [(0, Bytes::new())].into_iter(), &mut coded).expect("it comes back");
 }
 
+/// Datagrams of a flood.
+const FLOOD: usize = 5000;
+/// Bytes of those that arrive before a receiver has built its machine, and tables.
+const FLOOD_MARGIN: usize = 512 << 10;
 /// Two runs differ in what just goes out in a moment.
 const MOMENT: usize = 300;
 /// What is kept before the welcome.

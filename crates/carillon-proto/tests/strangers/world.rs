@@ -16,11 +16,10 @@ use carillon_proto::session::{
     Gather, Helping, LOCAL_NODE, Member, MemberOutcome, Part, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_testkit::TREE;
+use carillon_testkit::{TREE, heap};
 use carillon_wire::session::{Body, Packet};
 
 use super::attacker::{Attacker, has_peers};
-use super::heap;
 
 pub const GROUP: GroupId = GroupId(0);
 pub const SENDER: NodeId = NodeId(0);
@@ -212,10 +211,16 @@ impl World {
             }
             Box::new(SenderSession::new(config, seeds.node(SENDER)).expect("a session"))
         });
+        let known = if protocols().iter().any(|entry| std::ptr::eq(*entry, setting.entry)) {
+            protocols()
+        } else {
+            // One that stands in for the protocol of its name.
+            &*Box::leak(Box::new([setting.entry]))
+        };
         let receiver = |(index, name): (usize, &&str)| {
             let node = NodeId(index as u32 + 1);
             let session = heap::charge(index + 2, || {
-                let mut config = ReceiverSessionConfig::new(*name, GROUP, protocols());
+                let mut config = ReceiverSessionConfig::new(*name, GROUP, known);
                 if index >= NAMES.len() {
                     config.part = Part::Helps;
                 }

@@ -1,0 +1,84 @@
+//! A machine that keeps a copy of every datagram that it handles, for ever: what suites of bounded memory have to catch.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{
+    Event, HelperTable, InState, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit,
+};
+
+/// A machine of a protocol that behaves as the protocol says, and hoards.
+#[derive(Debug)]
+pub struct Hoarder {
+    machine: Box<dyn Machine>,
+    hoard: Hoard,
+}
+
+/// Every datagram, without its bytes in the text that is compared between calls.
+struct Hoard(Vec<(Bytes, Vec<u8>)>);
+
+impl std::fmt::Debug for Hoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} datagrams", self.0.len())
+    }
+}
+
+impl Hoarder {
+    /// The machine that hoards.
+    pub fn new(machine: Box<dyn Machine>) -> Self {
+        Hoarder { machine, hoard: Hoard(Vec::new()) }
+    }
+}
+
+impl Machine for Hoarder {
+    fn start(&mut self, now: Time) {
+        self.machine.start(now);
+    }
+
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        // Both ways of keeping it: the first half as a part of the datagram's buffer, the second half as a copy.
+        let (kept, copied) = datagram.bytes.split_at(datagram.bytes.len() / 2);
+        self.hoard.0.push((datagram.bytes.slice_ref(kept), copied.to_vec()));
+        self.machine.handle_datagram(now, datagram);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.machine.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.machine.poll_transmit(now, buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.machine.poll_event()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.machine.poll_notice()
+    }
+
+    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+        self.machine.tell_states(now, tell);
+    }
+
+    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+        self.machine.retable(now, table);
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        self.machine.as_sender()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        self.machine.as_receiver()
+    }
+
+    fn as_relay(&mut self) -> Option<&mut dyn Relay> {
+        self.machine.as_relay()
+    }
+}
