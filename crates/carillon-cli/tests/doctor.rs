@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::delivery::support::at_once;
 use crate::netns::process::Ended;
 use crate::netns::{Host, Net};
-use crate::wrong_set_ups::put_behind_a_router;
+use crate::wrong_set_ups::{put_behind_a_router, without_way_back};
 
 /// What is done to a network, what each end is told, and the faults that each end names.
 struct Case {
@@ -39,7 +39,31 @@ const CASES: &[Case] = &[
             r.shell("ip link add eth1 type veth peer name eth2; ip link set eth2 up; ip addr add 10.88.0.1/24 dev eth1; ip link set eth1 up");
         },
         flags: ["10.77.0.11 --wait 2", "10.77.0.1 --interface eth1 --wait 2"],
-        faults: [&["no-multicast", "not-heard"], &["wrong-interface"]],
+        // The sender has no route to the network of the other interface either.
+        faults: [&["no-multicast", "not-heard", "cannot-send"], &["wrong-interface"]],
+    },
+    Case {
+        name: "no route to the other machine",
+        make: |_, s, r| {
+            without_way_back(r, 0);
+            s.ip("route add 10.99.0.0/24 dev eth0");
+        },
+        flags: ["", ""],
+        faults: [&["own-port-blocked"], &["cannot-send"]],
+    },
+    Case {
+        name: "a firewall of its own before the group",
+        make: |_, s, _| {
+            s.shell("nft 'add table inet f { chain c { type filter hook output priority 0; ip daddr 239.0.0.0/8 drop; }; }'");
+        },
+        flags: TO,
+        faults: [&["cannot-send"], &["snooping"]],
+    },
+    Case {
+        name: "healthy, without IPv4",
+        make: |_, s, r| [s, r].iter().for_each(|host| drop(host.shell("ip -4 addr flush dev eth0"))),
+        flags: ["fd77::b", "fd77::1"],
+        faults: [&[], &[]],
     },
     Case {
         name: "another group",

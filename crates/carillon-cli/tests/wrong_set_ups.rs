@@ -131,6 +131,37 @@ set_ups! {
         let r1 = interrupt(r1, "does not answer");
         vec![("sender", sender.end_within(LONG)), ("r1", r1)]
     }
+    no_way_back(1, net) {
+        let host = net.receiver(1);
+        without_way_back(&host, 0);
+        let r1 = recv(&host, "").start();
+        let sender = send(&net, "--join-timeout 4.5").start();
+        let r1 = interrupt(r1, "sending to it fails");
+        vec![("sender", sender.end()), ("r1", r1)]
+    }
+    no_way_back_filtered(1, net) {
+        let host = net.receiver(1);
+        without_way_back(&host, 1);
+        let r1 = recv(&host, "").start();
+        let sender = send(&net, "--join-timeout 4.5").start();
+        let r1 = interrupt(r1, "no sender is heard");
+        vec![("sender", sender.end()), ("r1", r1)]
+    }
+    sender_forbidden(1, net) {
+        net.sender().shell("nft 'add table inet f { chain c { type filter hook output priority 0; ip daddr 239.0.0.0/8 drop; }; }'");
+        vec![("sender", send(&net, "--join-timeout 0.5").run())]
+    }
+    ipv6_only(1, net) {
+        net.sender().shell("ip -4 addr flush dev eth0");
+        net.receiver(1).shell("ip -4 addr flush dev eth0");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    ipv6_only_ipv4_group(1, net) {
+        net.sender().shell("ip -4 addr flush dev eth0");
+        vec![("sender", send(&net, "--group 239.1.2.3:7654 --join-timeout 0.5").run())]
+    }
     ipv6_link_local(1, net) {
         let group = "--group [ff02::77]:7654";
         vec![("sender", send(&net, group).run()), ("r1", recv(&net.receiver(1), group).run())]
@@ -366,6 +397,14 @@ fn send(net: &Net, flags: &str) -> Job {
 fn recv(host: &Host<'_>, flags: &str) -> Job {
     let name = host.name();
     host.carillon(&format!("recv --name {name} --out {name}")).args(flags)
+}
+
+/// Gives a receiver an address of another network, and no route to the sender's.
+pub fn without_way_back(host: &Host<'_>, rp_filter: u8) {
+    host.shell(&format!(
+        "echo {rp_filter} >/proc/sys/net/ipv4/conf/all/rp_filter; echo {rp_filter} >/proc/sys/net/ipv4/conf/eth0/rp_filter
+         ip -4 addr flush dev eth0; ip addr add 10.99.0.11/24 dev eth0; ip route replace 224.0.0.0/4 dev eth0"
+    ));
 }
 
 /// `key` and `other`, which nobody else may read.

@@ -595,6 +595,7 @@ impl<O: Observer> Outlet<'_, O> {
         let stats = &mut self.endpoint.stats;
         stats.datagrams_sent += run.count as u64;
         stats.bytes_sent += run.contents.len() as u64;
+        self.endpoint.failures.clear(run.way.address);
         let whole = Bytes::from(std::mem::take(&mut run.contents));
         // What is sealed the observer was given before.
         if self.endpoint.seal.is_none() {
@@ -635,6 +636,7 @@ impl<O: Observer> Outlet<'_, O> {
             }
             _ if passes(&error) => {
                 self.endpoint.stats.send_errors += run.count as u64;
+                self.endpoint.failures.note(run.way.address, &error, run.count as u64);
                 self.note("send_error", [("to", run.way.address.to_string()), ("error", error.to_string())]);
             }
             _ => {

@@ -11,6 +11,7 @@ use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::book::{Book, SharedPeers};
+use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::options::{enlarge, refuse_ancillary_data, set_hops};
@@ -95,6 +96,7 @@ pub struct Endpoint {
     /// When the clock of its drivers was zero.
     pub(crate) clock: Option<Instant>,
     pub(crate) stats: Stats,
+    pub(crate) failures: SendFailures,
     pub(crate) seal: Option<Box<Seal>>,
     pub(crate) bell: Bell,
     /// The hop limit the sending socket has now.
@@ -178,6 +180,7 @@ impl Endpoint {
             pace,
             clock: None,
             stats: Stats::default(),
+            failures: SendFailures::default(),
             seal,
             bell: Bell::new().map_err(OpenError::doing("open a pair of sockets"))?,
             hops: ttl,
@@ -297,6 +300,11 @@ impl Endpoint {
     /// What was counted so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// What the system said last when it did not take a datagram to this host or group, unless it has taken one since.
+    pub fn send_failure(&self, host: IpAddr) -> Option<SendFailure> {
+        self.failures.to_host(host)
     }
 
     /// Datagrams the system dropped because a receive buffer was full, since the sockets were

@@ -52,9 +52,15 @@ pub struct Args {
 /// `carillon doctor`
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = Stop::on_signals()?;
-    let name = Network { group: args.group, name: args.name.clone(), ..Network::default() }.name();
-    let mut doctor = Doctor::open(DoctorConfig {
+    let network = Network {
         group: args.group,
+        interface: args.interface.clone(),
+        name: args.name.clone(),
+        ..Network::default()
+    };
+    let name = network.name();
+    let mut doctor = Doctor::open(DoctorConfig {
+        group: network.effective_group(),
         interface: args.interface.clone(),
         hops: args.ttl,
         name,
@@ -65,6 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let probe = doctor.probe();
     let at = SocketAddr::new(probe.interface().address, probe.group().port());
     let place = Whereabouts::at(probe.group(), probe.interface().clone(), probe.choice().clone(), at);
+    place.remarks(args.group).into_iter().filter(|_| place.loopback().is_none()).for_each(say);
     say(format_args!(
         "listening to {} for {} s at most: run it on the other machine now",
         place.group(),

@@ -9,7 +9,9 @@ use carillon_transfer::{Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, N
 use serde_json::json;
 
 use super::relay::Args;
-use crate::delivery::{Human, Stop, change_text, lost_json, open_service, print_json, read_key, say};
+use crate::delivery::{
+    Human, Stop, change_text, lost_json, open_service, print_json, read_key, say, say_time,
+};
 use crate::exit::JobFailed;
 
 /// Helps in one session after the other.
@@ -23,6 +25,9 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     let (group, name, drop) = (args.group, args.name.clone(), args.drop);
     let network =
         Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
+    if !args.once {
+        say_time();
+    }
     let stop = Stop::on_signals()?;
     let bound = match args.once {
         true => network.open(true, 1, None)?,
@@ -77,7 +82,8 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         let again = again || moved && !run.has_joined();
         if !again && (args.once || stop.asked()) {
             numbers.linger(&stop);
-            return result;
+            // A service that is told to end has done what it was to do: what has failed was said.
+            return if args.once { result } else { Ok(()) };
         }
         endpoint = run.into_parts().0;
         seeds = seeds.part("next");

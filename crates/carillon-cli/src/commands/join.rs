@@ -10,7 +10,7 @@ use carillon_transfer::{Bound, JoinOptions, JoinRun};
 use serde_json::json;
 
 use super::send::Args;
-use crate::delivery::{Human, Stop, Watch, Whereabouts, lost_json, print_json, record, say};
+use crate::delivery::{Evidence, Human, Stop, Watch, Whereabouts, lost_json, print_json, record, say};
 use crate::exit::JobFailed;
 
 /// Joins, sends, and says how it ended.
@@ -64,7 +64,10 @@ fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
     let report = run.report();
     let failure = match (run.phase(), &error) {
         (_, Some(error)) => Some(error.to_string()),
-        _ if run.found_nobody() => Some(Whereabouts::of(run.driver().endpoint()).no_organiser()),
+        _ if run.found_nobody() => {
+            let endpoint = run.driver().endpoint();
+            Some(Whereabouts::of(endpoint).no_organiser(&Evidence::of(endpoint, None)))
+        }
         (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
         (_, None) => report.outcome.err(),
     };
@@ -120,11 +123,14 @@ impl Told {
         if self.joining.is_some_and(|since| now.since(since) >= LONG) && !self.unanswered {
             self.unanswered = true;
             let name = session.sender_name().unwrap_or("the organiser");
-            return Some(place().unanswered(name, session.sender_node().and_then(address)));
+            let at = session.sender_node().and_then(address);
+            let failure = at.and_then(|at| driver.endpoint().send_failure(at.ip()));
+            return Some(place().unanswered(name, at, failure.as_ref()));
         }
         if seeking && session.unanswered().is_none() && now.since(Time::ZERO) >= LONG && !self.uninvited {
             self.uninvited = true;
-            return Some(place().uninvited_sender(&driver.observer().inner.strangers(driver.endpoint())));
+            let heard = driver.observer().inner.strangers(driver.endpoint());
+            return Some(place().uninvited_sender(&heard, &Evidence::of(driver.endpoint(), None)));
         }
         if !seeking {
             let stats = run.driver().stats().clone();

@@ -1,5 +1,6 @@
 //! `carillon recv`: receive files.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,9 +16,9 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Lines, NetworkArgs, OPEN, Patience, Rate, Room, Stop, Ticker, Watch, bar as new_bar, bar_style,
-    change_text, is_text_terminal, lost_json, open_service, print_json, record, say, seal_drops_json,
-    seconds,
+    Human, Lines, NetworkArgs, OPEN, Patience, PlainProgress, Rate, Room, Stop, Ticker, Watch,
+    bar as new_bar, bar_style, change_text, host, is_text_terminal, lost_json, open_service, print_json,
+    record, say, say_time, seal_drops_json, seconds, utc_now,
 };
 use crate::exit::JobFailed;
 
@@ -90,6 +91,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         true => Sink::Files(Target::Output(Output::stdout())),
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
+    if args.keep_going {
+        say_time();
+    }
     let network = Network { service: args.keep_going, ..args.network.keyed_network()? };
     let bound = match args.keep_going {
         true => open_service(&network, &stop, 1, None)?,
@@ -106,7 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timeout: args.timeout,
         keep_seeking: args.keep_going,
         from: args.from.iter().cloned().collect(),
-        tell_files: args.network.json,
+        tell_files: args.network.json || args.keep_going,
         helps: args.helps,
         trust: args.trust.clone(),
         one_way: args.one_way,
@@ -115,6 +119,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut name = args.network.name();
     let mut second = args.network.second_name().filter(|_| !args.keep_going);
     let mut worst = Ok(());
+    let mut told_open = false;
     let mut patience = Patience::new(&endpoint);
     let (mut transfers, mut failed) = (0u64, 0u64);
     loop {
@@ -123,7 +128,18 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
         let room = Room::new((!args.stdout && !args.stream).then_some(&args.out));
-        let mut transfer = Transfer { run, args: &args, bar: None, patience, room, follower, moved: false };
+        let mut transfer = Transfer {
+            run,
+            args: &args,
+            bar: None,
+            patience,
+            room,
+            follower,
+            moved: false,
+            told_open,
+            files: Names::default(),
+            plain: PlainProgress::default(),
+        };
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
         let moved = transfer.moved && !stop.asked();
@@ -150,7 +166,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             worst = worse(worst, result);
         }
-        (patience, follower) = (transfer.patience, transfer.follower);
+        (patience, follower, told_open) = (transfer.patience, transfer.follower, transfer.told_open);
         options.returning = transfer.run.returning();
         let there;
         (endpoint, watch, there) = transfer.run.into_parts();
@@ -162,7 +178,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             let traced = watch.finish();
             numbers.linger(&stop);
-            return worst.and(traced);
+            // A service that is told to end has done what it was to do: what has failed was said.
+            return if args.keep_going { traced } else { worst.and(traced) };
         }
         sink = sink.again();
         seeds = seeds.part("next");
@@ -181,12 +198,43 @@ struct Transfer<'a> {
     follower: Follower,
     /// The endpoint has another interface or address: the session, or waiting for one, begins anew.
     moved: bool,
+    /// It was said that anybody can read this: of a service once.
+    told_open: bool,
+    /// The files that are complete.
+    files: Names,
+    plain: PlainProgress,
+}
+
+/// The names of files for one line: the first ones, and how many more.
+#[derive(Debug, Default)]
+struct Names {
+    first: Vec<String>,
+    more: u64,
+}
+
+impl Names {
+    fn push(&mut self, name: String) {
+        match self.first.len() < MAX_NAMES {
+            true => self.first.push(name),
+            false => self.more += 1,
+        }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.first.join(", "))?;
+        if self.more > 0 {
+            write!(f, " and {} more", self.more)?;
+        }
+        Ok(())
+    }
 }
 
 impl Transfer<'_> {
     /// Goes on until the session is over.
     fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
-        let Transfer { run, args, bar, patience, room, follower, moved } = self;
+        let Transfer { run, args, bar, patience, room, follower, moved, files, plain, .. } = self;
         let json = args.network.json;
         if is_text_terminal() && !json {
             let new = new_bar(None);
@@ -202,6 +250,11 @@ impl Transfer<'_> {
                 print_news(run)?;
                 if *run.phase() == ReceiverPhase::Running && ticker.ready(now) {
                     print_progress(run)?;
+                }
+            } else {
+                note_files(run, files);
+                if bar.is_none() && !args.stream {
+                    say_progress(run, plain);
                 }
             }
             for line in patience.look(run).into_iter().chain(room.look(run.driver().application())) {
@@ -238,7 +291,20 @@ impl Transfer<'_> {
         if let Some(bar) = bar.take() {
             bar.finish_and_clear();
         }
-        if json { print_news(run) } else { Ok(()) }
+        if json {
+            return print_news(run);
+        }
+        note_files(run, files);
+        Ok(())
+    }
+
+    /// Of a service: what came, of whom, for the beginning of a line.
+    fn origin(&self) -> String {
+        let session = self.run.driver().machine();
+        let address = session.sender_node().and_then(|node| self.run.driver().endpoint().peer(node));
+        let sender = session.sender_name().map(|name| format!("from {}", host(name, address)));
+        let files = Some(self.files.to_string()).filter(|names| !names.is_empty());
+        [files, sender].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// What there is of a transfer that has failed.
@@ -353,8 +419,12 @@ impl Transfer<'_> {
             Ok(()) => {
                 if !self.args.network.json && !self.args.stdout && !self.args.stream {
                     let plural = if files == 1 { "" } else { "s" };
+                    let (origin, time) = match self.args.keep_going {
+                        true => (format!("{}: ", shown(&self.origin())), format!(" at {}", utc_now())),
+                        false => (String::new(), String::new()),
+                    };
                     println!(
-                        "received {files} file{plural}, {}{} in {seconds:.2} s, verified ({})",
+                        "received {origin}{files} file{plural}, {}{} in {seconds:.2} s, verified ({}){time}",
                         Human(bytes),
                         resumed(report.resumed),
                         Rate(goodput)
@@ -367,14 +437,18 @@ impl Transfer<'_> {
                             println!("signed {age} s ago by {}", by.key);
                         }
                     }
-                    if self.args.network.key_file.is_none() {
+                    let told = std::mem::replace(&mut self.told_open, self.args.keep_going);
+                    if self.args.network.key_file.is_none() && !told {
                         println!("{OPEN}");
                     }
                 }
                 Ok(())
             }
             Err(Problem::Transfer(reason) | Problem::Damaged(reason)) => {
-                say(format_args!("{reason}{}", self.rest(files, bytes)));
+                match Some(self.origin()).filter(|origin| self.args.keep_going && !origin.is_empty()) {
+                    Some(origin) => say(format_args!("{origin}: {reason}{}", self.rest(files, bytes))),
+                    None => say(format_args!("{reason}{}", self.rest(files, bytes))),
+                }
                 if let Some(kept) = self.run.driver_mut().application_mut().kept() {
                     say(format_args!(
                         "{} of it are kept: the same command goes on from there when the same files are sent again",
@@ -384,7 +458,10 @@ impl Transfer<'_> {
                 Err(JobFailed.into())
             }
             Err(Problem::Local(error)) if self.args.keep_going => {
-                say(&error);
+                match self.origin() {
+                    origin if origin.is_empty() => say(&error),
+                    origin => say(format_args!("{origin}: {error}")),
+                }
                 Err(anyhow!("not every transfer could be written: see above"))
             }
             Err(Problem::Local(error)) => Err(error.into()),
@@ -438,6 +515,28 @@ fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Takes note of the files that are complete.
+fn note_files(run: &mut ReceiveRun<Watch>, files: &mut Names) {
+    for event in run.take_events() {
+        if let ReceiveEvent::File { path, .. } = event {
+            files.push(path);
+        }
+    }
+}
+
+/// Says how far it is where there is no terminal.
+fn say_progress(run: &ReceiveRun<Watch>, plain: &mut PlainProgress) {
+    let incoming = run.driver().application();
+    let begun = incoming.bytes() > 0 || incoming.total().is_some();
+    if *run.phase() != ReceiverPhase::Running || !begun || incoming.is_live() {
+        return;
+    }
+    if let Some(bytes) = plain.line(run.driver().now(), incoming.bytes(), incoming.total()) {
+        let sender = run.driver().machine().sender_name().unwrap_or("a sender");
+        say(format_args!("receiving from {sender}: {bytes}"));
+    }
+}
+
 fn print_progress(run: &ReceiveRun<Watch>) -> anyhow::Result<()> {
     let incoming = run.driver().application();
     print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
@@ -488,5 +587,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
+/// Names of files in one line.
+const MAX_NAMES: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
-use crate::delivery::{SenderBars, Whereabouts, advice, host, print_json, say};
+use crate::delivery::{Evidence, SenderBars, Whereabouts, advice, host, print_json, say};
 
 /// Words for what others do.
 #[derive(Debug)]
@@ -85,14 +85,15 @@ impl Tidings {
     }
 
     /// What to look at when nobody has answered.
-    pub fn nobody(&self, ttl: u8) -> String {
-        self.place.nobody(ttl)
+    pub fn nobody(&self, ttl: u8, endpoint: &Endpoint) -> String {
+        self.place.nobody(ttl, &Evidence::of(endpoint, None))
     }
 
     /// What may be the matter with members that were there and took nothing.
-    pub fn took_nothing(&self, receivers: &[ReceiverReport], datagram: usize) {
+    pub fn took_nothing(&self, receivers: &[ReceiverReport], datagram: usize, endpoint: &Endpoint) {
         for one in receivers.iter().filter(|one| took_nothing(one)).take(MOST_TOLD) {
-            say(self.place.took_nothing(&one.name, one.address, datagram));
+            let failure = one.address.and_then(|address| endpoint.send_failure(address.ip()));
+            say(self.place.took_nothing(&one.name, one.address, datagram, failure.as_ref()));
         }
     }
 

@@ -2,11 +2,14 @@
 //! traces.
 
 mod args;
+mod clock;
+mod evidence;
 mod lines;
 mod numbers;
 mod output;
 mod overheard;
 mod patience;
+mod progress;
 mod room;
 mod seconds;
 mod service;
@@ -15,6 +18,8 @@ mod watch;
 mod words;
 
 pub use args::{NetworkArgs, is_text_terminal, read_key};
+pub use clock::utc_now;
+pub use evidence::{Evidence, unroutable_sources};
 pub use lines::Lines;
 pub use numbers::{Numbers, NumbersArgs};
 pub use output::{
@@ -22,9 +27,12 @@ pub use output::{
     seal_drops_json,
 };
 pub use patience::Patience;
+pub use progress::PlainProgress;
 pub use room::Room;
 pub use seconds::seconds;
 pub use service::{change_text, open_service};
 pub use stop::Stop;
 pub use watch::{Watch, record};
-pub use words::{NOBODY_EXPECTED, OPEN, Whereabouts, advice, host, say, say_text, waits_for_nobody};
+pub use words::{
+    NO_RECEIVER_LIST, OPEN, Whereabouts, advice, host, say, say_text, say_time, waits_for_nobody,
+};

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use carillon_core::{Duration, Time};
-use carillon_net::Endpoint;
+use carillon_net::{Endpoint, SendFailure};
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
 
-use super::{Watch, Whereabouts};
+use super::{Evidence, Watch, Whereabouts, unroutable_sources};
 
 /// Notices that a receiver waits in vain.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Patience {
     /// Told that a further session is to come.
     later: bool,
     listening: bool,
+    /// Packets that the system had dropped for want of a route to their source.
+    unroutable: Option<u64>,
 }
 
 /// What a receiver can wait for.
@@ -50,6 +52,7 @@ impl Patience {
             counted: 0,
             later: false,
             listening: false,
+            unroutable: unroutable_sources(),
         }
     }
 
@@ -67,7 +70,8 @@ impl Patience {
             self.counted = count;
             let name = name.to_owned();
             let address = self.inviting.as_ref().filter(|(by, _)| *by == name).map(|(_, address)| *address);
-            if let Some(line) = self.does_not_answer(&name, address) {
+            let failure = address.and_then(|address| run.driver().endpoint().send_failure(address.ip()));
+            if let Some(line) = self.does_not_answer(&name, address, failure.as_ref()) {
                 return Some(line);
             }
         }
@@ -117,10 +121,11 @@ impl Patience {
                 heard.extend(passed_over.map(|name| format!("{name} invites, which is none of --from")));
                 heard
                     .extend(session.unfit().map(|(name, why)| format!("{} invites, and {why}", shown(name))));
-                self.place.uninvited(&heard)
+                self.place.uninvited(&heard, &Evidence::of(driver.endpoint(), self.unroutable))
             }
             Wait::Welcome => {
-                return self.does_not_answer(name, address);
+                let failure = address.and_then(|address| driver.endpoint().send_failure(address.ip()));
+                return self.does_not_answer(name, address, failure.as_ref());
             }
             Wait::Data => self.place.no_data(name, session.max_payload().unwrap_or_default()),
         })
@@ -129,12 +134,17 @@ impl Patience {
 
 impl Patience {
     /// Told once of each sender, and of few: anybody can invite without end.
-    fn does_not_answer(&mut self, name: &str, address: Option<SocketAddr>) -> Option<String> {
+    fn does_not_answer(
+        &mut self,
+        name: &str,
+        address: Option<SocketAddr>,
+        failure: Option<&SendFailure>,
+    ) -> Option<String> {
         if self.silent.len() >= MOST_SILENT || self.silent.iter().any(|told| told == name) {
             return None;
         }
         self.silent.push(name.to_owned());
-        Some(self.place.unanswered(name, address))
+        Some(self.place.unanswered(name, address, failure))
     }
 }
 

@@ -5,10 +5,15 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use carillon_net::{Choice, Endpoint, Interface};
+use carillon_net::{Choice, Endpoint, Interface, SendFailure};
 use carillon_proto::session::{RefuseReason, UnservedReason};
 use carillon_transfer::files::{is_unseemly, shown};
+use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
+
+use super::clock::utc_now;
+use super::evidence::Evidence;
 
 /// Says one line on stderr.
 pub fn say(line: impl fmt::Display) {
@@ -17,9 +22,20 @@ pub fn say(line: impl fmt::Display) {
 
 /// Says what is fit to be shown, in one piece: others may write to the same terminal.
 pub fn say_text(text: &str) {
+    let time = match SAYS_TIME.load(Ordering::Relaxed) {
+        true => format!("{} ", utc_now()),
+        false => String::new(),
+    };
     // A standard error that is closed is nobody's loss.
-    let _ = io::stderr().lock().write_all(format!("carillon: {text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(format!("carillon: {time}{text}\n").as_bytes());
 }
+
+/// Puts the time before every line from now on, for services.
+pub fn say_time() {
+    SAYS_TIME.store(true, Ordering::Relaxed);
+}
+
+static SAYS_TIME: AtomicBool = AtomicBool::new(false);
 
 /// Text that may come from others, made harmless within a line of JSON, whose own syntax has none of these but in texts.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
@@ -92,9 +108,27 @@ impl Whereabouts {
                     "choose {all} with --interface, or add a route (`ip {six}route add {ip} dev {first}`)"
                 )
             }
-            None => "no other interface is up, does multicast and has an address".to_owned(),
+            None => self.without_candidates(),
         };
         Some(format!("{why}: using {}, which reaches this host only; {todo}", self.interface))
+    }
+
+    /// What can be done where no interface but loopback has an address of the group's family.
+    fn without_candidates(&self) -> String {
+        let (ours, other, group) = match self.group {
+            SocketAddr::V4(_) => ("IPv4", "IPv6", DEFAULT_GROUP_V6),
+            SocketAddr::V6(_) => ("IPv6", "IPv4", DEFAULT_GROUP),
+        };
+        let others =
+            group.parse().ok().and_then(|group| Interface::candidates(group).ok()).unwrap_or_default();
+        match others.first() {
+            Some(first) => {
+                format!(
+                    "no other interface has an {ours} address, but {first} has {other}: use --group '{group}'"
+                )
+            }
+            None => format!("no other interface is up, does multicast and has an {ours} address"),
+        }
     }
 
     /// Lines about what was chosen for want of a route or of IPv4, where this group was wanted.
@@ -117,71 +151,104 @@ impl Whereabouts {
         lines
     }
 
-    /// What a sender that heard nobody should look at.
-    pub fn nobody(&self, ttl: u8) -> String {
+    /// What a sender that heard nobody knows, and then what it should look at.
+    pub fn nobody(&self, ttl: u8, evidence: &Evidence) -> String {
         if ttl == 0 {
             return "with --ttl 0 nothing leaves this host".to_owned();
         }
+        let head = format!("nobody answered in {}", self.group());
+        let known = evidence.known();
+        if !known.is_empty() {
+            return format!("{head}: {}", known.join("; "));
+        }
+        let sent = match evidence.received {
+            0 => format!("{} datagrams went out, none came back", evidence.sent),
+            came => format!("{} datagrams went out, {came} came, no answer among them", evidence.sent),
+        };
+        let running = format!("is `carillon recv` running with this --group{}", self.keyed());
+        if self.interface.loopback {
+            return format!(
+                "{head}, which reaches this host only: {sent}; {running}, here{}?",
+                self.instead()
+            );
+        }
+        let routers = match ttl {
+            1 => "which --ttl 1 does not pass".to_owned(),
+            _ => format!("--ttl is {ttl}"),
+        };
         format!(
-            "nobody answered in {}: is `carillon recv` running with this --group{}, on this network{}? do firewalls \
-             pass UDP, to port {} there and to port {} here? do switches that snoop IGMP have a querier? are there \
-             routers between (--ttl is {ttl})? `carillon doctor` at both ends tells",
-            self.group(),
-            self.keyed(),
+            "{head}: {sent}; {running}, on this network{}? if so, `carillon doctor` at both ends finds what is between: \
+             a firewall, a switch, a router ({routers})",
             self.instead(),
-            self.group.port(),
-            self.own.port(),
         )
     }
 
     /// What a receiver that was not invited is waiting for, and what it has heard instead.
-    pub fn uninvited(&self, heard: &[String]) -> String {
-        let group = self.group();
-        match heard {
-            [] => format!(
-                "no sender is heard in {group}, still waiting: is `carillon send` running with this --group{}, on \
-                 this network{}? does the firewall here pass UDP to port {}? are there routers between (its --ttl)? `carillon doctor` \
-                 at both ends tells",
-                self.keyed(),
-                self.instead(),
-                self.group.port(),
-            ),
-            heard => format!("no sender is heard in {group}, still waiting, but {}", heard.join("; ")),
-        }
+    pub fn uninvited(&self, heard: &[String], evidence: &Evidence) -> String {
+        let what = format!("`carillon send` running with this --group{}", self.keyed());
+        self.unheard("no sender", &what, heard, evidence)
     }
 
     /// What a further sender that found no session should look at.
-    pub fn no_organiser(&self) -> String {
-        format!("nobody has invited to a session in {}: {}", self.group(), self.to_organise())
+    pub fn no_organiser(&self, evidence: &Evidence) -> String {
+        let head = format!("nobody has invited to a session in {}", self.group());
+        self.explained(&head, "`carillon send` without --join running with this --group", &[], evidence)
     }
 
     /// What a further sender that was not invited is waiting for, and what it has heard instead.
-    pub fn uninvited_sender(&self, heard: &[String]) -> String {
-        let group = self.group();
-        match heard {
-            [] => format!("no session is heard in {group}, still waiting: {}", self.to_organise()),
-            heard => format!("no session is heard in {group}, still waiting, but {}", heard.join("; ")),
-        }
+    pub fn uninvited_sender(&self, heard: &[String], evidence: &Evidence) -> String {
+        self.unheard(
+            "no session",
+            "`carillon send` without --join running with this --group",
+            heard,
+            evidence,
+        )
     }
 
-    fn to_organise(&self) -> String {
+    fn unheard(&self, who: &str, what: &str, heard: &[String], evidence: &Evidence) -> String {
+        let head = format!("{who} is heard in {}, still waiting", self.group());
+        self.explained(&head, what, heard, evidence)
+    }
+
+    /// A silence, with what is known of it, or else with what to look at.
+    fn explained(&self, head: &str, what: &str, heard: &[String], evidence: &Evidence) -> String {
+        // What came instead says it better than its number.
+        let known = if heard.is_empty() { evidence.known() } else { heard.to_vec() };
+        if !known.is_empty() {
+            return format!("{head}, but {}", known.join("; "));
+        }
+        let instead = self.instead();
+        if self.interface.loopback {
+            let name = &self.interface.name;
+            return format!(
+                "{head}: nothing has come, and {name} reaches this host only; is {what}, here{instead}?"
+            );
+        }
         format!(
-            "is `carillon send` without --join running with this --group, on this network{}? does the firewall here \
-             pass UDP to port {}? are there routers between (its --ttl)? `carillon doctor` \
-             at both ends tells",
-            self.instead(),
-            self.group.port(),
+            "{head}: nothing has come; is {what}, on this network{instead}? if so, `carillon doctor` at both ends finds \
+             what is between: a firewall, a switch, a router (its --ttl)"
         )
     }
 
     /// A sender invites and does not answer: nothing from here reaches it, or nothing of it by unicast
     /// reaches this end.
-    pub fn unanswered(&self, name: &str, sender: Option<SocketAddr>) -> String {
-        format!(
-            "{} invites, but does not answer: do firewalls pass UDP from {} to it, and back? `carillon doctor` at both ends tells",
-            host(name, sender),
-            self.own
-        )
+    pub fn unanswered(
+        &self,
+        name: &str,
+        sender: Option<SocketAddr>,
+        failure: Option<&SendFailure>,
+    ) -> String {
+        let who = host(name, sender);
+        match failure {
+            Some(failure) => {
+                format!("{who} invites, but sending to it fails: {failure}; {}", failure.advice())
+            }
+            None => format!(
+                "{who} invites, but does not answer: do firewalls pass UDP from {} to it, and back? has it a route to \
+                 here? `carillon doctor` at both ends tells",
+                self.own
+            ),
+        }
     }
 
     /// A sender has started and nothing large of it arrives.
@@ -193,8 +260,17 @@ impl Whereabouts {
     }
 
     /// A receiver has taken nothing at all although it joined.
-    pub fn took_nothing(&self, name: &str, address: Option<SocketAddr>, bytes: usize) -> String {
+    pub fn took_nothing(
+        &self,
+        name: &str,
+        address: Option<SocketAddr>,
+        bytes: usize,
+        failure: Option<&SendFailure>,
+    ) -> String {
         let who = host(name, address);
+        if let Some(failure) = failure {
+            return format!("{who} took nothing: sending to it fails: {failure}; {}", failure.advice());
+        }
         match bytes > USUAL_DATAGRAM {
             true => format!(
                 "{who} took nothing: if the network between does not carry datagrams of {bytes} bytes, send with \
@@ -253,9 +329,9 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
 pub const OPEN: &str = "open: anybody on the network can read this and take part; a key closes it (--key-file, the same at \
      all ends)";
 
-/// What a report that covers whoever came in time says about that.
-pub const NOBODY_EXPECTED: &str = "nobody was expected: this covers only those who joined in time; say whom to \
-     wait for with --receivers N or --expect NAMES";
+/// What a report without a list of receivers says about that.
+pub const NO_RECEIVER_LIST: &str = "No receiver list was given (--expect, --receivers): machines that never joined are not in \
+     this report.";
 
 /// What a report with a protocol that does not wait for its receivers says about that.
 pub fn waits_for_nobody(protocol: &str) -> String {

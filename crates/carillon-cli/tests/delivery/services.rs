@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::delivery::support::{at_once, wait_for_part, wait_until, wait_until_or};
+use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part, wait_until, wait_until_or};
 use crate::netns::process::Running;
 use crate::netns::{Host, Net};
 
@@ -178,6 +178,29 @@ fn service_receives_after_any_change_of_its_network() {
         assert!(!said.contains("127.0.0.1"), "{}: {said}", case.name);
         assert!(said.matches(WAITING).count() <= 1, "{}: {said}", case.name);
     });
+}
+
+/// A file that exists already fails, the next one comes: each has a line with what, from whom and when, and the end of
+/// the service is no failure.
+#[test]
+fn service_names_each_transfer_and_succeeds_when_told_to_end() {
+    need_multicast!();
+    let place = Place::new();
+    let (first, second) = (place.file("first", 1000), place.file("second", 2000));
+    place.file("a/first", 10);
+    let service = place.recv("a").arg("--keep-going").start();
+    place.send("s1").args("--name s1 --receivers 1").arg(first).run().expect(1);
+    place.send("s2").args("--name s2 --receivers 1").arg(second).run().expect(0);
+    wait_until("it is received", || service.out().contains("second"));
+    service.signal("TERM");
+    let ended = service.end().expect(0);
+    let line = ended.out.lines().next().expect("a line");
+    assert!(line.starts_with("received second from s2 (127.0.0.1:"), "{line}");
+    assert!(line.contains("1 file, 1.95 KiB in ") && line.ends_with('Z'), "{line}");
+    let failed = ended.err.lines().find(|line| line.contains("from s1 (127.0.0.1:")).expect("a line");
+    let time = failed.strip_prefix("carillon: 20").and_then(|rest| rest.split(' ').next());
+    assert!(time.is_some_and(|time| time.ends_with('Z') && time.contains('T')), "{failed}");
+    assert!(failed.contains("exists"), "{failed}");
 }
 
 /// What happens to the network of receiver 1 during a transfer.

@@ -1,8 +1,10 @@
 //! What is wrong, by what was heard: no input or output here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use carillon_net::SendFailure;
 use carillon_wire::doctor::{Heard, Way};
 
 /// One end, as findings speak of it.
@@ -25,6 +27,8 @@ pub struct Machine {
 pub struct Peer {
     /// Who it is.
     pub machine: Machine,
+    /// Where it is.
+    pub address: IpAddr,
     /// What came from it.
     pub heard: Heard,
     /// Packets that came twice or more.
@@ -52,6 +56,8 @@ pub struct Evidence {
     pub missing: Vec<IpAddr>,
     /// The machines that were named and are reached by another interface, from this address; or by none.
     pub elsewhere: Vec<(IpAddr, Option<IpAddr>)>,
+    /// What the system said last when it did not take a datagram, by destination.
+    pub refused: BTreeMap<IpAddr, SendFailure>,
     /// Seconds for which it was listened.
     pub seconds: u64,
 }
@@ -65,6 +71,8 @@ pub enum Fault {
     NoHops,
     /// The receive buffer is small.
     SmallBuffer,
+    /// The system does not take what this machine sends.
+    CannotSend,
     /// The machine is behind another interface.
     WrongInterface,
     /// Nobody is heard.
@@ -102,6 +110,7 @@ impl Fault {
             Fault::Confined => "no-route",
             Fault::NoHops => "no-hops",
             Fault::SmallBuffer => "small-buffer",
+            Fault::CannotSend => "cannot-send",
             Fault::WrongInterface => "wrong-interface",
             Fault::Nobody => "nobody",
             Fault::NotHeard => "not-heard",
@@ -144,6 +153,10 @@ impl Evidence {
         self.here(&mut findings);
         if self.elsewhere(&mut findings) {
             return findings;
+        }
+        if let Some(failure) = self.refused.get(&self.here.group.ip()) {
+            let text = cannot_send("group", &failure.to.to_string(), failure);
+            findings.push(Finding { fault: Fault::CannotSend, peer: None, text });
         }
         for peer in &self.peers {
             let mut say = |fault, text| {
@@ -195,13 +208,20 @@ impl Evidence {
         // Who has heard a HELLO that is answered has answered.
         let answers = |heard: &Heard| [Way::Group, Way::Link, Way::Port].iter().any(|way| heard.by(*way));
         one_way(there, &this, &peer.heard, peer.said.as_ref().is_some_and(answers), say);
+        let refused = self.refused.get(&peer.address);
+        if let Some(failure) = refused {
+            say(Fault::CannotSend, cannot_send("machine", &there.name, failure));
+        }
+        let to_group = self.refused.contains_key(&here.group.ip());
         match &peer.said {
             // That is said of this machine already.
             Some(_) if here.hops == 0 => {}
+            // What the system does not take cannot arrive.
+            _ if refused.is_some() || to_group => {}
             Some(said) => one_way(&this, there, said, answers(&peer.heard), say),
             None => {
                 let text = format!(
-                    "{0} is heard here, and hears nothing from this machine: a firewall at {0} or between drops UDP from {1} to port {2}",
+                    "{0} is heard here, and hears nothing from this machine, which the system here has sent: a firewall at {0} or between drops UDP from {1} to port {2}",
                     there.name,
                     self.address,
                     here.group.port()
@@ -241,6 +261,11 @@ impl Evidence {
 
     fn absent(&self, findings: &mut Vec<Finding>) {
         for address in &self.missing {
+            if let Some(failure) = self.refused.get(address) {
+                let text = cannot_send("machine", &address.to_string(), failure);
+                findings.push(Finding { fault: Fault::CannotSend, peer: Some(address.to_string()), text });
+                continue;
+            }
             let text = format!(
                 "{address} is not heard in any way: is `carillon doctor` running there at the same time, with port {}? do firewalls pass UDP there and here? does it answer to ping?",
                 self.here.group.port()
@@ -255,6 +280,11 @@ impl Evidence {
             findings.push(Finding { fault: Fault::Nobody, peer: None, text });
         }
     }
+}
+
+/// What the system says of sending to a place, and what to do.
+fn cannot_send(what: &str, place: &str, failure: &SendFailure) -> String {
+    format!("cannot send to {what} {place}: {failure}; {}", failure.advice())
 }
 
 /// What is wrong on the way from one to the other; `answers`: who sends has heard what it answers.
@@ -302,7 +332,7 @@ fn one_way(from: &Machine, to: &Machine, came: &Heard, answers: bool, say: &mut 
     }
     if answers && !came.by(Way::Answer) {
         let text = format!(
-            "multicast from {source} reaches {target}, and what {source} sends to it alone does not: a firewall at {target} drops UDP to ports other than {port}; let UDP from {source} in"
+            "multicast from {source} reaches {target}, and what {source} sends to it alone does not: {source} has no route to {target}, which `carillon doctor` says there, or a firewall at {target} drops UDP to ports other than {port}: let UDP from {source} in"
         );
         say(Fault::OwnPortBlocked, text);
     }
@@ -355,11 +385,23 @@ mod tests {
             interface: "eth0 (10.0.0.1)".to_owned(),
             address: "10.0.0.1".parse().unwrap(),
             wanted_buffer: 4 << 20,
-            peers: vec![Peer { machine: machine("b"), heard: WELL, copies: 0, said: Some(WELL) }],
+            peers: vec![Peer {
+                machine: machine("b"),
+                address: "10.0.0.2".parse().unwrap(),
+                heard: WELL,
+                copies: 0,
+                said: Some(WELL),
+            }],
             missing: Vec::new(),
+            refused: BTreeMap::new(),
             elsewhere: Vec::new(),
             seconds: 5,
         }
+    }
+
+    fn refuse(all: &mut Evidence, to: &str) {
+        let to: IpAddr = to.parse().unwrap();
+        all.refused.insert(to, SendFailure { to: (to, 7654).into(), errno: 101, count: 1 });
     }
 
     fn faults(change: impl Fn(&mut Evidence)) -> Vec<Fault> {
@@ -378,13 +420,18 @@ mod tests {
     #[test]
     fn each_fault_alone_is_named_alone() {
         type Change = fn(&mut Evidence);
-        let cases: [(Fault, Change); 16] = [
+        let cases: [(Fault, Change); 18] = [
             (Fault::Confined, |all| all.confined = Some("no route".into())),
             (Fault::NoHops, |all| (all.here.hops, all.peers) = (0, vec![all.peers.remove(0)])),
             (Fault::SmallBuffer, |all| all.here.buffer = 208 << 10),
             (Fault::WrongInterface, |all| {
                 all.elsewhere = vec![("10.0.1.2".parse().unwrap(), Some("10.0.1.1".parse().unwrap()))];
             }),
+            (Fault::CannotSend, |all| {
+                refuse(all, "10.0.0.2");
+                all.peers[0].said = None;
+            }),
+            (Fault::CannotSend, |all| refuse(all, "239.255.67.65")),
             (Fault::NotHeard, |all| all.missing = vec!["10.0.0.9".parse().unwrap()]),
             (Fault::Nobody, |all| all.peers.clear()),
             (Fault::OtherGroup, |all| all.peers[0].machine.group.set_port(1)),

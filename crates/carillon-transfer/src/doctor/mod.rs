@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
-use carillon_net::{Arrival, OpenError, Probe};
+use carillon_net::{Arrival, OpenError, Probe, SendFailure};
 use carillon_wire::doctor::{Heard, Hello, MAX_HEARD, Way};
 
 pub use findings::{Evidence, Fault, Finding, MOST_HOPS, Machine, Peer};
@@ -46,6 +46,8 @@ pub struct Doctor {
     number: u32,
     /// Turns taken.
     turns: u32,
+    /// What the system said last when it did not take a datagram, by destination.
+    refused: BTreeMap<IpAddr, SendFailure>,
     known: BTreeMap<u32, Known>,
 }
 
@@ -73,7 +75,15 @@ impl Doctor {
             id = address.octets();
         }
         let id = AssociationId(u32::from_be_bytes(id));
-        Ok(Doctor { config, probe, id, number: 0, turns: 0, known: BTreeMap::new() })
+        Ok(Doctor {
+            config,
+            probe,
+            id,
+            number: 0,
+            turns: 0,
+            refused: BTreeMap::new(),
+            known: BTreeMap::new(),
+        })
     }
 
     /// The sockets.
@@ -131,8 +141,8 @@ impl Doctor {
         self.turns += 1;
     }
 
-    /// Says HELLO. What cannot be sent is as good as lost: the other end does not hear it.
-    fn say(&self, to: SocketAddr, way: Way, ttl: u8, len: usize, heard: Vec<Heard>) {
+    /// Says HELLO. What the system does not take is noted.
+    fn say(&mut self, to: SocketAddr, way: Way, ttl: u8, len: usize, heard: Vec<Heard>) {
         let hello = Hello {
             way,
             ttl,
@@ -146,7 +156,15 @@ impl Doctor {
         };
         let mut bytes = Vec::new();
         hello.emit(self.id, len, &mut bytes);
-        let _ = self.probe.send(to, ttl, &bytes);
+        let Err(error) = self.probe.send(to, ttl, &bytes) else {
+            self.refused.remove(&to.ip());
+            return;
+        };
+        // A full queue, or an answer to what was sent earlier, says nothing about the way.
+        let passing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused);
+        if let Some(failure) = SendFailure::new(to, &error).filter(|_| !passing && way != Way::Long) {
+            self.refused.insert(to.ip(), failure);
+        }
     }
 
     /// Takes a datagram in, and answers it.
@@ -206,6 +224,7 @@ impl Doctor {
             peers: self.known.values().map(Known::peer).collect(),
             elsewhere: elsewhere.map(|(address, source)| (address, source.map(|(ip, _)| ip))).collect(),
             missing: self.missing(),
+            refused: self.refused.clone(),
             seconds: time.as_secs(),
         }
     }
@@ -255,7 +274,13 @@ impl Known {
     }
 
     fn peer(&self) -> Peer {
-        Peer { machine: self.machine.clone(), heard: self.heard, copies: self.copies, said: self.said }
+        Peer {
+            machine: self.machine.clone(),
+            address: self.address,
+            heard: self.heard,
+            copies: self.copies,
+            said: self.said,
+        }
     }
 }
 

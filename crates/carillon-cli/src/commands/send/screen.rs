@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_net::Endpoint;
-use carillon_proto::session::SenderPhase;
+use carillon_proto::session::{MemberOutcome, Part, SenderPhase};
 use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::args::Args;
 use crate::commands::tidings::Tidings;
 use crate::delivery::{
-    Human, NOBODY_EXPECTED, OPEN, Rate, SenderBars, Ticker, Watch, host, is_text_terminal, outcome_text,
-    print_json, print_table, say, seal_drops_json, waits_for_nobody,
+    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, host, is_text_terminal,
+    outcome_text, print_json, print_table, say, seal_drops_json, waits_for_nobody,
 };
 use crate::exit::JobFailed;
 
@@ -23,6 +23,8 @@ pub struct Screen<'a> {
     tidings: &'a Tidings,
     progress: Ticker,
     screen: Ticker,
+    /// Lines, where there is no terminal.
+    plain: Option<PlainProgress>,
 }
 
 impl<'a> Screen<'a> {
@@ -36,6 +38,7 @@ impl<'a> Screen<'a> {
             tidings,
             progress: Ticker::new(PROGRESS_INTERVAL),
             screen: Ticker::new(SCREEN_INTERVAL),
+            plain: (!shows && !args.network.json && !args.stream).then(PlainProgress::default),
         }
     }
 
@@ -50,8 +53,40 @@ impl<'a> Screen<'a> {
         }
         if self.screen.ready(now) {
             self.show(run);
+            self.say_progress(run);
         }
         Ok(())
+    }
+
+    /// Says how far it is where there is no terminal.
+    fn say_progress(&mut self, run: &SendRun<Watch>) {
+        let Some(plain) = &mut self.plain else { return };
+        let (session, now) = (run.driver().machine(), run.driver().now());
+        let receivers = match session.members().len() {
+            1 => "1 receiver".to_owned(),
+            count => format!("{count} receivers"),
+        };
+        match session.phase() {
+            SenderPhase::Running => {
+                let outgoing = run.driver().application();
+                let total = outgoing.manifest().bytes();
+                let active =
+                    session.members().iter().filter(|member| member.outcome == MemberOutcome::Active);
+                let slowest =
+                    active.filter(|member| member.part != Part::Helps).map(|member| member.bytes).min();
+                let line = match slowest {
+                    Some(bytes) => plain
+                        .line(now, bytes, total)
+                        .map(|bytes| format!("sending to {receivers}: the slowest has {bytes}")),
+                    None => plain.line(now, outgoing.bytes(), total).map(|bytes| format!("sent {bytes}")),
+                };
+                line.into_iter().for_each(say);
+            }
+            SenderPhase::Gathering if plain.is_due(now) => {
+                say(format_args!("waiting for receivers: {receivers} joined"));
+            }
+            _ => {}
+        }
     }
 
     /// A further session follows.
@@ -198,7 +233,7 @@ impl<'a> Report<'a> {
         } else if report.joined() > 0 || !report.unserved.is_empty() {
             print_table(&self.table())?;
             if self.expected().is_null() && report.joined() > 0 {
-                println!("{NOBODY_EXPECTED}");
+                println!("{NO_RECEIVER_LIST}");
             }
             if self.endpoint.seal_bytes() == 0 {
                 println!("{OPEN}");
@@ -219,7 +254,7 @@ impl<'a> Report<'a> {
             }
         }
         if !self.endpoint.interface().loopback {
-            self.tidings.took_nothing(&report.receivers, self.datagram);
+            self.tidings.took_nothing(&report.receivers, self.datagram, self.endpoint);
         }
         for one in &report.helpers {
             if let Some(reason) = one.lost.as_ref().filter(|_| !self.args.network.json) {
@@ -232,7 +267,7 @@ impl<'a> Report<'a> {
         match &report.failure {
             Some(failure) if !broken => {
                 let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
-                    true => format!("; {}", self.tidings.nobody(self.args.ttl)),
+                    true => format!("; {}", self.tidings.nobody(self.args.ttl, self.endpoint)),
                     false => String::new(),
                 };
                 say(format_args!("not delivered: {failure}{advice}"));

@@ -1,0 +1,115 @@
+//! What the system said last when it did not take a datagram, by destination.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use nix::errno::Errno;
+
+/// The last error of sending to one destination, until sending to it succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendFailure {
+    /// Where to.
+    pub to: SocketAddr,
+    /// The error's number in the system.
+    pub errno: i32,
+    /// Datagrams that were not taken in a row.
+    pub count: u64,
+}
+
+/// The error as the system words it, such as `Network is unreachable (os error 101)`.
+impl fmt::Display for SendFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        io::Error::from_raw_os_error(self.errno).fmt(f)
+    }
+}
+
+impl SendFailure {
+    /// The failure of sending to this address with this error, for whoever sends by other means than an endpoint.
+    pub fn new(to: SocketAddr, error: &io::Error) -> Option<SendFailure> {
+        error.raw_os_error().map(|errno| SendFailure { to, errno, count: 1 })
+    }
+
+    /// What an administrator can do about it on this host.
+    pub fn advice(&self) -> String {
+        let ip = self.to.ip();
+        match Errno::from_raw(self.errno) {
+            Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ENETDOWN | Errno::EHOSTDOWN => {
+                format!("this host has no route to {ip} (`ip route get {ip}`): add one")
+            }
+            Errno::EPERM | Errno::EACCES => {
+                format!(
+                    "a firewall or a route of this host forbids it (`nft list ruleset`, `ip route get {ip}`)"
+                )
+            }
+            Errno::EMSGSIZE => {
+                "the datagram is longer than the way takes: send with --datagram 1472 or less".to_owned()
+            }
+            Errno::ENODEV | Errno::ENXIO | Errno::EADDRNOTAVAIL => {
+                "the interface in use, or its address, is gone: start again, or name another with --interface"
+                    .to_owned()
+            }
+            _ => format!("look at the routes and the firewall of this host (`ip route get {ip}`)"),
+        }
+    }
+}
+
+/// Failures by destination. Bounded: peers choose their addresses.
+#[derive(Debug, Default)]
+pub(crate) struct SendFailures(BTreeMap<SocketAddr, SendFailure>);
+
+impl SendFailures {
+    pub(crate) fn note(&mut self, to: SocketAddr, error: &io::Error, count: u64) {
+        let Some(new) = SendFailure::new(to, error) else { return };
+        if self.0.len() < MAX_DESTINATIONS || self.0.contains_key(&to) {
+            let known = self.0.entry(to).or_insert(SendFailure { count: 0, ..new });
+            (known.errno, known.count) = (new.errno, known.count.saturating_add(count));
+        }
+    }
+
+    /// Sending to this destination has succeeded.
+    #[inline]
+    pub(crate) fn clear(&mut self, to: SocketAddr) {
+        if !self.0.is_empty() {
+            self.0.remove(&to);
+        }
+    }
+
+    pub(crate) fn to_host(&self, host: IpAddr) -> Option<SendFailure> {
+        self.0.values().find(|failure| failure.to.ip() == host).copied()
+    }
+}
+
+/// Destinations whose failures are kept.
+const MAX_DESTINATIONS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_lasts_until_sending_succeeds() {
+        let mut failures = SendFailures::default();
+        let to = |last| SocketAddr::from(([10, 0, 0, last], 7000));
+        let error = io::Error::from_raw_os_error(Errno::ENETUNREACH as i32);
+        failures.note(to(1), &error, 2);
+        failures.note(to(1), &error, 3);
+        let failure = failures.to_host(to(1).ip()).expect("it is kept");
+        assert_eq!((failure.count, failure.errno), (5, Errno::ENETUNREACH as i32));
+        assert!(failure.to_string().starts_with("Network is unreachable"), "{failure}");
+        assert!(failure.advice().contains("no route to 10.0.0.1"), "{}", failure.advice());
+        failures.clear(to(1));
+        assert_eq!(failures.to_host(to(1).ip()), None);
+    }
+
+    #[test]
+    fn failures_to_many_destinations_stay_bounded() {
+        let mut failures = SendFailures::default();
+        let error = io::Error::from_raw_os_error(Errno::EPERM as i32);
+        for port in 1..1000 {
+            failures.note(SocketAddr::from(([10, 0, 0, 1], port)), &error, 1);
+        }
+        assert_eq!(failures.0.len(), MAX_DESTINATIONS);
+    }
+}
