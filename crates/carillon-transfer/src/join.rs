@@ -161,7 +161,7 @@ impl End<ToJoin> {
         let bound = network.open(true, hops, options.rate)?;
         let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
         let mut second = network.second_name();
-        let mut contribution = Contribution::new(manifest, stream, endpoint.waker());
+        let mut contribution = Contribution::new(manifest, stream, endpoint.group(), endpoint.waker());
         loop {
             let mut run = options.open(&name, endpoint, &seeds, contribution, Acknowledged(feed.clone()))?;
             abort.heard_by(run.driver().endpoint().waker());
@@ -195,7 +195,7 @@ impl End<ToJoin> {
                     (endpoint, _, begun) = run.into_parts();
                     let manifest =
                         begun.ok_or_else(|| Error::Died("the session has changed its mind".to_owned()))?;
-                    contribution = Contribution::new(manifest, stream, endpoint.waker());
+                    contribution = Contribution::new(manifest, stream, endpoint.group(), endpoint.waker());
                     seeds = seeds.part("again");
                 }
             }

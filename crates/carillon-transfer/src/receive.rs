@@ -12,7 +12,9 @@ use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSess
 
 use crate::conduct::{Run, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, VerifyingKey};
+use crate::files::{
+    Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust, VerifyingKey,
+};
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
@@ -83,6 +85,11 @@ pub struct ReceiveOptions {
     pub monitor: Option<Monitor>,
     /// Only what is signed with one of these keys is taken, if there are any.
     pub trust: Vec<VerifyingKey>,
+    /// The file that keeps the signing times of accepted transfers, so that older ones are refused; without one nothing
+    /// outlives the process.
+    pub history: Option<PathBuf>,
+    /// Transfers are taken that were signed before one that was accepted.
+    pub allow_older: bool,
     /// It never says anything, and takes what senders send that wait for nobody ([`End::silent_receivers`](crate::End::silent_receivers)).
     pub one_way: bool,
     /// A session before has given it up: it fails so, unless another one invites it within `timeout`.
@@ -100,6 +107,8 @@ impl Default for ReceiveOptions {
             helps: false,
             monitor: None,
             trust: Vec::new(),
+            history: None,
+            allow_older: false,
             one_way: false,
             returning: None,
         }
@@ -134,6 +143,21 @@ impl End<ToReceive> {
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
         self.what.options.trust.push(key);
+        self
+    }
+
+    /// Remembers in this file when the transfers were signed that were accepted, and refuses those of the same name that
+    /// were signed before. Without a file this holds for this one transfer, which is to say that it does not hold.
+    #[must_use]
+    pub fn history(mut self, path: impl Into<PathBuf>) -> Self {
+        self.what.options.history = Some(path.into());
+        self
+    }
+
+    /// Takes transfers that were signed before one that was accepted.
+    #[must_use]
+    pub fn allow_older(mut self) -> Self {
+        self.what.options.allow_older = true;
         self
     }
 
@@ -296,8 +320,12 @@ impl ReceiveOptions {
         let is_live = matches!(sink, Sink::Live(_));
         // What is not signed is written nowhere where only that is taken.
         config.overhears = matches!(sink, Sink::Files(Target::Directory(_))) && self.trust.is_empty();
+        let group = endpoint.group();
         let mut incoming = Incoming::new(sink, endpoint.waker());
-        incoming = incoming.trust(self.trust.clone());
+        let (keys, history) = (self.trust.clone(), self.history.clone());
+        let trust = Trust { keys, history, allow_older: self.allow_older };
+        trust.check()?;
+        incoming = incoming.trust(trust, group);
         if self.tell_files {
             incoming = incoming.keep_completed();
         }

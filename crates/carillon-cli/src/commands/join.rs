@@ -27,7 +27,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     };
     let mut name = args.network.name();
     let mut second = args.network.second_name();
-    let mut contribution = Contribution::new(manifest, args.stream, endpoint.waker());
+    let mut contribution = Contribution::new(manifest, args.stream, endpoint.group(), endpoint.waker());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
         let stats = run.driver().stats().clone();
@@ -53,7 +53,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let begun;
         (endpoint, watch, begun) = run.into_parts();
         let Some(manifest) = begun else { anyhow::bail!("the session has changed its mind") };
-        contribution = Contribution::new(manifest, args.stream, endpoint.waker());
+        contribution = Contribution::new(manifest, args.stream, endpoint.group(), endpoint.waker());
         seeds = seeds.part("again");
     }
 }

@@ -1,7 +1,7 @@
 //! `carillon recv`: receive files.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
@@ -65,6 +65,13 @@ pub struct Args {
     /// Take only files signed with the key that belongs to this public key (PEM, or base64); give it again for more.
     #[arg(long, value_name = "FILE|KEY", value_parser = trusted, conflicts_with = "stream")]
     trust: Vec<VerifyingKey>,
+    /// Keep the signing times of accepted transfers in this file, so that older ones of the same name are refused
+    /// [default: carillon/accepted in $STATE_DIRECTORY, $XDG_STATE_HOME, ~/.local/state or /var/lib].
+    #[arg(long, value_name = "FILE", requires = "trust")]
+    trust_history: Option<PathBuf>,
+    /// Take transfers that were signed before one that was accepted.
+    #[arg(long, requires = "trust")]
+    allow_older: bool,
     /// Let others turn to this one for repairs, if the protocol has helpers and the sender lets it (send --helpers).
     #[arg(long, conflicts_with = "stream")]
     helps: bool,
@@ -80,6 +87,35 @@ pub struct Args {
 /// A public key: in a file, or as it is printed.
 fn trusted(text: &str) -> Result<VerifyingKey, String> {
     text.parse().or_else(|_| VerifyingKey::read(text).map_err(|error| error.to_string()))
+}
+
+/// Where the signing times of accepted transfers are kept if nothing is said.
+fn default_history() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let state = of("STATE_DIRECTORY").or_else(|| of("XDG_STATE_HOME"));
+    let state = state.or_else(|| of("HOME").map(|home| home.join(".local/state")));
+    let path = state.unwrap_or_else(|| "/var/lib".into()).join("carillon/accepted");
+    match can_be_used(&path) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            say(format_args!(
+                "cannot remember signatures in {} ({error}): an older transfer that is sent again would be taken as new. \
+                 Name a file with --trust-history",
+                path.display()
+            ));
+            None
+        }
+    }
+}
+
+/// Whether a file can be written there.
+fn can_be_used(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    if let Some(parent) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
 }
 
 /// `carillon recv`
@@ -105,6 +141,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut follower = Follower::new(&network);
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut numbers = args.network.numbers.serve()?;
+    let history = match &args.trust_history {
+        None if args.trust.is_empty() => None,
+        None => default_history(),
+        path => path.clone(),
+    };
     let mut options = ReceiveOptions {
         monitor: numbers.monitor(),
         timeout: args.timeout,
@@ -113,6 +154,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         tell_files: args.network.json || args.keep_going,
         helps: args.helps,
         trust: args.trust.clone(),
+        history,
+        allow_older: args.allow_older,
         one_way: args.one_way,
         ..ReceiveOptions::default()
     };
@@ -370,7 +413,7 @@ impl Transfer<'_> {
                         "bytes": sender.bytes,
                         "digest": live.and_then(|live| live.digest_of(&sender.name)).map(hex),
                         "signed_by": sender.signature.map(|by| by.key.to_string()),
-                        "signed_at": sender.signature.map(|by| by.time),
+                        "signed_at": sender.signature.map(|by| by.seconds()),
                         "outcome": if let Some(Ok(())) = sender.outcome { "verified" } else { "failed" },
                         "reason": sender.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()),
                     })
@@ -433,7 +476,7 @@ impl Transfer<'_> {
                         if let Some(by) = sender.signature {
                             let age =
                                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                            let age = age.saturating_sub(by.time);
+                            let age = age.saturating_sub(by.seconds());
                             println!("signed {age} s ago by {}", by.key);
                         }
                     }

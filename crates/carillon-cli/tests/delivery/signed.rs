@@ -88,6 +88,53 @@ fn who_trusts_a_key_takes_files_from_its_owner_and_from_nobody_else() {
     }
 }
 
+/// What a member recorded of the sender's it can send again, and everything in it is signed.
+#[test]
+fn an_older_signed_transfer_is_refused_unless_asked_for() {
+    need_multicast!();
+    let place = Place::new();
+    let Some(()) = keys(&place, "right") else { return };
+    let file = place.file("f", 10_000);
+    let recv = |name: &str, more: &str| {
+        place.recv(name).args("--overwrite --json --trust").arg(place.path("right.pub")).args(more).start()
+    };
+    let send = |code| {
+        let job = place.send("s").arg(&file).args("--receivers 1 --sign-key").arg(place.path("right.pem"));
+        job.run().expect(code)
+    };
+    for _ in 0..2 {
+        let receiver = recv("a", "");
+        send(0);
+        receiver.end().expect(0);
+    }
+    // As if one had been accepted that was signed later than all that comes.
+    let state = place.path("state/carillon/accepted");
+    let text = std::fs::read_to_string(&state).expect("it remembers");
+    let last = text.lines().last().expect("a line").to_owned();
+    let mut fields: Vec<&str> = last.split(' ').collect();
+    assert!(text.lines().count() == 2 && fields[3] == "f" && fields[1] == place.group.to_string(), "{text}");
+    fields[2] = "9000000000000000000";
+    std::fs::write(&state, format!("{text}{}\n", fields.join(" "))).expect("written");
+    let receiver = recv("a", "");
+    send(1);
+    let ended = receiver.end().expect(1);
+    let report = &ended.events("report")[0];
+    let reason = report["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("f was signed") && reason.contains("--allow-older"), "{report}");
+    let receiver = recv("a", "--allow-older");
+    send(0);
+    receiver.end().expect(0);
+    let elsewhere = place.path("elsewhere");
+    let receiver = recv("a", &format!("--trust-history {}", elsewhere.display()));
+    send(0);
+    receiver.end().expect(0);
+    assert!(elsewhere.exists());
+    // It cannot be what it is not.
+    std::fs::write(&elsewhere, "nonsense\n").expect("written");
+    let ended = recv("a", &format!("--trust-history {}", elsewhere.display())).end().expect(2);
+    assert!(ended.err.contains("elsewhere: line 1"), "{}", ended.err);
+}
+
 #[test]
 fn keys_that_are_none_and_streams_are_refused() {
     let place = Place::new();

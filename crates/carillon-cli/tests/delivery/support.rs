@@ -70,6 +70,8 @@ impl Place {
     /// The same behind another program.
     pub fn wrapped(&self, program: &str, before: &[&str], command: &str, name: &str) -> Job {
         let mut process = Command::new(program);
+        // What is remembered of signatures is the test's own.
+        process.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", self.path("state"));
         process.args(before).arg(command).args(["--interface", "lo", "--group"]).arg(self.group.to_string());
         Job::new(process, self.path(&format!("{command}-{name}.log")))
     }

@@ -1,11 +1,13 @@
 //! The application of a further sender: it offers what it has, and reports when that is through.
 
+use std::net::SocketAddr;
+
 use anyhow::anyhow;
 use carillon_core::{Application, Sender as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession};
 
-use super::{Manifest, Outgoing};
+use super::{Binding, Manifest, Outgoing};
 use crate::LocalError;
 
 /// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that
@@ -15,6 +17,7 @@ pub struct Contribution {
     stage: Stage,
     stream: bool,
     waker: Waker,
+    group: SocketAddr,
     ended: Option<Time>,
     error: Option<LocalError>,
 }
@@ -28,9 +31,9 @@ enum Stage {
 }
 
 impl Contribution {
-    /// Will send this; a thread that reads it wakes the loop with this.
-    pub fn new(manifest: Manifest, stream: bool, waker: Waker) -> Self {
-        Contribution { stage: Stage::Waiting(Some(manifest)), stream, waker, ended: None, error: None }
+    /// Will send this to this group; a thread that reads it wakes the loop with `waker`.
+    pub fn new(manifest: Manifest, stream: bool, group: SocketAddr, waker: Waker) -> Self {
+        Contribution { stage: Stage::Waiting(Some(manifest)), stream, waker, group, ended: None, error: None }
     }
 
     /// What is being sent, once the session is known.
@@ -84,8 +87,9 @@ impl Application<ReceiverSession> for Contribution {
                 true => Outgoing::stream(manifest.into(), max as usize, waker),
                 false => Outgoing::new(manifest.into(), max as usize, waker),
             });
+            let binding = Binding { group: self.group, ..Binding::default() };
             match outgoing {
-                Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing)),
+                Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing.bound_to(binding))),
                 Err(error) => return self.fail(now, session, error),
             }
         }

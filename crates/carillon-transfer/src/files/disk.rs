@@ -12,7 +12,7 @@ use carillon_net::Waker;
 
 use super::intake::{Intake, Sink};
 use super::lane::Lane;
-use super::signing::{Checks, VerifyingKey};
+use super::signing::Checks;
 use super::taker::{Job, Notes, Taker};
 use crate::LocalError;
 
@@ -54,10 +54,10 @@ struct Board {
 }
 
 impl Disk {
-    /// Begins to write there what is signed with one of these keys, or all if there are none, and wakes the loop when there is something to know.
-    pub fn start(sink: Sink, trusted: Vec<VerifyingKey>, waker: Waker) -> io::Result<Disk> {
+    /// Begins to write there what passes these checks, and wakes the loop when there is something to know.
+    pub(super) fn start(sink: Sink, checks: Checks, waker: Waker) -> io::Result<Disk> {
         let is_prompt = sink.is_prompt();
-        let taker = Taker::new(sink, Checks::new(trusted));
+        let taker = Taker::new(sink, checks);
         if is_prompt {
             let (notes, touched) = (Notes::default(), BTreeSet::new());
             return Ok(Disk::Here(Box::new(Here { taker, notes, touched, waker })));
@@ -262,7 +262,7 @@ mod tests {
         for is_prompt in [true, false] {
             let (to, threads) = std::sync::mpsc::channel();
             let sink = Sink::Live(Live::plain(Named { is_prompt, to }));
-            let mut disk = Disk::start(sink, Vec::new(), Waker::default()).expect("it starts");
+            let mut disk = Disk::start(sink, Checks::default(), Waker::default()).expect("it starts");
             assert!(disk.has_room() && disk.news().is_none());
             disk.begin(NodeId(7), Intake::new("s".to_owned(), None, false));
             disk.give_up(NodeId(7), "it is gone".to_owned());

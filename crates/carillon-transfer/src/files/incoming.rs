@@ -2,6 +2,7 @@
 //! out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, Delivery, Duration, MessageId, NodeId, Receiver as _, Time};
@@ -13,7 +14,7 @@ use super::arriving::Completed;
 use super::disk::Disk;
 use super::intake::{Intake, Sink};
 use super::problem::Problem;
-use super::signing::VerifyingKey;
+use super::signing::{Binding, Checks, Trust};
 use super::spool::Spool;
 use super::taker::{Notes, State};
 use super::target::Target;
@@ -41,8 +42,9 @@ pub struct Incoming {
     over: bool,
     /// Whether the files completed are kept until they are taken.
     keeps: bool,
-    /// Only what is signed with one of these is taken, if there are any.
-    trusted: Vec<VerifyingKey>,
+    /// Whose files are taken, and the group that they are sent to.
+    trust: Trust,
+    group: SocketAddr,
     kind: Kind,
     /// What was overheard of sessions that this receiver was not in, if it goes into a directory; and when the last of it was.
     spool: Option<Box<Spool>>,
@@ -95,7 +97,8 @@ impl Incoming {
             result: None,
             over: false,
             keeps: false,
-            trusted: Vec::new(),
+            trust: Trust::default(),
+            group: (Ipv4Addr::UNSPECIFIED, 0).into(),
             kind,
         }
     }
@@ -105,13 +108,13 @@ impl Incoming {
         Incoming { keeps: true, ..self }
     }
 
-    /// Takes only what is signed with one of these keys, if there are any.
-    pub fn trust(mut self, keys: Vec<VerifyingKey>) -> Self {
-        if !keys.is_empty() {
+    /// Takes only what is signed for this group with one of these keys, if there are any.
+    pub fn trust(mut self, trust: Trust, group: SocketAddr) -> Self {
+        if !trust.keys.is_empty() {
             // Nobody has signed what was overheard.
             self.spool.take().into_iter().for_each(|mut spool| spool.clear());
         }
-        Incoming { trusted: keys, ..self }
+        Incoming { trust, group, ..self }
     }
 
     /// Bytes received so far, and written but for the last small file.
@@ -206,7 +209,7 @@ impl Incoming {
     pub fn kept(&mut self) -> Option<u64> {
         let bytes = self.bytes();
         match &mut self.place {
-            Place::Here(sink) if bytes > 0 => sink.reached(!self.trusted.is_empty()).map(|_| bytes),
+            Place::Here(sink) if bytes > 0 => sink.reached(!self.trust.keys.is_empty()).map(|_| bytes),
             _ => None,
         }
     }
@@ -301,8 +304,9 @@ impl Incoming {
         let mut disk = match std::mem::replace(&mut self.place, Place::Lost) {
             Place::There(disk) => disk,
             Place::Here(sink) => {
-                let trusted = self.trusted.clone();
-                Disk::start(sink, trusted, self.waker.clone())
+                let binding = Binding { group: self.group, ..Binding::default() };
+                let checks = Checks::new(self.trust.clone(), binding)?;
+                Disk::start(sink, checks, self.waker.clone())
                     .context("cannot start a thread for what comes")?
             }
             Place::Lost => return Err(anyhow!("what takes the bytes is gone")),

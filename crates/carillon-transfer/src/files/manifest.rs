@@ -17,7 +17,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::contents::Stamp;
 use super::feed::Feed;
 use super::names::{is_part_name, shown, shown_path};
-use super::signing::SigningKey;
+use super::signing::{Signing, SigningKey};
 use super::stdin::{Input, read_lines};
 use super::times;
 use crate::LocalError;
@@ -36,7 +36,7 @@ pub struct Manifest {
     /// Where the messages of a program come from.
     feed: Option<Arc<Feed>>,
     /// What it is signed with.
-    signing: Option<SigningKey>,
+    signing: Option<Signing>,
 }
 
 /// One of them.
@@ -145,15 +145,15 @@ impl Manifest {
         }
     }
 
-    /// Signs it with this key, if it is files; a live stream is not signed.
+    /// Signs it with this key, as of now, if it is files; a live stream is not signed.
     #[must_use]
     pub fn signed(mut self, key: SigningKey) -> Manifest {
-        self.signing = Some(key);
+        self.signing = Some(Signing::now(key));
         self
     }
 
     /// What it is signed with.
-    pub(super) fn signing(&self) -> Option<&SigningKey> {
+    pub(super) fn signing(&self) -> Option<&Signing> {
         self.signing.as_ref()
     }
 

@@ -11,6 +11,7 @@ mod descent;
 mod disk;
 mod draft;
 mod feed;
+mod history;
 mod holes;
 mod incoming;
 mod intake;
@@ -64,7 +65,7 @@ pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;
 pub(crate) use pieces::Pieces;
 pub use problem::Problem;
-pub use signing::{Signature, SigningKey, VerifyingKey};
+pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
 pub use taker::State as SenderState;
 pub use target::{Folder, Target};
 

@@ -14,6 +14,7 @@ use super::Manifest;
 use super::feed::Feed;
 use super::lane::Found;
 use super::reader::{Ahead, header_len};
+use super::signing::Binding;
 use super::withholding::{Turn, Withholding};
 use crate::LocalError;
 use crate::network::detached;
@@ -29,6 +30,8 @@ pub struct Outgoing {
     max_payload: usize,
     is_known: bool,
     waker: Waker,
+    /// Where its signatures count, if it is signed.
+    binding: Binding,
     source: Source,
     /// The place of the transfer from which on it is sent, once that is known.
     from: Option<Reached>,
@@ -101,6 +104,7 @@ impl Outgoing {
             manifest,
             max_payload,
             is_known: true,
+            binding: Binding::default(),
             waker,
             source,
             from: None,
@@ -115,6 +119,12 @@ impl Outgoing {
             refused: false,
             error: None,
         })
+    }
+
+    /// It is sent to this group for this job, and a signature counts there alone.
+    #[must_use]
+    pub fn bound_to(self, binding: Binding) -> Self {
+        Outgoing { binding, ..self }
     }
 
     /// Receivers may have overheard it in these sessions: what of a large file is ready is told to them first, and goes out as far as somebody
@@ -184,8 +194,8 @@ impl Outgoing {
     fn prepare(&mut self) -> anyhow::Result<Found> {
         match &mut self.source {
             Source::Waiting => {
-                let ahead =
-                    Ahead::start(self.manifest.clone(), self.from, self.max_payload, self.waker.clone());
+                let (manifest, binding) = (self.manifest.clone(), self.binding);
+                let ahead = Ahead::start(manifest, self.from, self.max_payload, binding, self.waker.clone());
                 self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
                 self.prepare()
             }

@@ -19,7 +19,7 @@ use super::lane::{Found, Lane};
 use super::listing::Listing;
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
-use super::signing::Signer;
+use super::signing::{Binding, Signer};
 use super::stdin::read_stream;
 use super::times;
 use super::{Manifest, PIECE_BYTES};
@@ -48,10 +48,11 @@ impl Ahead {
         manifest: Arc<Manifest>,
         from: Option<Reached>,
         max_payload: usize,
+        binding: Binding,
         waker: Waker,
     ) -> io::Result<Ahead> {
         let (lane, notes) = (Arc::new(Lane::new(waker)), Arc::<Mutex<Notes>>::default());
-        let signer = manifest.signing().map(Signer::new);
+        let signer = manifest.signing().map(|signing| Signer::new(signing, binding));
         let max_payload = max_payload - if signer.is_some() { SIGNED_HEADER_LEN } else { 0 };
         let reader = Reader {
             signer,

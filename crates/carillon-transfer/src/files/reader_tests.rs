@@ -17,9 +17,11 @@ use super::contents::READ_BYTES;
 use super::lane::Found;
 use super::manifest::{Manifest, Symlinks};
 use super::reader::Ahead;
+use super::signing::Binding;
 
 fn messages(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
-    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Waker::default()).expect("a thread");
+    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Binding::default(), Waker::default())
+        .expect("a thread");
     let mut messages = VecDeque::new();
     while ahead.take(&mut messages) != Found::End {
         thread::sleep(Duration::from_millis(1));

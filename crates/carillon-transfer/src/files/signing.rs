@@ -1,8 +1,9 @@
 //! Signed transfers: who may write here is known by a key of its own, and not by being in the group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,9 +12,11 @@ use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use carillon_core::{Bytes, NodeId};
-use carillon_wire::file::{SIGNED_HEADER_LEN, Signed, needs_signature, records};
+use carillon_wire::file::{Record, SIGNED_HEADER_LEN, Signed, needs_signature, records};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
+use super::history::History;
+use super::names::shown;
 use super::problem::Problem;
 use super::record_digest::RecordDigest;
 use crate::LocalError;
@@ -34,8 +37,55 @@ pub struct VerifyingKey([u8; 32]);
 pub struct Signature {
     /// The sender's key.
     pub key: VerifyingKey,
-    /// When the transfer was begun by the sender's clock, in seconds since 1970.
+    /// When the job was begun by the sender's clock, in nanoseconds since 1970.
     pub time: u64,
+}
+
+impl Signature {
+    /// When the job was begun by the sender's clock, in seconds since 1970.
+    #[must_use]
+    pub fn seconds(&self) -> u64 {
+        self.time / 1_000_000_000
+    }
+}
+
+/// Where a signature counts: what is signed for one group and job is valid in no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The group and its port.
+    pub group: SocketAddr,
+    /// The identity of the job.
+    pub job: [u8; 16],
+}
+
+impl Default for Binding {
+    fn default() -> Self {
+        Binding { group: (Ipv4Addr::UNSPECIFIED, 0).into(), job: [0; 16] }
+    }
+}
+
+impl Binding {
+    fn text(&self, time: u64, digest: &[u8; 32]) -> Vec<u8> {
+        let address = match self.group.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let mut group = [0; 18];
+        group[..16].copy_from_slice(&address.octets());
+        group[16..].copy_from_slice(&self.group.port().to_be_bytes());
+        Signed::text(&group, &self.job, time, digest)
+    }
+}
+
+/// Whose files a receiver takes, and what it remembers of them.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Only what is signed with one of these keys is taken, if there are any.
+    pub keys: Vec<VerifyingKey>,
+    /// The file that has the signing times of what was accepted; without one nothing outlives the process.
+    pub history: Option<PathBuf>,
+    /// Transfers are taken that were signed before one that was accepted.
+    pub allow_older: bool,
 }
 
 impl SigningKey {
@@ -73,6 +123,17 @@ impl SigningKey {
 }
 
 impl VerifyingKey {
+    #[cfg(test)]
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> VerifyingKey {
+        VerifyingKey(bytes)
+    }
+
+    /// The 32 bytes of the key (RFC 8032).
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Reads a public key in PEM, as `openssl pkey -pubout` makes one.
     ///
     /// # Errors
@@ -120,23 +181,45 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Signs the messages of one transfer.
+impl Trust {
+    /// Whether the file of accepted signatures can be used, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or is no such file.
+    pub fn check(&self) -> Result<(), LocalError> {
+        let history = self.history.as_deref().filter(|_| !self.keys.is_empty());
+        Ok(History::open(history).map(drop)?)
+    }
+}
+
+/// A key and the time of the job that it signs, which all sessions of the job have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Signing {
+    pub(super) key: SigningKey,
+    pub(super) time: u64,
+}
+
+impl Signing {
+    /// For a job that begins now.
+    pub(super) fn now(key: SigningKey) -> Signing {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Signing { key, time: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) }
+    }
+}
+
+/// Signs the messages of one session.
 #[derive(Debug)]
 pub(super) struct Signer {
     key: SigningKey,
     time: u64,
+    binding: Binding,
     digest: RecordDigest,
 }
 
 impl Signer {
-    pub(super) fn new(key: &SigningKey) -> Signer {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        Signer::at(key, time)
-    }
-
-    /// Of a transfer that was begun then.
-    pub(super) fn at(key: &SigningKey, time: u64) -> Signer {
-        Signer { key: key.clone(), time, digest: RecordDigest::default() }
+    /// For a session of a job that was begun at `time`.
+    pub(super) fn new(Signing { key, time }: &Signing, binding: Binding) -> Signer {
+        Signer { key: key.clone(), time: *time, binding, digest: RecordDigest::default() }
     }
 
     /// The next message, with a signature if it needs one.
@@ -144,7 +227,7 @@ impl Signer {
         if take(&mut self.digest, &message) != Some(true) {
             return message;
         }
-        let text = Signed::text(self.time, &self.digest.so_far());
+        let text = self.binding.text(self.time, &self.digest.so_far());
         let mut signature = [0; 64];
         signature.copy_from_slice(self.key.pair.sign(&text).as_ref());
         let mut signed = Vec::with_capacity(SIGNED_HEADER_LEN + message.len());
@@ -157,7 +240,9 @@ impl Signer {
 /// Looks at what senders send, and lets nothing pass that is not signed with a key that is trusted, if any is.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
-    trusted: Vec<VerifyingKey>,
+    trust: Trust,
+    binding: Binding,
+    history: History,
     senders: BTreeMap<NodeId, Check>,
 }
 
@@ -165,12 +250,23 @@ pub(super) struct Checks {
 #[derive(Debug, Default)]
 struct Check {
     digest: RecordDigest,
+    /// The signature that was verified first, and every later one has to be like it.
     signature: Option<Signature>,
+    /// Top-level names that were found to be no older than what was accepted before.
+    names: BTreeSet<Vec<u8>>,
 }
 
 impl Checks {
-    pub(super) fn new(trusted: Vec<VerifyingKey>) -> Checks {
-        Checks { trusted, senders: BTreeMap::new() }
+    /// Checks what comes in a session against the keys that are trusted.
+    ///
+    /// # Errors
+    /// The file of accepted signatures cannot be used.
+    pub(super) fn new(trust: Trust, binding: Binding) -> anyhow::Result<Checks> {
+        let history = match trust.keys.is_empty() {
+            true => History::default(),
+            false => History::open(trust.history.as_deref())?,
+        };
+        Ok(Checks { trust, binding, history, senders: BTreeMap::new() })
     }
 
     /// Begins with this sender.
@@ -180,7 +276,7 @@ impl Checks {
 
     /// The next message of this sender: whether it may be taken, or why not.
     pub(super) fn check(&mut self, node: NodeId, message: &[u8]) -> Result<(), Problem> {
-        if self.trusted.is_empty() {
+        if self.trust.keys.is_empty() {
             return Ok(());
         }
         let check = self.senders.entry(node).or_default();
@@ -200,20 +296,58 @@ impl Checks {
             };
         };
         let by = Signature { key: VerifyingKey(key), time };
-        if !self.trusted.contains(&by.key) || check.signature.is_some_and(|first| first != by) {
+        if !self.trust.keys.contains(&by.key) || check.signature.is_some_and(|first| first != by) {
             let text = format!("what came is signed by {}, which is not trusted for it (--trust)", by.key);
             return Err(problem(text));
         }
-        let text = Signed::text(time, &check.digest.so_far());
-        let verified = UnparsedPublicKey::new(&ED25519, key).verify(&text, &signature);
+        let binding = &self.binding;
+        let text = binding.text(time, &check.digest.so_far());
+        UnparsedPublicKey::new(&ED25519, key).verify(&text, &signature).map_err(|_| {
+            problem(format!(
+                "what came is not what {} has signed for this group and job: it is not taken",
+                by.key
+            ))
+        })?;
         check.signature = Some(by);
-        verified.map_err(|_| problem(format!("what came is not what {} has signed: it is not taken", by.key)))
+        let mut new = Vec::new();
+        for name in records(message).filter_map(|record| top_level_name(&record.ok()?).map(<[u8]>::to_owned))
+        {
+            if check.names.contains(&name) {
+                continue;
+            }
+            let newest = self.history.newest(by.key, binding.group, &name);
+            if let Some(newest) = newest.filter(|newest| *newest > time && !self.trust.allow_older) {
+                let (newest, older) = (newest / 1_000_000_000, by.seconds());
+                return Err(Problem::Transfer(format!(
+                    "{} was signed {older} s after 1970, and one of the same name that was signed later ({newest}) was \
+                     accepted before: the older one is not taken (--allow-older)",
+                    shown(&String::from_utf8_lossy(&name))
+                )));
+            }
+            check.names.insert(name.clone());
+            new.push(name);
+        }
+        // Before anything of it gets its name.
+        self.history
+            .accept(by.key, binding.group, time, new)
+            .map_err(|error| Problem::Local(LocalError(error)))
     }
 
-    /// Whose signature it has, what was sent by this sender.
+    /// Whose signature it has, what was sent by this sender; nothing before one was verified.
     pub(super) fn signature(&self, node: NodeId) -> Option<Signature> {
         self.senders.get(&node)?.signature
     }
+}
+
+/// The first component of the name that a record makes.
+fn top_level_name<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
+    let path = match record {
+        Record::File { path, .. } | Record::Directory { path, .. } | Record::Link { path, .. } => {
+            path.as_str()
+        }
+        _ => return None,
+    };
+    path.as_bytes().split(|&byte| byte == b'/').next()
 }
 
 /// Adds the records of a message that a signature is over; returns whether it needs one, nothing if it is no message.

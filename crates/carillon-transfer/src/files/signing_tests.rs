@@ -1,7 +1,11 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
 use carillon_core::{Bytes, NodeId};
 use carillon_wire::file::{Packer, Record, RelativePath, SIGNED_HEADER_LEN, Signed, records};
 
-use super::signing::{Checks, Signer, SigningKey, VerifyingKey};
+use super::problem::Problem;
+use super::signing::{Binding, Checks, Signer, Signing, SigningKey, Trust, VerifyingKey};
 
 /// The key of RFC 8032, Section 7.1, TEST 1, as OpenSSL writes it.
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
@@ -13,6 +17,10 @@ MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
 -----END PUBLIC KEY-----
 ";
 const SENDER: NodeId = NodeId(1);
+/// Nanoseconds since 1970.
+const TIME: u64 = 1_800_000_000_000_000_000;
+const BINDING: Binding =
+    Binding { group: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3)), 4567), job: [7; 16] };
 
 fn file(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -53,12 +61,21 @@ fn transfer(name: &str) -> Vec<Bytes> {
 }
 
 fn signed(key: &SigningKey, name: &str) -> Vec<Bytes> {
-    let mut signer = Signer::at(key, 1_800_000_000);
+    signed_at(key, name, TIME, BINDING)
+}
+
+fn signed_at(key: &SigningKey, name: &str, time: u64, binding: Binding) -> Vec<Bytes> {
+    let mut signer = Signer::new(&Signing { key: key.clone(), time }, binding);
     transfer(name).into_iter().map(|message| signer.sign(message)).collect()
 }
 
 fn trusting(key: &SigningKey) -> Checks {
-    let mut checks = Checks::new(vec![key.verifying_key()]);
+    trusting_with(key, None, false)
+}
+
+fn trusting_with(key: &SigningKey, history: Option<&Path>, allow_older: bool) -> Checks {
+    let trust = Trust { keys: vec![key.verifying_key()], history: history.map(Path::to_owned), allow_older };
+    let mut checks = Checks::new(trust, BINDING).expect("the history can be read");
     checks.begin(SENDER);
     checks
 }
@@ -92,7 +109,7 @@ fn what_is_signed_is_taken_and_reads_as_what_is_not() {
     let mut checks = trusting(&key);
     assert_eq!(taken(&mut checks, &signed), 6);
     let by = checks.signature(SENDER).expect("a signature");
-    assert_eq!((by.key, by.time), (key.verifying_key(), 1_800_000_000));
+    assert_eq!((by.key, by.time), (key.verifying_key(), TIME));
     let needs: Vec<_> =
         signed.iter().map(|message| Signed::parse(message).expect("it parses").is_some()).collect();
     assert_eq!(needs, [false, true, true, false, true, true]);
@@ -116,7 +133,8 @@ fn what_is_not_signed_or_by_another_or_is_not_what_was_signed_is_not_taken() {
     let other = SigningKey::read(file(OTHER).path()).expect("a key");
     assert_eq!(taken(&mut trusting(&key), &signed(&other, "a")), 1);
     // Both are trusted, but one transfer has one key, and one time.
-    let mut both = Checks::new(vec![key.verifying_key(), other.verifying_key()]);
+    let keys = vec![key.verifying_key(), other.verifying_key()];
+    let mut both = Checks::new(Trust { keys, ..Trust::default() }, BINDING).expect("no history");
     let mixed: Vec<_> = right[..4].iter().chain(&signed(&other, "a")[4..]).cloned().collect();
     assert_eq!(taken(&mut both, &mixed), 4);
     // Any byte of any signed message, changed; the message, left out, or come twice, or one of another transfer.
@@ -155,6 +173,64 @@ fn what_is_not_signed_or_by_another_or_is_not_what_was_signed_is_not_taken() {
     Signed { message: &right[1], ..outer }.emit(&mut nested);
     assert!(trusting(&key).check(SENDER, &nested).is_err());
     assert!(records(&nested).any(|record| record.is_err()));
+}
+
+#[test]
+fn a_signature_for_another_group_or_job_is_not_taken() {
+    let key = key();
+    for binding in [
+        Binding { job: [8; 16], ..BINDING },
+        Binding { group: "239.1.2.3:4568".parse().expect("an address"), ..BINDING },
+        Binding { group: "239.1.2.4:4567".parse().expect("an address"), ..BINDING },
+        Binding { group: "[ff02::1]:4567".parse().expect("an address"), ..BINDING },
+    ] {
+        let mut checks = trusting(&key);
+        assert_eq!(taken(&mut checks, &signed_at(&key, "a", TIME, binding)), 1, "{binding:?}");
+        assert!(checks.signature(SENDER).is_none(), "nothing of it was verified");
+    }
+}
+
+#[test]
+fn a_transfer_signed_before_an_accepted_one_is_refused() {
+    let (key, directory) = (key(), tempfile::tempdir().expect("a directory"));
+    let history = directory.path().join("accepted");
+    let take = |name: &str, time, allow_older| {
+        let messages = signed_at(&key, name, time, BINDING);
+        taken(&mut trusting_with(&key, Some(&history), allow_older), &messages)
+    };
+    assert_eq!(take("a", TIME, false), 6, "the first");
+    assert_eq!(take("a", TIME, false), 6, "a further session of its job");
+    assert_eq!(take("a", TIME - 1, false), 1, "its directory is older");
+    // Something else, of which only the second file has a name that was seen before.
+    let mut other = Signer::new(&Signing { key: key.clone(), time: TIME - 1 }, BINDING);
+    let file = |index, name| Record::File { index, size: None, mode: 0, modified: None, path: path(name) };
+    let messages = [message(&[file(0, "c")]), message(&[file(1, "b/deep")])].map(|bytes| other.sign(bytes));
+    let mut checks = trusting_with(&key, Some(&history), false);
+    assert!(checks.check(SENDER, &messages[0]).is_ok(), "its name is new");
+    let problem = checks.check(SENDER, &messages[1]).expect_err("its name is not");
+    let Problem::Transfer(text) = problem else { panic!("{problem:?}") };
+    assert!(text.contains("b was signed 1799999999 s") && text.contains("--allow-older"), "{text}");
+    // Asked for, and then it is not the newest.
+    assert_eq!(take("a", TIME - 1, true), 6);
+    assert_eq!(take("a", TIME - 1, false), 1);
+    assert_eq!(take("a", TIME + 1, false), 6);
+    assert_eq!(take("a", TIME, false), 1);
+    // Another receiver remembers by itself.
+    assert_eq!(taken(&mut trusting(&key), &signed_at(&key, "a", TIME - 1, BINDING)), 6);
+}
+
+/// Whoever names a trusted key has no signature of its owner.
+#[test]
+fn a_signature_is_reported_only_once_it_is_verified() {
+    let (key, other) = (key(), SigningKey::read(file(OTHER).path()).expect("a key"));
+    let mut messages = signed(&other, "a");
+    let Ok(Some(forged)) = Signed::parse(&messages[1]) else { panic!("it is signed") };
+    let mut bytes = Vec::new();
+    Signed { key: *key.verifying_key().as_bytes(), ..forged }.emit(&mut bytes);
+    messages[1] = bytes.into();
+    let mut checks = trusting(&key);
+    assert_eq!(taken(&mut checks, &messages), 1);
+    assert_eq!(checks.signature(SENDER), None);
 }
 
 const OTHER: &str = "-----BEGIN PRIVATE KEY-----

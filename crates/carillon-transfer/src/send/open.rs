@@ -9,7 +9,7 @@ use carillon_proto::session::{Former, SenderSession};
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
-use crate::files::{Manifest, Outgoing, needed_payload};
+use crate::files::{Binding, Manifest, Outgoing, needed_payload};
 use crate::monitor::Publisher;
 use crate::network::Bound;
 use crate::tally::Tally;
@@ -97,6 +97,7 @@ impl SendOptions {
         let least =
             config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
         let outgoing = outgoing?.withholding(&sessions).from_least(least);
+        let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), ..Binding::default() });
         let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };

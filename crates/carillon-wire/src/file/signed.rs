@@ -6,13 +6,13 @@ use crate::reader::Reader;
 
 /// A message with a signature: `type 15 | key, 32 bytes | time u64 | signature, 64 bytes | message ...`, the message being a record or a PACK.
 ///
-/// What is signed is the text `carillon 2026-11-23 signed transfer 1` and a zero, the time, and a digest of all records of the transfer so far, this message's included: `docs/security.md`
-/// has the rule.
+/// What is signed is the text `carillon 2026-11-28 signed transfer 2` and a zero, the group, the job, the time, and a digest of all records of the transfer so far, this
+/// message's included: `docs/security.md` has the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signed<'a> {
     /// The sender's public key (Ed25519, RFC 8032).
     pub key: [u8; 32],
-    /// When the transfer was begun, in seconds since 1970.
+    /// When the job was begun by the sender's clock, in nanoseconds since 1970.
     pub time: u64,
     /// The signature.
     pub signature: [u8; 64],
@@ -44,10 +44,11 @@ impl<'a> Signed<'a> {
         buf.extend_from_slice(self.message);
     }
 
-    /// What a signature is over, `digest` being that of the records so far.
+    /// The bytes that a signature is over. `group` is an IPv6 address (IPv4 as `::ffff:a.b.c.d`) and a port; `job` is the
+    /// identity of the job; `digest` is that of the records so far.
     #[must_use]
-    pub fn text(time: u64, digest: &[u8; 32]) -> Vec<u8> {
-        [CONTEXT, &time.to_be_bytes(), digest].concat()
+    pub fn text(group: &[u8; 18], job: &[u8; 16], time: u64, digest: &[u8; 32]) -> Vec<u8> {
+        [CONTEXT, group, job, &time.to_be_bytes(), digest].concat()
     }
 }
 
@@ -59,4 +60,4 @@ pub fn needs_signature(record: &Record<'_>) -> bool {
 }
 
 /// What signatures of this kind begin with, so that they are none of any other.
-const CONTEXT: &[u8] = b"carillon 2026-11-23 signed transfer 1\0";
+const CONTEXT: &[u8] = b"carillon 2026-11-28 signed transfer 2\0";
