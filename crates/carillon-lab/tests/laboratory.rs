@@ -19,6 +19,7 @@ mod plot;
 mod plot_folders;
 mod regions;
 mod reproduce;
+mod roles;
 mod rra;
 mod scenario;
 mod sequencer;

@@ -6,7 +6,6 @@
 //! The long tier does all of it at every rate and prints a table: `CARILLON_LONG=1`;
 //! `CARILLON_PROTOCOL` chooses a protocol.
 
-use std::env::var;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ pub struct Topology {
     ports: Vec<Vec<u32>>,
     /// Nodes that send.
     pub sources: Vec<NodeId>,
-    /// Nodes that receive.
+    /// Nodes that receive, in ascending order.
     pub receivers: Vec<NodeId>,
 }
 
@@ -133,7 +133,7 @@ impl Topology {
     }
 
     /// Reads an edges file, `node node delay_ms [rate_mbps]` a line, and a roles file, `nodes N`,
-    /// `source NODE` and `receiver NODE`; `#` begins a comment.
+    /// `source NODE` and `receiver NODE`, in any order; `#` begins a comment.
     pub fn parse(edges: &str, roles: &str) -> Result<Self, RolesOrEdges> {
         let mut topology = Self::parse_roles(roles).map_err(RolesOrEdges::Roles)?;
         topology.parse_edges(edges).map_err(RolesOrEdges::Edges)?;
@@ -153,6 +153,10 @@ impl Topology {
                 "nodes" if number == 0 || number > MOST_NODES => {
                     return Err(fail(format!("`nodes {number}`: 1 to {MOST_NODES} are possible")));
                 }
+                "nodes" if nodes.is_some() => return Err(fail("a second line `nodes N`".into())),
+                "source" if !sources.is_empty() => {
+                    return Err(fail("a second source: one is possible".into()));
+                }
                 "nodes" => nodes = Some(number),
                 "source" => sources.push((line, NodeId(number))),
                 "receiver" => receivers.push((line, NodeId(number))),
@@ -165,6 +169,10 @@ impl Topology {
             if !seen.insert(node) {
                 return Err(TopologyError { line, problem: format!("node {} is a receiver twice", node.0) });
             }
+            if sources.iter().any(|&(_, source)| source == node) {
+                let problem = format!("node {} is the source, and no receiver", node.0);
+                return Err(TopologyError { line, problem });
+            }
         }
         let take = |list: Vec<(usize, NodeId)>| {
             let known = |(line, node): (usize, NodeId)| match node.0 < nodes {
@@ -176,7 +184,10 @@ impl Topology {
             };
             list.into_iter().map(known).collect::<Result<Vec<_>, _>>()
         };
-        Ok(Topology { sources: take(sources)?, receivers: take(receivers)?, ..Topology::new(nodes as usize) })
+        let (sources, mut receivers) = (take(sources)?, take(receivers)?);
+        // Members are numbered by their place in this list, in ascending order.
+        receivers.sort_unstable();
+        Ok(Topology { sources, receivers, ..Topology::new(nodes as usize) })
     }
 
     fn parse_edges(&mut self, text: &str) -> Result<(), TopologyError> {
@@ -305,6 +316,13 @@ mod tests {
     }
 
     #[test]
+    fn receivers_in_any_order_are_the_same_topology() {
+        let edges = "0 1 10.5\n1 2 0.25\n1 3 2\n";
+        let turned = "receiver 3\nreceiver 2\nsource 0\nnodes 4\n";
+        assert_eq!(Topology::parse(edges, turned), Topology::parse(edges, ROLES));
+    }
+
+    #[test]
     fn a_circle_is_no_tree_and_neither_is_what_falls_apart() {
         let circle = Topology::parse("0 1 1\n1 2 1\n2 3 1\n3 0 1", ROLES).expect("a topology");
         assert!(!circle.is_tree());
@@ -322,6 +340,10 @@ mod tests {
         assert_eq!(roles("nodes 2\nsink 1"), "line 2: `sink` is none of nodes, source and receiver");
         assert_eq!(roles("nodes 2\nreceiver 2"), "line 2: node 2 is none of the 2, which count from 0");
         assert_eq!(roles("nodes 2\nreceiver 1\nreceiver 1"), "line 3: node 1 is a receiver twice");
+        assert_eq!(roles("nodes 2\nnodes 2"), "line 2: a second line `nodes N`");
+        assert_eq!(roles("nodes 2\nsource 0\nsource 1"), "line 3: a second source: one is possible");
+        let both = "receiver 1\nreceiver 0\nsource 0\nnodes 2";
+        assert_eq!(roles(both), "line 2: node 0 is the source, and no receiver");
         assert_eq!(roles("nodes 99999999999"), "line 1: `99999999999` is no number of a node");
         assert_eq!(roles("nodes 0"), "line 1: `nodes 0`: 1 to 10000000 are possible");
         let edges = |text: &str| match Topology::parse(text, ROLES) {
