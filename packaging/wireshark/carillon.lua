@@ -9,6 +9,8 @@ local carillon = Proto("carillon", "Carillon Reliable Multicast")
 
 local UDP_PORT = 7654
 local MAGIC, SEAL_MAGIC = 0xCA, 0x5E
+-- Version of the session's packets, and of everything behind the fixed opening.
+local SESSION_VERSION, WIRE_VERSION = 3, 3
 local SESSION, RRA, CARILLON = 0, 3, 50
 
 local PROTOCOLS = {
@@ -62,6 +64,12 @@ define("uint8", "session.type", "Session packet", base.DEC, SESSION_TYPES)
 define("uint8", "session.state", "State", base.DEC, STATES)
 define("uint8", "session.protocol_len", "Length of the protocol's name", base.DEC)
 define("uint8", "session.sender_len", "Length of the sender's name", base.DEC)
+define("uint16", "session.wire", "Wire version", base.DEC)
+define("uint8", "session.major", "Release, first number", base.DEC)
+define("uint8", "session.minor", "Release, second number", base.DEC)
+define("uint8", "session.patch", "Release, third number", base.DEC)
+define("uint8", "session.extension", "Extension", base.DEC)
+define("uint16", "session.extension_len", "Length of the extension", base.DEC)
 define("uint8", "session.reason_len", "Length of the reason", base.DEC)
 define("uint16", "session.settings_len", "Length of the settings", base.DEC)
 define("uint8", "session.name_len", "Length of the name", base.DEC)
@@ -72,7 +80,6 @@ define("uint8", "session.relays", "Routers may help", base.DEC, YES_NO)
 define("uint16", "session.longest", "Longest datagram shown", base.DEC)
 define("uint16", "session.least", "Least datagram shown", base.DEC)
 define("string", "session.protocol", "Protocol")
-define("string", "session.sender", "Sender")
 define("string", "session.setting", "Setting")
 define("string", "session.reason", "Reason")
 define("uint64", "session.nonce", "Nonce", base.HEX)
@@ -80,7 +87,6 @@ define("uint32", "session.receive_buffer", "Receive buffer, bytes", base.DEC)
 define("uint8", "session.part", "Part", base.DEC, PARTS)
 define("uint16", "session.largest", "Largest datagram that came", base.DEC)
 define("string", "session.name", "Name")
-define("uint16", "session.attached_len", "Bytes attached", base.DEC)
 define("bytes", "session.attached", "Attached")
 define("uint32", "session.member", "Member number", base.DEC)
 define("uint64", "session.terms", "Terms", base.HEX)
@@ -298,34 +304,65 @@ local function aside(text) return text == "" and "" or " (" .. text .. ")" end
 -- Session packets: each returns what the summary says of it.
 local session = {}
 
+-- The fixed opening, the same in every release: returns the name.
+local function opening(c)
+  local wire = c:number(2, "session.wire")
+  local major, minor, patch = c:number(1, "session.major"), c:number(1, "session.minor"), c:number(1, "session.patch")
+  if wire ~= WIRE_VERSION then
+    wrong(string.format("release %d.%d.%d with wire version %d", major, minor, patch, wire))
+  end
+  return c:counted_name()
+end
+
+-- Extension fields; known are functions that check a value of this length.
+local function extensions(c, known)
+  local last = -1
+  while c:left() > 0 do
+    local kind = c:number(1, "session.extension")
+    if kind <= last then wrong("extensions stand in ascending order") end
+    last = kind
+    local len = c:number(2, "session.extension_len")
+    if known[kind] then
+      known[kind](len)
+    elseif kind >= 128 then
+      wrong("a critical extension that is not known")
+    else
+      c:range(len, "an extension")
+    end
+  end
+end
+
 function session.INVITE(c)
+  local sender = opening(c)
   local state = c:one_of(1, "session.state", STATES)
-  local protocol_len, sender_len = c:number(1, "session.protocol_len"), c:number(1, "session.sender_len")
+  local protocol_len = c:number(1, "session.protocol_len")
   local reason_len = c:number(1, "session.reason_len")
+  c:one_of(1, "session.relays", YES_NO)
   local payload = c:number(4, "session.max_payload")
   local settings_len = c:number(2, "session.settings_len")
   c:number(2, "session.progress_interval")
-  c:one_of(1, "session.relays", YES_NO)
   local longest, least = c:number(2, "session.longest"), c:number(2, "session.least")
   if least > longest or (least == 0) ~= (longest == 0) then wrong("there are no such sizes") end
   if payload == 0 then wrong("the largest payload is 0") end
   local protocol = c:name_of(protocol_len, "session.protocol")
-  local sender = c:name_of(sender_len, "session.sender")
   c:settings(settings_len)
-  return string.format("%s from %s, %s%s", state, quoted(sender), protocol, aside(c:words_of(reason_len, "session.reason")))
+  local reason = c:words_of(reason_len, "session.reason")
+  extensions(c, {})
+  return string.format("%s from %s, %s%s", state, quoted(sender), protocol, aside(reason))
 end
 
 function session.JOIN(c)
+  local name = opening(c)
   c:long("session.nonce")
   c:number(4, "session.receive_buffer")
   local part = c:one_of(1, "session.part", PARTS)
   c:number(2, "session.largest")
-  local name = c:counted_name()
-  if c:left() > 0 then
-    local len = c:number(2, "session.attached_len")
-    if len == 0 or len > 288 then wrong("1 to 288 bytes may be attached") end
-    c.tree:add(field["session.attached"], c:range(len, "what is attached"))
-  end
+  extensions(c, {
+    [2] = function(len)
+      if len == 0 or len > 288 then wrong("1 to 288 bytes may be attached") end
+      c.tree:add(field["session.attached"], c:range(len, "what is attached"))
+    end,
+  })
   return quoted(name) .. " " .. part
 end
 
@@ -403,8 +440,10 @@ function session.READY(c)
 end
 
 function session.DECLINE(c)
-  local name_len, text_len = c:number(1, "session.name_len"), c:number(1, "session.text_len")
-  return quoted(c:name_of(name_len, "session.name")) .. aside(c:words_of(text_len, "session.text"))
+  local name = opening(c)
+  local text = c:counted_text()
+  extensions(c, {})
+  return quoted(name) .. aside(text)
 end
 
 function session.ASK(c)
@@ -465,22 +504,18 @@ local function dissect_session(c)
   return more
 end
 
--- An invitation in the form of the first version, by which earlier releases are told that they do not understand this one.
-local function dissect_earlier(c)
-  c:number(1, "session.type")
+-- A packet in the form of a release from before wire versions, such as the notices to them.
+local function dissect_earlier(c, version)
+  local kind = c:number(1, "session.type")
   c.tree:add(field["association"], c:range(4, "association"))
-  c.said = "Session of the first version"
-  if c:left() < 10 then return end
+  c.said = "Session of version " .. version
+  if kind ~= 1 or c:left() < 10 then return end
   c:number(1, "session.state")
   local protocol_len, sender_len = c:number(1, "session.protocol_len"), c:number(1, "session.sender_len")
   c:number(1, "session.reason_len")
   c:number(4, "session.max_payload")
   c:number(2, "session.settings_len")
-  if protocol_len + sender_len > c:left() then return end
-  local protocol = c:name_of(protocol_len, "session.protocol")
-  local sender = c:name_of(sender_len, "session.sender")
   c:rest("rest")
-  return string.format("from %s, %s", quoted(sender), protocol)
 end
 
 -- Who asks, and what: the key of a question, by the end that asked it.
@@ -709,7 +744,7 @@ local function dissect_envelope(c)
   c:number(1, "magic")
   local version, number = c:number(1, "version"), c:number(1, "protocol")
   if number == SESSION then
-    if version == 1 then return dissect_earlier(c) end
+    if version < SESSION_VERSION then return dissect_earlier(c, version) end
     return dissect_session(c)
   elseif number == CARILLON then
     return dissect_protocol(c, "carillon", CARILLON_TYPES, own, 0)
@@ -730,7 +765,7 @@ local function kind_of(tvb)
   local magic, second, number = tvb(0, 1):uint(), tvb(1, 1):uint(), tvb(2, 1):uint()
   if magic == SEAL_MAGIC and SEALS[second] and tvb:reported_len() >= 38 then return "sealed" end
   if magic ~= MAGIC or PROTOCOLS[number] == nil then return nil end
-  if number == SESSION then return (second == 1 or second == 2) and "plain" or nil end
+  if number == SESSION then return (second >= 1 and second <= SESSION_VERSION) and "plain" or nil end
   return second == 1 and "plain" or nil
 end
 

@@ -20,6 +20,8 @@ mod one_way;
 mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
+#[path = "session/releases.rs"]
+mod releases;
 #[path = "session/silence.rs"]
 mod silence;
 #[path = "session/sizes.rs"]

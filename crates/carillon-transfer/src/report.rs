@@ -124,6 +124,12 @@ impl SendReport {
             && (verified > 0 || self.silent)
             && verified == self.receivers.len()
             && self.more_missing == 0
+            && !self.has_other_releases()
+    }
+
+    /// Whether receivers of another release were there, which cannot be served.
+    pub fn has_other_releases(&self) -> bool {
+        self.unserved.iter().any(|one| matches!(one.reason, UnservedReason::Release(_)))
     }
 
     /// Number of receivers that have joined.

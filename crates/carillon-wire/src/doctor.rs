@@ -5,9 +5,10 @@
 //! | envelope, 1 HELLO    | way (8) | ttl (8) | hop limit of    | number (32)| datagram (32)| buffer (32)|
 //! |                      |         |         | transfers (8)   |            |              |            |
 //! +----------------------+---------+---------+---------+------------+--------------+------------+
-//! | group: family (8), address (128), port (16) | name length (8) | name | heard count (8) | heard ... | padding
+//! | group: family (8), address (128), port (16) | name length (8) | name | heard count (8) | heard ... | origin, padding
 //! +---------------------------------------------+-----------------+------+-----------------+-----------+---------
 //! heard: | id (32) | least hop limit (8) | ways (8) | came (16) | sent (16) |
+//! origin: | wire version (16) | release: major (8), minor (8), patch (8) |
 //! ```
 //!
 //! The association id of the envelope is the machine's own number, drawn at random. `way` is how the packet went out (0 to the group,
@@ -25,6 +26,7 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+use crate::session::{Release, WIRE_VERSION};
 
 /// How a HELLO went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +98,8 @@ pub struct Hello<'a> {
     pub name: &'a str,
     /// Whom it has heard.
     pub heard: Vec<Heard>,
+    /// Wire version and release of the machine; `None` for one from before wire versions.
+    pub origin: Option<(u16, Release)>,
 }
 
 /// Machines named in one packet.
@@ -143,7 +147,9 @@ impl<'a> Hello<'a> {
                 sent: reader.u16()?,
             });
         }
-        Ok((envelope.association, Hello { way, ttl, hops, number, datagram, buffer, group, name, heard }))
+        let origin = origin(&mut reader);
+        let hello = Hello { way, ttl, hops, number, datagram, buffer, group, name, heard, origin };
+        Ok((envelope.association, hello))
     }
 
     /// Writes it behind what `buf` holds, at least `len` bytes long. A name and a list that are too long are cut.
@@ -176,6 +182,10 @@ impl<'a> Hello<'a> {
             buf.extend(one.came.to_be_bytes());
             buf.extend(one.sent.to_be_bytes());
         }
+        if let Some((wire, Release { major, minor, patch })) = self.origin {
+            buf.extend(wire.to_be_bytes());
+            buf.extend([major, minor, patch]);
+        }
         buf.resize(buf.len().max(begin + len), 0);
     }
 }
@@ -185,6 +195,15 @@ impl fmt::Display for Hello<'_> {
         let Hello { way, ttl, number, name, .. } = self;
         write!(f, "doctor hello {number} from {name} by {way:?}, hop limit {ttl}, {} heard", self.heard.len())
     }
+}
+
+/// Wire version and release of this machine.
+pub const ORIGIN: (u16, Release) = (WIRE_VERSION, Release::CURRENT);
+
+/// The origin behind the list; releases from before wire versions have nothing or zeros there.
+fn origin(reader: &mut Reader<'_>) -> Option<(u16, Release)> {
+    let (wire, [major, minor, patch]) = (reader.u16().ok()?, reader.array().ok()?);
+    (wire > 0).then_some((wire, Release { major, minor, patch }))
 }
 
 const HELLO: u8 = 1;
@@ -204,6 +223,7 @@ mod tests {
             group: "239.255.67.65:7654".parse().unwrap(),
             name: "ab",
             heard: vec![Heard { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
+            origin: Some((3, Release { major: 0, minor: 9, patch: 7 })),
         }
     }
 
@@ -212,7 +232,7 @@ mod tests {
         let mut bytes = Vec::new();
         hello().emit(AssociationId(5), 0, &mut bytes);
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let expected = "ca01fa01 00000005 01 01 02 00000003 000005c0 00010000 04 efff4341000000000000000000000000 1de6 02 6162 01 00000007 01 21 0009 000a";
+        let expected = "ca01fa01 00000005 01 01 02 00000003 000005c0 00010000 04 efff4341000000000000000000000000 1de6 02 6162 01 00000007 01 21 0009 000a 0003 00 09 07";
         assert_eq!(text, expected.replace(' ', ""));
         assert_eq!(Hello::parse(&bytes), Ok((AssociationId(5), hello())));
     }
@@ -236,6 +256,17 @@ mod tests {
                     assert_eq!(Hello::parse(&again), Ok((from, read)));
                 }
             }
+        }
+    }
+
+    /// Releases from before wire versions end or pad with zeros where the origin stands.
+    #[test]
+    fn origin_is_read_where_there_is_one() {
+        let earlier = Hello { origin: None, ..hello() };
+        for len in [0, 200] {
+            let mut bytes = Vec::new();
+            earlier.emit(AssociationId(5), len, &mut bytes);
+            assert_eq!(Hello::parse(&bytes), Ok((AssociationId(5), earlier.clone())));
         }
     }
 

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! The association id is drawn at random by the sender of a session, so that two sessions on one
-//! group and port do not mix. The packet type is the protocol's own. The version is that of the
-//! protocol's format: 2 for the session, 1 for all others.
+//! group and port do not mix. The packet type is the protocol's own. The version is 3 for
+//! the session and 1 for all others. The envelope never changes again: releases tell each other apart by the wire version in the
+//! session's opening packets.
 
 use carillon_core::AssociationId;
 
@@ -107,8 +108,11 @@ impl Envelope {
 
 /// The version of a protocol's packets.
 const fn version(protocol: u8) -> u8 {
-    if protocol == self::protocol::SESSION { 2 } else { 1 }
+    if protocol == self::protocol::SESSION { SESSION_VERSION } else { 1 }
 }
+
+/// Version of the session's packets. It stays 3: from there on the wire version of their fixed opening counts.
+pub(crate) const SESSION_VERSION: u8 = 3;
 
 pub(crate) const MAGIC: u8 = 0xCA;
 
@@ -131,7 +135,7 @@ mod tests {
         let mut buf = Vec::new();
         Envelope { protocol: protocol::SESSION, packet_type: 1, association: AssociationId(1) }
             .emit(&mut buf);
-        assert_eq!(buf[..3], [0xCA, 2, 0]);
+        assert_eq!(buf[..3], [0xCA, 3, 0]);
         assert_eq!(Envelope::parse(&[0xCA, 1, 0, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA01)));
         assert_eq!(Envelope::parse(&[0xCA, 2, 2, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA02)));
     }

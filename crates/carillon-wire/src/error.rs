@@ -16,6 +16,9 @@ pub enum ParseError {
     /// Not a packet of this family of formats, or of another version.
     #[error("wrong magic or version: {0:#06x}")]
     Magic(u16),
+    /// An opening packet of another wire version.
+    #[error("wire version {0}, and this release has another")]
+    WireVersion(u16),
     /// A packet of another protocol.
     #[error("protocol {0} is not the expected one")]
     Protocol(u8),

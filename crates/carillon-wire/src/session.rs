@@ -9,32 +9,31 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //!
-//! INVITE (1), sender to group
+//! INVITE (1), sender to group: the opening with the sender's name, then
 //! +---------------+---------------+---------------+---------------+
-//! |     state     | protocol len  |  sender len   |  reason len   |
+//! |     state     | protocol len  |  reason len   |    relays     |
 //! +---------------+---------------+---------------+---------------+
 //! |                          max payload                          |
 //! +-------------------------------+-------------------------------+
 //! |         settings len          |     progress interval, ms     |
-//! +---------------+---------------+-------------------------------+
-//! |    relays     |       longest datagram        |     least ...
-//! +---------------+-------------------------------+---------------+
-//!    ... datagram |  protocol name, sender name, settings
-//! +---------------+
-//!    ("key=value" lines parted by line feeds), reason             |
+//! +-------------------------------+-------------------------------+
+//! |       longest datagram        |        least datagram         |
+//! +-------------------------------+-------------------------------+
+//! |  protocol name, settings ("key=value" lines parted by line
+//! +---------------------------------------------------------------+
+//!    feeds), reason, extensions                                   |
 //! +---------------------------------------------------------------+
 //!
-//! JOIN (2), receiver to sender
+//! JOIN (2), receiver to sender: the opening with the receiver's name, then
 //! +---------------------------------------------------------------+
 //! |                            nonce                              |
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |                     receive buffer, bytes                     |
-//! +---------------+---------------+-------------------------------+
-//! |     part      |    largest datagram heard     |   name len    |
 //! +---------------+-------------------------------+---------------+
-//!    name; part: 0 receives, 1 offers too, 2 only helps, 3 receives and helps; behind the name nothing, or attached len 2 bytes
-//!    (1 to 256) and what is attached
+//! |     part      |    largest datagram heard     |  extensions ...
+//! +---------------+-------------------------------+---------------+
+//!    part: 0 receives, 1 offers too, 2 only helps, 3 receives and helps
 //!
 //! WELCOME (3), sender to receiver
 //! +---------------------------------------------------------------+
@@ -116,10 +115,10 @@
 //! |                            edition                            |
 //! +---------------------------------------------------------------+
 //!
-//! DECLINE (12), receiver to sender
-//! +---------------+---------------+-------------------------------+
-//! |   name len    |   text len    |  name, text                   |
-//! +---------------+---------------+-------------------------------+
+//! DECLINE (12), receiver to sender: the opening with the receiver's name, then
+//! +---------------+-----------------------------------------------+
+//! |   text len    |  text, extensions                             |
+//! +---------------+-----------------------------------------------+
 //!
 //! ASK (13), receiver to sender
 //! +---------------------------------------------------------------+
@@ -153,6 +152,10 @@
 //!
 //! SIZE (19), sender to group: zeros, as many as make a datagram of the size that is shown
 //! ```
+//!
+//! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed fields
+//! of which a node skips unknown ones unless their type forbids it: 2 is what an application attaches to a JOIN (1 to
+//! 288 bytes).
 
 use std::fmt;
 
@@ -161,10 +164,13 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+use extension::Extensions;
 
 mod attached;
 mod distances;
 mod earlier;
+mod extension;
+mod opening;
 mod part;
 mod peers;
 mod sizes;
@@ -174,7 +180,8 @@ mod text;
 
 pub use attached::Attached;
 pub use distances::{DistanceTo, Distances};
-pub use earlier::{emit_notice, is_earlier};
+pub use earlier::{Earlier, EarlierBody, emit_answer, emit_decline, emit_notices};
+pub use opening::{Opening, OtherRelease, Release, WIRE_VERSION};
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
 pub use sizes::{Padding, Sizes};
@@ -384,10 +391,18 @@ impl<'a> Packet<'a> {
         let body = match envelope.packet_type {
             packet_type::INVITE => Body::Invite(Invite::parse(&mut reader)?),
             packet_type::JOIN => {
+                let name = Opening::parse(&mut reader)?.name;
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let part = Part::parse(&mut reader)?;
-                let (largest, name) = (reader.u16()?, reader.name()?);
-                let attached = Attached::parse(&mut reader)?;
+                let largest = reader.u16()?;
+                let mut attached = Attached::default();
+                let mut extensions = Extensions::of(&mut reader);
+                while let Some((kind, value)) = extensions.next()? {
+                    match kind {
+                        extension::ATTACHED => attached = Attached::parse(value)?,
+                        unknown => extension::skip(unknown)?,
+                    }
+                }
                 Body::Join { nonce, receive_buffer, part, largest, name, attached }
             }
             packet_type::WELCOME => {
@@ -410,9 +425,9 @@ impl<'a> Packet<'a> {
             packet_type::PRESENT => Body::Present { proof: reader.u64().map(Proof)? },
             packet_type::READY => Body::Ready { nonce: reader.nonce()?, edition: reader.u32()? },
             packet_type::DECLINE => {
-                let (name_len, text_len) = (reader.u8()?, reader.u8()?);
-                let name = Name::parse("name", reader.bytes(name_len.into())?)?;
-                let text = Text::parse("text", reader.bytes(text_len.into())?)?;
+                let name = Opening::parse(&mut reader)?.name;
+                let text = reader.text()?;
+                Extensions::of(&mut reader).skip_all()?;
                 Body::Decline { name, text }
             }
             packet_type::ASK => Body::Ask { nonce: reader.nonce()? },
@@ -442,11 +457,11 @@ impl<'a> Packet<'a> {
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
             Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
+                Opening::of(*name).emit(buf);
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
                 buf.push(part.code());
                 buf.extend_from_slice(&largest.to_be_bytes());
-                put_name(buf, name);
                 attached.emit(buf);
             }
             Body::Welcome { nonce, member, terms } => {
@@ -481,10 +496,8 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(&edition.to_be_bytes());
             }
             Body::Decline { name, text } => {
-                // Both are shorter than 256 bytes by construction.
-                buf.extend_from_slice(&[name.len() as u8, text.len() as u8]);
-                buf.extend_from_slice(name.as_bytes());
-                buf.extend_from_slice(text.as_bytes());
+                Opening::of(*name).emit(buf);
+                put_text(buf, text);
             }
             Body::Ask { nonce } => put_nonce(buf, *nonce),
             Body::Answer { nonce, state, terms, text } => {
@@ -509,7 +522,9 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, attached, .. } => 8 + 4 + 1 + 2 + 1 + name.len() + attached.wire_len(),
+                Body::Join { name, attached, .. } => {
+                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len()
+                }
                 Body::Welcome { .. } => 8 + 4 + 8,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
@@ -519,7 +534,7 @@ impl<'a> Packet<'a> {
                 Body::Roster(page) => page.wire_len(),
                 Body::Present { .. } => 8,
                 Body::Ready { .. } => 8 + 4,
-                Body::Decline { name, text } => 1 + 1 + name.len() + text.len(),
+                Body::Decline { name, text } => Opening::wire_len(name) + 1 + text.len(),
                 Body::Ask { .. } => 8,
                 Body::Answer { text, .. } => 8 + 1 + 8 + 1 + text.len(),
                 Body::Measure { .. } => 4,
@@ -558,50 +573,52 @@ impl Body<'_> {
 
 impl<'a> Invite<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let sender = Opening::parse(reader)?.name;
         let state = State::from_code(reader.u8()?)?;
         let protocol_len = reader.u8()?;
-        let sender_len = reader.u8()?;
         let reason_len = reader.u8()?;
+        let relays = reader.flag("relays")?;
         let max_payload = reader.u32()?;
         let settings_len = reader.u16()?;
         let progress_interval = reader.u16()?;
-        let relays = reader.flag("relays")?;
         let sizes = Sizes::parse(reader)?;
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }
-        Ok(Invite {
+        let invite = Invite {
             state,
             max_payload,
             progress_interval,
             relays,
             sizes,
             protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
-            sender: Name::parse("sender", reader.bytes(sender_len.into())?)?,
+            sender,
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
             reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
-        })
+        };
+        Extensions::of(reader).skip_all()?;
+        Ok(invite)
     }
 
     fn emit(&self, buf: &mut Vec<u8>) {
+        Opening::of(self.sender).emit(buf);
         // The text types bound every length below its field.
         buf.push(self.state.code());
         buf.push(self.protocol.len() as u8);
-        buf.push(self.sender.len() as u8);
         buf.push(self.reason.len() as u8);
+        buf.push(u8::from(self.relays));
         buf.extend_from_slice(&self.max_payload.to_be_bytes());
         buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
         buf.extend_from_slice(&self.progress_interval.to_be_bytes());
-        buf.push(u8::from(self.relays));
         self.sizes.emit(buf);
-        for text in [&*self.protocol, &*self.sender, &*self.settings, &*self.reason] {
+        for text in [&*self.protocol, &*self.settings, &*self.reason] {
             buf.extend_from_slice(text.as_bytes());
         }
     }
 
     fn wire_len(&self) -> usize {
-        let texts = [&*self.protocol, &*self.sender, &*self.settings, &*self.reason];
-        4 + 4 + 2 + 2 + 1 + 4 + texts.map(str::len).iter().sum::<usize>()
+        let texts = [&*self.protocol, &*self.settings, &*self.reason];
+        Opening::wire_len(&self.sender) + 4 + 4 + 2 + 2 + 4 + texts.map(str::len).iter().sum::<usize>()
     }
 }
 

@@ -18,11 +18,14 @@ mod send;
 mod tidings;
 mod topology;
 
+use std::sync::LazyLock;
+
+use carillon_wire::session::WIRE_VERSION;
 use clap::{Parser, Subcommand};
 
 /// Reliable multicast: the laboratory in which protocols are compared, and a transport.
 #[derive(Debug, Parser)]
-#[command(name = "carillon", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "carillon", version = VERSION.as_str(), arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,6 +48,11 @@ enum Command {
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
+
+/// Release, commit and wire version, as `--version` prints them.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    format!("{} (commit {}, wire version {WIRE_VERSION})", env!("CARGO_PKG_VERSION"), env!("CARILLON_COMMIT"))
+});
 
 impl Cli {
     /// Does what the command line says.

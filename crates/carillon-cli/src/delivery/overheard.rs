@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::NodeId;
 use carillon_net::is_sealed;
 use carillon_wire::Envelope;
+use carillon_wire::session::{Opening, OtherRelease};
 
 /// Datagrams that are no business of a receiver without a session, by who sent them.
 #[derive(Debug, Default)]
@@ -17,7 +18,9 @@ pub struct Overheard {
 /// What a stranger's datagrams are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Carillon's, but of this other version.
+    /// A session's of another release.
+    Release(OtherRelease),
+    /// Carillon's, but with another version in the envelope.
     Version(u8),
     /// Sealed with a key, which this end has not.
     Sealed,
@@ -28,13 +31,15 @@ pub enum Kind {
 impl Overheard {
     /// Takes note of a datagram.
     pub fn note(&mut self, from: NodeId, bytes: &[u8]) {
-        if Envelope::parse(bytes).is_ok() {
+        let other = Opening::other_release(bytes);
+        if other.is_none() && Envelope::parse(bytes).is_ok() {
             if self.known.len() < MOST {
                 self.known.insert(from);
             }
             return;
         }
         let kind = match bytes {
+            _ if let Some(release) = other => Kind::Release(release),
             [MAGIC, version, ..] => Kind::Version(*version),
             _ if is_sealed(bytes) => Kind::Sealed,
             _ => Kind::Foreign,
@@ -67,7 +72,7 @@ mod tests {
         overheard.note(NodeId(1), b"");
         overheard.note(NodeId(2), &[0xCA, 1, 0, 1, 0, 0, 0, 0]);
         overheard.note(NodeId(4), &[&[0x5E, 0x10][..], &[7; 50]].concat());
-        overheard.note(NodeId(3), &[0xCA, 2, 0, 1, 0, 0, 0, 0]);
+        overheard.note(NodeId(3), &[0xCA, 3, 0, 3, 0, 0, 0, 0]);
         overheard.note(NodeId(3), b"of a protocol with a header of its own");
         let all: Vec<_> = overheard.strangers().collect();
         let expected =

@@ -7,6 +7,7 @@ use carillon_net::{Endpoint, SendFailure};
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
+use carillon_wire::session::OtherRelease;
 
 use super::{Evidence, Watch, Whereabouts, unroutable_sources};
 
@@ -27,6 +28,8 @@ pub struct Patience {
     listening: bool,
     /// Packets that the system had dropped for want of a route to their source.
     unroutable: Option<u64>,
+    /// Releases of senders that were told of.
+    releases: Vec<OtherRelease>,
 }
 
 /// What a receiver can wait for.
@@ -53,6 +56,7 @@ impl Patience {
             later: false,
             listening: false,
             unroutable: unroutable_sources(),
+            releases: Vec::new(),
         }
     }
 
@@ -74,6 +78,13 @@ impl Patience {
             if let Some(line) = self.does_not_answer(&name, address, failure.as_ref()) {
                 return Some(line);
             }
+        }
+        let other = driver.machine().other_sender();
+        if let Some(other) = other.filter(|other| !self.releases.contains(&other.release))
+            && self.releases.len() < MOST_SILENT
+        {
+            self.releases.push(other.release);
+            return Some(self.place.other_release(other, driver.endpoint().peer(other.node)));
         }
         let machine = driver.machine();
         let waits = machine.is_served_later() && machine.phase() == ReceiverPhase::Seeking;

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use carillon_core::{Application, Bytes, Dest, Event, Machine, NodeId, Observer, Time};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
+use carillon_wire::session::{Release, WIRE_VERSION};
 
 use super::overheard::{Kind, Overheard};
 
@@ -64,6 +65,10 @@ impl Watch {
         let words = hosts.into_iter().map(|((from, kind), count): (_, u64)| {
             let plural = if count == 1 { "" } else { "s" };
             let what = match kind {
+                Kind::Release(release) => format!(
+                    "of {release} of carillon; this is release {} with wire version {WIRE_VERSION}: install the same release on both",
+                    Release::CURRENT
+                ),
                 Kind::Version(version) => format!(
                     "of another release of Carillon (packets of version {version}): use one release everywhere"
                 ),

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carillon_net::{Choice, Endpoint, Interface, SendFailure};
-use carillon_proto::session::{RefuseReason, UnservedReason};
+use carillon_proto::session::{OtherSender, RefuseReason, UnservedReason};
 use carillon_transfer::files::{is_unseemly, shown};
 use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
+use carillon_wire::session::{Release, WIRE_VERSION};
 
 use super::clock::utc_now;
 use super::evidence::Evidence;
@@ -251,6 +252,21 @@ impl Whereabouts {
         }
     }
 
+    /// A sender of another release invites.
+    pub fn other_release(&self, sender: &OtherSender, address: Option<SocketAddr>) -> String {
+        let who = match &sender.name {
+            Some(name) => format!("sender {}", host(name, address)),
+            None => {
+                address.map_or_else(|| "a sender".to_owned(), |address| format!("the sender at {address}"))
+            }
+        };
+        format!(
+            "{who} runs {} of carillon; this is release {} with wire version {WIRE_VERSION}{RELEASES}",
+            sender.release,
+            Release::CURRENT
+        )
+    }
+
     /// A sender has started and nothing large of it arrives.
     pub fn no_data(&self, name: &str, bytes: u32) -> String {
         format!(
@@ -320,10 +336,14 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
         UnservedReason::Refused(RefuseReason::NameTaken) => ": give it a --name of its own",
         UnservedReason::Refused(RefuseReason::AlreadyStarted) => LATE,
         UnservedReason::Declined(text) if text.starts_with("came after") => LATE,
+        UnservedReason::Release(_) => RELEASES,
         UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
         UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see what it says itself",
     }
 }
+
+/// Advice where two releases meet.
+const RELEASES: &str = ": install the same release on both";
 
 /// What a report says of a session without a key.
 pub const OPEN: &str = "open: anybody on the network can read this and take part; a key closes it (--key-file, the same at \

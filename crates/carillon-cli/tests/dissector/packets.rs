@@ -3,7 +3,8 @@
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
     Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer,
-    PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict, is_hidden,
+    PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    WIRE_VERSION, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -67,7 +68,7 @@ pub fn random_bytes(count: usize) -> Vec<Vec<u8>> {
     let mut rng = Seeds::new(9).stream("dissector.random");
     let one = |_| {
         let mut packet: Vec<u8> = (0..1 + rng.below(120)).map(|_| rng.below(256) as u8).collect();
-        let begin: [&[u8]; 5] = [&[], &[0xCA, 2, 0], &[0xCA, 1, 50], &[0xCA, 1, 3], &[0x5E, 0x10]];
+        let begin: [&[u8]; 5] = [&[], &[0xCA, 3, 0], &[0xCA, 1, 50], &[0xCA, 1, 3], &[0x5E, 0x10]];
         for (byte, other) in packet.iter_mut().zip(begin[rng.below(5) as usize]) {
             *byte = *other;
         }
@@ -190,7 +191,7 @@ fn with(head: &str, rest: &[&[u8]]) -> Vec<u8> {
 pub fn edges() -> Vec<Vec<u8>> {
     let with =
         |head: &str, rest: &[&[u8]]| [&super::bytes(&head.replace(' ', ""))[..], &rest.concat()].concat();
-    let leave = |text: &[u8]| with("ca020008 01020304 1122334455667788", &[&[text.len() as u8], text]);
+    let leave = |text: &[u8]| with("ca030008 01020304 1122334455667788", &[&[text.len() as u8], text]);
     let mut packets = Vec::new();
     // Texts: characters where what is hidden begins and ends, and bytes that are no UTF-8.
     let is_edge = |code: &u32| {
@@ -223,45 +224,58 @@ pub fn edges() -> Vec<Vec<u8>> {
     ];
     packets.extend(wrong.map(leave));
     packets.extend([0, 1, 128, 129, 255].map(|len| leave(&vec![b'x'; len])));
+    let Release { major, minor, patch } = Release::CURRENT;
+    let opening = |wire: u16| [&wire.to_be_bytes()[..], &[major, minor, patch]].concat();
+    let ours = opening(WIRE_VERSION);
+    let later = opening(WIRE_VERSION + 1);
     for len in [0u16, 1, 64, 65] {
-        // DECLINE, JOIN with and without something attached, INVITE with settings.
-        let name = vec![b'n'; len.into()];
-        packets.push(with("ca02000c 01020304", &[&[len as u8, 0], &name]));
-        let join = "ca020002 01020304 1122334455667788 00400000 00 05dc";
-        for attached in [0u16, 1, 288, 289] {
-            let bytes = vec![7; attached.into()];
-            packets.push(with(join, &[&[len as u8], &name, &attached.to_be_bytes(), &bytes]));
+        // DECLINE, JOIN with and without extensions.
+        let name = [&[len as u8][..], &vec![b'n'; len.into()]].concat();
+        packets.push(with("ca03000c 01020304", &[&ours, &name, &[0]]));
+        packets.push(with("ca03000c 01020304", &[&later, &name, &[0]]));
+        let join: [&[u8]; 3] =
+            [&ours, &name, &super::bytes("11223344556677880040000000 05dc".replace(' ', "").as_str())];
+        let join = join.concat();
+        packets.push(with("ca030002 01020304", &[&join]));
+        for kind in [0u8, 1, 2, 4, 0x7f, 0x80, 0xff] {
+            for attached in [0u16, 1, 288, 289] {
+                let bytes = vec![7; attached.into()];
+                let extension = [&[kind][..], &attached.to_be_bytes(), &bytes].concat();
+                packets.push(with("ca030002 01020304", &[&join, &extension]));
+                packets.push(with("ca030002 01020304", &[&join, &extension, &extension]));
+                packets.push(with("ca03000c 01020304", &[&ours, &name, &[0], &extension]));
+            }
         }
         for part in 0..6 {
-            packets.push(with(
-                "ca020002 01020304 1122334455667788 00400000",
-                &[&[part, 0, 0, len as u8], &name],
-            ));
+            let nonce = super::bytes("112233445566778800400000");
+            packets.push(with("ca030002 01020304", &[&ours, &name, &nonce, &[part, 0, 0]]));
         }
     }
+    let invite = |lens: [u8; 4], payload: u32, settings: &[u8], rest: &[&[u8]]| {
+        let head: [&[u8]; 6] =
+            [&ours, b"\x01s", &lens, &payload.to_be_bytes(), &(settings.len() as u16).to_be_bytes(), &[0, 5]];
+        with("ca030001 01020304", &[&head.concat(), &rest.concat()])
+    };
     for settings in ["", "=", "a=", "=a", "a", "a=1\n", "a=1\nb=2", "a=1\n\nb=2", "a=1\n=2", "a=\u{7f}", "\n"]
     {
-        let len = (settings.len() as u16).to_be_bytes();
         for payload in [0u32, 1] {
-            let rest: [&[u8]; 5] =
-                [&payload.to_be_bytes(), &len, &[0, 5, 0, 0, 0, 0, 0], b"ps", settings.as_bytes()];
-            packets.push(with("ca020001 01020304 00 01 01 00", &rest));
+            let settings = settings.as_bytes();
+            packets.push(invite([0, 1, 0, 0], payload, settings, &[&[0; 4], b"p", settings]));
         }
     }
     for len in [900usize, 901] {
-        let rest: [&[u8]; 4] =
-            [&(len as u16).to_be_bytes(), &[0, 5, 1, 0, 2, 0, 1], b"ps", &vec![b'='; len - 1]];
-        packets.push([with("ca020001 01020304 00 01 01 00 00000001", &rest), vec![b'x']].concat());
-        packets.push(with("ca020001 01020304 00 01 01 00 00000001", &[rest[0], rest[1], b"psx", rest[3]]));
+        let settings = [&vec![b'='; len - 1][..], b"x"].concat();
+        packets.push(invite([0, 1, 0, 1], 1, &settings, &[&[0, 2, 0, 1], b"p", &settings]));
+        let settings = [b"x", &vec![b'='; len - 1][..]].concat();
+        packets.push(invite([0, 1, 0, 1], 1, &settings, &[&[0, 2, 0, 1], b"p", &settings]));
     }
     for (longest, least) in
         [(0u16, 0u16), (0, 1), (1, 0), (1, 1), (1, 2), (u16::MAX, 1), (u16::MAX, u16::MAX)]
     {
-        let rest: [&[u8]; 3] = [&longest.to_be_bytes(), &least.to_be_bytes(), b"ps"];
-        packets.push(with("ca020001 01020304 00 01 01 00 00000001 0000 0005 00", &rest));
+        packets.push(invite([0, 1, 0, 0], 1, b"", &[&longest.to_be_bytes(), &least.to_be_bytes(), b"p"]));
     }
     for last in [0, 1, 255] {
-        packets.push(with("ca020013 01020304 0000", &[&[last]]));
+        packets.push(with("ca030013 01020304 0000", &[&[last]]));
     }
     // Rosters, distances, states.
     for (total, first, count) in
@@ -279,18 +293,18 @@ pub fn edges() -> Vec<Vec<u8>> {
                     &parent,
                     b"\x01a",
                 ];
-                packets.push(with("ca020009 01020304 00000001", &rest));
+                packets.push(with("ca030009 01020304 00000001", &rest));
             }
         }
     }
     for (count, rank) in [(0u8, 0u16), (1, 1023), (1, 1024), (180, 5), (181, 5), (255, 5)] {
         let each = [&rank.to_be_bytes()[..], &[0, 0, 0, 9]].concat().repeat(count.into());
-        packets.push(with("ca020012 01020304 1122334455667788 00000001", &[&[count], &each]));
+        packets.push(with("ca030012 01020304 1122334455667788 00000001", &[&[count], &each]));
     }
     for value in 0..=8 {
-        packets.push(with("ca02000e 01020304 1122334455667788", &[&[value], &[0; 8], &[0]]));
-        packets.push(with("ca020004 01020304 1122334455667788", &[&[value, 0]]));
-        packets.push(with("ca020006 01020304 1122334455667788 0000000000000001", &[&[value, 0]]));
+        packets.push(with("ca03000e 01020304 1122334455667788", &[&[value], &[0; 8], &[0]]));
+        packets.push(with("ca030004 01020304 1122334455667788", &[&[value, 0]]));
+        packets.push(with("ca030006 01020304 1122334455667788 0000000000000001", &[&[value, 0]]));
     }
     packets.extend(blocks());
     packets

@@ -18,7 +18,6 @@ pub const NAMES: &[&str] = &[
     "carillon.session.type",
     "carillon.session.state",
     "carillon.session.protocol_len",
-    "carillon.session.sender_len",
     "carillon.session.reason_len",
     "carillon.session.settings_len",
     "carillon.session.name_len",
@@ -29,7 +28,6 @@ pub const NAMES: &[&str] = &[
     "carillon.session.longest",
     "carillon.session.least",
     "carillon.session.protocol",
-    "carillon.session.sender",
     "carillon.session.setting",
     "carillon.session.reason",
     "carillon.session.nonce",
@@ -37,7 +35,6 @@ pub const NAMES: &[&str] = &[
     "carillon.session.part",
     "carillon.session.largest",
     "carillon.session.name",
-    "carillon.session.attached_len",
     "carillon.session.attached",
     "carillon.session.member",
     "carillon.session.terms",
@@ -102,7 +99,7 @@ pub const NAMES: &[&str] = &[
 /// What a packet of the session, of `carillon` or of `rra` says, or that it is none; nothing of others.
 pub fn shown(bytes: &[u8]) -> Option<Result<Fields, String>> {
     let read = match bytes {
-        [0xCA, 1, 0, ..] => return None,
+        [0xCA, 1 | 2, 0, ..] => return None,
         [0xCA, _, 0, ..] => of_session(bytes),
         [0xCA, _, 3, ..] => of_rra(bytes),
         [0xCA, _, 50, ..] => of_carillon(bytes),
@@ -191,14 +188,13 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
         }) => {
             to.with("carillon.session.state", state(phase));
             to.with("carillon.session.protocol_len", protocol.len());
-            to.with("carillon.session.sender_len", sender.len());
             to.with("carillon.session.reason_len", reason.len());
             to.with("carillon.session.max_payload", max_payload);
             to.with("carillon.session.settings_len", settings.len());
             to.with("carillon.session.progress_interval", progress_interval);
             to.with("carillon.session.relays", u8::from(relays));
             to.with("carillon.session.longest", sizes.longest).with("carillon.session.least", sizes.least);
-            to.text("carillon.session.protocol", &protocol).text("carillon.session.sender", &sender);
+            to.named(&sender).text("carillon.session.protocol", &protocol);
             for (key, value) in settings.pairs() {
                 to.with("carillon.session.setting", format_args!("{key}={value}"));
             }
@@ -209,7 +205,6 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             to.with("carillon.session.part", part(does));
             to.with("carillon.session.largest", largest).named(&name);
             if !attached.bytes().is_empty() {
-                to.with("carillon.session.attached_len", attached.bytes().len());
                 to.bytes("carillon.session.attached", attached.bytes());
             }
         }

@@ -35,7 +35,7 @@ pub use config::{
     DEFAULT_SILENCE, Former, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,
 };
 pub use hold::Standing;
-pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use receiver::{OtherSender, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};

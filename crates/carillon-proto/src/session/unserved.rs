@@ -3,7 +3,7 @@
 use std::fmt;
 
 use carillon_core::{Duration, NodeId, Span, Time};
-use carillon_wire::session::RefuseReason;
+use carillon_wire::session::{OtherRelease, RefuseReason};
 
 /// A receiver that spoke up and is no member when the session starts, or came later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub enum UnservedReason {
     Left(String),
     /// It joined, and was not heard for this long before the start.
     Silent(Duration),
+    /// Its release speaks another version.
+    Release(OtherRelease),
 }
 
 impl fmt::Display for UnservedReason {
@@ -44,6 +46,7 @@ impl fmt::Display for UnservedReason {
                 RefuseReason::Later => LATE,
             }),
             UnservedReason::Declined(text) => f.write_str(text),
+            UnservedReason::Release(release) => write!(f, "runs {release} of carillon"),
             UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),
             UnservedReason::Left(text) => write!(f, "left before the start: {text}"),
             UnservedReason::Silent(time) => {

@@ -357,7 +357,15 @@ fn a_receiver_that_was_not_running_gives_nobody_up_for_it() {
 fn one_that_had_everything_reports_to_the_session_that_follows() {
     let mut world = world(&["a", "b", "c"], Slow::Lane, 300);
     // Nothing of it arrives from some time on, and it gets everything.
-    world.lose = Box::new(|now, source, _, _| source.0 == 2 && (ms(300)..ms(9_000)).contains(&now));
+    // Nor does it hear that the session is over: it would not report then.
+    let is_farewell = |bytes: &[u8]| {
+        Packet::parse(bytes).is_ok_and(
+            |packet| matches!(packet.body, Body::Invite(invite) if invite.state == State::Finished),
+        )
+    };
+    world.lose = Box::new(move |now, source, to, bytes| {
+        (source.0 == 2 && (ms(300)..ms(4_000)).contains(&now)) || (to.0 == 2 && is_farewell(bytes))
+    });
     world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
     assert!(lost(&world, "b").is_some());
     world.peers[1].got = world.total;

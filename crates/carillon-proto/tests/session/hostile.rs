@@ -241,7 +241,8 @@ fn where_routers_help_strangers_may_ask_and_no_more() {
     let mut machine =
         ReceiverSession::new(ReceiverSessionConfig::new("a", GROUP, carillon_proto::REGISTRY), Seeds::new(2));
     let mut helped = invite(State::Gathering, "lms", "", 100);
-    helped[20] = 1;
+    // Behind the envelope, the opening, the sender's name and three bytes.
+    helped[8 + 6 + "source".len() + 3] = 1;
     let _ = welcome(&mut machine, &helped);
     let data = lms_packet(lms::Packet::Data(lms::Data { sequence: 0, oldest: 0, payload: b"forged" }));
     assert_eq!(give(&mut machine, ms(23), router, &data).drops(DropReason::NotAMember), 1);

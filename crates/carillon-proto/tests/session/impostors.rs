@@ -167,7 +167,7 @@ fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
     let told = give(&mut machine, ms(0), victim, &forged);
     let to_victim = told.sent.iter().filter(|(to, _)| *to == Dest::Node(victim));
     let told: usize = to_victim.map(|(_, bytes)| bytes.len()).sum();
-    assert_eq!((forged.len(), told), (25, 28), "as docs/security.md says");
+    assert_eq!((forged.len(), told), (30, 28), "as docs/security.md says");
     assert_eq!(machine.members().len(), 1);
     for at in (100..=5100).step_by(100) {
         wake(&mut machine, ms(at));

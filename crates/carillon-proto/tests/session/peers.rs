@@ -554,7 +554,7 @@ proptest! {
             for (to, from, packet_type, rest) in packets {
                 // From strangers: a member can disturb its own session.
                 let from = NodeId(100 + from);
-                let bytes = [&[0xCA, 2, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat();
+                let bytes = [&[0xCA, 3, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat();
                 world.inject(from, NodeId(to), &bytes);
             }
         }

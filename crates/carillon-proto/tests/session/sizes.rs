@@ -190,7 +190,8 @@ fn who_gets_not_even_the_least_keeps_nobody_from_the_rest() {
     for name in ["a", "b"] {
         world.join(receiver(name));
     }
-    world.lose = Box::new(|_, _, to, bytes| to.0 == 2 && bytes.len() > 59);
+    // Invitations of this test are longer than its least datagram.
+    world.lose = Box::new(|_, _, to, bytes| to.0 == 2 && bytes.len() > 59 && bytes[3] != 1);
     world.run(ms(20_000));
     assert_eq!(world.sender.members().len(), 1);
     assert!(all_verified(&world) && world.sender.max_payload() == 100);

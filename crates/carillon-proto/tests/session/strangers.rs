@@ -33,7 +33,7 @@ fn packet(association: AssociationId, body: Body<'_>) -> Vec<u8> {
     buf
 }
 
-fn invitation(association: u32, state: State, protocol: &str, settings: &str) -> Vec<u8> {
+pub fn invitation(association: u32, state: State, protocol: &str, settings: &str) -> Vec<u8> {
     packet(
         AssociationId(association),
         Body::Invite(Invite {
@@ -686,22 +686,4 @@ fn an_end_that_nobody_confirms_counts_unless_the_sender_goes_on() {
         let phase = if goes_on { ReceiverPhase::Running } else { expelled };
         assert_eq!(machine.phase(), phase, "heard at {heard:?}");
     }
-}
-
-/// Neither release takes the other's packets for its own, and both learn of the other.
-#[test]
-fn earlier_releases_are_told_and_noticed() {
-    let mut machine = sender(Gather::Count(1));
-    let mut notices = 0;
-    for beat in 0..10 {
-        let out = wake(&mut machine, ms(beat * 200)).sent;
-        notices += out.iter().filter(|(_, bytes)| bytes.starts_with(&[0xca, 1, 0, 1])).count();
-    }
-    assert_eq!(notices, 2);
-    let mut machine = receiver("a");
-    let mut old = invitation(7, State::Gathering, "repeat", "");
-    old[1] = 1;
-    give(&mut machine, ms(0), SENDER, &old);
-    assert!(machine.has_heard_earlier());
-    assert_eq!((machine.phase(), machine.poll_timeout()), (ReceiverPhase::Seeking, None));
 }

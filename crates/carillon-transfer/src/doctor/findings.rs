@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use carillon_net::SendFailure;
 use carillon_wire::doctor::{Heard, Way};
+use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
 /// One end, as findings speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Machine {
     pub datagram: u32,
     /// Its receive buffer.
     pub buffer: u32,
+    /// Its release, if that speaks another wire version.
+    pub other_release: Option<OtherRelease>,
 }
 
 /// Another machine, and what passed between it and this one.
@@ -79,6 +82,8 @@ pub enum Fault {
     Nobody,
     /// One that was named is not heard.
     NotHeard,
+    /// They speak different wire versions.
+    OtherRelease,
     /// They do not use one group.
     OtherGroup,
     /// They do not use one address family.
@@ -114,6 +119,7 @@ impl Fault {
             Fault::WrongInterface => "wrong-interface",
             Fault::Nobody => "nobody",
             Fault::NotHeard => "not-heard",
+            Fault::OtherRelease => "other-release",
             Fault::OtherGroup => "other-group",
             Fault::OtherFamily => "other-family",
             Fault::Router => "router",
@@ -190,6 +196,15 @@ impl Evidence {
 
     fn pair(&self, peer: &Peer, say: &mut dyn FnMut(Fault, String)) {
         let (here, there) = (&self.here, &peer.machine);
+        if let Some(release) = there.other_release {
+            let text = format!(
+                "{} runs {release} of carillon, this machine release {} with wire version {WIRE_VERSION}: install the same \
+                 release on both",
+                there.name,
+                Release::CURRENT
+            );
+            say(Fault::OtherRelease, text);
+        }
         if here.group.is_ipv4() != there.group.is_ipv4() {
             let text = format!(
                 "{} uses group {}, this machine {}, which is of another address family: give both the same --group",
@@ -373,7 +388,14 @@ mod tests {
 
     fn machine(name: &str) -> Machine {
         let group = "239.255.67.65:7654".parse().unwrap();
-        Machine { name: name.to_owned(), group, hops: 1, datagram: 1472, buffer: 4 << 20 }
+        Machine {
+            name: name.to_owned(),
+            group,
+            hops: 1,
+            datagram: 1472,
+            buffer: 4 << 20,
+            other_release: None,
+        }
     }
 
     const WELL: Heard = Heard { id: 1, least_ttl: 1, ways: 0b11_1111, came: 50, sent: 50 };

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
 use carillon_net::{Arrival, OpenError, Probe, SendFailure};
-use carillon_wire::doctor::{Heard, Hello, MAX_HEARD, Way};
+use carillon_wire::doctor::{Heard, Hello, MAX_HEARD, ORIGIN, Way};
+use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MOST_HOPS, Machine, Peer};
 
@@ -153,6 +154,7 @@ impl Doctor {
             group: self.probe.group(),
             name: &self.config.name,
             heard,
+            origin: Some(ORIGIN),
         };
         let mut bytes = Vec::new();
         hello.emit(self.id, len, &mut bytes);
@@ -216,6 +218,7 @@ impl Doctor {
                 hops: self.config.hops,
                 datagram: self.probe.max_datagram() as u32,
                 buffer: u32::try_from(self.probe.receive_buffer()).unwrap_or(u32::MAX),
+                other_release: None,
             },
             confined: None,
             interface: self.probe.interface().to_string(),
@@ -239,6 +242,11 @@ impl Known {
                 hops: hello.hops,
                 datagram: hello.datagram,
                 buffer: hello.buffer,
+                other_release: match hello.origin {
+                    None => Some(OtherRelease::Earlier(0)),
+                    Some((WIRE_VERSION, _)) => None,
+                    Some((wire, release)) => Some(OtherRelease::Version { release, wire }),
+                },
             },
             address,
             heard: Heard { id, ..Heard::default() },

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use super::extension;
 use crate::ParseError;
-use crate::reader::Reader;
 
-/// Bytes that the session carries and does not read: at most [`Attached::MAX_LEN`] of them. None take no place at
-/// all, so that a JOIN without them is as it was before there were any.
+/// Bytes that the session carries and does not read: at most [`Attached::MAX_LEN`] of them. None take no place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attached<'a>(&'a [u8]);
 
@@ -24,26 +23,22 @@ impl<'a> Attached<'a> {
         self.0
     }
 
-    pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        if reader.rest().is_empty() {
-            return Ok(Attached::default());
+    /// The value of the extension field.
+    pub(super) fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
+        match value.len() {
+            1..=Self::MAX_LEN => Ok(Attached(value)),
+            len => Err(ParseError::Field { field: "attached", value: len as u64 }),
         }
-        let len = usize::from(reader.u16()?);
-        if len == 0 || len > Self::MAX_LEN {
-            return Err(ParseError::Field { field: "attached", value: len as u64 });
-        }
-        Ok(Attached(reader.bytes(len)?))
     }
 
     pub(super) fn emit(&self, buf: &mut Vec<u8>) {
         if !self.0.is_empty() {
-            buf.extend_from_slice(&(self.0.len() as u16).to_be_bytes());
-            buf.extend_from_slice(self.0);
+            extension::put(buf, extension::ATTACHED, self.0);
         }
     }
 
     pub(super) fn wire_len(&self) -> usize {
-        if self.0.is_empty() { 0 } else { 2 + self.0.len() }
+        if self.0.is_empty() { 0 } else { extension::len_of(self.0.len()) }
     }
 }
 

@@ -1,30 +1,114 @@
-//! What is said to, and known of, releases that speak the first version of the session.
+//! Words for releases from before wire versions, whose sessions had version 1 or 2.
 //!
-//! They take no packet of this version for one of theirs, and would stay silent about it. So they are
-//! told in the only words they understand: an invitation to a protocol that they do not know, whose name
-//! they print.
+//! Such a release drops every packet of this one without a word. A sender therefore adds notices in their formats while it
+//! gathers: invitations to a protocol that they do not know, whose name they print. A receiver of version 2 asks back before
+//! it believes an invitation; the sender answers in its format, and the receiver declines, by name.
 
 use carillon_core::AssociationId;
 
-use super::Name;
-use crate::envelope::{MAGIC, protocol};
+use super::{Name, Nonce, Text};
+use crate::ParseError;
+use crate::envelope::{MAGIC, SESSION_VERSION, protocol};
+use crate::reader::Reader;
 
-/// Appends an INVITE of the first version: its receivers say that they do not know the protocol.
-pub fn emit_notice(association: AssociationId, sender: Name<'_>, buf: &mut Vec<u8>) {
-    buf.extend_from_slice(&[MAGIC, FIRST, protocol::SESSION, 1]);
+/// Appends one notice: `number` from 0 to [`NOTICES`](emit_notices) selects its format. Returns whether there is such a one.
+pub fn emit_notices(number: usize, association: AssociationId, sender: Name<'_>, buf: &mut Vec<u8>) -> bool {
+    // Version 1; version 2 with and without the sizes of datagrams at the end of the fixed part.
+    let Some(&(version, more)) = [(1, 0), (2, 3), (2, 7)].get(number) else { return false };
+    buf.extend_from_slice(&[MAGIC, version, protocol::SESSION, INVITE]);
     buf.extend_from_slice(&association.0.to_be_bytes());
     // State gathering, the lengths of the names and of the reason, max payload, settings length.
     buf.extend_from_slice(&[0, PROTOCOL.len() as u8, sender.len() as u8, 0]);
     buf.extend_from_slice(&[0, 0, 0, 1, 0, 0]);
+    // Progress interval, relays, sizes.
+    buf.extend_from_slice(&[0; 7][..more]);
     buf.extend_from_slice(PROTOCOL.as_bytes());
     buf.extend_from_slice(sender.as_bytes());
+    true
 }
 
-/// Whether this is a packet of the first version, and not such a notice.
-pub fn is_earlier(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[MAGIC, FIRST, protocol::SESSION])
-        && bytes.get(18..18 + PROTOCOL.len()) != Some(PROTOCOL.as_bytes())
+/// Appends the answer to an ASK of version 2: the session that the receiver asks about is gathering.
+pub fn emit_answer(association: AssociationId, nonce: Nonce, buf: &mut Vec<u8>) {
+    buf.extend_from_slice(&[MAGIC, 2, protocol::SESSION, ANSWER]);
+    buf.extend_from_slice(&association.0.to_be_bytes());
+    buf.extend_from_slice(&nonce.0.to_be_bytes());
+    // State gathering, terms of 8 bytes, no text.
+    buf.extend_from_slice(&[0; 10]);
 }
 
-const FIRST: u8 = 1;
+/// Appends a DECLINE in an earlier format: the receiver does not take part, and why.
+pub fn emit_decline(
+    version: u8,
+    association: AssociationId,
+    name: Name<'_>,
+    text: Text<'_>,
+    buf: &mut Vec<u8>,
+) {
+    buf.extend_from_slice(&[MAGIC, version, protocol::SESSION, DECLINE]);
+    buf.extend_from_slice(&association.0.to_be_bytes());
+    buf.extend_from_slice(&[name.len() as u8, text.len() as u8]);
+    buf.extend_from_slice(name.as_bytes());
+    buf.extend_from_slice(text.as_bytes());
+}
+
+/// A packet of an earlier release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earlier<'a> {
+    /// Version of its session, 1 or 2.
+    pub version: u8,
+    /// Its session.
+    pub association: AssociationId,
+    /// What is understood of it.
+    pub body: EarlierBody<'a>,
+}
+
+/// The part of an earlier release's packet that this release understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierBody<'a> {
+    /// A receiver asks whether there is such a session.
+    Ask(Nonce),
+    /// A receiver does not take part.
+    Decline {
+        /// Its name.
+        name: Name<'a>,
+        /// Why.
+        text: Text<'a>,
+    },
+    /// A notice of this release to earlier ones.
+    Notice,
+    /// Something else.
+    Other,
+}
+
+impl<'a> Earlier<'a> {
+    /// Reads a packet of an earlier release; `None` for all other bytes.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (&[magic, version, protocol, packet_type], rest) = bytes.split_first_chunk()?;
+        if magic != MAGIC || protocol != protocol::SESSION || version == 0 || version >= SESSION_VERSION {
+            return None;
+        }
+        let mut reader = Reader::new(rest);
+        let association = AssociationId(reader.u32().ok()?);
+        let has_notice = || bytes.windows(PROTOCOL.len()).any(|part| part == PROTOCOL.as_bytes());
+        let body = match packet_type {
+            ASK => reader.nonce().map(EarlierBody::Ask).unwrap_or(EarlierBody::Other),
+            DECLINE => decline(&mut reader).unwrap_or(EarlierBody::Other),
+            INVITE if has_notice() => EarlierBody::Notice,
+            _ => EarlierBody::Other,
+        };
+        Some(Earlier { version, association, body })
+    }
+}
+
+fn decline<'a>(reader: &mut Reader<'a>) -> Result<EarlierBody<'a>, ParseError> {
+    let (name_len, text_len) = (reader.u8()?, reader.u8()?);
+    let name = Name::parse("name", reader.bytes(name_len.into())?)?;
+    Ok(EarlierBody::Decline { name, text: Text::parse("text", reader.bytes(text_len.into())?)? })
+}
+
 const PROTOCOL: &str = "of a newer release of carillon";
+
+const INVITE: u8 = 0x01;
+const DECLINE: u8 = 0x0C;
+const ASK: u8 = 0x0D;
+const ANSWER: u8 = 0x0E;

@@ -7,7 +7,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Name, Nonce, RefuseReason, State, Text, is_earlier};
+use carillon_wire::session::{Name, Nonce, RefuseReason, State, Text};
 
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
@@ -23,6 +23,7 @@ mod overhearing;
 mod packets;
 mod peers;
 mod probing;
+mod releases;
 mod silent;
 mod sizes;
 mod state;
@@ -30,6 +31,7 @@ mod succession;
 
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
+pub use releases::OtherSender;
 pub use state::ReceiverPhase;
 
 use aside::{Aside, Other};
@@ -37,6 +39,7 @@ use guard::{Budget, Early};
 use overhearing::Overhearing;
 use peers::Peers;
 use probing::Probing;
+use releases::EarlierDecline;
 use state::{Decline, Doubt, Invited, Timer};
 
 /// Answers an invitation, receives through the protocol's own machine, and reports.
@@ -109,8 +112,9 @@ pub struct ReceiverSession {
     unfit: Option<(String, String)>,
     /// Who did not answer this receiver's wish to join, and how many did not.
     unanswered: Option<(String, u64)>,
-    /// There is somebody of an earlier release.
-    heard_earlier: bool,
+    /// The last sender of another release, and the word to one from before wire versions that is still to go out.
+    other_sender: Option<OtherSender>,
+    earlier_decline: Option<EarlierDecline>,
     events: Events,
 }
 
@@ -164,7 +168,8 @@ impl ReceiverSession {
             unanswered: None,
             later: false,
             damaged: false,
-            heard_earlier: false,
+            other_sender: None,
+            earlier_decline: None,
             events: Events::default(),
         }
     }
@@ -312,12 +317,6 @@ impl ReceiverSession {
     /// and how many there were.
     pub fn unanswered(&self) -> Option<(&str, u64)> {
         self.unanswered.as_ref().map(|(name, count)| (name.as_str(), *count))
-    }
-
-    /// Whether there is a sender or receiver of an earlier release in the group, whose session this one
-    /// does not understand.
-    pub fn has_heard_earlier(&self) -> bool {
-        self.heard_earlier
     }
 
     /// Whether the sender has let it in, with its own nonce.
@@ -574,13 +573,12 @@ impl Machine for ReceiverSession {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        if self.on_other_release(now, &datagram) {
+            return;
+        }
         let envelope = Envelope::parse(datagram.bytes).map(|(envelope, _)| envelope);
         if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
             return self.on_session_packet(now, datagram);
-        }
-        if is_earlier(datagram.bytes) {
-            self.heard_earlier = true;
-            return self.events.dropped(DropReason::Foreign);
         }
         if let Ok(envelope) = envelope
             && self.overhear(now, envelope.association, &datagram)

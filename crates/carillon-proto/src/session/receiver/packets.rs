@@ -4,9 +4,8 @@ use carillon_core::{
     AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Order, Received,
     Role, Time, Transmit,
 };
-use carillon_wire::Envelope;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
+    Attached, Body, Invite, Name, Opening, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
 };
 
 use super::failure::ReceiverFailure;
@@ -236,7 +235,7 @@ impl ReceiverSession {
     /// it is said more than once, but in no more than three times the bytes of the invitation.
     pub(super) fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
         let text = Text::clean(text);
-        let one = Envelope::LEN + 2 + self.config.name.len() + text.len();
+        let one = Opening::datagram_len(self.config.name.len()) + 1 + text.len();
         let left = (len * DECLINES / one).min(DECLINES);
         self.decline_due = (left > 0).then_some(Decline { association, sender, text, left });
     }
@@ -465,7 +464,7 @@ impl ReceiverSession {
             self.decline_due.take_if(|decline| decline.left == 0);
             return Some(Transmit::now(dest));
         }
-        if let Some(transmit) = self.due_aside(buf) {
+        if let Some(transmit) = self.emit_earlier_decline(buf).or_else(|| self.due_aside(buf)) {
             return Some(transmit);
         }
         let invited = self.invited.as_mut()?;

@@ -9,7 +9,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Identity, Name, Part, State, Text, emit_notice};
+use carillon_wire::session::{Earlier, Identity, Part, State, Text};
 
 use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
 use super::roster::{Member, MemberOutcome, Roster};
@@ -22,6 +22,7 @@ mod offering;
 mod packets;
 mod peers;
 mod pulse;
+mod releases;
 mod rivals;
 mod sizes;
 mod state;
@@ -70,8 +71,8 @@ pub struct SenderSession {
     invitations: u32,
     /// How many of them since the phase began.
     invited: u32,
-    /// Earlier releases are to be told that they do not understand this one.
-    notice_due: bool,
+    /// Number of the next notice to earlier releases; beyond the last one if none is due.
+    next_notice: usize,
     /// The roster is to be told again.
     roster_due: bool,
     /// At most one answer for each node.
@@ -134,7 +135,7 @@ impl SenderSession {
             invite_due: false,
             invitations: 0,
             invited: 0,
-            notice_due: false,
+            next_notice: usize::MAX,
             roster_due: false,
             replies: BTreeMap::new(),
             strangers: (Time::ZERO, 0),
@@ -310,7 +311,9 @@ impl SenderSession {
         if gathering {
             self.showing.begin(&self.config.sizes);
         }
-        self.notice_due = gathering && self.invitations.is_multiple_of(NOTICE_EVERY);
+        if gathering && self.invitations.is_multiple_of(NOTICE_EVERY) {
+            self.next_notice = 0;
+        }
         self.timers.arm(Timer::Invite, now + self.config.heartbeat / (1 << soon));
     }
 
@@ -650,6 +653,8 @@ impl Machine for SenderSession {
         self.note_time(now);
         if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
             self.on_session_packet(now, datagram);
+        } else if let Some(earlier) = Earlier::parse(datagram.bytes) {
+            self.on_earlier_release(now, datagram.source, earlier);
         } else if let Some(index) = self.roster.index_of(datagram.source) {
             if self.roster.record(index).expelled {
                 self.refuse_expelled(now, index);
@@ -694,10 +699,7 @@ impl Machine for SenderSession {
             if self.invite_due {
                 return Some(self.emit_invite(now, buf));
             }
-            if std::mem::take(&mut self.notice_due)
-                && let Some(name) = Name::new(&self.config.name)
-            {
-                emit_notice(self.config.association, name, buf);
+            if self.emit_notice(buf) {
                 return Some(Transmit::now(Dest::group(self.config.group)));
             }
             // The longest datagram shown is the last that goes out now.

@@ -6,7 +6,7 @@ use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
 };
 use carillon_wire::session::{
-    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict,
+    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict, emit_answer,
 };
 
 use super::SenderSession;
@@ -45,7 +45,7 @@ impl SenderSession {
     }
 
     /// Answers anybody: members always, strangers not more often than [`STRANGERS_RATE`] in a second.
-    fn answer(&mut self, now: Time, node: NodeId, reply: Reply) {
+    pub(super) fn answer(&mut self, now: Time, node: NodeId, reply: Reply) {
         let member = self.roster.index_of(node).is_some();
         if !member {
             if now.since(self.strangers.0) >= Duration::from_secs(1) {
@@ -97,7 +97,7 @@ impl SenderSession {
         let source = datagram.source;
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
-            Err(_) => return self.events.dropped(DropReason::Malformed),
+            Err(_) => return self.on_unreadable(now, source, datagram.bytes),
         };
         if packet.association != self.config.association {
             if let Body::Report { nonce, verdict: Verdict::Verified, .. } = packet.body
@@ -367,7 +367,7 @@ impl SenderSession {
     }
 
     /// Remembers one that is not served, unless it is: by this node or under this name.
-    fn leave_out(&mut self, at: Time, node: NodeId, name: &str, reason: UnservedReason) {
+    pub(super) fn leave_out(&mut self, at: Time, node: NodeId, name: &str, reason: UnservedReason) {
         let served = |member: &Member| {
             member.node == node || (member.name == name && member.outcome == MemberOutcome::Verified)
         };
@@ -488,6 +488,10 @@ impl SenderSession {
                 }
                 (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
+                (Reply::Earlier(nonce), _) => {
+                    emit_answer(self.config.association, nonce, buf);
+                    return Some(Transmit::now(Dest::Node(node)));
+                }
                 (Reply::Former(association, nonce), _) => {
                     Packet { association, body: Body::ReportAck { nonce } }.emit(buf);
                     return Some(Transmit::now(Dest::Node(node)));

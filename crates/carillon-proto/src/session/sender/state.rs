@@ -66,6 +66,8 @@ pub(super) enum Reply {
     Invite,
     /// How far the session is.
     Answer(Nonce),
+    /// The same, to a receiver from before wire versions.
+    Earlier(Nonce),
     /// To one of a session before this one: its report is known.
     Former(AssociationId, Nonce),
 }
