@@ -11,7 +11,7 @@
 //! Left out: other addresses of the interface becoming better ones while the one in use still works.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::InterfaceIndexOrAddress;
 
@@ -58,11 +58,10 @@ impl Endpoint {
                 let same = interface.index == self.interface.index && group.is_ipv4() == self.group.is_ipv4();
                 Ok(if present && same { Standing::Current } else { outdated })
             }
-            Err(OpenError::NoNetwork { .. }) if present && self.config.fallback == Fallback::Loopback => {
+            // No route leads anywhere: what is in use is as good as others. Or it was given another name.
+            Err(OpenError::NoNetwork { .. } | OpenError::NoSuchInterface { .. }) if present => {
                 Ok(Standing::Current)
             }
-            // It was given another name.
-            Err(OpenError::NoSuchInterface { .. }) if present => Ok(Standing::Current),
             Err(error) => Err(error),
         }
     }
@@ -134,23 +133,96 @@ impl Endpoint {
     /// Leaves the group and joins it again, so that the system reports the membership to the network: a switch that has
     /// forgotten it learns it again. Does nothing for an endpoint that does not listen.
     pub fn renew_membership(&mut self) -> io::Result<()> {
+        // It may have ended with its interface.
+        let _ = self.leave_group();
+        self.rejoin_group()
+    }
+
+    /// Leaves the group, and keeps the socket. [`Endpoint::rejoin_group`] ends that.
+    pub fn leave_group(&mut self) -> io::Result<()> {
         let Some(port) = &self.multicast else { return Ok(()) };
-        let (socket, index) = (&port.socket, self.interface.index);
+        let index = self.interface.index;
         match self.group {
             SocketAddr::V4(group) => {
-                let by = InterfaceIndexOrAddress::Index(index);
-                // It may have ended with its interface.
-                let _ = socket.leave_multicast_v4_n(group.ip(), &by);
-                socket.join_multicast_v4_n(group.ip(), &by)
+                port.socket.leave_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(index))
             }
-            SocketAddr::V6(group) => {
-                let _ = socket.leave_multicast_v6(group.ip(), index);
-                socket.join_multicast_v6(group.ip(), index)
-            }
+            SocketAddr::V6(group) => port.socket.leave_multicast_v6(group.ip(), index),
         }
+    }
+
+    /// Joins the group again after [`Endpoint::leave_group`].
+    pub fn rejoin_group(&mut self) -> io::Result<()> {
+        let Some(port) = &self.multicast else { return Ok(()) };
+        let index = self.interface.index;
+        match self.group {
+            SocketAddr::V4(group) => {
+                port.socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(index))
+            }
+            SocketAddr::V6(group) => port.socket.join_multicast_v6(group.ip(), index),
+        }
+    }
+
+    /// Whether other sockets of this host are members of the group on this interface as well, so that leaving it alone
+    /// changes nothing for the network. False where the system does not say.
+    pub fn shares_membership(&self) -> bool {
+        let file = if self.group.is_ipv4() { "igmp" } else { "igmp6" };
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        let users = match self.group.ip() {
+            IpAddr::V4(group) => users_of_v4(&text, self.interface.index, group),
+            IpAddr::V6(group) => users_of_v6(&text, self.interface.index, group),
+        };
+        users > 1
     }
 
     fn choose(&self, group: SocketAddr) -> Result<(Interface, Choice), OpenError> {
         Interface::choose(group, self.config.interface.as_deref(), Fallback::OnlyInterface)
+    }
+}
+
+/// Sockets that are members of an IPv4 group on an interface, by `/proc/net/igmp`: a line for each interface that
+/// begins with its number, then indented lines with the group, its bytes from the last to the first, and the number.
+fn users_of_v4(text: &str, index: u32, group: Ipv4Addr) -> u32 {
+    let wanted = format!("{:08X}", u32::from_le_bytes(group.octets()));
+    let mut here = false;
+    for line in text.lines().skip(1) {
+        let mut fields = line.split_ascii_whitespace();
+        let Some(first) = fields.next() else { continue };
+        if !line.starts_with(char::is_whitespace) {
+            here = first.parse() == Ok(index);
+        } else if here && first == wanted {
+            return fields.next().and_then(|users| users.parse().ok()).unwrap_or(0);
+        }
+    }
+    0
+}
+
+/// The same of an IPv6 group, by `/proc/net/igmp6`: the interface's number and name, the group, and the number.
+fn users_of_v6(text: &str, index: u32, group: Ipv6Addr) -> u32 {
+    let wanted = format!("{:032x}", u128::from(group));
+    let of_line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let here = fields.next()?.parse() == Ok(index) && fields.nth(1)? == wanted;
+        if here { fields.next()?.parse().ok() } else { None }
+    };
+    text.lines().find_map(of_line).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_group_are_counted_by_the_tables_of_the_system() {
+        let four = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
+                    1\tlo        :     1      V3\n\t\t\t\t4143FFEF     7 0:00000000\t\t0\n\
+                    12\teth0      :     2      V3\n\t\t\t\t4143FFEF     2 0:00000000\t\t0\n\
+                    \t\t\t\t010000E0     1 0:00000000\t\t0\n";
+        let group = Ipv4Addr::new(239, 255, 67, 65);
+        let counts = [1, 12, 2].map(|index| users_of_v4(four, index, group));
+        assert_eq!((counts, users_of_v4("", 1, group)), ([7, 2, 0], 0));
+        let six = "1    lo              ff020000000000000000000000000001     1 0000000C 0\n\
+                   2    eth0            ff150000000000000000000000000077     3 00000004 0\n";
+        let group = "ff15::77".parse().expect("an address");
+        assert_eq!([1, 2].map(|index| users_of_v6(six, index, group)), [0, 3]);
     }
 }

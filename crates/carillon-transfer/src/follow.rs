@@ -4,9 +4,13 @@
 //! membership of the group every [`RENEWAL_INTERVAL`], and after [`SILENCE`] without a datagram in a session, so that
 //! switches that have forgotten it learn it again.
 //!
+//! The system reports a membership when its first socket joins. Where several processes of a host are members, all of
+//! them therefore renew it at one time: by the clock of the host, at a phase that differs between hosts so that a
+//! network does not hear all its hosts at once. They stay away for [`AWAY`], within which all have left.
+//!
 //! Left out: senders. They are told who is not reached, and end.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use carillon_net::{Endpoint, Reopened, Standing};
 
@@ -17,7 +21,12 @@ use crate::Network;
 pub struct Follower {
     network: Network,
     check_at: Instant,
-    renew_at: Instant,
+    /// Number of the current interval of renewals.
+    interval: u64,
+    /// Phase of the intervals of this host.
+    phase: Duration,
+    /// The group was left, until then.
+    away: Option<Instant>,
     /// Datagrams received as of the last change of their number, and when that was.
     received: (u64, Instant),
     /// The network was absent when it was last looked at.
@@ -39,10 +48,13 @@ impl Follower {
     /// A follower of an endpoint of this network.
     pub fn new(network: &Network) -> Follower {
         let now = Instant::now();
+        let phase = phase_of_host();
         Follower {
             network: network.clone(),
             check_at: now + CHECK_INTERVAL,
-            renew_at: now + RENEWAL_INTERVAL,
+            interval: interval_at(phase),
+            phase,
+            away: None,
             received: (0, now),
             absent: false,
         }
@@ -52,12 +64,12 @@ impl Follower {
     /// it has its address.
     pub fn look(&mut self, endpoint: &mut Endpoint, in_session: bool) -> Option<NetworkChange> {
         let now = Instant::now();
+        self.renew(now, endpoint, in_session);
         if now < self.check_at {
             return None;
         }
         self.check_at = now + CHECK_INTERVAL;
-        self.renew(now, endpoint, in_session);
-        let group = self.network.effective_group();
+        let group = self.network.group_or(Some(endpoint.group()));
         match endpoint.standing(group) {
             Ok(Standing::Current) if !self.absent => return None,
             Ok(Standing::Outdated { lost: false }) if in_session => return None,
@@ -66,8 +78,7 @@ impl Follower {
         }
         match endpoint.reopen(group) {
             Ok(reopened) => {
-                self.absent = false;
-                self.renew_at = now + RENEWAL_INTERVAL;
+                (self.absent, self.away) = (false, None);
                 Some(match reopened {
                     Reopened::SameAddress => NetworkChange::Present,
                     Reopened::OtherAddress => NetworkChange::Moved,
@@ -87,20 +98,49 @@ impl Follower {
         if received != self.received.0 {
             self.received = (received, now);
         }
-        let silent = in_session && now.duration_since(self.received.1) >= SILENCE;
-        if silent || now >= self.renew_at {
-            // Without its interface it has none: that is found out below.
-            let _ = endpoint.renew_membership();
-            self.renew_at = now + RENEWAL_INTERVAL;
-            self.received.1 = now;
+        if self.away.is_some_and(|until| in_session || now >= until) {
+            self.away = None;
+            // Without its interface there is no membership: the next look finds that out.
+            let _ = endpoint.rejoin_group();
+        }
+        let interval = interval_at(self.phase);
+        let due = interval != std::mem::replace(&mut self.interval, interval);
+        if in_session {
+            if now.duration_since(self.received.1) >= SILENCE {
+                self.received.1 = now;
+                let _ = endpoint.renew_membership();
+            }
+        } else if due && self.away.is_none() {
+            if endpoint.shares_membership() {
+                let _ = endpoint.leave_group();
+                self.away = Some(now + AWAY);
+            } else {
+                let _ = endpoint.renew_membership();
+            }
         }
     }
+}
+
+/// The interval of renewals that it is now.
+fn interval_at(phase: Duration) -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + phase;
+    time.as_secs() / RENEWAL_INTERVAL.as_secs()
+}
+
+/// The phase of renewals, the same in all processes of a host: by the identity that Linux draws when it starts.
+fn phase_of_host() -> Duration {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let sum: u64 = boot.iter().map(|&byte| u64::from(byte)).sum();
+    Duration::from_secs(sum % RENEWAL_INTERVAL.as_secs())
 }
 
 /// Time between two looks at the network.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two renewals of the membership: a fourth of the interval at which queriers ask (RFC 3376, section 8.2).
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
+/// Time away from a group that other processes of this host are members of: longer than any of them takes to notice
+/// that the interval has begun.
+const AWAY: Duration = Duration::from_millis(300);
 /// Time without a datagram in a session after which the membership is renewed: less than half of the time after which
 /// a sender counts as silent.
 const SILENCE: Duration = Duration::from_secs(2);

@@ -89,6 +89,11 @@ impl Network {
     /// [`DEFAULT_GROUP_V6`], where no interface in question has an IPv4 address and one has an IPv6 address. A service
     /// does not count link-local addresses, which an interface has before any other.
     pub fn effective_group(&self) -> SocketAddr {
+        self.group_or(None)
+    }
+
+    /// The same; where none can be used at the moment, the one in use so far.
+    pub(crate) fn group_or(&self, so_far: Option<SocketAddr>) -> SocketAddr {
         let group_of = |text: &str| text.parse::<SocketAddr>().ok();
         let (Some(four), Some(six)) = (group_of(DEFAULT_GROUP), group_of(DEFAULT_GROUP_V6)) else {
             return self.group;
@@ -105,7 +110,12 @@ impl Network {
                 counts && wanted.is_none_or(|wanted| wanted == one.name || wanted == one.address.to_string())
             })
         };
-        if !usable(four) && usable(six) { six } else { four }
+        let so_far = so_far.filter(SocketAddr::is_ipv6).map_or(four, |_| six);
+        match (usable(four), usable(six)) {
+            (true, _) => four,
+            (false, true) => six,
+            (false, false) => so_far,
+        }
     }
 
     /// The name given, or the host's.

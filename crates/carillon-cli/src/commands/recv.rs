@@ -185,7 +185,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         };
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
-        let moved = transfer.moved && !stop.asked();
+        // What is complete is no less so if the sender could not be told.
+        let complete = transfer.run.driver().application().has_succeeded() == Some(true);
+        let moved = transfer.moved && !stop.asked() && !complete;
         // Another receiver on this host, as a rule.
         let other = second.take().filter(|_| transfer.run.name_is_taken());
         let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();

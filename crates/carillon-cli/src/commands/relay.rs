@@ -18,7 +18,7 @@ use carillon_transfer::DEFAULT_GROUP;
 use carillon_transfer::monitor::{Router, Snapshot};
 
 use super::helping;
-use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say, seconds};
+use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say, say_time, seconds};
 
 /// Help a protocol: as one of its routers, or as a helper that keeps what is sent and repairs for those near it.
 ///
@@ -92,6 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let stop = Stop::on_signals()?;
+    say_time();
     let interfaces = args.interfaces.clone();
     let config = RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER };
     let Some(endpoint) = open(&config, &stop)? else { return Ok(()) };

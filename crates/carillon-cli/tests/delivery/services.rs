@@ -203,6 +203,29 @@ fn service_names_each_transfer_and_succeeds_when_told_to_end() {
     assert!(failed.contains("exists"), "{failed}");
 }
 
+/// The switch forgets what two services on one host have joined, and is not to ask for it again.
+#[test]
+fn idle_services_join_again_after_a_switch_forgets_them() {
+    let Some(net) = Net::new(1) else { return };
+    net.shell("ip link set bridge type bridge mcast_startup_query_interval 1000000 mcast_snooping 1 mcast_querier 1; ip link set r1 type bridge_slave mcast_flood off");
+    let host = net.receiver(1);
+    let services = ["r1", "r2", "r3"].map(|name| {
+        let six = if name == "r3" { " --group [ff15::77]:7654" } else { "" };
+        host.carillon(&format!("recv --name {name} --out {name} --keep-going{six}")).start()
+    });
+    let groups = ["239.255.67.65", "ff15::77"];
+    let known = || groups.map(|group| net.shell("bridge mdb").contains(&format!("port r1 grp {group}")));
+    wait_until("the switch knows", || known() == [true, true]);
+    // Reports of joining come twice.
+    std::thread::sleep(Duration::from_millis(2500));
+    for group in groups {
+        net.shell(&format!("bridge mdb del dev bridge port r1 grp {group}"));
+    }
+    assert_eq!(known(), [false, false]);
+    wait_until("the switch knows again", || known() == [true, true]);
+    services.into_iter().for_each(|service| drop(end(service)));
+}
+
 /// What happens to the network of receiver 1 during a transfer.
 const DURING: &[(&str, fn(&Net, &Host<'_>))] = &[
     ("another address", |_, r| {

@@ -350,9 +350,12 @@ impl<'a> Report<'a> {
         let outcome = format!("{verified} of {} verified{others}{had}, {goodput}", report.expected());
         // Only worth a column if somebody was waited for.
         let waited: Duration = report.receivers.iter().map(|one| one.waited).max().unwrap_or_default();
+        // What was sent is not what anybody has.
+        let most = report.receivers.iter().map(|one| one.bytes).max().unwrap_or_default();
+        let bytes = if verified > 0 { report.bytes } else { most.min(report.bytes) };
         rows.push(vec![
             "all".to_owned(),
-            report.bytes.to_string(),
+            bytes.to_string(),
             report.repairs.to_string(),
             format!("{:.2} s", report.time.as_secs_f64()),
             format!("{:.2} s", waited.as_secs_f64()),
