@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let all_events = async {
         while let Some(event) = events.next().await {
             if let ReceiveEvent::File { path, bytes, .. } = event {
-                println!("{path}: {bytes} bytes");
+                println!("{}: {bytes} bytes", path.display());
             }
         }
     };

@@ -1,6 +1,7 @@
 //! What happens during a transfer, as it happens.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use carillon_core::Duration;
 use carillon_proto::session::{SenderPhase, UnservedReason};
@@ -115,7 +116,7 @@ pub enum ReceiveEvent {
         /// Who sent it.
         sender: String,
         /// Its path below the directory.
-        path: String,
+        path: PathBuf,
         /// Its size.
         bytes: u64,
         /// BLAKE3 over its bytes.

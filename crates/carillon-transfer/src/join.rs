@@ -1,5 +1,6 @@
 //! A further sender, in a session that another one organises.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ pub type Joining = End<ToJoin>;
 #[derive(Debug)]
 pub struct ToJoin {
     source: Source,
-    rename: Option<String>,
+    rename: Option<OsString>,
     symlinks: Symlinks,
     hops: u8,
     options: JoinOptions,
@@ -123,7 +124,7 @@ impl End<ToJoin> {
 
     /// The name that the one file has at the receivers.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn named(mut self, name: impl Into<OsString>) -> Self {
         self.what.rename = Some(name.into());
         self
     }

@@ -1,8 +1,10 @@
 //! The receiver.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
@@ -372,7 +374,7 @@ impl<O: Observer> Run for ReceiveRun<O> {
             let files = self.participant.driver.application_mut().take_completed();
             self.events.extend(files.into_iter().map(|(sender, file)| ReceiveEvent::File {
                 sender,
-                path: file.name,
+                path: OsString::from_vec(file.name).into(),
                 bytes: file.bytes,
                 digest: *file.digest.as_bytes(),
             }));

@@ -1,11 +1,12 @@
 //! What became of a transfer.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use carillon_core::Duration;
 use carillon_proto::session::{MemberOutcome, UnservedReason};
 
-use crate::files::Signature;
+use crate::files::{Signature, Skipped};
 
 /// What became of a transfer, by its sender.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,10 @@ pub struct SendReport {
     pub rivals: Vec<(String, Option<SocketAddr>)>,
     /// Files that were not delivered because they changed or could not be read, a line each.
     pub withdrawn: Vec<String>,
+    /// Entries of directories that were not sent.
+    pub skipped: Vec<Skipped>,
+    /// Links that lead out of the tree and were followed all the same, with their targets.
+    pub followed_out: Vec<(PathBuf, PathBuf)>,
     /// Why the whole has failed, if it has.
     pub failure: Option<String>,
     /// Whether the protocol waits for its receivers.
@@ -120,6 +125,7 @@ impl SendReport {
     pub fn is_success(&self) -> bool {
         let verified = self.verified();
         self.withdrawn.is_empty()
+            && self.skipped.iter().all(|skipped| skipped.reason.is_wanted())
             && self.failure.is_none()
             && (verified > 0 || self.silent)
             && verified == self.receivers.len()

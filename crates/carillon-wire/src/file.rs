@@ -58,6 +58,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::reader::Reader;
+use path::Quoted;
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,7 @@ pub enum Record<'a> {
         /// Its place in the transfer, from 0.
         index: u32,
         /// What it says; whether that is harmless tells [`link_stays_below`].
-        target: &'a str,
+        target: &'a [u8],
         /// Where it belongs below the receiver's directory.
         path: RelativePath<'a>,
     },
@@ -470,7 +471,7 @@ impl<'a> Record<'a> {
                 buf.push(record_type::LINK);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.extend_from_slice(&len.to_be_bytes());
-                buf.extend_from_slice(&target.as_bytes()[..len.into()]);
+                buf.extend_from_slice(&target[..len.into()]);
                 buf.extend_from_slice(path.as_bytes());
             }
             Record::Resume(reached) => {
@@ -538,7 +539,7 @@ impl fmt::Display for Record<'_> {
             Record::File { index, size: bytes, mode, modified, path } => {
                 write!(f, "file {index} begin size {} mode {mode:03o} ", size(bytes))?;
                 modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
-                write!(f, "path \"{}\"", path.escape_debug())
+                write!(f, "path {}", Quoted(path))
             }
             Record::Data { index, offset, bytes } => {
                 write!(f, "file {index} data offset {offset} length {}", bytes.len())
@@ -569,11 +570,10 @@ impl fmt::Display for Record<'_> {
             Record::Directory { index, mode, modified, path } => {
                 write!(f, "file {index} directory mode {mode:03o} ")?;
                 modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
-                write!(f, "path \"{}\"", path.escape_debug())
+                write!(f, "path {}", Quoted(path))
             }
             Record::Link { index, target, path } => {
-                let (path, target) = (path.escape_debug(), target.escape_debug());
-                write!(f, "file {index} link path \"{path}\" target \"{target}\"")
+                write!(f, "file {index} link path {} target {}", Quoted(path), Quoted(target))
             }
             Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
             Record::Resume(Reached { transfer, entry, offset }) => {

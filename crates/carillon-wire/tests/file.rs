@@ -98,7 +98,7 @@ fn golden_bytes() {
         "file 3 directory mode 750 path \"d/e\"",
     );
     golden(
-        Record::Link { index: 4, target: "../x", path: RelativePath::new("d/l").unwrap() },
+        Record::Link { index: 4, target: b"../x", path: RelativePath::new("d/l").unwrap() },
         "09 00000004 0004 2e2e2f78 642f6c",
         "file 4 link path \"d/l\" target \"../x\"",
     );
@@ -244,7 +244,8 @@ fn links_and_reasons_that_cannot_be_are_refused() {
         Record::parse(&message).map(|_| ())
     };
     assert_eq!(link(&[b'x'; 4095]), Ok(()));
-    for bad in [&b""[..], &[b'x'; 4096], b"a\0b", b"\xFF"] {
+    assert_eq!(link(b"\xFF"), Ok(()), "a target is bytes");
+    for bad in [&b""[..], &[b'x'; 4096], b"a\0b"] {
         let value = bad.len() as u64;
         assert_eq!(link(bad), Err(ParseError::Field { field: "link target", value }));
     }
@@ -261,16 +262,19 @@ fn file_begins() -> [u8; FILE_HEADER_LEN] {
 
 #[test]
 fn a_path_that_leaves_the_directory_is_refused() {
-    for bad in
-        ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b", "a\\b", "a\0b"]
-    {
+    for bad in ["", "/", "/etc/passwd", "..", "../x", "a/../b", "a/..", "a//b", "a/", ".", "a/./b", "a\0b"] {
         assert_eq!(RelativePath::new(bad), None, "{bad:?}");
         let message = [&file_begins()[..], bad.as_bytes()].concat();
         let refused = ParseError::Field { field: "path", value: bad.len() as u64 };
         assert_eq!(Record::parse(&message), Err(refused), "{bad:?}");
     }
-    for good in ["a", "a/b/c", "...", ".hidden", "a b", "ü/..x", "-"] {
-        assert_eq!(RelativePath::new(good).map(|path| path.as_str()), Some(good));
+    let names = ["a", "a/b/c", "...", ".hidden", "a b", "ü/..x", "-", "a\\b", "\\", "a\\..\\b", "a\nb", "C:"];
+    let names = names.map(str::as_bytes);
+    for good in names.into_iter().chain([&b"\xFF"[..], b"caf\xe9/x", b"\xED\xA0\x80"]) {
+        assert_eq!(RelativePath::new(good).map(|path| path.as_bytes()), Some(good));
+        let message = [&file_begins()[..], good].concat();
+        let parsed = Record::parse(&message);
+        assert!(matches!(parsed, Ok(Record::File { path, .. }) if path.as_bytes() == good), "{good:?}");
     }
     // As long as file systems have names and paths, and as deep as a receiver has handles.
     let name = "x".repeat(256);
@@ -281,8 +285,10 @@ fn a_path_that_leaves_the_directory_is_refused() {
     assert_eq!(RelativePath::new(&long[..4097]), None);
     assert!(RelativePath::new(&["x"; 128].join("/")).is_some());
     assert_eq!(RelativePath::new(&["x"; 129].join("/")), None);
-    let not_text = [&file_begins()[..], b"\xFF"].concat();
-    assert_eq!(Record::parse(&not_text), Err(ParseError::Field { field: "path", value: 1 }));
+    // Logs show what is no text, and nothing that acts on a terminal.
+    let odd = [&file_begins()[..], b"caf\xe9\n\\x"].concat();
+    let line = Record::parse(&odd).map(|record| record.to_string());
+    assert!(line.as_ref().is_ok_and(|line| line.ends_with("path \"caf\\xe9\\n\\\\x\"")), "{line:?}");
 }
 
 #[test]
@@ -428,7 +434,7 @@ proptest! {
                 Record::Piece { number: size, offset, len: offset + len + u32::from(known), bytes: &bytes }
             }
             6 => Record::Directory { index, mode, modified, path },
-            7 => Record::Link { index, target: &target, path },
+            7 => Record::Link { index, target: target.as_bytes(), path },
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },
             11 => Record::Resume(Reached { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
             12 => Record::Kept { index },

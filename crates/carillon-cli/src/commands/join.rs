@@ -1,16 +1,20 @@
 //! `carillon send --join`: a further sender in a session that another one organises.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use carillon_core::Time;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Contribution, Manifest};
-use carillon_transfer::{Bound, JoinOptions, JoinRun};
+use carillon_transfer::{Bound, JoinOptions, JoinRun, Skipped};
 use serde_json::json;
 
 use super::send::Args;
-use crate::delivery::{Evidence, Human, Stop, Watch, Whereabouts, lost_json, print_json, record, say};
+use crate::delivery::{
+    Evidence, Human, Stop, Watch, Whereabouts, followed_out_json, lost_json, print_json, record, say,
+    say_skip_count, skipped_json,
+};
 use crate::exit::JobFailed;
 
 /// Joins, sends, and says how it ended.
@@ -27,6 +31,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     };
     let mut name = args.network.name();
     let mut second = args.network.second_name();
+    let (skipped, followed_out) = (manifest.skipped().to_vec(), manifest.followed_out().to_vec());
     let mut contribution = Contribution::new(manifest, args.stream, endpoint.group(), endpoint.waker());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
@@ -44,7 +49,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         record(run.driver_mut(), |tally| &mut tally.inner);
         // Another member on this host, as a rule.
         let Some(other) = second.take().filter(|_| run.name_is_taken()) else {
-            let result = finish(&mut run, args.network.json);
+            let result = finish(&mut run, args.network.json, &skipped, &followed_out);
             let traced = run.into_parts().1.finish();
             numbers.linger(stop);
             return result.and(traced);
@@ -59,7 +64,12 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
 }
 
 /// Says how it ended.
-fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
+fn finish(
+    run: &mut JoinRun<Watch>,
+    json: bool,
+    skipped: &[Skipped],
+    followed_out: &[(PathBuf, PathBuf)],
+) -> anyhow::Result<()> {
     let error = run.take_error();
     let report = run.report();
     let failure = match (run.phase(), &error) {
@@ -83,6 +93,8 @@ fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
             "lost": lost_json(&report.lost),
             "datagrams_sent": report.datagrams_sent,
             "bytes_sent": report.bytes_sent,
+            "skipped": skipped_json(skipped),
+            "followed_out": followed_out_json(followed_out),
         }))?;
     } else {
         for (name, reason) in &report.lost {
@@ -92,9 +104,11 @@ fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
             println!("sent {} in {:.2} s", Human(report.bytes), report.time.as_secs_f64());
         }
     }
+    say_skip_count(skipped);
     match (error, failure) {
         (Some(error), _) => Err(error.into()),
-        (None, None) => Ok(()),
+        (None, None) if skipped.iter().all(|skipped| skipped.reason.is_wanted()) => Ok(()),
+        (None, None) => Err(JobFailed.into()),
         (None, Some(failure)) => {
             say(failure);
             Err(JobFailed.into())

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, Patience, PlainProgress, Rate, Room, Stop, Ticker, Watch,
     bar as new_bar, bar_style, change_text, host, is_text_terminal, lost_json, open_service, print_json,
-    record, say, say_time, seal_drops_json, seconds, utc_now,
+    record, say, say_time, seal_drops_json, seconds, utc_now, with_path,
 };
 use crate::exit::JobFailed;
 
@@ -550,9 +550,8 @@ fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
             }
             ReceiveEvent::File { sender, path, bytes, digest } => {
                 let digest = hex(blake3::Hash::from_bytes(digest));
-                print_json(&json!({
-                    "event": "file", "path": path, "bytes": bytes, "blake3": digest, "sender": sender,
-                }))?;
+                let file = json!({ "event": "file", "bytes": bytes, "blake3": digest, "sender": sender });
+                print_json(&with_path(file, "path", &path))?;
             }
             _ => {}
         }

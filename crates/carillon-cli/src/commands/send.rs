@@ -5,7 +5,7 @@ mod screen;
 
 use anyhow::bail;
 use carillon_transfer::conduct::{Wish, conduct};
-use carillon_transfer::files::Manifest;
+use carillon_transfer::files::{Manifest, shown_path};
 use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
 use crate::commands::join;
@@ -37,9 +37,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         manifest = manifest.signed(key);
     }
-    for line in manifest.skipped() {
-        say(line);
+    if args.strict {
+        manifest = manifest.strict()?;
     }
+    say_skipped(&manifest);
     let stop = Stop::on_signals()?;
     if args.join {
         return join::run(&args, manifest, &stop);
@@ -53,6 +54,22 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let result = go(opened.with(watch), &args, &stop, &mut numbers);
     numbers.linger(&stop);
     result
+}
+
+/// Lists the entries that are not sent, and the links that are followed although they lead out of the tree.
+fn say_skipped(manifest: &Manifest) {
+    let (wanted, skipped): (Vec<_>, Vec<_>) =
+        manifest.skipped().iter().partition(|skipped| skipped.reason.is_wanted());
+    skipped.into_iter().for_each(say);
+    match wanted.len() {
+        0 => {}
+        1 => say("1 symbolic link is not sent"),
+        count => say(format_args!("{count} symbolic links are not sent")),
+    }
+    for (link, target) in manifest.followed_out() {
+        let (link, target) = (shown_path(link), shown_path(target));
+        say(format_args!("{link} leads out of the tree, to {target}: followed"));
+    }
 }
 
 /// An error of the settings, with the flag that they came with.

@@ -21,33 +21,39 @@ fn tree(place: &Place) -> std::path::PathBuf {
 }
 
 #[test]
-fn links_are_followed_and_one_that_leads_nowhere_is_left_out_with_a_line() {
+fn followed_links_arrive_as_contents_and_dangling_are_skipped() {
     need_multicast!();
     let place = Place::new();
     let tree = tree(&place);
+    symlink(place.file("elsewhere", 10), tree.join("outside")).unwrap();
     let receiver = place.recv("a").start();
-    let sender = place.send("s").arg(&tree).args("--receivers 1").run().expect(0);
+    let sender = place.send("s").arg(&tree).args("--symlinks follow --receivers 1").run().expect(1);
     receiver.end().expect(0);
-    sender.one_line(&["tree/dangling is a symbolic link that leads nowhere: not sent"]);
+    let lines: Vec<_> = sender.err.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].ends_with("tree/dangling is a symbolic link that leads nowhere: not sent"), "{lines:?}");
+    assert!(lines[1].contains("tree/outside leads out of the tree, to /"), "{lines:?}");
+    assert!(lines[2].ends_with("1 entry was skipped, as listed above"), "{lines:?}");
     let arrived = files(&place.path("a/tree"));
-    assert_eq!(arrived.keys().collect::<Vec<_>>(), ["absolute", "dir/file", "to-file"]);
+    assert_eq!(arrived.keys().collect::<Vec<_>>(), ["absolute", "dir/file", "outside", "to-file"]);
     assert!(!place.path("a/tree/to-file").is_symlink());
 }
 
 #[test]
-fn links_are_kept_unless_they_could_lead_out() {
+fn links_are_kept_and_skipped_if_they_lead_out() {
     need_multicast!();
     let place = Place::new();
     let tree = tree(&place);
     symlink("../../x", tree.join("dir/up")).unwrap();
     symlink("../../../x", tree.join("dir/out")).unwrap();
     let receiver = place.recv("a").start();
-    let sender = place.send("s").arg(&tree).args("--symlinks keep --receivers 1").run().expect(0);
+    let sender = place.send("s").arg(&tree).args("--receivers 1").run().expect(1);
     receiver.end().expect(0);
     let lines: Vec<_> = sender.err.lines().collect();
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("tree/absolute could lead out") && lines[0].ends_with("not sent"), "{lines:?}");
-    assert!(lines[1].contains("tree/dir/out could lead out, to ../../../x: not sent"), "{lines:?}");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let text = "is a symbolic link that could lead out of the tree, to";
+    assert!(lines[0].contains(&format!("tree/absolute {text} /")), "{lines:?}");
+    assert!(lines[1].contains(&format!("tree/dir/out {text} ../../../x: not sent")), "{lines:?}");
     let says = |name: &str| fs::read_link(place.path("a/tree").join(name)).unwrap();
     assert_eq!(says("to-file"), Path::new("dir/file"));
     assert_eq!(says("dangling"), Path::new("nowhere"));

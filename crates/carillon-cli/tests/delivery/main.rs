@@ -11,6 +11,7 @@ mod helpers;
 mod limits;
 mod links;
 mod live;
+mod names;
 mod numbers;
 mod one_way;
 mod partial;

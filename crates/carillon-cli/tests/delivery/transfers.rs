@@ -180,7 +180,7 @@ fn permissions_arrive_and_links_are_followed() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o750)).unwrap();
     symlink(&file, place.path("from/tree/link")).unwrap();
     let receiver = place.recv("a").start();
-    place.send("s").arg(place.path("from/tree")).args("--receivers 1").run().expect(0);
+    place.send("s").arg(place.path("from/tree")).args("--symlinks follow --receivers 1").run().expect(0);
     receiver.end().expect(0);
     let arrived = |name: &str| place.path("a/tree").join(name);
     assert_eq!(fs::metadata(arrived("tool")).unwrap().permissions().mode() & 0o777, 0o750);

@@ -92,8 +92,9 @@ pub fn file(bytes: &[u8]) {
         else {
             continue;
         };
-        fn parts(path: &str) -> Vec<std::path::Component<'_>> {
-            std::path::Path::new(path).components().collect()
+        fn parts(path: &[u8]) -> Vec<std::path::Component<'_>> {
+            use std::os::unix::ffi::OsStrExt as _;
+            std::path::Path::new(std::ffi::OsStr::from_bytes(path)).components().collect()
         }
         let below = |part: &_| matches!(part, std::path::Component::Normal(_));
         assert!(parts(path).iter().all(below), "{path:?} does not stay below its directory");

@@ -234,6 +234,8 @@ impl Report for SendReport {
             more_missing: number(rest, "more_missing"),
             rivals: parts.of("rival", |fields| (text(fields, "name"), address(fields))),
             withdrawn: Vec::new(),
+            skipped: Vec::new(),
+            followed_out: Vec::new(),
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),
             silent: rest.number("silent") == Some(1),

@@ -4,7 +4,7 @@ use carillon_wire::file::SUBTREE_BYTES;
 
 use super::PIECE_BYTES;
 use super::holes;
-use super::names::shown;
+use super::names::shown_name;
 use super::problem::{Problem, in_order, ours, relative};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
@@ -13,8 +13,8 @@ use super::tree::Tree;
 /// A file that has its name.
 #[derive(Clone, Debug)]
 pub struct Completed {
-    /// Its name below the directory.
-    pub name: String,
+    /// Its name below the directory, in bytes.
+    pub name: Vec<u8>,
     /// Its size.
     pub bytes: u64,
     /// BLAKE3 over its bytes.
@@ -26,7 +26,7 @@ pub struct Completed {
 pub struct Open {
     /// Where it is written; a small file is written when it is complete.
     pub partial: Option<Partial>,
-    pub name: String,
+    pub name: Vec<u8>,
     pub attributes: Attributes,
     pub size: Option<u64>,
     /// Bytes received.
@@ -83,7 +83,7 @@ impl Open {
         in_order(&self.name, self.offset, offset)?;
         self.offset += len;
         if self.size.is_some_and(|size| self.offset > size) {
-            let name = shown(&self.name);
+            let name = shown_name(&self.name);
             return Err(Problem::Damaged(format!("{name} is larger than it was said to be")));
         }
         Ok(self.had.saturating_sub(offset).min(len))
@@ -116,7 +116,7 @@ impl Open {
     /// The next subtree is what was sent, or not.
     pub fn compare(&mut self, end: u64, value: [u8; blake3::OUT_LEN]) -> Result<(), Problem> {
         let is_next = end == self.verified + SUBTREE_BYTES;
-        let name = || shown(&self.name);
+        let name = || shown_name(&self.name);
         let Some(found) = self.spare.tree.value(end).filter(|_| is_next) else {
             return Err(Problem::Damaged(format!(
                 "{} is incomplete: a digest of its first {end} bytes came too early",
@@ -141,7 +141,7 @@ impl Open {
             }
             None => blake3::hash(&self.spare.buffer),
         };
-        let (offset, name) = (self.offset, shown(&self.name));
+        let (offset, name) = (self.offset, shown_name(&self.name));
         if size != offset || self.size.is_some_and(|announced| announced != size) {
             return Err(Problem::Damaged(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
         }

@@ -1,15 +1,17 @@
 //! Directories below the one that is written to, by handles that no link leads out of.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::names::shown_path;
+use super::names::{below, components, shown_path};
 use super::times::{self, Attributes};
 
 /// The way from the directory that is written to down to where the last file went.
@@ -27,7 +29,7 @@ pub struct Descent {
 
 #[derive(Debug)]
 struct Level {
-    name: String,
+    name: Vec<u8>,
     handle: OwnedFd,
     /// The permission bits it is to have when nothing more is put into it, if it was made here.
     mode: Option<u32>,
@@ -61,15 +63,16 @@ impl Descent {
     /// `existing` when they are first entered.
     pub fn enter(
         &mut self,
-        names: &str,
+        names: &[u8],
         attributes: Option<Attributes>,
         existing: &mut dyn FnMut(BorrowedFd<'_>, &Path),
     ) -> anyhow::Result<BorrowedFd<'_>> {
-        let same = names.split('/').zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
+        let same =
+            components(names).zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
         self.leave(same)?;
-        let mut rest = names.split('/').filter(|name| !name.is_empty()).skip(same).peekable();
+        let mut rest = components(names).filter(|name| !name.is_empty()).skip(same).peekable();
         while let Some(name) = rest.next() {
-            let path = self.path().join(name);
+            let path = below(&self.path(), name);
             let attributes = attributes.filter(|_| rest.peek().is_none());
             let mode = attributes.map(|attributes| attributes.mode);
             let (handle, found) = open_or_make(self.here(), name, mode, &path)?;
@@ -86,7 +89,7 @@ impl Descent {
     /// The path of the directory entered last, for people.
     pub fn path(&self) -> PathBuf {
         let mut path = self.root.clone();
-        path.extend(self.levels.iter().map(|level| &level.name));
+        path.extend(self.levels.iter().map(|level| OsStr::from_bytes(&level.name)));
         path
     }
 
@@ -121,7 +124,7 @@ impl Drop for Descent {
 
 fn open_or_make(
     above: BorrowedFd<'_>,
-    name: &str,
+    name: &[u8],
     mode: Option<u32>,
     path: &Path,
 ) -> anyhow::Result<(OwnedFd, Found)> {

@@ -20,7 +20,7 @@ use super::times::{self, Attributes};
 pub struct Draft<D: AsFd> {
     file: File,
     directory: D,
-    part: String,
+    part: Vec<u8>,
     named: bool,
     /// It stays when it is dropped: a journal leads to it.
     kept: bool,
@@ -30,9 +30,9 @@ pub struct Draft<D: AsFd> {
 impl<D: AsFd> Draft<D> {
     /// Creates one for a file of this name; `number` gives numbers that differ. It is locked as long
     /// as it is open, so that nobody takes it for one that was left behind.
-    pub fn create(directory: D, name: &str, mode: u32, mut number: impl FnMut() -> u64) -> io::Result<Self> {
+    pub fn create(directory: D, name: &[u8], mode: u32, mut number: impl FnMut() -> u64) -> io::Result<Self> {
         for _ in 0..TRIES {
-            let part = part_name(name, number());
+            let part = part_name(name, number()).into_bytes();
             let file = match open(&directory, &part, mode) {
                 Ok(file) => file,
                 Err(Errno::EXIST) => continue,
@@ -58,7 +58,7 @@ impl<D: AsFd> Draft<D> {
     }
 
     /// Goes on with one that was kept, and gives all of its bytes to `read`.
-    pub fn reopen(directory: D, part: &str, mut read: impl FnMut(&[u8])) -> io::Result<Self> {
+    pub fn reopen(directory: D, part: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = openat(&directory, part, flags, Mode::empty()).map(File::from)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -94,7 +94,7 @@ impl<D: AsFd> Draft<D> {
     }
 
     /// Its temporary name.
-    pub fn part(&self) -> &str {
+    pub fn part(&self) -> &[u8] {
         &self.part
     }
 
@@ -128,7 +128,7 @@ impl<D: AsFd> Draft<D> {
     }
 
     /// Gives it this name, and a time of modification if there is one. A file that has the name is only replaced if that is permitted.
-    pub fn name(mut self, name: &str, modified: Option<i64>, replace: bool) -> io::Result<()> {
+    pub fn name(mut self, name: &[u8], modified: Option<i64>, replace: bool) -> io::Result<()> {
         times::set(self.file.as_fd(), modified);
         rename(self.directory.as_fd(), &self.part, name, replace)?;
         self.named = true;
@@ -149,14 +149,14 @@ impl<D: AsFd> Drop for Draft<D> {
 /// needs no lock. If somebody takes it for one that was left behind, it is written again.
 pub fn write(
     directory: BorrowedFd<'_>,
-    name: &str,
+    name: &[u8],
     Attributes { mode, modified }: Attributes,
     bytes: &[u8],
     replace: bool,
     mut number: impl FnMut() -> u64,
 ) -> Result<(), WriteError> {
     for _ in 0..TRIES {
-        let part = part_name(name, number());
+        let part = part_name(name, number()).into_bytes();
         let file = match open(directory, &part, mode) {
             Ok(file) => file,
             Err(Errno::EXIST) => continue,
@@ -179,7 +179,7 @@ pub fn write(
 #[cfg(target_os = "linux")]
 pub fn write_unnamed(
     directory: BorrowedFd<'_>,
-    name: &str,
+    name: &[u8],
     Attributes { mode, modified }: Attributes,
     bytes: &[u8],
 ) -> Option<Result<(), WriteError>> {
@@ -205,7 +205,7 @@ pub enum WriteError {
     Contents(io::Error),
 }
 
-fn open(directory: impl AsFd, part: &str, mode: u32) -> Result<File, Errno> {
+fn open(directory: impl AsFd, part: &[u8], mode: u32) -> Result<File, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(directory, part, flags, Mode::from_raw_mode(mode as _)).map(File::from)
 }
@@ -213,8 +213,8 @@ fn open(directory: impl AsFd, part: &str, mode: u32) -> Result<File, Errno> {
 /// Makes a symbolic link.
 pub fn link(
     directory: BorrowedFd<'_>,
-    name: &str,
-    target: &str,
+    name: &[u8],
+    target: &[u8],
     replace: bool,
     mut number: impl FnMut() -> u64,
 ) -> io::Result<()> {
@@ -222,7 +222,7 @@ pub fn link(
         Err(Errno::EXIST) if replace => {}
         done => return Ok(done?),
     }
-    let part = part_name(name, number());
+    let part = part_name(name, number()).into_bytes();
     symlinkat(target, directory, &part)?;
     let renamed = renameat(directory, &part, directory, name);
     if renamed.is_err() {
@@ -232,7 +232,7 @@ pub fn link(
     Ok(renamed?)
 }
 
-fn rename(directory: BorrowedFd<'_>, from: &str, to: &str, replace: bool) -> io::Result<()> {
+fn rename(directory: BorrowedFd<'_>, from: &[u8], to: &[u8], replace: bool) -> io::Result<()> {
     if replace {
         return Ok(renameat(directory, from, directory, to)?);
     }

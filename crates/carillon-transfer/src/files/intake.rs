@@ -6,7 +6,7 @@ use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, 
 use super::arriving::{Completed, Open, Spare, WRITE_BYTES};
 use super::listing::Listing;
 use super::live::Live;
-use super::names::{is_part_name, shown};
+use super::names::{components, is_part_name, shown_name};
 use super::numbers::Numbers;
 use super::problem::{Problem, damaged, in_order, ours, refused, relative};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
@@ -116,7 +116,7 @@ enum Stage {
 /// A file that is there already.
 #[derive(Debug)]
 struct Had {
-    name: String,
+    name: Vec<u8>,
     size: u64,
     /// Bytes that came again.
     offset: u64,
@@ -430,7 +430,7 @@ impl Intake {
             (Stage::Between, Record::Link { index, target: text, path }) => {
                 self.expect_entry(index)?;
                 if !link_stays_below(&path, text) {
-                    let (path, text) = (shown(&path), shown(text));
+                    let (path, text) = (shown_name(&path), shown_name(text));
                     return Err(refused(&format!("the link {path} leads out, to {text}: it is not made")));
                 }
                 let name = self.below(path)?;
@@ -544,7 +544,7 @@ impl Intake {
         match found {
             Some(_) => Ok(Some(Had { name, size, offset })),
             None if was_noted => {
-                Err(refused(&format!("{} came before and is gone since: try again", shown(&name))))
+                Err(refused(&format!("{} came before and is gone since: try again", shown_name(&name))))
             }
             None => Ok(None),
         }
@@ -608,7 +608,7 @@ impl Intake {
             spare.tree.reset();
         }
         if begun > 0 {
-            return Err(refused(&format!("what came of {} is gone since: try again", shown(&name))));
+            return Err(refused(&format!("what came of {} is gone since: try again", shown_name(&name))));
         }
         // A small one is written at once when all of it is there.
         let partial = match size {
@@ -625,10 +625,11 @@ impl Intake {
     }
 
     /// The name below the directory that is written to.
-    fn below(&self, path: RelativePath<'_>) -> Result<String, Problem> {
-        let name = format!("{}{}", self.folder, path.as_str());
-        if name.split('/').any(is_part_name) {
-            let text = format!("{} has the name of a file that is not complete: not received", shown(&name));
+    fn below(&self, path: RelativePath<'_>) -> Result<Vec<u8>, Problem> {
+        let name = [self.folder.as_bytes(), path.as_bytes()].concat();
+        if components(&name).any(is_part_name) {
+            let text =
+                format!("{} has the name of a file that is not complete: not received", shown_name(&name));
             return Err(refused(&text));
         }
         relative(&name)?;
@@ -677,14 +678,16 @@ impl Had {
         let Had { name, size: had, offset } = self;
         let Sink::Files(target) = sink else { return Err(refused("files come")) };
         if size != had || size != offset {
-            let name = shown(&name);
+            let name = shown_name(&name);
             return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
         }
         let found = target.existing(position, &relative(&name)?, size).map_err(ours)?;
         let mut hasher = blake3::Hasher::new();
         if !found.is_some_and(|file| hasher.update_reader(file).is_ok() && hasher.finalize() == digest) {
-            let text =
-                format!("{} is there, and is not what is sent: take it away, and try again", shown(&name));
+            let text = format!(
+                "{} is there, and is not what is sent: take it away, and try again",
+                shown_name(&name)
+            );
             return Err(refused(&text));
         }
         Ok(Completed { name, bytes: size, digest })
@@ -692,10 +695,10 @@ impl Had {
 }
 
 impl Missing {
-    fn add(&mut self, name: &str, reason: Withdrawn) {
+    fn add(&mut self, name: &[u8], reason: Withdrawn) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
-            self.named.push(format!("{} {reason}", shown(name)));
+            self.named.push(format!("{} {reason}", shown_name(name)));
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::descent::open_directory;
-use super::names::{is_part_name, shown_path};
+use super::names::{below as below_path, is_part_name, shown_path};
 use super::resume::is_journal;
 
 /// Looks for partial files that nobody writes any more, and removes those that are surely ours.
@@ -61,7 +61,7 @@ impl Sweep {
             }
             let Ok(below) = open_directory(directory, name.as_c_str()) else { continue };
             if fstat(&below).is_ok_and(|stat| stat.st_dev == device) {
-                let path = path.join(name.to_string_lossy().as_ref());
+                let path = below_path(path, name.to_bytes());
                 self.walk(below.as_fd(), &path, depth + 1, device);
             }
         }
@@ -83,12 +83,9 @@ impl Sweep {
                     below.push(name.to_owned())
                 }
                 FileType::RegularFile | FileType::Symlink | FileType::Unknown => {
-                    if let Ok(name) = name.to_str()
-                        && is_part_name(name)
-                        && !is_journal(name)
-                        && self.spared.as_deref() != Some(&path.join(name))
-                    {
-                        self.found(directory, name, &path.join(name));
+                    let (name, path) = (name.to_bytes(), below_path(path, name.to_bytes()));
+                    if is_part_name(name) && !is_journal(name) && self.spared.as_ref() != Some(&path) {
+                        self.found(directory, name, &path);
                     }
                 }
                 _ => {}
@@ -97,7 +94,7 @@ impl Sweep {
         below
     }
 
-    fn found(&mut self, directory: BorrowedFd<'_>, name: &str, path: &Path) {
+    fn found(&mut self, directory: BorrowedFd<'_>, name: &[u8], path: &Path) {
         let path = shown_path(path);
         let line = match self.remove(directory, name) {
             Ok(true) => format!("{path} was left over from a transfer that was cut off: removed"),
@@ -109,7 +106,7 @@ impl Sweep {
 
     /// Removes it unless somebody writes it: then it is locked. While it is locked here, nobody
     /// begins to write it.
-    fn remove(&self, directory: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+    fn remove(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(directory, name, flags, Mode::empty())?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,14 +1,16 @@
 //! What is to be sent: the paths of the command line, as files with the names they will have.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use carillon_wire::file::{
     LINK_TARGET_MAX_LEN, MODE_MASK, Reached, RelativePath, TransferId, link_stays_below,
 };
@@ -16,8 +18,9 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::contents::Stamp;
 use super::feed::Feed;
-use super::names::{is_part_name, shown, shown_path};
+use super::names::{components, is_part_name, shown_name, shown_path, split};
 use super::signing::{Signing, SigningKey};
+use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use super::times;
 use crate::LocalError;
@@ -27,10 +30,12 @@ use crate::LocalError;
 pub struct Manifest {
     entries: Vec<Entry>,
     links: Symlinks,
-    /// What was left out, a line each.
-    skipped: Vec<String>,
-    /// Links that were left out because it was wished so.
-    links_skipped: u64,
+    /// Entries that are not sent.
+    skipped: Vec<Skipped>,
+    /// Links that were followed although they lead out of the tree, with their targets.
+    followed_out: Vec<(PathBuf, PathBuf)>,
+    /// The directory that is being listed, without links in its path.
+    tree: Option<PathBuf>,
     /// What is read for the stream.
     input: Mutex<Input>,
     /// Where the messages of a program come from.
@@ -42,8 +47,8 @@ pub struct Manifest {
 /// One of them.
 #[derive(Debug)]
 pub struct Entry {
-    /// The name it has at the receivers.
-    pub name: String,
+    /// The name it has at the receivers, in bytes.
+    pub name: Vec<u8>,
     /// What it is.
     pub kind: Kind,
     /// Unix permission bits.
@@ -67,17 +72,17 @@ pub enum Kind {
         /// When it had been modified last, as records carry it.
         modified: Option<i64>,
     },
-    /// A symbolic link, with what it says.
-    Link(String),
+    /// A symbolic link, with its target.
+    Link(Vec<u8>),
 }
 
 /// What is done with the symbolic links in directories. Links that are named themselves are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
     /// What they lead to is sent.
-    #[default]
     Follow,
-    /// They are sent as links.
+    /// They are sent as links, except those that lead out of the tree.
+    #[default]
     Keep,
     /// They are left out.
     Skip,
@@ -110,19 +115,27 @@ impl Entry {
         match &self.kind {
             Kind::File { path, .. } => shown_path(path),
             Kind::Stream => "the standard input".to_owned(),
-            Kind::Directory { .. } | Kind::Link(_) => shown(&self.name).into_owned(),
+            Kind::Directory { .. } | Kind::Link(_) => shown_name(&self.name).into_owned(),
         }
     }
 }
 
 impl Manifest {
     /// What a reader gives, as one file of this name.
-    pub fn reader(name: &str, reader: impl Read + Send + 'static) -> Result<Manifest, LocalError> {
+    pub fn reader(
+        name: impl AsRef<OsStr>,
+        reader: impl Read + Send + 'static,
+    ) -> Result<Manifest, LocalError> {
         let manifest = Manifest {
-            entries: vec![Entry { name: name.to_owned(), kind: Kind::Stream, mode: STREAM_MODE }],
+            entries: vec![Entry {
+                name: name.as_ref().as_bytes().to_owned(),
+                kind: Kind::Stream,
+                mode: STREAM_MODE,
+            }],
             links: Symlinks::default(),
             skipped: Vec::new(),
-            links_skipped: 0,
+            followed_out: Vec::new(),
+            tree: None,
             input: Mutex::new(Input::new(reader)),
             feed: None,
             signing: None,
@@ -135,10 +148,11 @@ impl Manifest {
     #[must_use]
     pub fn feed(feed: Arc<Feed>) -> Manifest {
         Manifest {
-            entries: vec![Entry { name: "stream".to_owned(), kind: Kind::Stream, mode: STREAM_MODE }],
+            entries: vec![Entry { name: b"stream".to_vec(), kind: Kind::Stream, mode: STREAM_MODE }],
             links: Symlinks::default(),
             skipped: Vec::new(),
-            links_skipped: 0,
+            followed_out: Vec::new(),
+            tree: None,
             input: Mutex::default(),
             feed: Some(feed),
             signing: None,
@@ -157,25 +171,29 @@ impl Manifest {
         self.signing.as_ref()
     }
 
-    /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
-    /// cannot be read, or if two files would have one name.
-    pub fn list(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> Result<Manifest, LocalError> {
+    /// Lists what the paths stand for. Directories are walked, in order of name; entries of them that cannot be sent are
+    /// skipped ([`Manifest::skipped`]).
+    ///
+    /// # Errors
+    /// One of the paths cannot be read or sent itself, or two files would have one name.
+    pub fn list(paths: &[PathBuf], rename: Option<&OsStr>, links: Symlinks) -> Result<Manifest, LocalError> {
         Ok(Manifest::walk_all(paths, rename, links)?)
     }
 
-    fn walk_all(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> anyhow::Result<Manifest> {
+    fn walk_all(paths: &[PathBuf], rename: Option<&OsStr>, links: Symlinks) -> anyhow::Result<Manifest> {
         let mut manifest = Manifest {
             entries: Vec::new(),
             links,
             skipped: Vec::new(),
-            links_skipped: 0,
+            followed_out: Vec::new(),
+            tree: None,
             input: Mutex::default(),
             feed: None,
             signing: None,
         };
         for path in paths {
             if path.as_os_str() == "-" {
-                let name = rename.unwrap_or("stdin").to_owned();
+                let name = rename.unwrap_or(OsStr::new("stdin")).as_bytes().to_owned();
                 if manifest.entries.iter().any(|entry| matches!(entry.kind, Kind::Stream)) {
                     bail!("the standard input can be sent only once: give `-` once");
                 }
@@ -187,20 +205,14 @@ impl Manifest {
                 if metadata.is_dir() {
                     bail!("{} is a directory: --as renames one file or the standard input", shown_path(path));
                 }
-                manifest.add(path, name.to_owned(), &metadata, true)?;
+                manifest.add(path, name.as_bytes().to_owned(), &metadata, true)?;
             } else {
                 let name = base_name(path)?;
+                manifest.tree = path.canonicalize().ok();
                 manifest.walk(path, name, &metadata, &mut Vec::new())?;
             }
         }
         manifest.check_names()?;
-        if manifest.links_skipped > 0 {
-            let count = manifest.links_skipped;
-            manifest.skipped.push(match count {
-                1 => "1 symbolic link is not sent".to_owned(),
-                _ => format!("{count} symbolic links are not sent"),
-            });
-        }
         if manifest.entries.is_empty() {
             let names: Vec<_> = paths.iter().map(|path| shown_path(path)).collect();
             bail!("nothing to send: no file in {}", names.join(", "));
@@ -245,9 +257,27 @@ impl Manifest {
         self.links == Symlinks::Follow
     }
 
-    /// What was left out, and why, a line each.
-    pub fn skipped(&self) -> &[String] {
+    /// Entries of directories that are not sent.
+    pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
+    }
+
+    /// Links that lead out of the tree and are followed all the same, with their targets.
+    pub fn followed_out(&self) -> &[(PathBuf, PathBuf)] {
+        &self.followed_out
+    }
+
+    /// Refuses to leave anything out, except what the caller asked to leave out.
+    ///
+    /// # Errors
+    /// An entry is skipped.
+    pub fn strict(self) -> Result<Manifest, LocalError> {
+        let mut skipped = self.skipped.iter().filter(|skipped| !skipped.reason.is_wanted());
+        match (skipped.next(), skipped.count()) {
+            (None, _) => Ok(self),
+            (Some(first), 0) => Err(anyhow!("{first} (one entry of the tree)").into()),
+            (Some(first), more) => Err(anyhow!("{first} (and {more} more entries of the tree)").into()),
+        }
     }
 
     /// What tells this transfer apart: the names of its entries in their order, with what each is, and of files the size and
@@ -259,7 +289,7 @@ impl Manifest {
             hasher.update(bytes);
         };
         for entry in &self.entries {
-            put(entry.name.as_bytes());
+            put(&entry.name);
             put(&entry.mode.to_be_bytes());
             match &entry.kind {
                 Kind::File { stamp, .. } => {
@@ -273,7 +303,7 @@ impl Manifest {
                 Kind::Directory { .. } => put(b"directory"),
                 Kind::Link(target) => {
                     put(b"link");
-                    put(target.as_bytes());
+                    put(target);
                 }
             }
         }
@@ -317,7 +347,7 @@ impl Manifest {
     fn walk(
         &mut self,
         path: &Path,
-        name: String,
+        name: Vec<u8>,
         metadata: &Metadata,
         above: &mut Vec<(u64, u64)>,
     ) -> anyhow::Result<()> {
@@ -326,93 +356,117 @@ impl Manifest {
         }
         let identity = (metadata.dev(), metadata.ino());
         if above.contains(&identity) {
-            bail!("{} leads back to a directory above it: remove the symbolic link", shown_path(path));
+            self.skip(path, SkipReason::LinkLoop);
+            return Ok(());
         }
+        let children = match list_directory(path) {
+            Err(error) if !above.is_empty() => {
+                self.skip(path, SkipReason::Unreadable(error.to_string()));
+                return Ok(());
+            }
+            children => children.with_context(|| format!("cannot read directory {}", shown_path(path)))?,
+        };
         above.push(identity);
-        let failed = || format!("cannot read directory {}", shown_path(path));
-        let mut children = Vec::new();
-        for child in fs::read_dir(path).with_context(failed)? {
-            children.push(child.with_context(failed)?.file_name());
-        }
-        children.sort();
         let mode = metadata.permissions().mode() & MODE_MASK;
         let modified = times::carried((metadata.mtime(), metadata.mtime_nsec()));
         self.entries.push(Entry { name: name.clone(), kind: Kind::Directory { modified }, mode });
         for child in children {
             let path = path.join(&child);
-            let Some(child) = child.to_str() else {
-                bail!("the name of {} is not UTF-8: rename it", shown_path(&path));
-            };
-            let name = format!("{name}/{child}");
-            let metadata = match fs::symlink_metadata(&path) {
+            let name = [&name, &b"/"[..], child.as_bytes()].concat();
+            if is_part_name(child.as_bytes()) {
+                self.skip(&path, SkipReason::Incomplete);
+                continue;
+            }
+            if RelativePath::new(&name).is_none() {
+                self.skip(&path, SkipReason::Path);
+                continue;
+            }
+            match fs::symlink_metadata(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.skipped.push(format!("{} is gone again: not sent", shown_path(&path)));
-                    continue;
+                    self.skip(&path, SkipReason::Vanished);
                 }
-                metadata => metadata.with_context(|| cannot_read(&path))?,
-            };
-            if !metadata.is_symlink() {
-                self.walk(&path, name, &metadata, above)?;
-            } else if let Some(metadata) = self.link(&path, &name)? {
-                self.walk(&path, name, &metadata, above)?;
+                Err(error) => self.skip(&path, SkipReason::Unreadable(error.to_string())),
+                Ok(metadata) if metadata.is_symlink() => {
+                    if let Some(metadata) = self.link(&path, &name) {
+                        self.walk(&path, name, &metadata, above)?;
+                    }
+                }
+                Ok(metadata) => self.walk(&path, name, &metadata, above)?,
             }
         }
         above.pop();
         Ok(())
     }
 
-    /// Does with a symbolic link what is wished; returns what it leads to if that is to be sent.
-    fn link(&mut self, path: &Path, name: &str) -> anyhow::Result<Option<Metadata>> {
-        match self.links {
-            Symlinks::Skip => {
-                self.links_skipped += 1;
-                Ok(None)
+    fn skip(&mut self, path: &Path, reason: SkipReason) {
+        self.skipped.push(Skipped { path: path.to_owned(), reason });
+    }
+
+    /// Handles a symbolic link as the caller asked to; returns what it leads to if that is to be sent.
+    fn link(&mut self, path: &Path, name: &[u8]) -> Option<Metadata> {
+        if self.links == Symlinks::Skip {
+            self.skip(path, SkipReason::LinkUnwanted);
+            return None;
+        }
+        let target = match fs::read_link(path) {
+            Ok(target) => target,
+            Err(error) => {
+                self.skip(path, SkipReason::Unreadable(error.to_string()));
+                return None;
             }
-            Symlinks::Follow => match fs::metadata(path) {
-                Err(error) if leads_nowhere(&error) => {
-                    let line =
-                        format!("{} is a symbolic link that leads nowhere: not sent", shown_path(path));
-                    self.skipped.push(line);
-                    Ok(None)
+        };
+        let text = target.as_os_str().as_bytes();
+        if self.links == Symlinks::Keep {
+            let stays = RelativePath::new(name).is_some_and(|name| link_stays_below(&name, text));
+            if stays && text.len() <= LINK_TARGET_MAX_LEN {
+                self.entries.push(Entry {
+                    name: name.to_owned(),
+                    kind: Kind::Link(text.to_owned()),
+                    mode: 0,
+                });
+            } else {
+                self.skip(path, SkipReason::LinkLeadsOut(text.to_owned()));
+            }
+            return None;
+        }
+        match fs::metadata(path) {
+            Ok(metadata) => {
+                let end = path.canonicalize().ok();
+                let is_inside = end.zip(self.tree.as_ref()).is_some_and(|(end, tree)| end.starts_with(tree));
+                if !is_inside {
+                    self.followed_out.push((path.to_owned(), target));
                 }
-                metadata => metadata.map(Some).with_context(|| cannot_read(path)),
-            },
-            Symlinks::Keep => {
-                let target = fs::read_link(path).with_context(|| cannot_read(path))?;
-                let Some(target) = target.to_str() else {
-                    bail!("what the link {} says is not UTF-8: remove it", shown_path(path));
-                };
-                let relative = RelativePath::new(name);
-                let harmless = relative.is_some_and(|name| link_stays_below(&name, target));
-                if harmless && target.len() <= LINK_TARGET_MAX_LEN {
-                    let kind = Kind::Link(target.to_owned());
-                    self.entries.push(Entry { name: name.to_owned(), kind, mode: 0 });
-                } else {
-                    let (path, target) = (shown_path(path), shown(target));
-                    self.skipped.push(format!("the link {path} could lead out, to {target}: not sent"));
-                }
-                Ok(None)
+                Some(metadata)
+            }
+            Err(error) if leads_nowhere(&error) => {
+                self.skip(path, SkipReason::DanglingLink);
+                None
+            }
+            Err(error) => {
+                self.skip(path, SkipReason::Unreadable(error.to_string()));
+                None
             }
         }
     }
 
-    /// Adds a file. One that is not regular is an error if it was `named` on the command line.
-    fn add(&mut self, path: &Path, name: String, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
+    /// Adds a file. One that cannot be sent is an error if it was `named` on the command line.
+    fn add(&mut self, path: &Path, name: Vec<u8>, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
         if !metadata.is_file() {
             if named {
                 bail!("{} is not a regular file or directory: use `-` to send a stream", shown_path(path));
             }
-            self.skipped.push(format!("{} is not a regular file: not sent", shown_path(path)));
+            self.skip(path, SkipReason::Special(special(metadata.file_type())));
             return Ok(());
         }
-        if !named && name.rsplit('/').next().is_some_and(is_part_name) {
-            let line = format!("{} is a file that did not arrive completely: not sent", shown_path(path));
-            self.skipped.push(line);
+        // Better now than in the middle of the transfer. If access is denied, opening tells why.
+        if accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_err()
+            && let Err(error) = File::open(path)
+        {
+            if named {
+                return Err(error).with_context(|| cannot_read(path));
+            }
+            self.skip(path, SkipReason::Unreadable(error.to_string()));
             return Ok(());
-        }
-        // Better now than in the middle of the transfer; what is in the way, opening it tells.
-        if accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_err() {
-            File::open(path).with_context(|| cannot_read(path))?;
         }
         let mode = metadata.permissions().mode() & MODE_MASK;
         let kind = Kind::File { path: path.to_owned(), stamp: Stamp::of(metadata) };
@@ -420,26 +474,34 @@ impl Manifest {
         Ok(())
     }
 
+    /// Checks the names that the caller chose, and that no two entries have one name.
     fn check_names(&self) -> anyhow::Result<()> {
         let mut names = BTreeSet::new();
         let mut directories = BTreeSet::new();
         for Entry { name, kind, .. } in &self.entries {
             if RelativePath::new(name).is_none() {
                 bail!(
-                    "the name {name:?} cannot be sent: no part of it may be empty, `.` or `..`, \
-                     have a backslash, or be longer than {} bytes; at most {} bytes and {} parts",
+                    "the name \"{}\" cannot be sent: no part of it may be empty, `.` or `..`, have a NUL byte, \
+                     or be longer than {} bytes; at most {} bytes and {} parts",
+                    shown_name(name),
                     RelativePath::MAX_NAME_LEN,
                     RelativePath::MAX_LEN,
                     RelativePath::MAX_DEPTH
                 );
             }
-            if name.split('/').any(is_part_name) {
-                bail!("{name:?} is the name of a file that did not arrive completely: rename it");
+            if components(name).any(is_part_name) {
+                bail!(
+                    "\"{}\" is the name of a file that did not arrive completely: rename it",
+                    shown_name(name)
+                );
             }
             if let Kind::Directory { .. } = kind {
-                directories.insert(name.as_str());
-            } else if !names.insert(name.as_str()) {
-                bail!("two files would have the name {name:?} at the receivers: send them one by one");
+                directories.insert(name.as_slice());
+            } else if !names.insert(name.as_slice()) {
+                bail!(
+                    "two files would have the name \"{}\" at the receivers: send them one by one",
+                    shown_name(name)
+                );
             }
         }
         // A file is no directory, neither one that is sent nor one above a file that is renamed.
@@ -448,7 +510,8 @@ impl Manifest {
             while let Some(directory) = above {
                 if names.contains(directory) {
                     bail!(
-                        "{directory:?} would be a file and a directory at the receivers: send them one by one"
+                        "\"{}\" would be a file and a directory at the receivers: send them one by one",
+                        shown_name(directory)
                     );
                 }
                 above = parent(directory);
@@ -458,8 +521,28 @@ impl Manifest {
     }
 }
 
-fn parent(name: &str) -> Option<&str> {
-    name.rsplit_once('/').map(|(parent, _)| parent)
+fn parent(name: &[u8]) -> Option<&[u8]> {
+    let (parent, _) = split(name);
+    (!parent.is_empty()).then_some(parent)
+}
+
+/// The names in a directory, in order.
+fn list_directory(path: &Path) -> io::Result<Vec<OsString>> {
+    let mut names =
+        fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// What a file that is not regular is.
+fn special(kind: fs::FileType) -> &'static str {
+    match () {
+        () if kind.is_fifo() => "FIFO",
+        () if kind.is_socket() => "socket",
+        () if kind.is_block_device() => "block device",
+        () if kind.is_char_device() => "character device",
+        () => "special file",
+    }
 }
 
 fn cannot_read(path: &Path) -> String {
@@ -473,7 +556,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
 }
 
 /// The last component of a path, also of one like `..` or `dir/.`.
-fn base_name(path: &Path) -> anyhow::Result<String> {
+fn base_name(path: &Path) -> anyhow::Result<Vec<u8>> {
     let plain = path.components().next_back().and_then(|last| match last {
         std::path::Component::Normal(name) => Some(name.to_owned()),
         _ => None,
@@ -487,10 +570,7 @@ fn base_name(path: &Path) -> anyhow::Result<String> {
         }
     };
     let Some(name) = name else { bail!("{} has no name: send what is in it", shown_path(path)) };
-    match name.into_string() {
-        Ok(name) => Ok(name),
-        Err(_) => bail!("the name of {} is not UTF-8: rename it", shown_path(path)),
-    }
+    Ok(name.into_vec())
 }
 
 const STREAM_MODE: u32 = 0o644;

@@ -40,6 +40,7 @@ mod room;
 mod signing;
 #[cfg(test)]
 mod signing_tests;
+mod skipped;
 mod spool;
 mod spool_log;
 #[cfg(test)]
@@ -60,12 +61,13 @@ pub use intake::Sink;
 pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
-pub use names::{is_unseemly, shown};
+pub use names::{is_unseemly, shown, shown_name, shown_path};
 pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;
 pub(crate) use pieces::Pieces;
 pub use problem::Problem;
 pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
+pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
 pub use target::{Folder, Target};
 

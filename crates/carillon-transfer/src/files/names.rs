@@ -1,8 +1,13 @@
 //! Names of files as they are shown, and the names of files that are not complete.
+//!
+//! A name is bytes. For people it is text in which control characters and the like are `\u{..}` and bytes that are not
+//! UTF-8 are `\xNN`; a backslash stands for itself.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 /// Text that may come from others with everything escaped that would steer a terminal or hide what is
 /// there: control characters, line and paragraph separators, marks that turn the direction or have no width.
@@ -28,26 +33,55 @@ pub fn is_unseemly(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A path as it may be shown.
-pub fn shown_path(path: &Path) -> String {
-    shown(&path.to_string_lossy()).into_owned()
+/// A name as it may be shown: like [`shown`], with bytes that are not UTF-8 as `\xNN`.
+pub fn shown_name(name: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(name) {
+        return shown(text);
+    }
+    let mut escaped = String::new();
+    for chunk in name.utf8_chunks() {
+        escaped.push_str(&shown(chunk.valid()));
+        // Writing to a string does not fail.
+        chunk.invalid().iter().for_each(|byte| _ = write!(escaped, "\\x{byte:02x}"));
+    }
+    Cow::Owned(escaped)
 }
 
-/// The name that a file of this name has until it is complete, short enough for every file system.
-pub fn part_name(file_name: &str, number: u64) -> String {
-    let stem = &file_name[..file_name.floor_char_boundary(MAX_STEM)];
+/// A path as it may be shown.
+pub fn shown_path(path: &Path) -> String {
+    shown_name(path.as_os_str().as_bytes()).into_owned()
+}
+
+/// The path with this name below a directory.
+pub fn below(directory: &Path, name: &[u8]) -> PathBuf {
+    directory.join(OsStr::from_bytes(name))
+}
+
+/// The directories of a path, and its last component.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// The components of a path.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/')
+}
+
+/// The name that a file of this name has until it is complete: text, and short enough for every file system.
+pub fn part_name(file_name: &[u8], number: u64) -> String {
+    let stem = String::from_utf8_lossy(&file_name[..file_name.len().min(MAX_STEM)]);
+    let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
     format!(".{stem}{MARK}{number:016x}{PART}")
 }
 
 /// Whether a file of this name is one that is not complete.
-pub fn is_part_name(name: &str) -> bool {
-    let number = name
-        .strip_prefix('.')
-        .and_then(|rest| rest.strip_suffix(PART))
-        .and_then(|rest| rest.rsplit_once(MARK))
-        .map(|(_, number)| number);
-    let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    number.is_some_and(|number| number.len() == 16 && number.bytes().all(digit))
+pub fn is_part_name(name: &[u8]) -> bool {
+    let rest = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART.as_bytes()));
+    let Some((stem, number)) = rest.and_then(|rest| rest.split_last_chunk::<16>()) else { return false };
+    stem.ends_with(MARK.as_bytes()) && number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Before and after the number of a name of one that is not complete.
@@ -67,10 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_not_text_are_escaped() {
+        assert_eq!(shown_name(b"caf\xe9\x1b[m\\x2d"), "caf\\xe9\\u{1b}[m\\x2d");
+        assert_eq!(shown_path(Path::new(OsStr::from_bytes(b"/a/\xff"))), "/a/\\xff");
+    }
+
+    #[test]
     fn part_names_are_told_from_others() {
-        for name in ["f", "", &"é".repeat(100), &"x".repeat(255), "a.carillon-0123456789abcdef.part"] {
+        let long = ["é".repeat(100), "x".repeat(255)];
+        let [accents, letters] = long.each_ref().map(String::as_bytes);
+        let odd = [b'\xe9'; 255];
+        for name in [b"f", &b""[..], accents, letters, b"a.carillon-0123456789abcdef.part", b"caf\xe9", &odd]
+        {
             let part = part_name(name, 0x0123_4567_89ab_cdef);
-            assert!(is_part_name(&part), "{part}");
+            assert!(is_part_name(part.as_bytes()), "{part}");
             assert!(part.len() <= 255);
         }
         for name in [
@@ -82,7 +126,7 @@ mod tests {
             "f.carillon-0123456789abcdef.part",
             ".f.carillon-0123456789abcdefg.part",
         ] {
-            assert!(!is_part_name(name), "{name}");
+            assert!(!is_part_name(name.as_bytes()), "{name}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use carillon_wire::file::RelativePath;
 
-use super::names::shown;
+use super::names::shown_name;
 use crate::LocalError;
 
 /// Why a transfer failed here.
@@ -28,13 +28,13 @@ impl fmt::Display for Problem {
 }
 
 /// Each byte of a file comes once, and in its turn.
-pub fn in_order(name: &str, expected: u64, offset: u64) -> Result<(), Problem> {
+pub fn in_order(name: &[u8], expected: u64, offset: u64) -> Result<(), Problem> {
     if offset == expected {
         return Ok(());
     }
     let what = if offset > expected { "are missing" } else { "came twice" };
     let (from, to) = (offset.min(expected), offset.max(expected));
-    Err(Problem::Damaged(format!("{} is incomplete: bytes {from} to {to} {what}", shown(name))))
+    Err(Problem::Damaged(format!("{} is incomplete: bytes {from} to {to} {what}", shown_name(name))))
 }
 
 /// What came is not what was sent.
@@ -43,8 +43,8 @@ pub fn damaged(reason: String) -> Problem {
 }
 
 /// A name as one that goes below the directory.
-pub fn relative(name: &str) -> Result<RelativePath<'_>, Problem> {
-    RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown(name))))
+pub fn relative(name: &[u8]) -> Result<RelativePath<'_>, Problem> {
+    RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown_name(name))))
 }
 
 /// This receiver's own trouble.

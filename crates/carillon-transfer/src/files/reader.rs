@@ -234,7 +234,7 @@ impl Reader {
     fn begin(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
-        let path = RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{:?} is no path", entry.name))?;
+        let path = RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{} is no path", entry.shown()))?;
         let (index, mode) = (at as u32, entry.mode);
         if self.packer.room() < header_len(entry) {
             return Ok(Step::Full);

@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::descent::open_directory;
-use super::names::is_part_name;
+use super::names::{components, is_part_name, split};
 
 /// The journal of a directory: which transfer it was, which of its entries are complete, and the file that holds what came
 /// of the next one. It is locked as long as it is open: two receivers that share a directory do not share it.
@@ -28,7 +28,7 @@ pub struct Kept {
     /// How far it came.
     pub reached: Reached,
     /// The file that holds what came of the next entry: its path below the directory, with its temporary name.
-    pub part: Option<String>,
+    pub part: Option<Vec<u8>>,
     /// Whether all of it was signed with a key that the receiver trusted.
     pub trusted: bool,
 }
@@ -63,12 +63,12 @@ impl Journal {
         &self,
         trusted: bool,
         (transfer, entry): (TransferId, u32),
-        part: Option<&str>,
+        part: Option<&[u8]>,
     ) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(trusted.into());
         Reached { transfer, entry, offset: 0 }.emit(&mut bytes);
-        let part = part.unwrap_or_default().as_bytes();
+        let part = part.unwrap_or_default();
         bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
         bytes.extend_from_slice(part);
         let check = blake3::hash(&bytes);
@@ -102,10 +102,10 @@ impl Kept {
 }
 
 /// The directory of a file below another, by directories alone: no link leads out.
-fn above<'a>(directory: BorrowedFd<'_>, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+fn above<'a>(directory: BorrowedFd<'_>, path: &'a [u8]) -> Result<(OwnedFd, &'a [u8]), Errno> {
+    let (directories, name) = split(path);
     let mut handle = open_directory(directory, ".")?;
-    for name in directories.split('/').filter(|name| !name.is_empty()) {
+    for name in components(directories).filter(|name| !name.is_empty()) {
         handle = open_directory(handle.as_fd(), name)?;
     }
     Ok((handle, name))
@@ -127,12 +127,12 @@ fn is_ours(stat: &Stat, user: u32) -> bool {
 }
 
 /// Whether a file of this name is a journal.
-pub fn is_journal(name: &str) -> bool {
-    name == NAME
+pub fn is_journal(name: &[u8]) -> bool {
+    name == NAME.as_bytes()
 }
 
 /// Bytes beyond the check are those of a longer one before.
-fn parse(bytes: &[u8]) -> Option<(bool, Reached, Option<String>)> {
+fn parse(bytes: &[u8]) -> Option<(bool, Reached, Option<Vec<u8>>)> {
     let (trusted, rest) = bytes.strip_prefix(MAGIC)?.split_first()?;
     let (reached, rest) = rest.split_at_checked(Reached::LEN)?;
     let (len, rest) = rest.split_first_chunk()?;
@@ -141,11 +141,10 @@ fn parse(bytes: &[u8]) -> Option<(bool, Reached, Option<String>)> {
     if blake3::hash(&bytes[..written]).as_bytes()[..CHECK] != *rest.get(..CHECK)? {
         return None;
     }
-    let part = std::str::from_utf8(part).ok()?;
-    let below = !part.split('/').any(|name| matches!(name, "" | "." | ".."));
-    let named = part.rsplit('/').next().is_some_and(is_part_name);
+    let below = !components(part).any(|name| matches!(name, b"" | b"." | b".."));
+    let named = is_part_name(split(part).1);
     let part = match part {
-        "" => None,
+        b"" => None,
         part if below && named => Some(part.to_owned()),
         _ => return None,
     };
@@ -177,14 +176,14 @@ mod tests {
         let at = handle.as_fd();
         let user = fstat(at).expect("it is there").st_uid;
         assert!(Journal::open(at, user, false).is_none());
-        let part = "a/.f.carillon-0123456789abcdef.part";
+        let part = "a/.f\u{fffd}.carillon-0123456789abcdef.part";
         std::fs::create_dir(directory.path().join("a")).expect("a directory");
         std::fs::write(directory.path().join(part), [7; 300]).expect("a file");
         let journal = Journal::open(at, user, true).expect("it can be made");
         assert!(Journal::open(at, user, true).is_none(), "it is locked");
-        journal.write(true, ([1; 16], 4), Some(part)).expect("it can be written");
+        journal.write(true, ([1; 16], 4), Some(part.as_bytes())).expect("it can be written");
         let reached = |entry, offset| Reached { transfer: [1; 16], entry, offset };
-        let kept = Kept { reached: reached(4, 300), part: Some(part.to_owned()), trusted: true };
+        let kept = Kept { reached: reached(4, 300), part: Some(part.into()), trusted: true };
         assert_eq!(journal.read(at, user), Some(kept));
         // A shorter one over it.
         journal.write(false, ([1; 16], 5), None).expect("it can be written");
@@ -200,7 +199,7 @@ mod tests {
             std::fs::write(&path, &good[..at_byte]).expect("it can be written");
             assert_eq!(journal.read(at, user), None, "cut at {at_byte}");
         }
-        journal.write(true, ([1; 16], 4), Some(part)).expect("it can be written");
+        journal.write(true, ([1; 16], 4), Some(part.as_bytes())).expect("it can be written");
         std::fs::remove_file(directory.path().join(part)).expect("it is there");
         let named = Kept { reached: reached(4, 0), part: None, trusted: true };
         assert_eq!(journal.read(at, user), Some(named), "the part has its name");
@@ -217,7 +216,7 @@ mod tests {
         for part in
             ["../.f.carillon-0123456789abcdef.part", "/.f.carillon-0123456789abcdef.part", "f", "a//b"]
         {
-            journal.write(false, ([1; 16], 4), Some(part)).expect("it can be written");
+            journal.write(false, ([1; 16], 4), Some(part.as_bytes())).expect("it can be written");
             assert_eq!(journal.read(handle.as_fd(), user), None, "{part}");
         }
     }

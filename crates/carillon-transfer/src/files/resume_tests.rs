@@ -1,6 +1,7 @@
 //! A transfer that is cut off and taken up again, wherever it was cut.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use carillon_wire::file::{Packer, Reached, Record, RelativePath, SUBTREE_BYTES};
@@ -57,7 +58,7 @@ impl Sent {
         put(Record::Offer { entries: self.files.len() as u32 + 2, bytes: Some(self.bytes()) });
         put(Record::Resume(from));
         put(Record::Directory { index: 0, mode: 0o755, modified: None, path: path("d") });
-        put(Record::Link { index: 1, target: "f1", path: path("d/link") });
+        put(Record::Link { index: 1, target: b"f1", path: path("d/link") });
         for (number, (name, bytes)) in self.files.iter().enumerate() {
             let index = number as u32 + 2;
             put(Record::File {
@@ -131,7 +132,7 @@ fn left(directory: &Path) -> Vec<String> {
         let entry = entry.expect("an entry");
         if entry.file_type().expect("its type").is_dir() {
             names.extend(left(&entry.path()));
-        } else if is_part_name(&entry.file_name().to_string_lossy()) {
+        } else if is_part_name(entry.file_name().as_bytes()) {
             names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
@@ -289,7 +290,7 @@ fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
         let (_, reached) = target(out);
         let (name, bytes) = &sent.files[reached.entry as usize - 2];
         let above = out.join(name).parent().expect("it has one").to_owned();
-        let part = left(&above).into_iter().find(|name| !is_journal(name)).expect("it is there");
+        let part = left(&above).into_iter().find(|name| !is_journal(name.as_bytes())).expect("it is there");
         fs::rename(above.join(part), out.join(name)).expect("it gets its name");
         let mut content = bytes.clone();
         content[17] ^= u8::from(!is_whole);
@@ -391,7 +392,7 @@ fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
         assert!(reached.entry > 4 && reached.offset > 0, "{reached:?}");
         let part = fs::read_dir(out.join("d")).unwrap().map(|entry| entry.unwrap().path());
         let mut part = part.chain(fs::read_dir(out.join("d/e")).unwrap().map(|entry| entry.unwrap().path()));
-        let part = part.find(|path| is_part_name(path.file_name().unwrap().to_str().unwrap())).unwrap();
+        let part = part.find(|path| is_part_name(path.file_name().unwrap().as_bytes())).unwrap();
         let words = match meddle {
             0 => {
                 let mut bytes = fs::read(&part).unwrap();

@@ -42,7 +42,7 @@ impl SpoolLog {
     pub fn open(directory: &Path, user: u32, make: bool) -> Option<SpoolLog> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(directory, flags, Mode::empty()).ok()?;
-        let file = open_locked(directory.as_fd(), &part_name(STEM, 0), user, make)?;
+        let file = open_locked(directory.as_fd(), &part_name(STEM.as_bytes(), 0), user, make)?;
         let end = fstat(&file).ok()?.st_size as u64 / Run::LEN * Run::LEN;
         Some(SpoolLog { directory, user, file, end, waiting: Vec::new() })
     }
@@ -84,7 +84,7 @@ impl SpoolLog {
     /// Takes the list away; the files that it tells of have been taken away before.
     pub fn remove(mut self) {
         self.waiting.clear();
-        let _ = unlinkat(&self.directory, part_name(STEM, 0), AtFlags::empty());
+        let _ = unlinkat(&self.directory, part_name(STEM.as_bytes(), 0), AtFlags::empty());
     }
 
     fn directory(&self) -> BorrowedFd<'_> {
@@ -119,7 +119,7 @@ impl Run {
 }
 
 fn name(session: AssociationId, index: u32) -> String {
-    part_name(&format!("{STEM}-{:08x}-{index:08x}", session.0), 0)
+    part_name(format!("{STEM}-{:08x}-{index:08x}", session.0).as_bytes(), 0)
 }
 
 /// They have names of files that are not complete: they are never sent, and taken away once nobody has them any more.

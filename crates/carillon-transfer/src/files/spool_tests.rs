@@ -66,7 +66,7 @@ fn what_was_overheard_outlasts_the_process_and_nothing_else_does() {
     let mut beside = spool(directory.path());
     beside.keep(SESSION, &data(1, 0, &bytes));
     let there = names(directory.path());
-    assert!(there.len() == 3 && there.iter().all(|name| is_part_name(name)), "{there:?}");
+    assert!(there.len() == 3 && there.iter().all(|name| is_part_name(name.as_bytes())), "{there:?}");
     if cfg!(target_os = "linux") {
         assert_eq!(found(&mut beside, 1, &[0, 0, 0, 7]).len(), 6);
     }
@@ -89,7 +89,7 @@ fn what_was_overheard_outlasts_the_process_and_nothing_else_does() {
 #[test]
 fn what_the_list_says_and_is_not_there_was_not_overheard() {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join(part_name("overheard", 0));
+    let path = directory.path().join(part_name(b"overheard", 0));
     let list = |bytes: &[u8]| std::fs::write(&path, bytes).expect("it can be written");
     let count = |spool: &mut Spool, session| found(spool, 0, &[0, 0, 0, session]).len();
     let mut first = spool(directory.path());

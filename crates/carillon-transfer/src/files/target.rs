@@ -1,8 +1,10 @@
 //! Where files go: a directory that nothing leaves, under temporary names until all is verified.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -14,7 +16,7 @@ use super::descent::Descent;
 use super::draft::{self, Draft, WriteError};
 use super::holes;
 use super::leftovers::Sweep;
-use super::names::shown_path;
+use super::names::{below, shown_path, split};
 use super::output::Output;
 use super::resume::{Journal, Kept};
 use super::spool::Spool;
@@ -79,7 +81,7 @@ impl Target {
         let mut number = getrandom::u64().context("the system gives no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
         // Better now than when the transfer has begun.
-        let probe = Draft::create(descent.root(), "probe", 0o600, || next(&mut number));
+        let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
         let mut journal = Journal::open(descent.root(), user, false);
         let kept = journal.as_ref().and_then(|journal| journal.read(descent.root(), user));
@@ -90,7 +92,7 @@ impl Target {
         }
         // Before the rest of what was left over is taken away.
         let spool = Spool::open(root, user);
-        let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| root.join(part));
+        let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| below(root, part));
         let mut sweep = Sweep::new(user, spared);
         let swept = sweep.tree(descent.root(), root);
         Ok(Target::Directory(Box::new(Folder {
@@ -187,17 +189,17 @@ impl Target {
         position: &mut Position,
         name: &RelativePath<'_>,
         size: Option<u64>,
-        part: &str,
+        part: &[u8],
         read: impl FnMut(&[u8]),
     ) -> anyhow::Result<Option<Partial>> {
         let Target::Directory(folder) = self else { return Ok(None) };
         let (parents, _) = split(name);
-        let (above, part) = part.rsplit_once('/').unwrap_or(("", part));
+        let (above, part) = split(part);
         if above != parents {
             return Ok(None);
         }
         let directory = folder.enter(position, parents, None)?;
-        let path = folder.root.join(name.as_str());
+        let path = below(&folder.root, name);
         let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
@@ -235,7 +237,7 @@ impl Target {
         };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
-        let path = folder.root.join(name.as_str());
+        let path = below(&folder.root, name);
         let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
         match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Ok(FileType::Directory) => return Err(is_a_directory(&path)),
@@ -267,7 +269,7 @@ impl Target {
         };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
-        let path = || folder.root.join(name.as_str());
+        let path = || below(&folder.root, name);
         let number = || next(&mut folder.number);
         #[cfg(target_os = "linux")]
         let unnamed =
@@ -302,20 +304,18 @@ impl Target {
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
-        target: &str,
+        target: &[u8],
         again: bool,
     ) -> anyhow::Result<()> {
         let Target::Directory(folder) = self else { return Ok(()) };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
-        let found = || {
-            readlinkat(directory, file_name, Vec::new()).is_ok_and(|at| at.as_bytes() == target.as_bytes())
-        };
+        let found = || readlinkat(directory, file_name, Vec::new()).is_ok_and(|at| at.as_bytes() == target);
         if again && found() {
             return Ok(());
         }
         let made = draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number));
-        named(made, directory, file_name, &|| folder.root.join(name.as_str()))
+        named(made, directory, file_name, &|| below(&folder.root, name))
     }
 }
 
@@ -323,7 +323,7 @@ impl Folder {
     fn enter<'a>(
         &mut self,
         position: &'a mut Position,
-        names: &str,
+        names: &[u8],
         attributes: Option<Attributes>,
     ) -> anyhow::Result<BorrowedFd<'a>> {
         let descent = match position {
@@ -365,10 +365,10 @@ impl Partial {
     }
 
     /// Where it is below this directory, with its temporary name.
-    fn part(&self, root: &Path) -> Option<String> {
+    fn part(&self, root: &Path) -> Option<Vec<u8>> {
         let Kind::File { draft, path, .. } = &self.0 else { return None };
-        let part = path.strip_prefix(root).ok()?.with_file_name(draft.part());
-        part.to_str().map(ToOwned::to_owned)
+        let part = path.strip_prefix(root).ok()?.with_file_name(OsStr::from_bytes(draft.part()));
+        Some(part.into_os_string().into_vec())
     }
 
     /// Appends bytes.
@@ -409,7 +409,7 @@ impl Partial {
             Kind::Output(output) => return output.flush(),
         };
         let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
-        let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
+        let Some(file_name) = path.file_name().map(OsStr::as_bytes) else {
             bail!("{} is no name of a file", shown_path(&path));
         };
         named(draft.name(file_name, modified, overwrite), directory.as_fd(), file_name, &|| path.clone())
@@ -420,7 +420,7 @@ impl Partial {
 fn named(
     done: io::Result<()>,
     directory: BorrowedFd<'_>,
-    file_name: &str,
+    file_name: &[u8],
     path: &dyn Fn() -> PathBuf,
 ) -> anyhow::Result<()> {
     let Err(error) = done else { return Ok(()) };
@@ -432,11 +432,6 @@ fn named(
         (io::ErrorKind::AlreadyExists, _) => Err(exists(&path())),
         _ => Err(error).with_context(|| cannot_create(&path())),
     }
-}
-
-fn split<'a>(name: &RelativePath<'a>) -> (&'a str, &'a str) {
-    let name = name.as_str();
-    name.rsplit_once('/').unwrap_or(("", name))
 }
 
 fn is_a_directory(path: &Path) -> anyhow::Error {

@@ -7,6 +7,7 @@ mod run;
 mod sizes;
 mod view;
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
@@ -54,12 +55,14 @@ impl Source {
     /// What is to be sent, and whether it is a live stream.
     pub(crate) fn list(
         self,
-        rename: Option<&str>,
+        rename: Option<&OsStr>,
         symlinks: Symlinks,
     ) -> Result<(Manifest, bool), LocalError> {
         match self {
             Source::Paths(paths) => Ok((Manifest::list(&paths, rename, symlinks)?, false)),
-            Source::Reader(name, reader) => Ok((Manifest::reader(rename.unwrap_or(&name), reader)?, false)),
+            Source::Reader(name, reader) => {
+                Ok((Manifest::reader(rename.unwrap_or(OsStr::new(&name)), reader)?, false))
+            }
             Source::Lines(reader) => Ok((Manifest::reader("stream", reader)?, true)),
             Source::Feed(feed) => Ok((Manifest::feed(feed), true)),
         }
@@ -106,7 +109,7 @@ pub type Sending = End<ToSend>;
 #[derive(Debug)]
 pub struct ToSend {
     source: Source,
-    rename: Option<String>,
+    rename: Option<OsString>,
     symlinks: Symlinks,
     signing: Option<SigningKey>,
     hops: u8,
@@ -296,7 +299,7 @@ impl End<ToSend> {
 
     /// The name that the one file has at the receivers.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn named(mut self, name: impl Into<OsString>) -> Self {
         self.what.rename = Some(name.into());
         self
     }

@@ -271,6 +271,8 @@ impl<O: Observer> SendRun<O> {
             more_missing: more_missing as u64,
             rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),
             withdrawn: outgoing.withdrawn().to_vec(),
+            skipped: outgoing.manifest().skipped().to_vec(),
+            followed_out: outgoing.manifest().followed_out().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),
             waits: self.facts.protocol.waits,
             silent: self.next.options.is_silent(),

@@ -1,6 +1,7 @@
 //! The arguments of `carillon send`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::delivery::{NetworkArgs, seconds};
 /// Send files, directories or the standard input to every receiver of a group.
 ///
 /// Waits for receivers, sends, and then says of every single one whether it has all of it,
-/// verified, or why not. Exits with 0 if all have, with 1 if one has not, with 2 if the trouble is here.
+/// verified, or why not. Exits with 0 if all have, with 1 if one has not or an entry of a directory was skipped, with 2 if the
+/// trouble is here.
 /// Who is not served, and what else is wrong, is said on stderr in a line that says what to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -131,10 +133,13 @@ pub struct Args {
     pub(in crate::commands) ttl: u8,
     /// The name the one file, or the standard input, has at the receivers.
     #[arg(long = "as", value_name = "NAME")]
-    pub(in crate::commands) rename: Option<String>,
-    /// Symbolic links in directories: `follow` them, `keep` them as links, or `skip` them.
-    #[arg(long, value_name = "WHAT", default_value = "follow")]
+    pub(in crate::commands) rename: Option<OsString>,
+    /// Symbolic links in directories: `keep` them as links, except those that lead out of the tree; `follow` them; or `skip` them.
+    #[arg(long, value_name = "WHAT", default_value = "keep")]
     pub(super) symlinks: Symlinks,
+    /// Send nothing unless every entry of the directories can be sent.
+    #[arg(long)]
+    pub(super) strict: bool,
 }
 
 /// How many, or who.

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use super::args::Args;
 use crate::commands::tidings::Tidings;
 use crate::delivery::{
-    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, host, is_text_terminal,
-    outcome_text, print_json, print_table, say, seal_drops_json, waits_for_nobody,
+    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, followed_out_json, host,
+    is_text_terminal, outcome_text, print_json, print_table, say, say_skip_count, seal_drops_json,
+    skipped_json, waits_for_nobody,
 };
 use crate::exit::JobFailed;
 
@@ -264,6 +265,7 @@ impl<'a> Report<'a> {
         for line in &report.withdrawn {
             say(format_args!("{line}: not delivered"));
         }
+        say_skip_count(&report.skipped);
         match &report.failure {
             Some(failure) if !broken => {
                 let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
@@ -295,6 +297,8 @@ impl<'a> Report<'a> {
             "protocol": report.protocol,
             "files": report.files,
             "withdrawn": report.withdrawn,
+            "skipped": skipped_json(&report.skipped),
+            "followed_out": followed_out_json(&report.followed_out),
             "bytes": report.bytes,
             "resumed": report.resumed,
             "sessions": report.sessions,

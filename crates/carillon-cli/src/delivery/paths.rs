@@ -1,0 +1,49 @@
+//! Paths in JSON, and the entries of a transfer that are not sent.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use carillon_transfer::Skipped;
+use serde_json::{Value, json};
+
+use super::say;
+
+/// Adds a path to a JSON object under this key. If it is not UTF-8, the text has U+FFFD in the place of what is not, and
+/// the exact bytes are beside it in base64, under the key with `_bytes` behind it.
+pub fn with_path(mut object: Value, key: &str, path: &Path) -> Value {
+    let bytes = path.as_os_str().as_bytes();
+    object[key] = path.to_string_lossy().into();
+    if std::str::from_utf8(bytes).is_err() {
+        object[format!("{key}_bytes")] = STANDARD.encode(bytes).into();
+    }
+    object
+}
+
+/// The entries that were not sent.
+pub fn skipped_json(skipped: &[Skipped]) -> Value {
+    let one = |Skipped { path, reason, .. }: &Skipped| {
+        let object =
+            json!({ "kind": reason.name(), "reason": reason.to_string(), "wanted": reason.is_wanted() });
+        with_path(object, "path", path)
+    };
+    skipped.iter().map(one).collect()
+}
+
+/// Links that were followed out of the tree.
+pub fn followed_out_json(links: &[(PathBuf, PathBuf)]) -> Value {
+    links
+        .iter()
+        .map(|(link, target)| with_path(with_path(json!({}), "path", link), "target", target))
+        .collect()
+}
+
+/// Says at the end how many entries were not sent: they were listed at the beginning.
+pub fn say_skip_count(skipped: &[Skipped]) {
+    match skipped.iter().filter(|skipped| !skipped.reason.is_wanted()).count() {
+        0 => {}
+        1 => say("1 entry was skipped, as listed above"),
+        count => say(format_args!("{count} entries were skipped, as listed above")),
+    }
+}
