@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
-use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
+use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
 use carillon_transfer::{
     Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey,
 };
@@ -563,7 +563,7 @@ fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
 fn note_files(run: &mut ReceiveRun<Watch>, files: &mut Names) {
     for event in run.take_events() {
         if let ReceiveEvent::File { path, .. } = event {
-            files.push(path);
+            files.push(shown_path(&path));
         }
     }
 }

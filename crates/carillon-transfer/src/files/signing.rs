@@ -16,7 +16,7 @@ use carillon_wire::file::{Record, SIGNED_HEADER_LEN, Signed, needs_signature, re
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use super::history::History;
-use super::names::shown;
+use super::names::shown_name;
 use super::problem::Problem;
 use super::record_digest::RecordDigest;
 use crate::LocalError;
@@ -321,7 +321,7 @@ impl Checks {
                 return Err(Problem::Transfer(format!(
                     "{} was signed {older} s after 1970, and one of the same name that was signed later ({newest}) was \
                      accepted before: the older one is not taken (--allow-older)",
-                    shown(&String::from_utf8_lossy(&name))
+                    shown_name(&name)
                 )));
             }
             check.names.insert(name.clone());
@@ -343,11 +343,11 @@ impl Checks {
 fn top_level_name<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let path = match record {
         Record::File { path, .. } | Record::Directory { path, .. } | Record::Link { path, .. } => {
-            path.as_str()
+            path.as_bytes()
         }
         _ => return None,
     };
-    path.as_bytes().split(|&byte| byte == b'/').next()
+    path.split(|&byte| byte == b'/').next()
 }
 
 /// Adds the records of a message that a signature is over; returns whether it needs one, nothing if it is no message.
