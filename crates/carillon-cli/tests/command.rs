@@ -9,6 +9,7 @@ mod delivery;
 mod dissector;
 mod doctor;
 mod experiments;
+mod laboratory_errors;
 mod metric;
 mod netns;
 mod relay;

@@ -39,8 +39,39 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, text[at..].trim()))
 }
 
+/// Reads a quantity from text; a number alone is refused with what is missing.
+struct TextVisitor<T>(&'static str, std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err = UnitError>> serde::de::Visitor<'_> for TextVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        Err(E::custom(format!("{number} has no unit: expected {}", self.0)))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        Err(E::custom(format!("{number} has no unit: expected {}", self.0)))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        Err(E::custom(format!("{number} has no unit: expected {}", self.0)))
+    }
+}
+
+const BIT_RATE: &str = "a bit rate above zero with its unit, such as \"10 Mbit/s\"";
+const DATA_SIZE: &str = "a data size with its unit, such as \"1518 byte\" or \"64 KiB\"";
+const SPAN: &str = "a span of time with its unit, such as \"20 ms\" or \"6000 bit\"";
+
 macro_rules! text_serde {
-    ($name:ty) => {
+    ($name:ty, $expected:expr) => {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -48,8 +79,7 @@ macro_rules! text_serde {
         }
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                deserializer.deserialize_any(TextVisitor($expected, std::marker::PhantomData))
             }
         }
     };
@@ -106,7 +136,7 @@ impl BitRate {
 impl FromStr for BitRate {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let error = || UnitError::new(text, "a bit rate above zero with its unit, such as \"10 Mbit/s\"");
+        let error = || UnitError::new(text, BIT_RATE);
         let (number, unit) = split(text).ok_or_else(error)?;
         let scale = match unit {
             "bit/s" => 1.0,
@@ -135,7 +165,7 @@ impl fmt::Display for BitRate {
     }
 }
 
-text_serde!(BitRate);
+text_serde!(BitRate, BIT_RATE);
 
 /// An amount of data, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +174,7 @@ pub struct DataSize(pub u64);
 impl FromStr for DataSize {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let error = || UnitError::new(text, "a data size with its unit, such as \"1518 byte\" or \"64 KiB\"");
+        let error = || UnitError::new(text, DATA_SIZE);
         let (number, unit) = split(text).ok_or_else(error)?;
         let scale = match unit {
             "byte" | "bytes" | "B" => 1.0,
@@ -170,7 +200,7 @@ impl fmt::Display for DataSize {
     }
 }
 
-text_serde!(DataSize);
+text_serde!(DataSize, DATA_SIZE);
 
 /// A probability: a number from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
@@ -274,8 +304,7 @@ impl Span {
 impl FromStr for Span {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let error =
-            || UnitError::new(text, "a span of time with its unit, such as \"20 ms\" or \"6000 bit\"");
+        let error = || UnitError::new(text, SPAN);
         let (number, unit) = split(text).ok_or_else(error)?;
         if !(0.0..=1e18).contains(&number) {
             return Err(error());
@@ -315,4 +344,4 @@ impl fmt::Display for Span {
     }
 }
 
-text_serde!(Span);
+text_serde!(Span, SPAN);

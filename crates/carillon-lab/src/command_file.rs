@@ -35,6 +35,15 @@ struct Variables<'a> {
 }
 
 impl CommandFile {
+    /// Whether a text looks like a command file: it sets a variable, whose name is in capitals.
+    pub fn recognises(text: &str) -> bool {
+        text.lines().any(|line| {
+            let name = line.split_once('=').map(|(name, _)| name.trim()).unwrap_or_default();
+            let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(in_capitals)
+        })
+    }
+
     /// Reads a command file; `origin` is its name in error messages.
     pub fn parse(origin: &str, text: &str) -> Result<Self, ScenarioError> {
         let variables = Variables::parse(origin, text)?;

@@ -1,6 +1,7 @@
 //! What `run` and `reproduce` share: the number of threads, progress, and care for results that are there.
 
 use std::io::IsTerminal as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -63,7 +64,28 @@ impl Out {
     pub fn folder(&self) -> anyhow::Result<Folder> {
         match &self.dir {
             Some(dir) => Ok(Folder::Given(dir.clone())),
-            None => Ok(Folder::Passing(tempfile::tempdir().context("cannot make a folder for results")?)),
+            None => {
+                let folder = tempfile::Builder::new().prefix(PASSING).tempdir();
+                let folder = folder.context("cannot make a folder for results")?;
+                remove_abandoned_folders(folder.path());
+                Ok(Folder::Passing(folder))
+            }
+        }
+    }
+}
+
+/// How the names of folders begin that go with the process.
+const PASSING: &str = "carillon-run-";
+
+/// Removes folders of this user that processes left when they were killed: their journal is there and not locked.
+fn remove_abandoned_folders(own: &Path) {
+    let Ok(own) = own.metadata() else { return };
+    for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PASSING))
+            && entry.metadata().is_ok_and(|folder| folder.is_dir() && folder.uid() == own.uid());
+        if is_ours && carillon_lab::results::is_abandoned(&entry.path()) {
+            // One that cannot be removed harms nothing.
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }

@@ -18,7 +18,7 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use super::jobs::{Jobs, Out, RunProgress, warn_of_latencies};
 use crate::delivery::Stop;
 
-/// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
+/// Run a scenario (.toml) or a command file of the 1996 simulator (any other name, known by its content).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -85,22 +85,35 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let origin = args.file.display().to_string();
     let text = fs::read(&args.file).with_context(|| format!("cannot read {origin}"))?;
     let Ok(text) = String::from_utf8(text) else { bail!("{origin}: is not text in UTF-8") };
-    let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
-    let (mut file, command) = if is_scenario {
-        (ScenarioFile::parse(&origin, &text)?, None)
-    } else {
-        let command = CommandFile::parse(&origin, &text)?;
-        (command.scenario.clone(), Some(command))
-    };
+    let mut settings = Vec::new();
     for setting in &args.settings {
         let Some((key, value)) = setting.split_once('=') else {
             bail!("--set {setting}: write KEY=VALUE, such as group.receivers=20");
         };
-        file = file.with(key.trim(), value.trim())?;
+        settings.push((key.trim(), value.trim()));
     }
-    if let Some(seed) = args.seed {
-        file = file.with("run.seed", &seed.to_string())?;
-    }
+    let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
+    // All settings at once: one of them may be valid only with another.
+    let (file, command) = if is_scenario {
+        (ScenarioFile::parse_set(&origin, &text, &settings)?, None)
+    } else {
+        if !CommandFile::recognises(&text) {
+            let what = if ScenarioFile::recognises(&text) {
+                "looks like a scenario: give it a name that ends in .toml"
+            } else {
+                "is neither a scenario, which is TOML in a file that ends in .toml, nor a command file of the 1996 simulator, \
+                 which has lines such as PROTO = SAW"
+            };
+            bail!("{origin}: {what}");
+        }
+        let command = CommandFile::parse(&origin, &text)?;
+        (command.scenario.with_all(&settings)?, Some(command))
+    };
+    // The seed that the scenario has anyway is no other scenario, which --resume would refuse.
+    let file = match args.seed.filter(|seed| *seed != file.seed()) {
+        Some(seed) => file.with("run.seed", &seed.to_string())?,
+        None => file,
+    };
     let folder = args.out.folder()?;
     results::check(folder.path(), args.out.existing())?;
     if let Some(command) = &command {

@@ -62,12 +62,11 @@ impl Simulation {
         testbed: Option<&Testbed<'_>>,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
-        if let Some(seed) = options.seed {
-            file = file.with("run.seed", &seed.to_string())?;
-        }
-        if let Some(messages) = options.messages {
-            file = file.with("workload.messages", &messages.to_string())?;
-        }
+        let seed = options.seed.map(|seed| ("run.seed", seed.to_string()));
+        let messages = options.messages.map(|messages| ("workload.messages", messages.to_string()));
+        let settings: Vec<_> =
+            seed.iter().chain(&messages).map(|(key, value)| (*key, value.as_str())).collect();
+        file = file.with_all(&settings)?;
         let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
             let sweep = SweepOptions {
                 contents: Contents { samples, messages: false },

@@ -3,7 +3,7 @@
 //! A record is appended as its run ends, in whatever order runs do; a file that ends in the middle of one, as that of a
 //! process that was killed, is cut there. So a sweep goes on with what is whole.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +51,9 @@ impl Journal {
     /// An empty journal for so many runs of what has this digest.
     pub fn create(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        lock(&file)?;
+        file.set_len(0)?;
         file.write_all(digest)?;
         Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs] })
     }
@@ -59,6 +61,7 @@ impl Journal {
     /// The journal of an earlier process; `None` if it is of something else.
     pub fn resume(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
+        lock(&file)?;
         let length = file.metadata()?.len();
         let mut reader = BufReader::new(&file);
         let mut found = [0; 32];
@@ -177,6 +180,17 @@ impl Journal {
     pub fn remove(self) -> io::Result<()> {
         drop(self.file);
         std::fs::remove_file(self.path)
+    }
+}
+
+/// Keeps other processes out of the folder for as long as the file is open. Where files cannot be locked nothing is kept out.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "another process is running a sweep in this folder",
+        )),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 

@@ -103,6 +103,11 @@ pub fn has_results(dir: &Path) -> bool {
     ["summary.csv", "manifest.json", "index.html", JOURNAL].iter().any(|name| dir.join(name).exists())
 }
 
+/// Whether a folder has a sweep that no process runs any more, and that did not come to its end.
+pub fn is_abandoned(dir: &Path) -> bool {
+    File::open(dir.join(JOURNAL)).is_ok_and(|journal| journal.try_lock().is_ok())
+}
+
 /// How far the sweep of a folder has come, if there is one: of so many runs so many are done.
 pub fn progress(dir: &Path) -> Option<(u64, u64)> {
     let manifest: Progress = serde_json::from_slice(&fs::read(dir.join("manifest.json")).ok()?).ok()?;
@@ -118,7 +123,82 @@ pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
             && manifest.runs == manifest.runs_done
             && manifest.scenario_hash == scenario_hash(file)
             && manifest.version == env!("CARGO_PKG_VERSION")
+            && ["summary.csv", "runs.csv"].iter().all(|name| dir.join(name).exists())
     })
+}
+
+/// Refuses to go on with results of something else, which would be lost; says what differs.
+fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(), ResultsError> {
+    let there = |what: String| ResultsError::There(format!("{} {what}", dir.display()));
+    let other = "give --overwrite to replace it, or another --out";
+    if !has_results(dir) {
+        return Ok(());
+    }
+    let manifest: Option<serde_json::Value> =
+        fs::read(dir.join("manifest.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let Some(manifest) = manifest else {
+        return Err(there(format!(
+            "has results without a readable manifest.json, so that nothing says of which sweep they are: {other}"
+        )));
+    };
+    let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let own = serde_json::to_value(file.table()).unwrap_or_default();
+    let mut differences = Vec::new();
+    differ("", manifest.get("scenario").unwrap_or(&serde_json::Value::Null), &own, &mut differences);
+    if version != env!("CARGO_PKG_VERSION") {
+        differences.push(format!("version {version} there, {} here", env!("CARGO_PKG_VERSION")));
+    }
+    if !differences.is_empty() {
+        let listed = differences[..differences.len().min(MAX_LISTED_DIFFERENCES)].join("; ");
+        let more = differences.len().saturating_sub(MAX_LISTED_DIFFERENCES);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        return Err(there(format!(
+            "has a sweep of something else: {listed}{more}. To keep it, give the same; {other}"
+        )));
+    }
+    match progress(dir) {
+        Some((done, runs)) if done > 0 && done < runs && !has_journal => {
+            Err(there(format!("has {done} of {runs} runs and no {JOURNAL} to go on from: {other}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lists the keys in which two documents differ.
+fn differ(key: &str, there: &serde_json::Value, here: &serde_json::Value, into: &mut Vec<String>) {
+    use serde_json::Value::Object;
+    match (there, here) {
+        (Object(there), Object(here)) => {
+            let keys: std::collections::BTreeSet<&String> = there.keys().chain(here.keys()).collect();
+            for inner in keys {
+                let path = if key.is_empty() { inner.clone() } else { format!("{key}.{inner}") };
+                let null = &serde_json::Value::Null;
+                differ(&path, there.get(inner).unwrap_or(null), here.get(inner).unwrap_or(null), into);
+            }
+        }
+        (there, here) if there == here => {}
+        (there, here) => {
+            let text = |value: &serde_json::Value| match value {
+                serde_json::Value::Null => "not set".to_owned(),
+                value => value.to_string(),
+            };
+            into.push(format!("{key} is {} there, {} here", text(there), text(here)));
+        }
+    }
+}
+
+/// Removes what a process that was killed has left in the folder, which nobody else uses now.
+fn remove_leftovers(dir: &Path) {
+    let is_leftover = |name: &str| {
+        let temporary = name.starts_with('.') && name.contains(".parquet.") && name.ends_with(".tmp");
+        temporary || name == SCRATCH
+    };
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_leftover) {
+            // One that cannot be removed harms nothing.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Refuses a folder with results, if they are to be kept.
@@ -151,6 +231,9 @@ impl<'a> Writer<'a> {
         fs::create_dir_all(dir).map_err(io_at(dir))?;
         let digest = digest(file, plan, contents);
         let path = dir.join(JOURNAL);
+        if existing == Existing::Resume {
+            check_resumed(dir, file, path.exists())?;
+        }
         let earlier = match path.exists() && existing == Existing::Resume {
             true => Some(Journal::resume(&path, &digest, plan.runs.len()).map_err(io_at(&path))?),
             false => None,
@@ -164,6 +247,7 @@ impl<'a> Writer<'a> {
             }
             None => Journal::create(&path, &digest, plan.runs.len()).map_err(io_at(&path))?,
         };
+        remove_leftovers(dir);
         let keys: Vec<(String, ColumnKind)> = file
             .axes()
             .iter()
@@ -409,6 +493,9 @@ const SAMPLE_COLUMNS: [(&str, ColumnKind); 4] = [
 
 /// Runs that are done, until all are.
 const JOURNAL: &str = "runs.partial";
+
+/// Differences between two scenarios that an error lists.
+const MAX_LISTED_DIFFERENCES: usize = 5;
 
 /// Samples that are being sorted.
 const SCRATCH: &str = "sort.partial";

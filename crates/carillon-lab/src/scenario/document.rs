@@ -199,12 +199,19 @@ impl TryFrom<Value> for Bytes {
 
 /// `"10 packet/s"`
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(try_from = "Value")]
 pub(super) struct PacketRate(f64);
 
-impl TryFrom<String> for PacketRate {
+impl TryFrom<Value> for PacketRate {
     type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(value: Value) -> Result<Self, String> {
+        let text = match value {
+            Value::String(text) => text,
+            Value::Integer(_) | Value::Float(_) => {
+                return Err(format!("{value} has no unit: write \"{value} packet/s\" for a rate of packets"));
+            }
+            other => return Err(format!("{other} is not a rate of packets, such as \"10 packet/s\"")),
+        };
         let number = text.strip_suffix("packet/s").and_then(|number| number.trim().parse().ok());
         match number {
             Some(rate) if (1e-6..=1e9).contains(&rate) => Ok(PacketRate(rate)),

@@ -37,12 +37,43 @@ impl ScenarioError {
             Some(span) if !text.is_empty() => format!("{origin}:{}", line_at(text, span.start)),
             _ => origin.to_owned(),
         };
-        let key = error.span().and_then(|span| key_at(text, span.start)).unwrap_or_default();
-        let message = error.message().trim_end().replace('\n', " ");
+        let key = error.span().and_then(|span| key_at(text, span.start)).map(str::to_owned);
+        // A table that was made has no text to point at, and the reader's account names the key.
+        let key = key.or_else(|| key_in(&error.to_string())).unwrap_or_default();
+        let message = in_words(&error.message().trim_end().replace('\n', " "), &key);
         let what = if key.is_empty() { message } else { format!("`{key}`: {message}") };
         ScenarioError::new(place, what)
     }
 }
+
+/// The key that the reader's account of an error names: `… in \`workload.messages\``.
+fn key_in(account: &str) -> Option<String> {
+    let (_, rest) = account.rsplit_once("in `")?;
+    let (key, rest) = rest.split_once('`')?;
+    rest.trim().is_empty().then(|| key.to_owned())
+}
+
+/// A message of the reader with what would be valid in place of a type of the program.
+fn in_words(message: &str, key: &str) -> String {
+    let Some((before, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let valid = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" if ABOVE_ZERO.contains(&name) => "a whole number of 1 or more",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        "i8" | "i16" | "i32" | "i64" => "a whole number",
+        "a nonzero u32" | "a nonzero u64" => "a whole number of 1 or more",
+        "f32" | "f64" => "a number",
+        "a string" | "string" => "text in quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "a list in brackets",
+        other => other,
+    };
+    format!("{before}expected {valid}")
+}
+
+/// Keys whose value 0 is refused later on.
+const ABOVE_ZERO: &[&str] =
+    &["messages", "receivers", "senders", "replications", "height", "routers", "one_in", "times"];
 
 /// The text with control characters escaped.
 fn one_line(text: String) -> String {

@@ -8,12 +8,18 @@ use toml::{Table, Value};
 use super::document::{self, Document};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
-use super::sweep;
+use super::sweep::{self, Axis};
 
 impl ScenarioFile {
     /// Reads a scenario from TOML text; `origin` is its name in error messages.
     pub fn parse(origin: &str, text: &str) -> Result<Self, ScenarioError> {
         Self::parse_with(origin, text, carillon_proto::REGISTRY)
+    }
+
+    /// Whether a text looks like a scenario, whatever its file is called: TOML with one of the sections.
+    pub fn recognises(text: &str) -> bool {
+        let sections = ["network", "protocol", "workload", "sweep"];
+        toml::from_str::<Table>(text).is_ok_and(|table| sections.iter().any(|name| table.contains_key(*name)))
     }
 
     /// The same, if it may name these protocols.
@@ -46,6 +52,9 @@ impl ScenarioFile {
         let (origin, text) = (origin.to_owned(), text.to_owned());
         let file = ScenarioFile { origin, dir, text, table, document, axes, protocols };
         let (points, replications) = (file.points().len(), file.replications());
+        if replications == 0 {
+            return Err(file.bad("run.replications", "is 0: give 1 or more".to_owned()));
+        }
         if points.saturating_mul(replications as usize) > MAX_RUNS {
             let what = format!(
                 "is {replications}: with {points} points that is more than {MAX_RUNS} runs; sweep fewer values, replicate less, or divide the sweep among several files"
@@ -64,34 +73,62 @@ impl ScenarioFile {
         self.with_all(&[(key, value)])
     }
 
-    /// The same with several keys set at once.
+    /// The same with several keys set at once: all are set before any is checked.
     pub fn with_all(&self, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
         if settings.is_empty() {
             return Ok(self.clone());
         }
-        let mut table = self.table.clone();
-        let mut origin = String::new();
-        for (key, value) in settings {
-            let separator = if origin.is_empty() { "" } else { " " };
-            origin += &format!("{separator}--set {key}={value}");
-            if let Some(Value::Table(sweep)) = table.get_mut("sweep") {
-                sweep.remove(*key);
-            }
-            if let Some(axis) =
-                self.axes.iter().find(|axis| axis.keys.len() > 1 && axis.keys.iter().any(|k| k == key))
-            {
-                let what = format!(
-                    "is swept together with others ({}): change the scenario file instead",
-                    axis.keys.join(", ")
-                );
-                return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
-            }
-            sweep::set(&mut table, key, sweep::value_of(value));
-        }
+        let (table, origin) = apply(self.table.clone(), &self.axes, settings)?;
         let document = document::typed(&origin, &table)?;
         Self::build(&origin, "", table, document, self.dir.clone(), self.protocols)
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })
     }
+
+    /// Reads a scenario on top of which keys are set, as by several `--set key=value`: all are set before anything is checked, so
+    /// that they may supply what the file is missing.
+    pub fn parse_set(origin: &str, text: &str, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
+        let error = match Self::parse(origin, text) {
+            Ok(file) => return file.with_all(settings),
+            Err(error) => error,
+        };
+        let protocols = carillon_proto::REGISTRY;
+        let Ok(table) = toml::from_str::<Table>(text) else { return Err(error) };
+        if settings.is_empty() {
+            return Err(error);
+        }
+        let axes = sweep::axes(origin, text, &table, protocols)?;
+        let (table, place) = apply(table, &axes, settings)?;
+        let place = format!("{origin} with {place}");
+        let document = document::typed(&place, &table)?;
+        Self::build(&place, "", table, document, dir_of(origin), protocols)
+            .map(|file| ScenarioFile { origin: origin.to_owned(), ..file })
+    }
+}
+
+/// A document with these keys set, and what set them. A swept key is no longer swept.
+fn apply(
+    mut table: Table,
+    axes: &[Axis],
+    settings: &[(&str, &str)],
+) -> Result<(Table, String), ScenarioError> {
+    let mut origin = String::new();
+    for (key, value) in settings {
+        let separator = if origin.is_empty() { "" } else { " " };
+        origin += &format!("{separator}--set {key}={value}");
+        if let Some(Value::Table(sweep)) = table.get_mut("sweep") {
+            sweep.remove(*key);
+        }
+        let joint = axes.iter().find(|axis| axis.keys.len() > 1 && axis.keys.iter().any(|k| k == key));
+        if let Some(axis) = joint {
+            let what = format!(
+                "is swept together with others ({}): change the scenario file instead",
+                axis.keys.join(", ")
+            );
+            return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
+        }
+        sweep::set(&mut table, key, sweep::value_of(value));
+    }
+    Ok((table, origin))
 }
 
 /// Each run of a plan has a scenario of its own in memory.

@@ -80,6 +80,9 @@ pub(super) fn axes(
             Value::Table(range) if keys.len() == 1 => {
                 let range = Range::deserialize(range.clone())
                     .map_err(|_| bad("is no range: write { from = 5, to = 60, step = 5 }"))?;
+                if let Some(what) = range.misses_end() {
+                    return Err(bad(&what));
+                }
                 let values = range.values().ok_or_else(|| {
                     bad("is no range: from, to and step are numbers, step is above 0, to is not below from, and there are at most 100000 values")
                 })?;
@@ -111,6 +114,24 @@ fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
 }
 
 impl Range {
+    /// What is wrong with a range whose steps do not meet its end, and which ends they would meet.
+    fn misses_end(&self) -> Option<String> {
+        let values = self.values()?;
+        let (last, to, step) = (number(values.last()?)?, number(&self.to)?, number(&self.step)?);
+        let is_met = (to - last).abs() <= 1e-6 * step;
+        let plain = |value: f64| format!("{}", (value * 1e12).round() / 1e12);
+        (!is_met).then(|| {
+            format!(
+                "goes from {} in steps of {}, which miss its end {}: write to = {} or to = {}",
+                plain(number(&self.from).unwrap_or_default()),
+                plain(step),
+                plain(to),
+                plain(last),
+                plain(last + step)
+            )
+        })
+    }
+
     fn values(&self) -> Option<Vec<Value>> {
         match (&self.from, &self.to, &self.step) {
             (&Value::Integer(from), &Value::Integer(to), &Value::Integer(step)) => {

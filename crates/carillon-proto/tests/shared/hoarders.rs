@@ -2,14 +2,14 @@
 //! no memory. One for each kind of promise.
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, ProtocolEntry, Role};
-use carillon_proto::protocols::{kfold, msaw, pgm, sequencer};
+use carillon_proto::protocols::{msaw, pgm, sequencer, xtp};
 use carillon_testkit::Hoarder;
 
 /// Hoarders without feedback, with acknowledgments, with requests, and of peers.
 pub const HOARDERS: [&ProtocolEntry; 4] = [
     &ProtocolEntry {
-        build: |role, context, config| hoard(&kfold::ENTRY, role, context, config),
-        ..kfold::ENTRY
+        build: |role, context, config| hoard(&xtp::DATAGRAM_ENTRY, role, context, config),
+        ..xtp::DATAGRAM_ENTRY
     },
     &ProtocolEntry {
         build: |role, context, config| hoard(&msaw::ENTRY, role, context, config),
