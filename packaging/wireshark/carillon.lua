@@ -22,7 +22,7 @@ local SESSION_TYPES = {
   [1] = "INVITE", [2] = "JOIN", [3] = "WELCOME", [4] = "REFUSE", [5] = "PROGRESS", [6] = "REPORT",
   [7] = "REPORT_ACK", [8] = "LEAVE", [9] = "ROSTER", [10] = "PRESENT", [11] = "READY", [12] = "DECLINE",
   [13] = "ASK", [14] = "ANSWER", [15] = "MEASURE", [16] = "PROBE", [17] = "ECHO", [18] = "DISTANCES",
-  [19] = "SIZE",
+  [19] = "SIZE", [20] = "CHALLENGE",
 }
 local CARILLON_TYPES = { [1] = "DATA", [2] = "REPAIR", [3] = "POLL", [4] = "STATUS", [5] = "XOR" }
 local RRA_TYPES = { [1] = "DATA", [2] = "ACK", [3] = "POLL" }
@@ -88,6 +88,7 @@ define("uint8", "session.part", "Part", base.DEC, PARTS)
 define("uint16", "session.largest", "Largest datagram that came", base.DEC)
 define("string", "session.name", "Name")
 define("bytes", "session.attached", "Attached")
+define("uint64", "session.cookie", "Cookie", base.HEX)
 define("uint32", "session.member", "Member number", base.DEC)
 define("uint64", "session.terms", "Terms", base.HEX)
 define("uint8", "session.refused", "Refused because", base.DEC, REASONS)
@@ -362,8 +363,17 @@ function session.JOIN(c)
       if len == 0 or len > 288 then wrong("1 to 288 bytes may be attached") end
       c.tree:add(field["session.attached"], c:range(len, "what is attached"))
     end,
+    [3] = function(len)
+      if len ~= 8 then wrong("a cookie has 8 bytes") end
+      c:long("session.cookie")
+    end,
   })
   return quoted(name) .. " " .. part
+end
+
+function session.CHALLENGE(c)
+  c:long("session.nonce")
+  c:long("session.cookie")
 end
 
 function session.WELCOME(c)

@@ -76,12 +76,20 @@ pub struct Transmit {
     /// The message of this node that goes out for the first time with it: experiments that lose one
     /// packet lose no repair, and a network cannot tell them apart.
     pub original: Option<MessageId>,
+    /// It answers a stranger that may not be there: a host that keeps the addresses to which it has transmitted does not
+    /// keep this one for it.
+    pub stranger: bool,
 }
 
 impl Transmit {
     /// A datagram that leaves as soon as the interface is free.
     pub const fn now(dest: Dest) -> Self {
-        Transmit { dest, departure: None, original: None }
+        Transmit { dest, departure: None, original: None, stranger: false }
+    }
+
+    /// The same to a stranger that may not be there.
+    pub fn to_stranger(self) -> Self {
+        Transmit { stranger: true, ..self }
     }
 
     /// The same for the first transmission of a message.

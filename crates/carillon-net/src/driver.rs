@@ -482,7 +482,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         match transmit.departure {
             Some(at) if at > self.now => self.endpoint.outbox.hold(at, transmit.dest, std::mem::take(bytes)),
-            _ => self.send(transmit.dest, bytes),
+            _ => self.send(transmit.dest, transmit.stranger, bytes),
         }
     }
 
@@ -500,10 +500,11 @@ impl<O: Observer> Host for Outlet<'_, O> {
 }
 
 impl<O: Observer> Outlet<'_, O> {
-    /// Puts a datagram into the batch; sends full runs.
-    fn send(&mut self, to: Dest, bytes: &mut Vec<u8>) {
+    /// Puts a datagram into the batch; sends full runs. The address of a stranger is not kept for it.
+    fn send(&mut self, to: Dest, stranger: bool, bytes: &mut Vec<u8>) {
         let (address, hops) = match &to {
             Dest::Group { scope, .. } => (Some(self.endpoint.group), Some(self.endpoint.ttl.min(scope.0))),
+            Dest::Node(node) if stranger => (self.endpoint.peers.address(*node), None),
             Dest::Node(node) => (self.endpoint.peers.reach(self.now, *node), None),
             Dest::Ports { .. } => (None, None),
         };
@@ -566,7 +567,7 @@ impl<O: Observer> Outlet<'_, O> {
     fn depart(&mut self) {
         while self.endpoint.outbox.next_departure().is_some_and(|at| at <= self.now) && self.is_ready() {
             if let Some((to, mut bytes)) = self.endpoint.outbox.due(self.now) {
-                self.send(to, &mut bytes);
+                self.send(to, false, &mut bytes);
             }
         }
     }

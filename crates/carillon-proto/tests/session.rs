@@ -4,6 +4,8 @@
 mod departures;
 #[path = "session/further.rs"]
 mod further;
+#[path = "session/ghosts.rs"]
+mod ghosts;
 #[path = "session/harness.rs"]
 mod harness;
 #[path = "session/helpers.rs"]
@@ -88,19 +90,25 @@ fn a_session_without_loss_is_this_exchange() {
         let join: Vec<_> = world.log[1].split(' ').collect();
         (join[0].parse::<u64>().unwrap(), join[5].to_owned())
     };
+    let cookie = world.log[2].rsplit(' ').next().unwrap_or_default();
     assert!((1..=21).contains(&join_at), "{join_at}");
     let expected = [
         format!("0 n0 session a7 {}", invite("gathering")),
         format!("{join_at} n1 session a7 join {nonce} \"alice\" receive buffer 16777216"),
-        format!("{} n0 session a7 welcome {nonce} member 0 terms 943128f79c39d39f", join_at + 1),
-        format!("{} n0 session a7 {}", join_at + 1, invite("running")),
+        format!("{} n0 session a7 challenge {nonce} cookie {cookie}", join_at + 1),
+        format!(
+            "{} n1 session a7 join {nonce} \"alice\" receive buffer 16777216 cookie {cookie}",
+            join_at + 2
+        ),
+        format!("{} n0 session a7 welcome {nonce} member 0 terms 943128f79c39d39f", join_at + 3),
+        format!("{} n0 session a7 {}", join_at + 3, invite("running")),
         // Two messages and their acknowledgments pass here; the last one travels with the report.
-        format!("{} n1 session a7 report {nonce} verified bytes 20", join_at + 4),
-        format!("{} n0 session a7 {}", join_at + 5, invite("closing")),
-        format!("{} n0 session a7 report ack {nonce}", join_at + 5),
-        format!("{} n0 session a7 {}", join_at + 5, invite("finished")),
-        format!("{} n0 session a7 {}", join_at + 15, invite("finished")),
-        format!("{} n0 session a7 {}", join_at + 25, invite("finished")),
+        format!("{} n1 session a7 report {nonce} verified bytes 20", join_at + 6),
+        format!("{} n0 session a7 {}", join_at + 7, invite("closing")),
+        format!("{} n0 session a7 report ack {nonce}", join_at + 7),
+        format!("{} n0 session a7 {}", join_at + 7, invite("finished")),
+        format!("{} n0 session a7 {}", join_at + 17, invite("finished")),
+        format!("{} n0 session a7 {}", join_at + 27, invite("finished")),
     ];
     assert_eq!(world.log, expected, "{:#?}", world.log);
     assert_eq!(world.phase(0), ReceiverPhase::Finished);

@@ -151,11 +151,13 @@
 //! +---------------+-----------------------------------------------+
 //!
 //! SIZE (19), sender to group: zeros, as many as make a datagram of the size that is shown
+//!
+//! CHALLENGE (20), sender to receiver: nonce, 8 bytes; cookie, 8 bytes
 //! ```
 //!
 //! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed fields
 //! of which a node skips unknown ones unless their type forbids it: 2 is what an application attaches to a JOIN (1 to
-//! 288 bytes).
+//! 288 bytes), 3 the cookie of the CHALLENGE that a JOIN answers (8 bytes).
 
 use std::fmt;
 
@@ -217,6 +219,15 @@ pub enum Body<'a> {
         name: Name<'a>,
         /// What its application says to the sender's.
         attached: Attached<'a>,
+        /// The cookie of the CHALLENGE that it answers, if it answers one.
+        cookie: Option<Cookie>,
+    },
+    /// A receiver has to say again, with the cookie, that it wants to join: whoever does so receives at its address.
+    Challenge {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Of this nonce, address and time.
+        cookie: Cookie,
     },
     /// The receiver is a member.
     Welcome {
@@ -358,6 +369,16 @@ pub struct Invite<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nonce(pub u64);
 
+/// What a sender gives to whoever wants to join, and wants back before it remembers anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cookie(pub u64);
+
+impl fmt::Display for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// Shows that an identity is one's own: what names a member in the group is derived from it, one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Proof(pub u64);
@@ -395,15 +416,19 @@ impl<'a> Packet<'a> {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let part = Part::parse(&mut reader)?;
                 let largest = reader.u16()?;
-                let mut attached = Attached::default();
+                let (mut attached, mut cookie) = (Attached::default(), None);
                 let mut extensions = Extensions::of(&mut reader);
                 while let Some((kind, value)) = extensions.next()? {
                     match kind {
                         extension::ATTACHED => attached = Attached::parse(value)?,
+                        extension::COOKIE => cookie = Some(cookie_of(value)?),
                         unknown => extension::skip(unknown)?,
                     }
                 }
-                Body::Join { nonce, receive_buffer, part, largest, name, attached }
+                Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie }
+            }
+            packet_type::CHALLENGE => {
+                Body::Challenge { nonce: reader.nonce()?, cookie: reader.u64().map(Cookie)? }
             }
             packet_type::WELCOME => {
                 Body::Welcome { nonce: reader.nonce()?, member: reader.u32()?, terms: reader.terms()? }
@@ -456,13 +481,20 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
                 Opening::of(*name).emit(buf);
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
                 buf.push(part.code());
                 buf.extend_from_slice(&largest.to_be_bytes());
                 attached.emit(buf);
+                if let Some(Cookie(cookie)) = cookie {
+                    extension::put(buf, extension::COOKIE, &cookie.to_be_bytes());
+                }
+            }
+            Body::Challenge { nonce, cookie } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&cookie.0.to_be_bytes());
             }
             Body::Welcome { nonce, member, terms } => {
                 put_nonce(buf, *nonce);
@@ -522,9 +554,11 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, attached, .. } => {
-                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len()
+                Body::Join { name, attached, cookie, .. } => {
+                    let cookie = cookie.map_or(0, |_| extension::len_of(8));
+                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len() + cookie
                 }
+                Body::Challenge { .. } => 8 + 8,
                 Body::Welcome { .. } => 8 + 4 + 8,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
@@ -550,6 +584,7 @@ impl Body<'_> {
         match self {
             Body::Invite(_) => packet_type::INVITE,
             Body::Join { .. } => packet_type::JOIN,
+            Body::Challenge { .. } => packet_type::CHALLENGE,
             Body::Welcome { .. } => packet_type::WELCOME,
             Body::Refuse { .. } => packet_type::REFUSE,
             Body::Progress { .. } => packet_type::PROGRESS,
@@ -638,14 +673,16 @@ impl fmt::Display for Packet<'_> {
                 }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
                 f.write_str(part.text())?;
                 if *largest > 0 {
                     write!(f, " largest datagram {largest}")?;
                 }
-                write!(f, "{attached}")
+                write!(f, "{attached}")?;
+                cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))
             }
+            Body::Challenge { nonce, cookie } => write!(f, "challenge {nonce} cookie {cookie}"),
             Body::Welcome { nonce, member, terms } => {
                 write!(f, "welcome {nonce} member {member} terms {terms}")
             }
@@ -688,6 +725,12 @@ impl fmt::Display for Packet<'_> {
 
 fn parenthesis(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     if text.is_empty() { Ok(()) } else { write!(f, " ({text})") }
+}
+
+fn cookie_of(value: &[u8]) -> Result<Cookie, ParseError> {
+    let bytes =
+        value.try_into().map_err(|_| ParseError::Field { field: "cookie", value: value.len() as u64 })?;
+    Ok(Cookie(u64::from_be_bytes(bytes)))
 }
 
 fn put_nonce(buf: &mut Vec<u8>, nonce: Nonce) {
@@ -750,4 +793,5 @@ mod packet_type {
     pub const ECHO: u8 = 0x11;
     pub const DISTANCES: u8 = 0x12;
     pub const SIZE: u8 = 0x13;
+    pub const CHALLENGE: u8 = 0x14;
 }

@@ -3,9 +3,9 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Earlier, EarlierBody, Identity, Invite, MAX_PEERS, Name, Nonce,
-    Opening, OtherRelease, Packet, Padding, Part, Peer, PeerList, Proof, RefuseReason, Release, RosterPage,
-    Settings, Sizes, State, Terms, Text, Verdict, WIRE_VERSION, emit_answer, emit_notices,
+    Attached, Body, Cookie, DistanceTo, Distances, Earlier, EarlierBody, Identity, Invite, MAX_PEERS, Name,
+    Nonce, Opening, OtherRelease, Packet, Padding, Part, Peer, PeerList, Proof, RefuseReason, Release,
+    RosterPage, Settings, Sizes, State, Terms, Text, Verdict, WIRE_VERSION, emit_answer, emit_notices,
 };
 use proptest::prelude::*;
 
@@ -37,8 +37,9 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
     assert_eq!(hex(&emitted), bytes.replace(' ', "").replace("OPENING", &opening));
     assert_eq!(Packet::parse(&emitted), Ok(packet));
     assert_eq!(packet.to_string(), display);
-    // Where what is attached to a JOIN begins, one with nothing attached ends.
+    // Where an extension of a JOIN begins, one without it ends.
     let whole = match body {
+        Body::Join { cookie: Some(_), .. } => Some(emitted.len() - 3 - 8),
         Body::Join { attached, .. } if !attached.bytes().is_empty() => {
             Some(emitted.len() - 3 - attached.bytes().len())
         }
@@ -92,6 +93,7 @@ fn golden_bytes() {
             largest: 0,
             name: Name::new("zoë").unwrap(),
             attached: Attached::default(),
+            cookie: None,
         },
         "ca030002 01020304  OPENING 04 7a6fc3ab  1122334455667788 00010000 00 0000",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
@@ -104,6 +106,7 @@ fn golden_bytes() {
             largest: 0,
             name: Name::new("a").unwrap(),
             attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
+            cookie: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00010000 01 0000  02 0003 00ff07",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
@@ -180,9 +183,28 @@ fn golden_bytes() {
             largest: 0x2310,
             name: Name::new("h").unwrap(),
             attached: Attached::default(),
+            cookie: None,
         },
         "ca030002 01020304  OPENING 01 68  1122334455667788 00010000 02 2310",
         "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps largest datagram 8976",
+    );
+    golden(
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 1,
+            part: Part::Receives,
+            largest: 0,
+            name: Name::new("a").unwrap(),
+            attached: Attached::default(),
+            cookie: Some(Cookie(0x99AA_BBCC_DDEE_FF00)),
+        },
+        "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  03 0008 99aabbccddeeff00",
+        "session a16909060 join 1122334455667788 \"a\" receive buffer 1 cookie 99aabbccddeeff00",
+    );
+    golden(
+        Body::Challenge { nonce: NONCE, cookie: Cookie(0x99AA_BBCC_DDEE_FF00) },
+        "ca030014 01020304  1122334455667788 99aabbccddeeff00",
+        "session a16909060 challenge 1122334455667788 cookie 99aabbccddeeff00",
     );
     golden(
         Body::Present { proof: Proof(NONCE.0) },
@@ -373,6 +395,7 @@ fn fields_with_impossible_values_are_named() {
         largest: 0,
         name: Name::new("x").unwrap(),
         attached: Attached::default(),
+        cookie: None,
     });
     let mut stranger = join.clone();
     stranger[27] = 4;
@@ -491,6 +514,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         largest: 0,
         name: Name::new("a").unwrap(),
         attached: Attached::new(b"x").unwrap(),
+        cookie: None,
     };
     let invite = Body::Invite(Invite {
         state: State::Running,
@@ -624,7 +648,7 @@ prop_compose! {
             1 => {
                 let attached = Attached::new(&attached).unwrap();
                 let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
-                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached }
+                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)) }
             }
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },

@@ -191,7 +191,7 @@ fn every_packet_that_there_is_has_the_values_that_the_crate_reads() {
         .chain(fuzzed(if is_long() { 3000 } else { 400 }))
         .collect();
     let kinds = compare(&written(&place, &packets), true);
-    assert_eq!(kinds.len(), 19 + 5 + 3, "{kinds:?}");
+    assert_eq!(kinds.len(), 20 + 5 + 3, "{kinds:?}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer,
-    PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part,
+    Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
     WIRE_VERSION, is_hidden,
 };
 use carillon_wire::{carillon, rra};
@@ -143,6 +143,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         largest: 0x2310,
         name: name("a"),
         attached: Attached::new(attached).expect("so many"),
+        cookie: (part == Part::Offers).then_some(Cookie(0xfedc_ba98_7654_3210)),
     };
     let (nonce, terms) = (NONCE, Terms(0xfedc_ba98_7654_3210));
     let mut bodies = vec![
@@ -151,6 +152,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         join(Part::Offers, &[1, 2, 0]),
         join(Part::Helps, &[7; 288]),
         join(Part::ReceivesAndHelps, &[]),
+        Body::Challenge { nonce, cookie: Cookie(7) },
         Body::Welcome { nonce, member: 3, terms },
         Body::Progress { nonce, bytes: u64::MAX },
         Body::Report { nonce, bytes: 12, verdict: Verdict::Verified, text: Text::default() },
@@ -237,8 +239,8 @@ pub fn edges() -> Vec<Vec<u8>> {
             [&ours, &name, &super::bytes("11223344556677880040000000 05dc".replace(' ', "").as_str())];
         let join = join.concat();
         packets.push(with("ca030002 01020304", &[&join]));
-        for kind in [0u8, 1, 2, 4, 0x7f, 0x80, 0xff] {
-            for attached in [0u16, 1, 288, 289] {
+        for kind in [0u8, 1, 2, 3, 4, 0x7f, 0x80, 0xff] {
+            for attached in [0u16, 1, 8, 288, 289] {
                 let bytes = vec![7; attached.into()];
                 let extension = [&[kind][..], &attached.to_be_bytes(), &bytes].concat();
                 packets.push(with("ca030002 01020304", &[&join, &extension]));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_wire::session::{Body, Invite, Part, Peer, RefuseReason, State};
+use carillon_wire::session::{Body, Cookie, Invite, Part, Peer, RefuseReason, State};
 use carillon_wire::{carillon, rra, session};
 
 use super::hex;
@@ -36,6 +36,7 @@ pub const NAMES: &[&str] = &[
     "carillon.session.largest",
     "carillon.session.name",
     "carillon.session.attached",
+    "carillon.session.cookie",
     "carillon.session.member",
     "carillon.session.terms",
     "carillon.session.refused",
@@ -200,13 +201,19 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             }
             to.text("carillon.session.reason", &reason);
         }
-        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached } => {
+        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached, cookie } => {
             to.with(nonce, own.0).with("carillon.session.receive_buffer", receive_buffer);
             to.with("carillon.session.part", part(does));
             to.with("carillon.session.largest", largest).named(&name);
             if !attached.bytes().is_empty() {
                 to.bytes("carillon.session.attached", attached.bytes());
             }
+            if let Some(Cookie(cookie)) = cookie {
+                to.with("carillon.session.cookie", cookie);
+            }
+        }
+        Body::Challenge { nonce: own, cookie } => {
+            to.with(nonce, own.0).with("carillon.session.cookie", cookie.0);
         }
         Body::Welcome { nonce: own, member, terms } => {
             to.with(nonce, own.0).with("carillon.session.member", member);

@@ -135,17 +135,47 @@ pub fn give_to(
     destination: Dest,
     bytes: &[u8],
 ) -> Outbox {
+    let outbox = give_unanswered(machine, now, source, &destination, bytes);
+    let Some(joins) = answer_to_challenge(bytes, source, &outbox) else { return outbox };
+    give_unanswered(machine, now, source, &destination, &joins)
+}
+
+/// The same in the name of somebody who receives nothing: a challenge stays unanswered.
+pub fn give_unanswered(
+    machine: &mut dyn Machine,
+    now: Time,
+    source: NodeId,
+    destination: &Dest,
+    bytes: &[u8],
+) -> Outbox {
     machine.handle_timeout(now);
     let bytes = Bytes::copy_from_slice(bytes);
-    let datagram = Received {
-        source,
-        destination: &destination,
-        ingress: PortId(0),
-        scope: Scope::GLOBAL,
-        bytes: &bytes,
-    };
+    let datagram = Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes: &bytes };
     machine.handle_datagram(now, datagram);
     Outbox::drain(machine, now)
+}
+
+/// The JOIN again with the cookie, as whoever receives at the address says it; nothing if it was not challenged.
+pub fn answer_to_challenge(join: &[u8], source: NodeId, outbox: &Outbox) -> Option<Vec<u8>> {
+    let Ok(Packet {
+        association,
+        body: Body::Join { nonce, receive_buffer, part, largest, name, attached, .. },
+    }) = Packet::parse(join)
+    else {
+        return None;
+    };
+    let cookie = outbox.sent.iter().find_map(|(dest, bytes)| match Packet::parse(bytes) {
+        Ok(Packet { body: Body::Challenge { nonce: of, cookie }, .. })
+            if of == nonce && *dest == Dest::Node(source) =>
+        {
+            Some(cookie)
+        }
+        _ => None,
+    })?;
+    let body = Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie: Some(cookie) };
+    let mut bytes = Vec::new();
+    Packet { association, body }.emit(&mut bytes);
+    Some(bytes)
 }
 
 /// Fires a machine's timers and drains it.

@@ -44,6 +44,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         largest: 0,
         name: Name::new(name).unwrap(),
         attached: Attached::default(),
+        cookie: None,
     })
 }
 

@@ -496,6 +496,7 @@ fn ready_counts_from_members_for_the_present_edition_only() {
             largest: 0,
             name,
             attached: Attached::default(),
+            cookie: None,
         })
     };
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
@@ -525,6 +526,7 @@ fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
             largest: 0,
             name,
             attached: Attached::default(),
+            cookie: None,
         };
         give(&mut machine, ms(1), NodeId(node), &emit(join));
     }

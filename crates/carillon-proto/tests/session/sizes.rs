@@ -210,6 +210,7 @@ fn nobody_makes_them_shorter_than_the_least() {
         largest: 1,
         name: Name::new("a").unwrap(),
         attached: Attached::default(),
+        cookie: None,
     });
     let sent = give(&mut machine, ms(1), carillon_core::NodeId(1), &join).packets();
     assert!(sent.iter().any(|text| text.contains("invite running")), "{sent:?}");

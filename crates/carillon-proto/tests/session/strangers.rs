@@ -61,6 +61,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             largest: 0,
             name,
             attached: Attached::default(),
+            cookie: None,
         },
     )
 }
@@ -310,6 +311,7 @@ fn forged_ends_do_not_end_a_transfer() {
                                 largest: 0,
                                 name,
                                 attached: Attached::default(),
+                                cookie: None,
                             },
                             Body::Ready { nonce, edition: 1 },
                             Body::Ask { nonce },
@@ -346,7 +348,12 @@ fn no_nonce_is_ever_heard_by_the_group() {
             match Packet::parse(bytes).map(|packet| packet.body) {
                 Ok(Body::Join { nonce, .. }) => drawn.borrow_mut().push(nonce.0.to_be_bytes()),
                 // What the members hear of each other, or one hears of what is for another.
-                Ok(Body::Welcome { .. } | Body::ReportAck { .. } | Body::Answer { .. }) => {}
+                Ok(
+                    Body::Welcome { .. }
+                    | Body::Challenge { .. }
+                    | Body::ReportAck { .. }
+                    | Body::Answer { .. },
+                ) => {}
                 _ if to != SENDER || from == SENDER => heard.borrow_mut().push(bytes.to_vec()),
                 _ => {}
             }

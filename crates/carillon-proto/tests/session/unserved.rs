@@ -34,7 +34,7 @@ fn late_receivers_are_named_whether_they_go_on_seeking_or_not() {
     // It asks whether that is so, and then to be let in, once, and not at each heartbeat.
     let said =
         |what: &str| world.log.iter().filter(|line| line.contains(" n3 ") && line.contains(what)).count();
-    assert_eq!((said(" ask "), said(" join ")), (1, 1), "{:#?}", world.log);
+    assert_eq!((said(" ask "), said(" join ")), (1, 2), "with the cookie: {:#?}", world.log);
 }
 
 #[test]
@@ -167,6 +167,7 @@ fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
         largest: 0,
         name: Name::new("a").unwrap(),
         attached: Attached::default(),
+        cookie: None,
     };
     Packet { association: ASSOCIATION, body }.emit(&mut join);
     give(&mut machine, ms(0), NodeId(1), &join);

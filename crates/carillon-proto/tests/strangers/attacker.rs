@@ -8,8 +8,8 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer,
-    PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part,
+    Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -71,6 +71,8 @@ pub struct Attacker {
     nonces: Vec<u64>,
     /// What the sender invites to.
     terms: Terms,
+    /// Of the last challenge to it.
+    cookie: Option<Cookie>,
     /// Only listens, and keeps what it hears by kind.
     recording: bool,
     /// Cuts data short.
@@ -92,6 +94,7 @@ impl Attacker {
             heard: Vec::new(),
             nonces: vec![0, u64::MAX],
             terms: Terms(0),
+            cookie: None,
             recording: false,
             tiny: false,
         }
@@ -142,6 +145,8 @@ impl Attacker {
         match Packet::parse(&shot.bytes).map(|packet| packet.body) {
             Ok(Body::Invite(invite)) => self.terms = invite.terms(),
             Ok(Body::Join { nonce, .. }) => self.learn(nonce.0),
+            // It answers at its own address.
+            Ok(Body::Challenge { cookie, .. }) if own => self.cookie = Some(cookie),
             Ok(Body::Present { proof }) => self.learn(proof.0),
             Ok(Body::Roster(page)) => page.peers.iter().for_each(|peer| self.learn(peer.identity.0)),
             _ => {}
@@ -300,6 +305,7 @@ impl Attacker {
                 largest: self.pick(&[0, 1, 576, u16::MAX]),
                 name,
                 attached: Attached::default(),
+                cookie: self.cookie,
             },
             3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]), terms },
             4 => {
@@ -338,6 +344,7 @@ impl Attacker {
             15 => Body::Measure { edition },
             16 => Body::Probe { token: nonce.0 },
             17 => Body::Echo { token: nonce.0 },
+            20 => Body::Challenge { nonce, cookie: Cookie(nonce.0) },
             19 => Body::Size(Padding(self.pick(&[0, 60, 1400]))),
             _ => {
                 let micros = self.pick(&[0, 900, u32::MAX]);
@@ -379,7 +386,7 @@ impl Attacker {
 
 /// All that there is to send, once a session was heard.
 pub fn kinds(tape: &Tape) -> Vec<Kind> {
-    let session = (1..=19).map(Kind::Session);
+    let session = (1..=20).map(Kind::Session);
     let heard = tape.keys().copied().filter(|kind| matches!(kind, Kind::Heard(_)));
     session.chain(heard).chain([Kind::Made, Kind::Again]).collect()
 }

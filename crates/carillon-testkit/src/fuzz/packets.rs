@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer, PeerList, Proof,
+    Attached, Body, Cookie, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer, PeerList, Proof,
     RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
 };
 
@@ -22,6 +22,8 @@ pub struct Known {
     pub nonce: Nonce,
     /// Of the last invitation that it was given.
     pub terms: Terms,
+    /// Of the last challenge that the machine made.
+    pub cookie: Option<Cookie>,
 }
 
 /// Makes a datagram.
@@ -35,13 +37,15 @@ pub fn own(format: &Format) -> impl Fn(&mut Input<'_>, &Known, &mut Vec<u8>) + '
 impl Known {
     /// What is known before the machine has said anything.
     pub const fn new(association: AssociationId, sender: NodeId, protocol: &'static str) -> Self {
-        Known { association, sender, protocol, settings: &[], nonce: Nonce(0), terms: Terms(0) }
+        Known { association, sender, protocol, settings: &[], nonce: Nonce(0), terms: Terms(0), cookie: None }
     }
 
     /// Learns from a datagram of the machine.
     pub(super) fn overhear(&mut self, bytes: &[u8]) {
-        if let Ok(Packet { body: Body::Join { nonce, .. }, .. }) = Packet::parse(bytes) {
-            self.nonce = nonce;
+        match Packet::parse(bytes).map(|packet| packet.body) {
+            Ok(Body::Join { nonce, .. }) => self.nonce = nonce,
+            Ok(Body::Challenge { cookie, .. }) => self.cookie = Some(cookie),
+            _ => {}
         }
     }
 
@@ -70,7 +74,7 @@ pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
 
 /// Packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    let kind = input.below(16);
+    let kind = input.below(17);
     let mut list = Vec::new();
     let association = input.association(known.association);
     let nonce = match input.byte() {
@@ -125,6 +129,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
                 let len = input.below(Attached::MAX_LEN + 1);
                 Attached::new(input.bytes(len)).unwrap_or_default()
             },
+            cookie: known.cookie,
         },
         3 => Body::Welcome { nonce, member: input.u32(), terms: known.terms },
         4 => Body::Refuse {
@@ -163,6 +168,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             text: text(input),
         },
         14 => Body::Size(Padding(input.pick(&[0, 52, 112, 1464]))),
+        15 => Body::Challenge { nonce, cookie: Cookie(u64::from(input.byte())) },
         11 => Body::Decline { name: name(input), text: text(input) },
         _ => Body::Ready { nonce, edition: u32::from(input.byte() & 3) },
     };

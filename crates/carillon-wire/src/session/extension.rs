@@ -18,6 +18,9 @@ pub(super) const CRITICAL: u8 = 0x80;
 /// What the application of a receiver attaches to its JOIN: 1 to 288 bytes.
 pub(super) const ATTACHED: u8 = 2;
 
+/// The cookie of the CHALLENGE that a JOIN answers: 8 bytes.
+pub(super) const COOKIE: u8 = 3;
+
 /// Extension fields of a packet, read one by one.
 #[derive(Debug)]
 pub(super) struct Extensions<'r, 'a> {

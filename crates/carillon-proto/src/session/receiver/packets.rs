@@ -5,7 +5,7 @@ use carillon_core::{
     Role, Time, Transmit,
 };
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Opening, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
+    Attached, Body, Cookie, Invite, Name, Opening, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
 };
 
 use super::failure::ReceiverFailure;
@@ -67,6 +67,7 @@ impl ReceiverSession {
                 }
             }
             Body::Welcome { nonce, .. }
+            | Body::Challenge { nonce, .. }
             | Body::Refuse { nonce, .. }
             | Body::ReportAck { nonce }
             | Body::Answer { nonce, .. }
@@ -79,6 +80,7 @@ impl ReceiverSession {
                 self.on_welcome(now, member);
                 self.confirmed(now);
             }
+            Body::Challenge { cookie, .. } => self.on_challenge(now, cookie),
             Body::Refuse { reason, text, .. } => {
                 self.confirmed(now);
                 self.on_refuse(reason, &text);
@@ -227,6 +229,8 @@ impl ReceiverSession {
             successor: None,
             largest: 0,
             invitations: 1,
+            cookie: None,
+            challenges: 0,
             relays: false,
         });
     }
@@ -322,6 +326,25 @@ impl ReceiverSession {
             memory: self.config.memory,
             rejoining: false,
         }
+    }
+
+    /// The sender wants the JOIN again, with this cookie, before it gives this receiver a place.
+    fn on_challenge(&mut self, now: Time, cookie: Cookie) {
+        let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else {
+            return self.events.dropped(DropReason::Duplicate);
+        };
+        let is_new = invited.cookie.replace(cookie) != Some(cookie);
+        if !is_new || self.phase != ReceiverPhase::Joining || invited.challenges >= MAX_CHALLENGES {
+            // The JOIN that is due at its time has it.
+            return;
+        }
+        invited.challenges += 1;
+        // Its sender is there, so that it has time to answer, and this JOIN goes to nobody else.
+        if invited.challenges == 1 {
+            invited.since = now;
+        }
+        invited.credit = (invited.credit + CHALLENGE_CREDIT).min(MAX_CREDIT);
+        self.join_due = true;
     }
 
     /// The sender says to this receiver alone to what it invited. If that is not what was heard, somebody else spoke in
@@ -474,10 +497,14 @@ impl ReceiverSession {
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
             let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
             let part = self.config.part;
-            let attached = Attached::new(attached).unwrap_or_default();
+            // The first JOIN asks for a challenge, and nothing of it is remembered.
+            let attached = invited.cookie.and_then(|_| Attached::new(attached)).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
-                None => Body::Join { nonce, receive_buffer, part, largest: invited.largest, name, attached },
+                None => {
+                    let Invited { largest, cookie, .. } = *invited;
+                    Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie }
+                }
             };
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {
@@ -535,3 +562,7 @@ impl ReceiverSession {
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;
+/// Bytes that may go out for a challenge, which has 24.
+const CHALLENGE_CREDIT: usize = 3 * 24;
+/// The most challenges of one session that are answered at once.
+const MAX_CHALLENGES: u32 = 4;

@@ -1,7 +1,7 @@
 //! How far a receiving session is, and what it has in hand: its phases and timers, the invitation, what it doubts.
 
 use carillon_core::{AssociationId, NodeId, Order, Time};
-use carillon_wire::session::{Sizes, State, Terms};
+use carillon_wire::session::{Cookie, Sizes, State, Terms};
 
 use super::failure::ReceiverFailure;
 
@@ -59,6 +59,9 @@ pub(super) struct Invited {
     pub gathering: Time,
     /// Bytes that may go out in answer to its invitations before it has welcomed this receiver.
     pub credit: usize,
+    /// The cookie that the sender wants back, and how many were answered at once.
+    pub cookie: Option<Cookie>,
+    pub challenges: u32,
     /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
     pub problem: Option<String>,
     /// To what it was invited.

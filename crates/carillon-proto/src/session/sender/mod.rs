@@ -16,6 +16,7 @@ use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
+mod cookies;
 mod distances;
 mod measured;
 mod offering;
@@ -77,6 +78,8 @@ pub struct SenderSession {
     roster_due: bool,
     /// At most one answer for each node.
     replies: BTreeMap<NodeId, Reply>,
+    /// The key of the cookies.
+    cookies: Seeds,
     /// Answers to strangers since this time.
     strangers: (Time, u32),
     farewell: Option<Farewell>,
@@ -138,6 +141,7 @@ impl SenderSession {
             next_notice: usize::MAX,
             roster_due: false,
             replies: BTreeMap::new(),
+            cookies: named.part("cookies"),
             strangers: (Time::ZERO, 0),
             farewell: None,
             wait_over: false,

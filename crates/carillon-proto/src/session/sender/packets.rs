@@ -6,7 +6,8 @@ use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
 };
 use carillon_wire::session::{
-    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict, emit_answer,
+    Body, Cookie, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict,
+    emit_answer,
 };
 
 use super::SenderSession;
@@ -116,10 +117,10 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, part, largest, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
                 let attached = attached.bytes();
                 let joining = Joining { name: &name, receive_buffer, part, largest, attached };
-                self.on_join(now, source, nonce, joining);
+                self.on_join(now, source, nonce, joining, cookie);
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verdict, text } => {
@@ -143,6 +144,7 @@ impl SenderSession {
             | Body::Echo { .. }
             | Body::Invite(_)
             | Body::Welcome { .. }
+            | Body::Challenge { .. }
             | Body::Refuse { .. }
             | Body::ReportAck { .. }
             | Body::Size(_)
@@ -150,7 +152,14 @@ impl SenderSession {
         }
     }
 
-    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, mut joining: Joining<'_>) {
+    fn on_join(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        nonce: Nonce,
+        mut joining: Joining<'_>,
+        cookie: Option<Cookie>,
+    ) {
         let name = joining.name;
         if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
             return self.answer(now, source, Reply::Answer(nonce));
@@ -165,6 +174,12 @@ impl SenderSession {
                 self.replies.insert(source, Reply::Welcome);
                 return;
             }
+        }
+        // Nothing is remembered of a JOIN whose address nobody has answered from.
+        if !self.is_answered(now, source, nonce, cookie) {
+            return self.challenge(now, source, nonce);
+        }
+        if let Some(index) = self.roster.index_of(source) {
             if self.phase == SenderPhase::Gathering {
                 // The receiver was started anew, or somebody says so: then it is still there.
                 if now.since(self.roster.record(index).heard) < STILL_THERE {
@@ -190,7 +205,8 @@ impl SenderSession {
         };
         // Those who are to help have their places.
         let free = self.config.most_members() - helping.count();
-        let is_full = (helps && has_helpers) || (receives && self.roster.receivers() >= free);
+        let is_full = (helps && has_helpers)
+            || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
         let address = |node| self.config.addresses.of_node(node);
         let elsewhere = |host: &IpAddr| address(source) != Some(*host);
         let started = self.phase != SenderPhase::Gathering;
@@ -486,6 +502,11 @@ impl SenderSession {
                     let member = self.roster.members()[index].number;
                     Body::Welcome { nonce: self.roster.record(index).nonce, member, terms }
                 }
+                (Reply::Challenge(nonce, slot), _) => {
+                    let body = Body::Challenge { nonce, cookie: self.cookie(node, nonce, slot) };
+                    Packet { association: self.config.association, body }.emit(buf);
+                    return Some(Transmit::now(Dest::Node(node)).to_stranger());
+                }
                 (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
                 (Reply::Earlier(nonce), _) => {
@@ -511,6 +532,6 @@ const STRANGERS_RATE: u32 = 500;
 /// A member that was heard in this time, while gathering, has not been started anew.
 const STILL_THERE: Duration = Duration::from_millis(2500);
 /// Answers kept for others than members.
-const MAX_STRANGERS: usize = 64;
+pub(super) const MAX_STRANGERS: usize = 64;
 /// What counts as progress: one part in so many of all bytes offered.
 const PROGRESS_STEPS: u64 = 64;

@@ -62,6 +62,8 @@ pub(super) enum Reply {
     Welcome,
     ReportAck,
     Refuse(Nonce, RefuseReason),
+    /// It has to say again that it wants to join, with the cookie of this time slot.
+    Challenge(Nonce, u64),
     /// To another sender: this one is there.
     Invite,
     /// How far the session is.
