@@ -43,6 +43,9 @@ type Salt = [u8; 12];
 /// An address and a port as they are authenticated: IPv4 addresses as IPv6 has them.
 type Place = [u8; 18];
 
+/// An endpoint, at the address from which it speaks: whoever has the key could use another one's salt.
+type Peer = (Salt, Place);
+
 /// What is within a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -78,6 +81,45 @@ struct Proven {
     key: LessSafeKey,
     /// What came by the group, and what came to this endpoint alone.
     windows: [Window; 2],
+    check: Check,
+}
+
+/// Asks a proven endpoint where its counter is: somebody else who has the key may have moved the windows.
+#[derive(Debug)]
+struct Check {
+    /// Authentic datagrams behind the windows since the last check.
+    outdated: u32,
+    /// No check before.
+    at: Time,
+    pause: Duration,
+    open: Option<OpenCheck>,
+}
+
+/// A check that was not answered yet.
+#[derive(Debug)]
+struct OpenCheck {
+    /// The answer has this number, which only those know who receive at the endpoint's address.
+    token: u64,
+    sent: Time,
+    /// Counters admitted since.
+    since: [Vec<u64>; 2],
+}
+
+impl Check {
+    fn new(now: Time) -> Check {
+        Check { outdated: 0, at: now, pause: FIRST_PAUSE, open: None }
+    }
+
+    /// Notes an admitted counter; a check that takes too long is given up.
+    fn admitted(&mut self, now: Time, window: usize, counter: u64) {
+        let Some(open) = &mut self.open else { return };
+        open.since[window].push(counter);
+        // A driver that takes the endpoint over begins its time anew.
+        let is_late = open.sent > now || now.since(open.sent) > LAST_PAUSE;
+        if open.since[window].len() > MAX_SINCE || is_late {
+            self.open = None;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -99,6 +141,9 @@ struct Greeting {
     wants: bool,
     /// The greeting that it answers, by its salt and counter; zeros if none.
     answers: (Salt, u64),
+    /// A number that the answer is to have, and that of the greeting that it answers; zeros if none.
+    token: u64,
+    echo: u64,
 }
 
 impl Seal {
@@ -157,6 +202,10 @@ impl Seal {
         if salt == self.salt {
             return Err(DropReason::Replayed);
         }
+        if counter > LIMIT {
+            // No endpoint counts so far.
+            return Err(DropReason::Unauthentic);
+        }
         let content = HEADER..datagram.len() - TAG;
         let aad = {
             let to = if multicast { &self.group } else { &self.address };
@@ -167,24 +216,56 @@ impl Seal {
             opened.map(drop).map_err(|_| DropReason::Unauthentic)
         };
         let sealed = &mut datagram[HEADER..];
-        if let Some(peer) = self.proven.get_mut(&salt) {
-            let window = &mut peer.windows[usize::from(!multicast)];
-            window.admits(counter)?;
+        let id = (salt, place(source));
+        if let Some(peer) = self.proven.get_mut(&id) {
+            let at = usize::from(!multicast);
+            let window = &mut peer.windows[at];
+            let refused = match window.admits(counter) {
+                Ok(()) if window.is_jump(counter) => Some(DropReason::Unproven),
+                admits => admits.err(),
+            };
+            let doubts = matches!(refused, Some(DropReason::Unproven | DropReason::Outdated))
+                && is_due(peer.check.at, now);
+            let answers = kind == Kind::Greeting && peer.check.open.is_some();
+            if let Some(reason) = refused.filter(|_| !doubts && !answers) {
+                return Err(reason);
+            }
             unseal(&peer.key, sealed)?;
-            window.mark(counter);
-            self.proven.heard(&salt);
+            if answers
+                && let Some(greeting) = Greeting::parse(&datagram[content.clone()])
+                && peer.check.open.as_ref().is_some_and(|open| open.token == greeting.echo)
+                && let Some(open) = peer.check.open.take()
+            {
+                let windows = peer.windows.iter_mut().zip(&open.since);
+                let moved =
+                    windows.fold(false, |moved, (window, since)| window.resume(counter, since) | moved);
+                peer.check.outdated = 0;
+                peer.check.pause = if moved { FIRST_PAUSE } else { (peer.check.pause * 2).min(LAST_PAUSE) };
+                peer.check.at = now + peer.check.pause;
+                return Ok(None);
+            }
+            if let Some(reason) = refused {
+                peer.check.outdated += u32::from(reason == DropReason::Outdated);
+                if doubts && (reason == DropReason::Unproven || peer.check.outdated >= MIN_OUTDATED) {
+                    self.check(now, id, source)?;
+                }
+                return Err(reason);
+            }
+            peer.windows[at].mark(counter);
+            peer.check.admitted(now, at, counter);
+            self.proven.heard(&id);
         } else {
-            if let Some(peer) = self.asked.get_mut(&salt) {
+            if let Some(peer) = self.asked.get_mut(&id) {
                 unseal(&peer.key, sealed)?;
-                self.asked.heard(&salt);
+                self.asked.heard(&id);
             } else {
                 let key = aead(&self.group_key.of_sender(&salt));
                 unseal(&key, sealed)?;
                 let new = Asked { key, since: None, ask_at: now, pause: FIRST_PAUSE, answer_at: now };
-                self.asked.insert(salt, new);
+                self.asked.insert(id, new);
             }
             if kind != Kind::Greeting {
-                self.ask(now, salt, source);
+                self.ask(now, id, source);
                 return Err(DropReason::Unproven);
             }
         }
@@ -192,7 +273,7 @@ impl Seal {
             return Ok(Some(content));
         }
         let greeting = Greeting::parse(&datagram[content]).ok_or(DropReason::Unproven)?;
-        self.on_greeting(now, salt, counter, source, greeting);
+        self.on_greeting(now, id, counter, source, greeting);
         Ok(None)
     }
 
@@ -201,9 +282,21 @@ impl Seal {
         self.greetings.pop_front()
     }
 
-    fn on_greeting(&mut self, now: Time, from: Salt, counter: u64, at: SocketAddr, greeting: Greeting) {
+    /// Asks a proven endpoint where its counter is, as somebody may have used its salt.
+    fn check(&mut self, now: Time, id: Peer, at: SocketAddr) -> Result<(), DropReason> {
+        let mut token = [0; 8];
+        SystemRandom::new().fill(&mut token).map_err(|_| DropReason::Unproven)?;
+        let token = u64::from_be_bytes(token).max(1);
+        let Some(peer) = self.proven.get_mut(&id) else { return Ok(()) };
+        (peer.check.at, peer.check.outdated) = (now + peer.check.pause, 0);
+        peer.check.open = Some(OpenCheck { token, sent: now, since: [Vec::new(), Vec::new()] });
+        self.greet(at, Greeting { wants: true, answers: ([0; 12], 0), token, echo: 0 });
+        Ok(())
+    }
+
+    fn on_greeting(&mut self, now: Time, from: Peer, counter: u64, at: SocketAddr, greeting: Greeting) {
         let (salt, last) = (self.salt, self.counter);
-        let answer = Greeting { wants: false, answers: (from, counter) };
+        let answer = Greeting { wants: false, answers: (from.0, counter), token: 0, echo: greeting.token };
         let Some(peer) = self.asked.get_mut(&from) else {
             // Proven: it has forgotten this endpoint, or never knew it.
             if greeting.wants {
@@ -217,7 +310,7 @@ impl Seal {
             if let Some(Asked { key, .. }) = self.asked.remove(&from) {
                 // Whatever it has sent before may have been recorded.
                 let windows = [Window::above(counter), Window::above(counter)];
-                self.proven.insert(from, Proven { key, windows });
+                self.proven.insert(from, Proven { key, windows, check: Check::new(now) });
             }
             if greeting.wants {
                 self.greet(at, answer);
@@ -231,20 +324,20 @@ impl Seal {
     }
 
     /// Asks who has just been heard to prove that it is there, unless it was just asked.
-    fn ask(&mut self, now: Time, salt: Salt, at: SocketAddr) {
-        let Some(peer) = self.asked.get_mut(&salt) else { return };
+    fn ask(&mut self, now: Time, id: Peer, at: SocketAddr) {
+        let Some(peer) = self.asked.get_mut(&id) else { return };
         if !is_due(peer.ask_at, now) {
             return;
         }
         peer.ask_at = now + peer.pause;
         peer.pause = (peer.pause * 2).min(LAST_PAUSE);
-        let own = self.greet(at, Greeting { wants: true, answers: ([0; 12], 0) });
-        self.asked_since(&salt, own);
+        let own = self.greet(at, Greeting { wants: true, answers: ([0; 12], 0), token: 0, echo: 0 });
+        self.asked_since(&id, own);
     }
 
     /// Its answers to this greeting and to later ones prove that it is there.
-    fn asked_since(&mut self, salt: &Salt, counter: u64) {
-        if let Some(peer) = self.asked.get_mut(salt) {
+    fn asked_since(&mut self, id: &Peer, counter: u64) {
+        if let Some(peer) = self.asked.get_mut(id) {
             peer.since.get_or_insert(counter);
         }
     }
@@ -262,7 +355,10 @@ impl Seal {
     /// Goes on as an endpoint that has just started: for others it has yet to prove that it is there.
     fn renew(&mut self) {
         let mut hasher = blake3::Hasher::new_derive_key(NEXT_SALT);
-        hasher.update(&self.group_key.to_bytes()).update(&self.salt);
+        // Without fresh randomness it is as good, unless the machine is a copy of another one.
+        let mut fresh = [0; 32];
+        let _ = SystemRandom::new().fill(&mut fresh);
+        hasher.update(&self.group_key.to_bytes()).update(&self.salt).update(&fresh);
         self.salt.copy_from_slice(&hasher.finalize().as_bytes()[..12]);
         self.key = aead(&self.group_key.of_sender(&self.salt));
         self.counter = 0;
@@ -286,15 +382,24 @@ impl Greeting {
         let mut bytes = [0; GREETING];
         bytes[0] = u8::from(self.wants);
         bytes[1..13].copy_from_slice(&self.answers.0);
-        bytes[13..].copy_from_slice(&self.answers.1.to_be_bytes());
+        bytes[13..21].copy_from_slice(&self.answers.1.to_be_bytes());
+        bytes[21..29].copy_from_slice(&self.token.to_be_bytes());
+        bytes[29..].copy_from_slice(&self.echo.to_be_bytes());
         bytes
     }
 
     fn parse(bytes: &[u8]) -> Option<Greeting> {
         let (&flags, rest) = bytes.split_first()?;
-        let (salt, counter) = rest.split_first_chunk::<12>()?;
-        let counter = u64::from_be_bytes(counter.try_into().ok()?);
-        (flags <= 1).then_some(Greeting { wants: flags == 1, answers: (*salt, counter) })
+        let (salt, rest) = rest.split_first_chunk::<12>()?;
+        let (numbers, []) = rest.as_chunks::<8>() else { return None };
+        let numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes)).collect::<Vec<_>>();
+        // Earlier releases have no tokens.
+        let (counter, token, echo) = match numbers[..] {
+            [counter] => (counter, 0, 0),
+            [counter, token, echo] => (counter, token, echo),
+            _ => return None,
+        };
+        (flags <= 1).then_some(Greeting { wants: flags == 1, answers: (*salt, counter), token, echo })
     }
 }
 
@@ -359,11 +464,17 @@ const MAGIC: u8 = 0x5E;
 const VERSION: u8 = 1;
 const HEADER: usize = 22;
 const TAG: usize = 16;
-const GREETING: usize = 21;
+const GREETING: usize = 37;
 
 /// Datagrams sealed by one key, 98 TB of those that fit frames of 1500 bytes. AES-GCM can be told from a random function with a probability
 /// of s^2 / 2^129 after s blocks: 2^-33 after so many of the longest datagrams.
 const LIMIT: u64 = 1 << 36;
+
+/// Datagrams behind the windows before their endpoint is asked: some are late at the beginning.
+const MIN_OUTDATED: u32 = 4;
+
+/// Counters that are remembered while a check is open.
+const MAX_SINCE: usize = 4096;
 
 /// Endpoints that are remembered: twice the members of the largest session. 1.1 KB each.
 const PROVEN: usize = 8192;

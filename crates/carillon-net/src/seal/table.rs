@@ -1,14 +1,14 @@
-//! A bounded table by salt: whoever was not heard for a while makes room.
+//! A bounded table by salt and address: whoever was not heard for a while makes room.
 
 use std::collections::HashMap;
 
-use super::Salt;
+use super::Peer;
 
 /// At most `capacity` entries. When it is full a new one takes the place of one that was not heard since the hand came by
 /// last (the second-chance rule), so that those who are heard stay, at the same cost however many come.
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    by_salt: HashMap<Salt, usize>,
+    by_peer: HashMap<Peer, usize>,
     slots: Vec<Slot<T>>,
     capacity: usize,
     hand: usize,
@@ -18,33 +18,33 @@ pub(super) struct Table<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    salt: Salt,
+    peer: Peer,
     heard: bool,
     value: T,
 }
 
 impl<T> Table<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        Table { by_salt: HashMap::new(), slots: Vec::new(), capacity, hand: 0, last: 0 }
+        Table { by_peer: HashMap::new(), slots: Vec::new(), capacity, hand: 0, last: 0 }
     }
 
-    pub(super) fn get_mut(&mut self, salt: &Salt) -> Option<&mut T> {
-        if self.slots.get(self.last).is_none_or(|slot| slot.salt != *salt) {
-            self.last = *self.by_salt.get(salt)?;
+    pub(super) fn get_mut(&mut self, peer: &Peer) -> Option<&mut T> {
+        if self.slots.get(self.last).is_none_or(|slot| slot.peer != *peer) {
+            self.last = *self.by_peer.get(peer)?;
         }
         Some(&mut self.slots[self.last].value)
     }
 
     /// It was heard, for certain.
-    pub(super) fn heard(&mut self, salt: &Salt) {
-        if self.get_mut(salt).is_some() {
+    pub(super) fn heard(&mut self, peer: &Peer) {
+        if self.get_mut(peer).is_some() {
             self.slots[self.last].heard = true;
         }
     }
 
     /// Adds one that is not there.
-    pub(super) fn insert(&mut self, salt: Salt, value: T) {
-        let new = Slot { salt, heard: false, value };
+    pub(super) fn insert(&mut self, peer: Peer, value: T) {
+        let new = Slot { peer, heard: false, value };
         let at = if self.slots.len() < self.capacity {
             self.slots.push(new);
             self.slots.len() - 1
@@ -55,17 +55,17 @@ impl<T> Table<T> {
             let at = self.hand;
             self.hand = (at + 1) % self.capacity;
             let old = std::mem::replace(&mut self.slots[at], new);
-            self.by_salt.remove(&old.salt);
+            self.by_peer.remove(&old.peer);
             at
         };
-        self.by_salt.insert(salt, at);
+        self.by_peer.insert(peer, at);
     }
 
-    pub(super) fn remove(&mut self, salt: &Salt) -> Option<T> {
-        let at = self.by_salt.remove(salt)?;
+    pub(super) fn remove(&mut self, peer: &Peer) -> Option<T> {
+        let at = self.by_peer.remove(peer)?;
         let slot = self.slots.swap_remove(at);
         if let Some(moved) = self.slots.get(at) {
-            self.by_salt.insert(moved.salt, at);
+            self.by_peer.insert(moved.peer, at);
         }
         self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
         Some(slot.value)
@@ -85,10 +85,10 @@ impl<T> Table<T> {
 mod tests {
     use super::*;
 
-    fn salt(number: u16) -> Salt {
+    fn salt(number: u16) -> Peer {
         let mut salt = [0; 12];
         salt[..2].copy_from_slice(&number.to_be_bytes());
-        salt
+        (salt, [0; 18])
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
                 table.heard(&salt(n));
             }
         }
-        assert_eq!((table.len(), table.by_salt.len()), (8, 8));
+        assert_eq!((table.len(), table.by_peer.len()), (8, 8));
     }
 
     #[test]
@@ -118,6 +118,6 @@ mod tests {
             assert_eq!(table.get_mut(&salt(n)), Some(&mut { n }));
         }
         (20..40).for_each(|n| table.insert(salt(n), n));
-        assert_eq!((table.len(), table.by_salt.len()), (8, 8));
+        assert_eq!((table.len(), table.by_peer.len()), (8, 8));
     }
 }

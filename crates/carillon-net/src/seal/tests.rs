@@ -264,8 +264,8 @@ fn who_was_forgotten_proves_again_and_its_recording_does_not() {
     let recorded = [to_group(&mut one.0, b"1"), sealed(&mut one.0, Kind::One, other.1, b"2")];
     open(&mut other.0, at(1), one.1, true, &recorded[0]).expect("it opens");
     open(&mut other.0, at(1), one.1, false, &recorded[1]).expect("it opens");
-    let salt = one.0.salt;
-    assert!(other.0.proven.remove(&salt).is_some());
+    let id = (one.0.salt, place(one.1));
+    assert!(other.0.proven.remove(&id).is_some());
     assert_eq!(open(&mut other.0, at(2), one.1, true, &recorded[0]), Err(DropReason::Unproven));
     assert_eq!(open(&mut other.0, at(2), one.1, false, &recorded[1]), Err(DropReason::Unproven));
     // The one still knows the other: it has only to answer.
@@ -285,8 +285,8 @@ fn an_answer_from_before_it_was_forgotten_proves_nothing() {
     open(&mut one.0, at(0), other.1, false, &question).expect("a greeting");
     let (_, answer) = one.0.next_greeting().expect("it answers");
     open(&mut other.0, at(0), one.1, false, &answer).expect("a greeting");
-    let salt = one.0.salt;
-    assert!(other.0.proven.remove(&salt).is_some(), "it was proven, and is forgotten");
+    let id = (one.0.salt, place(one.1));
+    assert!(other.0.proven.remove(&id).is_some(), "it was proven, and is forgotten");
     for bytes in [&answer, &first, &answer] {
         let multicast = bytes == &first;
         assert!(!matches!(open(&mut other.0, at(20), one.1, multicast, bytes), Ok(Some(_))));
@@ -337,6 +337,119 @@ fn greetings_that_are_lost_are_made_again() {
         let back = sealed(&mut other.0, Kind::One, one.1, b"and back");
         assert_eq!(open(&mut one.0, at(now), other.1, false, &back), Ok(Some(b"and back".to_vec())));
     }
+}
+
+/// An insider that has the key, and writes the address of `one` on its packets.
+fn forger_of(one: &(Seal, SocketAddr)) -> Seal {
+    Seal::with_salt(key(), one.0.salt, one.1, address(GROUP))
+}
+
+/// How many of these datagrams `one` can have taken, with checks answered in between.
+fn taken(one: &mut (Seal, SocketAddr), other: &mut (Seal, SocketAddr), count: u32) -> u32 {
+    (0..count)
+        .map(|number| {
+            let bytes = to_group(&mut one.0, b"honest");
+            let opened = open(&mut other.0, at(100 + u64::from(number)), one.1, true, &bytes);
+            settle(at(100 + u64::from(number)), other, one);
+            assert!(open(&mut other.0, at(2000), one.1, true, &bytes).is_err(), "once");
+            u32::from(matches!(opened, Ok(Some(_))))
+        })
+        .sum()
+}
+
+#[test]
+fn a_counter_far_ahead_in_anothers_name_shuts_nobody_out() {
+    for exponent in [21, 30, 35, 40, 62] {
+        let [mut one, mut other] = pair();
+        let mut forger = forger_of(&one);
+        (forger.counter, forger.limit) = (1 << exponent, u64::MAX);
+        for kind in [Kind::Group, Kind::One, Kind::Greeting] {
+            let forged = sealed(&mut forger, kind, other.1, &[0; GREETING]);
+            let opened = open(&mut other.0, at(1), one.1, kind == Kind::Group, &forged);
+            let reason = if exponent < 36 { DropReason::Unproven } else { DropReason::Unauthentic };
+            assert_eq!(opened, Err(reason), "2^{exponent}");
+        }
+        assert_eq!(taken(&mut one, &mut other, 20), 20);
+    }
+}
+
+#[test]
+fn counters_that_climb_in_anothers_name_shut_it_out_for_a_moment() {
+    let [mut one, mut other] = pair();
+    let mut forger = forger_of(&one);
+    let mut recorded = Vec::new();
+    for step in 1..=5 {
+        // As far as is allowed, several times.
+        for _ in 0..step {
+            forger.counter += window::MAX_JUMP - 10;
+            recorded.push(to_group(&mut forger, b"forged"));
+            let bytes = recorded.last().expect("it was just made");
+            open(&mut other.0, at(1), one.1, true, bytes).expect("it is no jump");
+        }
+        let count = taken(&mut one, &mut other, 100);
+        assert!(count >= 90, "{count} of 100 after {step} jumps");
+        forger.counter = one.0.counter;
+    }
+}
+
+#[test]
+fn whoever_uses_a_salt_at_another_address_has_no_effect() {
+    let [mut one, mut other] = pair();
+    let elsewhere = SocketAddr::from(([10, 0, 0, 9], 5000));
+    let mut forger = (Seal::with_salt(key(), one.0.salt, elsewhere, address(GROUP)), elsewhere);
+    forger.0.counter = 5000;
+    let forged = to_group(&mut forger.0, b"forged");
+    assert_eq!(open(&mut other.0, at(1), elsewhere, true, &forged), Err(DropReason::Unproven));
+    settle(at(1), &mut other, &mut forger);
+    let forged = to_group(&mut forger.0, b"forged");
+    open(&mut other.0, at(2), elsewhere, true, &forged).expect("it is there, as somebody else");
+    assert_eq!(taken(&mut one, &mut other, 20), 20);
+}
+
+#[test]
+fn an_endpoint_that_is_far_ahead_is_heard_again_after_a_check() {
+    let [mut one, mut other] = pair();
+    one.0.counter += 2 * window::MAX_JUMP;
+    let count = taken(&mut one, &mut other, 100);
+    assert!(count >= 99, "{count} of 100");
+}
+
+/// Only who receives at the address of the endpoint knows the number that an answer needs.
+#[test]
+fn an_answer_without_the_token_moves_no_window() {
+    let [mut one, mut other] = pair();
+    let mut forger = forger_of(&one);
+    forger.counter = 1 << 30;
+    let forged = to_group(&mut forger, b"forged");
+    open(&mut other.0, at(1), one.1, true, &forged).expect_err("a jump");
+    let (_, check) = other.0.next_greeting().expect("it asks");
+    for echo in [0, 1, u64::MAX] {
+        let answers = (other.0.salt, other.0.counter);
+        let answer = Greeting { wants: false, answers, token: 0, echo };
+        let bytes = sealed(&mut forger, Kind::Greeting, other.1, &answer.emit());
+        open(&mut other.0, at(2), one.1, false, &bytes).expect_err("it is far ahead");
+    }
+    open(&mut one.0, at(3), other.1, false, &check).expect("a greeting");
+    settle(at(3), &mut other, &mut one);
+    assert_eq!(taken(&mut one, &mut other, 20), 20);
+}
+
+/// A recording of the session that is played again makes an end ask now and then, and no more.
+#[test]
+fn datagrams_played_again_cause_few_checks() {
+    let [mut one, mut other] = pair();
+    let recorded: Vec<_> = (0..5000).map(|_| to_group(&mut one.0, b"x")).collect();
+    for bytes in &recorded {
+        open(&mut other.0, at(1), one.1, true, bytes).expect("it opens");
+    }
+    let mut greetings = 0;
+    for millis in 2..5000u64 {
+        let bytes = &recorded[millis as usize % 2000];
+        open(&mut other.0, at(millis), one.1, true, bytes).expect_err("it was opened before");
+        greetings += settle(at(millis), &mut other, &mut one);
+    }
+    assert!(greetings < 30, "{greetings} greetings in 5 s");
+    assert_eq!(taken(&mut one, &mut other, 20), 20);
 }
 
 #[test]

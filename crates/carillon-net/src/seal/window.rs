@@ -1,5 +1,7 @@
 //! Which counters of another endpoint have been seen: each opens once.
 
+use std::collections::BTreeSet;
+
 use carillon_core::DropReason;
 
 /// A window that slides with the greatest counter seen (the method of RFC 6479, Section 3). What is behind it, or was made before the window, is
@@ -12,12 +14,33 @@ pub(super) struct Window {
     top: u64,
     /// A bit for each counter down from `top`, at the counter modulo [`SIZE`].
     seen: [u64; WORDS],
+    /// Counters above `top` that were admitted before the window was moved back.
+    ahead: BTreeSet<u64>,
 }
 
 impl Window {
     /// Admits what is greater than this.
     pub(super) fn above(floor: u64) -> Window {
-        Window { floor, top: floor, seen: [0; WORDS] }
+        Window { floor, top: floor, seen: [0; WORDS], ahead: BTreeSet::new() }
+    }
+
+    /// Moves to where its endpoint is, which has just sealed `counter`, if the window is far from there; returns whether it
+    /// was. `since` are the counters that were admitted since the endpoint was asked where it is: those before are
+    /// its own only up to `counter`, as it counts up, so that none of them is admitted twice.
+    pub(super) fn resume(&mut self, counter: u64, since: &[u64]) -> bool {
+        let is_behind = counter > self.top.saturating_add(MAX_JUMP);
+        let is_ahead = counter.saturating_add(SIZE) <= self.top;
+        if is_behind || is_ahead {
+            let mut ahead = self.ahead.split_off(&counter.saturating_add(1));
+            ahead.extend(since.iter().filter(|&&seen| seen > counter));
+            *self = Window { ahead, ..Window::above(counter) };
+        }
+        is_behind || is_ahead
+    }
+
+    /// Whether a counter is further ahead than datagrams are lost in a row.
+    pub(super) fn is_jump(&self, counter: u64) -> bool {
+        counter > self.top.saturating_add(MAX_JUMP)
     }
 
     /// Whether a datagram with this counter may still come; changes nothing, so that it can be asked before the
@@ -25,6 +48,7 @@ impl Window {
     pub(super) fn admits(&self, counter: u64) -> Result<(), DropReason> {
         match counter {
             _ if counter <= self.floor => Err(DropReason::Outdated),
+            _ if self.ahead.contains(&counter) => Err(DropReason::Replayed),
             _ if counter > self.top => Ok(()),
             _ if self.top - counter >= SIZE => Err(DropReason::Outdated),
             _ if self.seen[word(counter)] & bit(counter) != 0 => Err(DropReason::Replayed),
@@ -41,6 +65,12 @@ impl Window {
                 (self.top + 1..=counter).for_each(|passed| self.seen[word(passed)] &= !bit(passed));
             }
             self.top = counter;
+            let later = self.ahead.split_off(&counter.saturating_add(1));
+            for passed in std::mem::replace(&mut self.ahead, later) {
+                if counter - passed < SIZE {
+                    self.seen[word(passed)] |= bit(passed);
+                }
+            }
         }
         self.seen[word(counter)] |= bit(counter);
     }
@@ -61,6 +91,11 @@ const WORDS: usize = 32;
 /// networks reorder by some tens.
 const SIZE: u64 = WORDS as u64 * 64;
 
+/// Counters that the next datagram may be ahead of the latest one. A sender counts what it seals for others too, and a receiver may be cut
+/// off for a while: so many of 1500 bytes are 1.5 GB, more than a second at 10 Gbit/s. What is further ahead is not taken
+/// before the endpoint has said that it is there.
+pub(super) const MAX_JUMP: u64 = 1 << 20;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -78,6 +113,34 @@ mod tests {
         window.mark(SIZE + 7);
         assert_eq!(window.admits(7), Err(DropReason::Outdated), "seen or not");
         assert_eq!(window.admits(8), Ok(()));
+    }
+
+    #[test]
+    fn a_window_that_is_moved_back_admits_nothing_twice() {
+        let mut window = Window::above(0);
+        (1..=100).for_each(|counter| window.mark(counter));
+        // Somebody else has moved it, twice; in between its endpoint was asked, and went on.
+        assert!(!window.is_jump(100 + MAX_JUMP) && window.is_jump(101 + MAX_JUMP));
+        window.mark(500_000);
+        assert_eq!(window.admits(101), Err(DropReason::Outdated));
+        let since = [500_001, 600_000, 150];
+        since[..2].iter().for_each(|&counter| window.mark(counter));
+        assert!(window.resume(120, &since));
+        for seen in [1, 100, 120, 150, 500_001, 600_000] {
+            assert!(window.admits(seen).is_err(), "{seen}");
+        }
+        for counter in (121..3000).chain([499_999, 500_002]).filter(|&counter| counter != 150) {
+            assert_eq!(window.admits(counter), Ok(()), "{counter}");
+        }
+        window.mark(499_999);
+        window.mark(500_100);
+        assert_eq!(window.admits(500_001), Err(DropReason::Replayed), "its bit was set on the way");
+        assert_eq!(window.admits(500_002), Ok(()));
+        assert_eq!(window.admits(600_000), Err(DropReason::Replayed));
+        // It is where its endpoint is.
+        assert!(!window.resume(500_050, &[]) && !window.resume(500_100 + MAX_JUMP, &[]));
+        assert!(window.resume(500_101 + MAX_JUMP, &[]));
+        assert_eq!(window.admits(600_001), Err(DropReason::Outdated));
     }
 
     #[test]
