@@ -118,6 +118,13 @@ set_ups! {
         let sender = send(&net, "--join-timeout 4.5").run();
         vec![("sender", sender), ("r1", interrupt(r1, "does not answer"))]
     }
+    sender_behind_rejecting_firewall(1, net) {
+        net.sender().shell("nft 'add table inet f { chain c { type filter hook input priority 0; udp dport != 7654 reject; }; }'");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 4.5").start();
+        let r1 = interrupt(r1, "sending to it fails");
+        vec![("sender", sender.end()), ("r1", r1)]
+    }
     receiver_behind_firewall(1, net) {
         net.receiver(1).firewall_in("udp dport 7654");
         let r1 = recv(&net.receiver(1), "").start();

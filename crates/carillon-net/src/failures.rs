@@ -38,6 +38,11 @@ impl SendFailure {
             Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ENETDOWN | Errno::EHOSTDOWN => {
                 format!("this host has no route to {ip} (`ip route get {ip}`): add one")
             }
+            Errno::ECONNREFUSED => {
+                format!(
+                    "{ip}, or a firewall before it, rejects the datagrams: let UDP from this host in there"
+                )
+            }
             Errno::EPERM | Errno::EACCES => {
                 format!(
                     "a firewall or a route of this host forbids it (`nft list ruleset`, `ip route get {ip}`)"

@@ -1,6 +1,8 @@
 //! What this host knows of a silence: said before anything is guessed.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
 
 use carillon_net::{Endpoint, SendFailure};
 
@@ -65,6 +67,21 @@ impl Evidence {
         known
     }
 }
+
+/// What the network says of sending from one address to another: a host or router that refuses a datagram may report
+/// it, and the system tells whoever is connected. Sends one empty datagram and waits for [`REPORT_TIME`].
+pub fn reported_by_network(mut own: SocketAddr, to: SocketAddr) -> Option<SendFailure> {
+    own.set_port(0);
+    let socket = UdpSocket::bind(own).ok()?;
+    let sent = socket.connect(to).and_then(|()| socket.set_read_timeout(Some(REPORT_TIME)));
+    let answered = sent.and_then(|()| socket.send(&[])).and_then(|_| socket.recv(&mut [0; 1]));
+    let error = answered.err()?;
+    let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted);
+    if silent { None } else { SendFailure::new(to, &error) }
+}
+
+/// Time in which a report comes back from this network.
+const REPORT_TIME: Duration = Duration::from_millis(200);
 
 /// Packets that the system has dropped so far because no route leads back to their source by the interface they came
 /// in on. `None` where it does not say.

@@ -20,7 +20,7 @@ mod words;
 
 pub use args::{NetworkArgs, is_text_terminal, read_key};
 pub use clock::utc_now;
-pub use evidence::{Evidence, unroutable_sources};
+pub use evidence::{Evidence, reported_by_network, unroutable_sources};
 pub use lines::Lines;
 pub use numbers::{Numbers, NumbersArgs};
 pub use output::{

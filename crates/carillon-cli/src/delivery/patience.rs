@@ -9,7 +9,7 @@ use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
 use carillon_wire::session::OtherRelease;
 
-use super::{Evidence, Watch, Whereabouts, unroutable_sources};
+use super::{Evidence, Watch, Whereabouts, reported_by_network, unroutable_sources};
 
 /// Notices that a receiver waits in vain.
 #[derive(Debug)]
@@ -155,7 +155,9 @@ impl Patience {
             return None;
         }
         self.silent.push(name.to_owned());
-        Some(self.place.unanswered(name, address, failure))
+        let probed = || reported_by_network(self.place.open_address()?, address?);
+        let failure = failure.copied().or_else(probed);
+        Some(self.place.unanswered(name, address, failure.as_ref()))
     }
 }
 

@@ -88,6 +88,11 @@ impl Whereabouts {
         Whereabouts { group, choice, own, sealed: false, others, interface }
     }
 
+    /// The address in use, unless there is a key, with which a bare datagram would count as a forged one.
+    pub fn open_address(&self) -> Option<SocketAddr> {
+        (!self.sealed).then_some(self.own)
+    }
+
     /// The group and the interface.
     pub fn group(&self) -> String {
         format!("group {} on {}", self.group, self.interface)
