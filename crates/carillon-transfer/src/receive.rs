@@ -1,10 +1,10 @@
 //! The receiver.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::Write;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
@@ -374,7 +374,7 @@ impl<O: Observer> Run for ReceiveRun<O> {
             let files = self.participant.driver.application_mut().take_completed();
             self.events.extend(files.into_iter().map(|(sender, file)| ReceiveEvent::File {
                 sender,
-                path: OsString::from_vec(file.name).into(),
+                path: path(&file.name),
                 bytes: file.bytes,
                 digest: *file.digest.as_bytes(),
             }));
@@ -480,6 +480,7 @@ impl<O: Observer> ReceiveRun<O> {
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
             senders: senders.collect(),
+            unstored: incoming.unstored().iter().map(|one| (path(&one.name), one.reason.clone())).collect(),
             lost: self.participant.lost(),
             served: self.participant.served(),
             repairs: self.participant.driver.observer().repairs,
@@ -524,4 +525,8 @@ impl fmt::Debug for Place {
             Place::Messages(_) => f.write_str("Messages"),
         }
     }
+}
+
+fn path(name: &[u8]) -> PathBuf {
+    OsStr::from_bytes(name).into()
 }

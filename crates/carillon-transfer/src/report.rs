@@ -317,6 +317,8 @@ pub struct ReceiveReport {
     pub messages: u64,
     /// Of each sender: its name, bytes, and how it ended.
     pub senders: Vec<SenderReport>,
+    /// Entries that this receiver cannot store, with reasons in words that follow the path; 10 000 of each sender at most.
+    pub unstored: Vec<(PathBuf, String)>,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
     /// Those who turned to it at the end, if it helped.

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, Patience, PlainProgress, Rate, Room, Stop, Ticker, Watch,
     bar as new_bar, bar_style, change_text, host, is_text_terminal, lost_json, open_service, print_json,
-    record, say, say_time, seal_drops_json, seconds, utc_now, with_path,
+    record, say, say_time, seal_drops_json, seconds, unstored_json, utc_now, with_path,
 };
 use crate::exit::JobFailed;
 
@@ -395,6 +395,9 @@ impl Transfer<'_> {
             say(line);
         }
         let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
+        for (path, reason) in &report.unstored {
+            say(format_args!("{} {reason}: not delivered", shown_path(path)));
+        }
         let incoming = self.run.driver().application();
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
         let came = bytes - report.resumed.min(bytes);
@@ -431,6 +434,7 @@ impl Transfer<'_> {
                 "messages": live.map(Live::messages),
                 "digest": live.and_then(Live::digest).map(hex),
                 "senders": senders,
+                "unstored": unstored_json(&report.unstored),
                 "lost": lost_json(&report.lost),
                 "served": report.served,
                 "repairs": report.repairs,

@@ -31,6 +31,11 @@ pub fn skipped_json(skipped: &[Skipped]) -> Value {
     skipped.iter().map(one).collect()
 }
 
+/// The entries that a receiver could not store.
+pub fn unstored_json(unstored: &[(PathBuf, String)]) -> Value {
+    unstored.iter().map(|(path, reason)| with_path(json!({ "reason": reason }), "path", path)).collect()
+}
+
 /// Links that were followed out of the tree.
 pub fn followed_out_json(links: &[(PathBuf, PathBuf)]) -> Value {
     links

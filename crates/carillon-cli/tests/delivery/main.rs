@@ -4,6 +4,7 @@ mod changing;
 mod damage;
 mod errors;
 mod faults;
+mod file_systems;
 mod flood;
 mod forging;
 mod further;

@@ -316,6 +316,7 @@ impl Report for ReceiveReport {
             time: time(rest, "time"),
             messages: number(rest, "messages"),
             senders: parts.of("sender", sender),
+            unstored: Vec::new(),
             lost: lost(parts),
             served: Vec::new(),
             repairs: number(rest, "repairs"),

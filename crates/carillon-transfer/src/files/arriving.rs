@@ -5,7 +5,7 @@ use carillon_wire::file::SUBTREE_BYTES;
 use super::PIECE_BYTES;
 use super::holes;
 use super::names::shown_name;
-use super::problem::{Problem, in_order, ours, relative};
+use super::problem::{Problem, in_order, ours, relative, stored};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
 use super::tree::Tree;
@@ -19,6 +19,15 @@ pub struct Completed {
     pub bytes: u64,
     /// BLAKE3 over its bytes.
     pub digest: blake3::Hash,
+}
+
+/// An entry that this receiver cannot store, while all others are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unstored {
+    /// Its name below the directory, in bytes.
+    pub name: Vec<u8>,
+    /// Why, in words that follow the name.
+    pub reason: String,
 }
 
 /// The file that is being received.
@@ -163,14 +172,17 @@ impl Open {
         target: &mut Target,
         position: &mut Position,
         digest: blake3::Hash,
-    ) -> Result<(Completed, Box<Spare>), Problem> {
+    ) -> Result<(Result<Completed, Unstored>, Box<Spare>), Problem> {
         let Open { partial, name, attributes, offset, spare, .. } = self;
         let written = match partial {
-            Some(partial) => partial.commit(attributes.modified),
+            Some(partial) => target.commit(partial, &relative(&name)?, attributes.modified),
             None => target.write(position, &relative(&name)?, attributes, &spare.buffer),
         };
-        written.map_err(ours)?;
-        Ok((Completed { name, bytes: offset, digest }, spare.cleared()))
+        let completed = match stored(written)? {
+            Ok(()) => Ok(Completed { name, bytes: offset, digest }),
+            Err(reason) => Err(Unstored { name, reason: reason.to_string() }),
+        };
+        Ok((completed, spare.cleared()))
     }
 }
 

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::names::{below, components, shown_path};
+use super::problem::{Unstorable, is_unfit};
 use super::times::{self, Attributes};
 
 /// The way from the directory that is written to down to where the last file went.
@@ -37,6 +38,19 @@ struct Level {
     modified: Option<i64>,
 }
 
+/// A directory that is entered.
+pub struct Entered<'a> {
+    /// The directory that it is in.
+    pub above: BorrowedFd<'a>,
+    /// Its path below the directory that is written to.
+    pub name: &'a [u8],
+    pub handle: BorrowedFd<'a>,
+    /// Its path, for people.
+    pub path: &'a Path,
+    /// Whether it was made now.
+    pub is_made: bool,
+}
+
 /// What became of a directory that was entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -59,26 +73,33 @@ impl Descent {
     }
 
     /// Goes to the directory of these names, parted by `/`, and makes what does not exist; the last
-    /// one with these permission bits and this time of modification if they are given. Directories that existed are shown to
-    /// `existing` when they are first entered.
+    /// one with these permission bits and this time of modification if they are given. Each directory is shown to `check`
+    /// when it is entered, which may refuse it.
     pub fn enter(
         &mut self,
         names: &[u8],
         attributes: Option<Attributes>,
-        existing: &mut dyn FnMut(BorrowedFd<'_>, &Path),
+        check: &mut dyn FnMut(&Entered<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<BorrowedFd<'_>> {
         let same =
             components(names).zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
         self.leave(same)?;
+        let mut end = components(names).take(same).map(|name| name.len() + 1).sum::<usize>();
         let mut rest = components(names).filter(|name| !name.is_empty()).skip(same).peekable();
         while let Some(name) = rest.next() {
+            end += name.len() + 1;
             let path = below(&self.path(), name);
             let attributes = attributes.filter(|_| rest.peek().is_none());
             let mode = attributes.map(|attributes| attributes.mode);
             let (handle, found) = open_or_make(self.here(), name, mode, &path)?;
-            if found == Found::Existing {
-                existing(handle.as_fd(), &path);
-            }
+            let is_made = found == Found::Made;
+            check(&Entered {
+                above: self.here(),
+                name: &names[..end - 1],
+                handle: handle.as_fd(),
+                path: &path,
+                is_made,
+            })?;
             let mode = mode.filter(|_| found == Found::Made);
             let modified = attributes.and_then(|attributes| attributes.modified);
             self.levels.push(Level { name: name.to_owned(), handle, mode, modified });
@@ -137,6 +158,7 @@ fn open_or_make(
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 bail!("{} is not a directory: nothing is written through it", shown_path(path));
             }
+            Err(error) if is_unfit(error, above) => return Err(Unstorable::unfit(error).into()),
             Err(error) => {
                 return Err(io::Error::from(error))
                     .with_context(|| format!("cannot open directory {}", shown_path(path)));
@@ -147,6 +169,7 @@ fn open_or_make(
         match mkdirat(above, name, mode) {
             Ok(()) => found = Found::Made,
             Err(Errno::EXIST) => found = Found::Existing,
+            Err(error) if is_unfit(error, above) => return Err(Unstorable::unfit(error).into()),
             Err(error) => {
                 return Err(io::Error::from(error))
                     .with_context(|| format!("cannot create directory {}", shown_path(path)));
@@ -169,7 +192,11 @@ fn restrict(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     let all = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     let too_much = all.difference(Mode::from_raw_mode(mode as _));
     if now.intersects(too_much) {
-        fchmod(handle, now.difference(too_much))?;
+        match fchmod(handle, now.difference(too_much)) {
+            // A file system without permissions, such as FAT.
+            Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {}
+            changed => changed?,
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat, renameat, symlinkat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, Stat, flock, fstat, linkat, openat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -127,12 +127,14 @@ impl<D: AsFd> Draft<D> {
         self.directory.as_fd()
     }
 
-    /// Gives it this name, and a time of modification if there is one. A file that has the name is only replaced if that is permitted.
-    pub fn name(mut self, name: &[u8], modified: Option<i64>, replace: bool) -> io::Result<()> {
+    /// Gives it this name, and a time of modification if there is one. A file that has the name is only replaced if that is
+    /// permitted. Returns what the system says of the file.
+    pub fn name(mut self, name: &[u8], modified: Option<i64>, replace: bool) -> io::Result<Stat> {
         times::set(self.file.as_fd(), modified);
+        let stat = fstat(&self.file)?;
         rename(self.directory.as_fd(), &self.part, name, replace)?;
         self.named = true;
-        Ok(())
+        Ok(stat)
     }
 }
 
@@ -154,7 +156,7 @@ pub fn write(
     bytes: &[u8],
     replace: bool,
     mut number: impl FnMut() -> u64,
-) -> Result<(), WriteError> {
+) -> Result<Stat, WriteError> {
     for _ in 0..TRIES {
         let part = part_name(name, number()).into_bytes();
         let file = match open(directory, &part, mode) {
@@ -182,15 +184,16 @@ pub fn write_unnamed(
     name: &[u8],
     Attributes { mode, modified }: Attributes,
     bytes: &[u8],
-) -> Option<Result<(), WriteError>> {
+) -> Option<Result<Stat, WriteError>> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let mut file = openat(directory, ".", flags, Mode::from_raw_mode(mode as _)).map(File::from).ok()?;
     if let Err(error) = file.write_all(bytes) {
         return Some(Err(WriteError::Contents(error)));
     }
     times::set(file.as_fd(), modified);
+    let stat = fstat(&file).ok()?;
     match linkat(&file, "", directory, name, AtFlags::EMPTY_PATH) {
-        Ok(()) => Some(Ok(())),
+        Ok(()) => Some(Ok(stat)),
         Err(Errno::EXIST) => Some(Err(WriteError::Name(Errno::EXIST.into()))),
         Err(_) => None,
     }
@@ -245,8 +248,24 @@ fn rename(directory: BorrowedFd<'_>, from: &[u8], to: &[u8], replace: bool) -> i
             done => return Ok(done?),
         }
     }
-    linkat(directory, from, directory, to, AtFlags::empty())?;
-    Ok(unlinkat(directory, from, AtFlags::empty())?)
+    match linkat(directory, from, directory, to, AtFlags::empty()) {
+        // Nor can it give a second name, as FAT and many file systems in user space.
+        Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::INVAL) => take_place(directory, from, to),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(unlinkat(directory, from, AtFlags::empty())?),
+    }
+}
+
+/// Gives a file a name that no other has, where the file system can only rename: takes the name with an empty file, which
+/// fails if it exists, and then replaces that.
+fn take_place(directory: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> io::Result<()> {
+    drop(open(directory, to, 0o600)?);
+    let renamed = renameat(directory, from, directory, to);
+    if renamed.is_err() {
+        // What went wrong before is what is told.
+        let _ = unlinkat(directory, to, AtFlags::empty());
+    }
+    Ok(renamed?)
 }
 
 const TRIES: usize = 16;

@@ -10,7 +10,7 @@ use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 use carillon_wire::file::Record;
 
-use super::arriving::Completed;
+use super::arriving::{Completed, Unstored};
 use super::disk::Disk;
 use super::intake::{Intake, Sink};
 use super::problem::Problem;
@@ -30,6 +30,7 @@ pub struct Incoming {
     /// Senders that have begun, as far as is known.
     senders: BTreeMap<NodeId, State>,
     completed: Vec<(String, Completed)>,
+    unstored: Vec<Unstored>,
     /// Senders that are lost, and until when what they sent before may still be delivered.
     lost: BTreeMap<NodeId, Time>,
     given_up: BTreeSet<NodeId>,
@@ -88,6 +89,7 @@ impl Incoming {
             waker,
             senders: BTreeMap::new(),
             completed: Vec::new(),
+            unstored: Vec::new(),
             lost: BTreeMap::new(),
             given_up: BTreeSet::new(),
             last: Time::ZERO,
@@ -158,6 +160,11 @@ impl Incoming {
     /// Takes the files completed since the last call, with the names of their senders.
     pub fn take_completed(&mut self) -> Vec<(String, Completed)> {
         std::mem::take(&mut self.completed)
+    }
+
+    /// Entries that cannot be stored here, 10 000 of each sender at most.
+    pub fn unstored(&self) -> &[Unstored] {
+        &self.unstored
     }
 
     /// Whether files were completed since they were last taken.
@@ -251,6 +258,7 @@ impl Incoming {
     fn note(&mut self, notes: Notes) {
         self.senders.extend(notes.senders);
         self.completed.extend(notes.completed);
+        self.unstored.extend(notes.unstored);
         self.error = self.error.take().or(notes.error);
     }
 

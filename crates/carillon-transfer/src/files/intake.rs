@@ -3,12 +3,12 @@
 use carillon_core::Order;
 use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
-use super::arriving::{Completed, Open, Spare, WRITE_BYTES};
+use super::arriving::{Completed, Open, Spare, Unstored, WRITE_BYTES};
 use super::listing::Listing;
 use super::live::Live;
 use super::names::{components, is_part_name, shown_name};
 use super::numbers::Numbers;
-use super::problem::{Problem, damaged, in_order, ours, refused, relative};
+use super::problem::{Problem, Unstorable, damaged, in_order, ours, refused, relative, stored};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
@@ -107,6 +107,8 @@ enum Stage {
     Contents(Box<Open>),
     /// Waits for DATA, END_OF_FILE or KEPT of a file that is there.
     Had(Box<Had>),
+    /// Waits for the end of a file that this receiver cannot store, of which so many bytes have come.
+    Unstored(Vec<u8>, u64),
     /// Waits for messages of a live stream, or its end.
     Live,
     /// Has everything, or has failed.
@@ -126,6 +128,10 @@ struct Had {
 #[derive(Debug, Default)]
 struct Missing {
     count: u32,
+    /// Entries that this receiver cannot store, as far as they are listed, not told yet.
+    unstored: Vec<Unstored>,
+    /// How many entries this receiver cannot store.
+    unstored_count: u32,
     /// The first of them, and why.
     named: Vec<String>,
 }
@@ -236,6 +242,7 @@ impl Intake {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
             Stage::Had(had) => self.bytes + had.offset,
+            Stage::Unstored(_, offset) => self.bytes + offset,
             _ => self.bytes,
         }
     }
@@ -278,6 +285,11 @@ impl Intake {
     /// Whether there are any.
     pub fn has_completed(&self) -> bool {
         self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
+    }
+
+    /// The entries that cannot be stored since they were last taken.
+    pub fn take_unstored(&mut self) -> Vec<Unstored> {
+        std::mem::take(&mut self.missing.unstored)
     }
 
     fn end(&mut self, result: Result<(), String>) {
@@ -341,9 +353,38 @@ impl Intake {
                 self.expect_entry(index)?;
                 let attributes = Attributes { mode, modified };
                 self.stage = match self.had(sink, path, size)? {
-                    Some(had) => Stage::Had(Box::new(had)),
-                    None => Stage::Contents(Box::new(self.open(sink, path, size, attributes)?)),
+                    Ok(Some(had)) => Stage::Had(Box::new(had)),
+                    Ok(None) => match self.open(sink, path, size, attributes)? {
+                        Ok(open) => Stage::Contents(Box::new(open)),
+                        Err(reason) => self.unstored(path, &reason, 0)?,
+                    },
+                    Err(reason) => self.unstored(path, &reason, 0)?,
                 };
+            }
+            (Stage::Unstored(name, offset), Record::Data { index, offset: at, bytes }) => {
+                self.expect_index(index)?;
+                in_order(&name, offset, at)?;
+                self.stage = Stage::Unstored(name, offset + bytes.len() as u64);
+            }
+            (Stage::Unstored(name, offset), Record::Hole { index, offset: at, len }) => {
+                self.expect_index(index)?;
+                in_order(&name, offset, at)?;
+                self.stage = Stage::Unstored(name, offset.saturating_add(len));
+            }
+            (stage @ Stage::Unstored(..), Record::Subtree { index, .. }) => {
+                self.expect_index(index)?;
+                self.stage = stage;
+            }
+            (Stage::Unstored(name, offset), Record::EndOfFile { index, size, .. }) => {
+                self.expect_index(index)?;
+                in_order(&name, size, offset)?;
+                self.bytes += offset;
+                self.next_entry(sink);
+            }
+            (Stage::Unstored(_, offset), Record::Withdraw { index, .. }) => {
+                self.expect_index(index)?;
+                self.bytes += offset;
+                self.next_entry(sink);
             }
             // What the next messages are, the loop has looked at.
             (stage, Record::Span { .. }) => self.stage = stage,
@@ -407,7 +448,14 @@ impl Intake {
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
                 let (completed, spare) = open.close(target, &mut self.position, digest)?;
                 self.spare = Some(spare);
-                self.complete(completed, sink);
+                match completed {
+                    Ok(completed) => self.complete(completed, sink),
+                    Err(unstored) => {
+                        self.bytes += size;
+                        self.missing.add_unstored(unstored);
+                        self.next_entry(sink);
+                    }
+                }
             }
             (Stage::Contents(open), Record::Withdraw { index, reason }) => {
                 self.expect_index(index)?;
@@ -424,7 +472,10 @@ impl Intake {
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
                 let attributes = Attributes { mode, modified };
-                target.make_directory(&mut self.position, &relative(&name)?, attributes).map_err(ours)?;
+                let made = target.make_directory(&mut self.position, &relative(&name)?, attributes);
+                if let Err(reason) = stored(made)? {
+                    self.unstored(path, &reason, 0)?;
+                }
                 self.next_entry(sink);
             }
             (Stage::Between, Record::Link { index, target: text, path }) => {
@@ -437,7 +488,10 @@ impl Intake {
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
                 // One of an earlier attempt may be there.
                 let again = self.kept.as_ref().is_some_and(|kept| index < kept.at_most());
-                target.make_link(&mut self.position, &relative(&name)?, text, again).map_err(ours)?;
+                let made = target.make_link(&mut self.position, &relative(&name)?, text, again);
+                if let Err(reason) = stored(made)? {
+                    self.unstored(path, &reason, 0)?;
+                }
                 self.next_entry(sink);
             }
             (Stage::Between, Record::End { bytes, listing }) => {
@@ -478,6 +532,18 @@ impl Intake {
             self.note(sink, open.partial.as_mut());
         }
         self.stage = Stage::Contents(open);
+    }
+
+    /// Notes that an entry cannot be stored.
+    fn unstored(
+        &mut self,
+        path: RelativePath<'_>,
+        reason: &Unstorable,
+        begun: u64,
+    ) -> Result<Stage, Problem> {
+        let name = self.below(path)?;
+        self.missing.add_unstored(Unstored { name: name.clone(), reason: reason.to_string() });
+        Ok(Stage::Unstored(name, begun))
     }
 
     /// An entry is dealt with.
@@ -530,29 +596,35 @@ impl Intake {
         sink: &mut Sink,
         path: RelativePath<'_>,
         size: Option<u64>,
-    ) -> Result<Option<Had>, Problem> {
-        let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else { return Ok(None) };
+    ) -> Result<Result<Option<Had>, Unstorable>, Problem> {
+        let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else {
+            return Ok(Ok(None));
+        };
         let was_noted = self.entries < kept.reached.entry;
         let is_part = self.entries == kept.reached.entry && kept.part.is_some();
         // Where files are replaced, one that is there may be older: what was not noted is written again.
         if !was_noted && (is_part || self.entries >= kept.at_most() || target.overwrites()) {
-            return Ok(None);
+            return Ok(Ok(None));
         }
         let name = self.below(path)?;
         let offset = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
-        let found = target.existing(&mut self.position, &relative(&name)?, size).map_err(ours)?;
-        match found {
-            Some(_) => Ok(Some(Had { name, size, offset })),
-            None if was_noted => {
+        match stored(target.existing(&mut self.position, &relative(&name)?, size))? {
+            Err(reason) => Ok(Err(reason)),
+            Ok(Some(_)) => Ok(Ok(Some(Had { name, size, offset }))),
+            Ok(None) if was_noted => {
                 Err(refused(&format!("{} came before and is gone since: try again", shown_name(&name))))
             }
-            None => Ok(None),
+            Ok(None) => Ok(Ok(None)),
         }
     }
 
     /// Notes for the next attempt how far it is.
     fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
         let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
+        // The next attempt would look for what was noted.
+        if self.missing.unstored_count > 0 {
+            return;
+        }
         // What an earlier attempt noted may be further.
         let further = |(noted, _)| noted > self.entries || (noted == self.entries && partial.is_none());
         if !self.noted.is_some_and(further) {
@@ -585,7 +657,7 @@ impl Intake {
         path: RelativePath<'_>,
         size: Option<u64>,
         attributes: Attributes,
-    ) -> Result<Open, Problem> {
+    ) -> Result<Result<Open, Unstorable>, Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         let name = self.below(path)?;
         let mut spare = self.spare.take().unwrap_or_default();
@@ -603,7 +675,8 @@ impl Intake {
             if let Some(partial) = partial.filter(|_| fits) {
                 self.resumed += begun;
                 let partial = Some(partial);
-                return Ok(Open { partial, name, attributes, size, offset: begun, had, verified: 0, spare });
+                let open = Open { partial, name, attributes, size, offset: begun, had, verified: 0, spare };
+                return Ok(Ok(open));
             }
             spare.tree.reset();
         }
@@ -613,15 +686,22 @@ impl Intake {
         // A small one is written at once when all of it is there.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
-            _ => Some(
-                target.begin(&mut self.position, &relative(&name)?, size, attributes.mode).map_err(ours)?,
-            ),
+            _ => {
+                let begun = target.begin(&mut self.position, &relative(&name)?, size, attributes.mode);
+                match stored(begun)? {
+                    Ok(partial) => Some(partial),
+                    Err(reason) => {
+                        self.spare = Some(spare);
+                        return Ok(Err(reason));
+                    }
+                }
+            }
         };
         let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, verified: 0, spare };
         if self.noted.is_some() && open.partial.is_some() {
             self.note(sink, open.partial.as_mut());
         }
-        Ok(open)
+        Ok(Ok(open))
     }
 
     /// The name below the directory that is written to.
@@ -702,6 +782,17 @@ impl Missing {
         }
     }
 
+    fn add_unstored(&mut self, unstored: Unstored) {
+        self.count += 1;
+        self.unstored_count += 1;
+        if self.named.len() < MAX_NAMED {
+            self.named.push(format!("{} {}", shown_name(&unstored.name), unstored.reason));
+        }
+        if self.unstored_count <= MAX_UNSTORED {
+            self.unstored.push(unstored);
+        }
+    }
+
     fn text(&self) -> Option<String> {
         let more = self.count as usize - self.named.len();
         let more = if more > 0 { format!(", and {more} more files") } else { String::new() };
@@ -709,5 +800,7 @@ impl Missing {
     }
 }
 
-/// Files that were withdrawn and are told of by name.
+/// Files that are not delivered and are told of by name in the result.
 const MAX_NAMED: usize = 3;
+/// Entries that cannot be stored and are listed, whatever a sender sends.
+const MAX_UNSTORED: u32 = 10_000;

@@ -194,6 +194,36 @@ fn entries_out_of_turn_or_beyond_their_number_are_refused() {
     }
 }
 
+/// A hard link stands for a file system that finds a file under another spelling of its name.
+#[test]
+fn second_name_of_a_received_file_is_refused_and_the_rest_arrives() {
+    for overwrite in [true, false] {
+        for (name, alias) in [("README", "readme"), ("caf\u{e9}", "cafe\u{301}")] {
+            for size in [Some(1), None] {
+                let mut place = Place::new(overwrite);
+                let first = [offer(3), file(0, name, Some(1)), data(0, 0, b"x"), end_of_file(0, b"x")];
+                let second = [
+                    file(1, alias, size),
+                    data(1, 0, b"y"),
+                    end_of_file(1, b"y"),
+                    file(2, "z", Some(1)),
+                    data(2, 0, b"z"),
+                    end_of_file(2, b"z"),
+                ];
+                let records = whole(3, &[&first[..], &second[..]].concat());
+                let (first, second) = records.split_at(4);
+                assert_eq!(place.take(first), None);
+                fs::hard_link(place.out(name), place.out(alias)).unwrap();
+                let result = place.take(second);
+                let text = format!("not delivered: {alias} is the same file as {name} to the file system");
+                assert!(matches!(&result, Some(Err(reason)) if reason.starts_with(&text)), "{result:?}");
+                assert_eq!(fs::read(place.out(name)).unwrap(), b"x", "it is not replaced");
+                assert_eq!(fs::read(place.out("z")).unwrap(), b"z");
+            }
+        }
+    }
+}
+
 #[test]
 fn names_of_files_that_are_not_complete_are_refused() {
     for name in [".x.carillon-0123456789abcdef.part", "d/.x.carillon-0123456789abcdef.part/f"] {

@@ -51,9 +51,10 @@ mod target;
 mod times;
 mod tree;
 mod withholding;
+mod written;
 
 pub use crate::limits::LONGEST_MESSAGE;
-pub use arriving::Completed;
+pub use arriving::{Completed, Unstored};
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
-use super::arriving::Completed;
+use super::arriving::{Completed, Unstored};
 use super::intake::{Intake, Sink};
 use super::signing::{Checks, Signature};
 use crate::LocalError;
@@ -28,6 +28,8 @@ pub struct Notes {
     pub senders: BTreeMap<NodeId, State>,
     /// Files completed, with the names of their senders.
     pub completed: Vec<(String, Completed)>,
+    /// Entries that cannot be stored here.
+    pub unstored: Vec<Unstored>,
     /// What went wrong here.
     pub error: Option<LocalError>,
 }
@@ -112,6 +114,7 @@ impl Taker {
         };
         let ended = state.result.is_some();
         notes.senders.insert(node, state);
+        notes.unstored.extend(intake.take_unstored());
         if intake.has_completed() {
             let name = intake.name().to_owned();
             let files = intake.take_completed().into_iter().map(|file| (name.clone(), file));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use carillon_wire::file::{Reached, RelativePath, TransferId};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::descent::Descent;
@@ -18,9 +18,11 @@ use super::holes;
 use super::leftovers::Sweep;
 use super::names::{below, shown_path, split};
 use super::output::Output;
+use super::problem::{Unstorable, is_unfit};
 use super::resume::{Journal, Kept};
 use super::spool::Spool;
 use super::times::Attributes;
+use super::written::{Written, exact_device, lists};
 use crate::LocalError;
 
 /// A directory for received files, or one output for their contents.
@@ -54,6 +56,8 @@ pub struct Folder {
     spool: Option<Box<Spool>>,
     /// Whether all was looked through for what an earlier transfer left.
     swept: bool,
+    /// The entries of this transfer.
+    written: Written,
 }
 
 /// A file that is not complete yet. Dropped, it leaves nothing.
@@ -83,6 +87,11 @@ impl Target {
         // Better now than when the transfer has begun.
         let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
+        // A name of another file may be refused, and then names are not compared byte by byte.
+        let probe = Draft::create(descent.root(), "probe-é".as_bytes(), 0o600, || next(&mut number));
+        let spelling = probe.as_ref().ok().and_then(|probe| std::str::from_utf8(probe.part()).ok());
+        let exact = spelling.and_then(|name| exact_device(descent.root(), name));
+        drop(probe);
         let mut journal = Journal::open(descent.root(), user, false);
         let kept = journal.as_ref().and_then(|journal| journal.read(descent.root(), user));
         if kept.is_none()
@@ -107,6 +116,7 @@ impl Target {
             trusted: false,
             spool: Some(Box::new(spool)),
             swept,
+            written: Written::new(exact),
         })))
     }
 
@@ -134,6 +144,7 @@ impl Target {
     pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
         let Target::Directory(folder) = self else { return None };
         folder.trusted = trusted;
+        folder.written.clear();
         if let (None, Some(journal)) = (&folder.kept, &folder.journal) {
             let descent = Descent::new(&folder.root).ok()?;
             folder.kept = journal.read(descent.root(), folder.user);
@@ -220,7 +231,15 @@ impl Target {
         let Ok(file) = openat(directory, file_name, flags, Mode::empty()).map(File::from) else {
             return Ok(None);
         };
-        Ok(file.metadata().is_ok_and(|found| found.is_file() && found.len() == size).then_some(file))
+        if !file.metadata().is_ok_and(|found| found.is_file() && found.len() == size) {
+            return Ok(None);
+        }
+        let stat = fstat(&file).map_err(io::Error::from)?;
+        if let Some(other) = folder.written.alias(directory, name, &stat) {
+            return Err(Unstorable::alias(&other).into());
+        }
+        folder.written.note(name, &stat);
+        Ok(Some(file))
     }
 
     /// Begins a file of this size, if that is known. One that exists is refused unless it may be overwritten.
@@ -239,18 +258,26 @@ impl Target {
         let directory = folder.enter(position, parents, None)?;
         let path = below(&folder.root, name);
         let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
+        if let Ok(stat) = &found
+            && let Some(other) = folder.written.alias(directory, name, stat)
+        {
+            return Err(Unstorable::alias(&other).into());
+        }
         match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Ok(FileType::Directory) => return Err(is_a_directory(&path)),
             Ok(_) if !folder.overwrite => return Err(exists(&path)),
             Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) if is_unfit(error, directory) => return Err(Unstorable::unfit(error).into()),
             Err(error) => {
                 return Err(io::Error::from(error))
                     .with_context(|| format!("cannot look at {}", shown_path(&path)));
             }
         }
-        let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
-        let mut draft = Draft::create(directory, file_name, mode, || next(&mut folder.number))
-            .with_context(|| cannot_create(&path))?;
+        let owned = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let mut draft = match Draft::create(owned, file_name, mode, || next(&mut folder.number)) {
+            Err(error) if is_unfit_io(&error, directory) => return Err(Unstorable::unfit(error).into()),
+            draft => draft.with_context(|| cannot_create(&path))?,
+        };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
         Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
     }
@@ -270,6 +297,9 @@ impl Target {
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
         let path = || below(&folder.root, name);
+        if folder.overwrite {
+            folder.written.check(directory, name)?;
+        }
         let number = || next(&mut folder.number);
         #[cfg(target_os = "linux")]
         let unnamed =
@@ -281,8 +311,10 @@ impl Target {
             draft::write(directory, file_name, attributes, bytes, folder.overwrite, number)
         });
         match written {
-            Ok(()) => Ok(()),
-            Err(WriteError::Name(error)) => named(Err(error), directory, file_name, &path),
+            Ok(stat) => folder.written.made(directory, name, &stat),
+            Err(WriteError::Name(error)) => {
+                Err(unnamed_because(error, directory, name, &folder.written, &path))
+            }
             Err(WriteError::Contents(error)) => Err(error).with_context(|| cannot_write(&path())),
         }
     }
@@ -314,8 +346,44 @@ impl Target {
         if again && found() {
             return Ok(());
         }
-        let made = draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number));
-        named(made, directory, file_name, &|| below(&folder.root, name))
+        if folder.overwrite {
+            folder.written.check(directory, name)?;
+        }
+        match draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number)) {
+            Ok(()) => {
+                let stat =
+                    statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+                folder.written.made(directory, name, &stat)
+            }
+            Err(error) if has_no_links(&error) => Err(Unstorable::link(error).into()),
+            Err(error) => {
+                let path = || below(&folder.root, name);
+                Err(unnamed_because(error, directory, name, &folder.written, &path))
+            }
+        }
+    }
+
+    /// Gives a file of which everything is there its name, and its time of modification.
+    pub(super) fn commit(
+        &mut self,
+        partial: Partial,
+        name: &RelativePath<'_>,
+        modified: Option<i64>,
+    ) -> anyhow::Result<()> {
+        let (draft, path, overwrite) = match partial.0 {
+            Kind::File { draft, path, overwrite } => (draft, path, overwrite),
+            Kind::Output(output) => return output.flush(),
+        };
+        let Target::Directory(folder) = self else { bail!("{} has no directory", shown_path(&path)) };
+        let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let directory = directory.as_fd();
+        if overwrite {
+            folder.written.check(directory, name)?;
+        }
+        match draft.name(split(name).1, modified, overwrite) {
+            Ok(stat) => folder.written.made(directory, name, &stat),
+            Err(error) => Err(unnamed_because(error, directory, name, &folder.written, &|| path.clone())),
+        }
     }
 }
 
@@ -334,11 +402,22 @@ impl Folder {
                 position.insert(descent.with_context(failed)?)
             }
         };
-        let (sweep, swept) = (&mut self.sweep, self.swept);
-        descent.enter(names, attributes, &mut |directory, path| {
-            if !swept {
-                sweep.directory(directory, path);
+        let (sweep, swept, written) = (&mut self.sweep, self.swept, &mut self.written);
+        descent.enter(names, attributes, &mut |entered| {
+            if written.has(entered.name) {
+                return Ok(());
             }
+            let stat = fstat(entered.handle).map_err(io::Error::from)?;
+            if !entered.is_made {
+                if let Some(other) = written.alias(entered.above, entered.name, &stat) {
+                    return Err(Unstorable::alias(&other).into());
+                }
+                if !swept {
+                    sweep.directory(entered.handle, entered.path);
+                }
+            }
+            written.note(entered.name, &stat);
+            Ok(())
         })
     }
 }
@@ -401,37 +480,66 @@ impl Partial {
             draft.discard();
         }
     }
+}
 
-    /// Gives the file its name, and its time of modification.
-    pub fn commit(self, modified: Option<i64>) -> anyhow::Result<()> {
-        let (draft, path, overwrite) = match self.0 {
-            Kind::File { draft, path, overwrite } => (draft, path, overwrite),
-            Kind::Output(output) => return output.flush(),
-        };
-        let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
-        let Some(file_name) = path.file_name().map(OsStr::as_bytes) else {
-            bail!("{} is no name of a file", shown_path(&path));
-        };
-        named(draft.name(file_name, modified, overwrite), directory.as_fd(), file_name, &|| path.clone())
+impl Written {
+    /// Refuses a path whose name leads to another entry of the transfer.
+    fn check(&self, directory: BorrowedFd<'_>, path: &[u8]) -> anyhow::Result<()> {
+        let Ok(found) = statat(directory, split(path).1, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
+        match self.alias(directory, path, &found) {
+            Some(other) => Err(Unstorable::alias(&other).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds an entry that was made, unless the file system has given it another name.
+    fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> anyhow::Result<()> {
+        let (_, name) = split(path);
+        // FAT leaves out dots and spaces at the end.
+        if name.ends_with(b".") || name.ends_with(b" ") {
+            if !lists(directory, name) {
+                let _ = unlinkat(directory, name, AtFlags::empty());
+                return Err(Unstorable::renamed().into());
+            }
+        }
+        self.note(path, stat);
+        Ok(())
     }
 }
 
-/// Says what was in the way of a name.
-fn named(
-    done: io::Result<()>,
+/// Why an entry could not be given its name.
+fn unnamed_because(
+    error: io::Error,
     directory: BorrowedFd<'_>,
-    file_name: &[u8],
+    name: &[u8],
+    written: &Written,
     path: &dyn Fn() -> PathBuf,
-) -> anyhow::Result<()> {
-    let Err(error) = done else { return Ok(()) };
-    let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
-    match (error.kind(), found.map(|stat| FileType::from_raw_mode(stat.st_mode))) {
-        (io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory, Ok(FileType::Directory)) => {
-            Err(is_a_directory(&path()))
+) -> anyhow::Error {
+    let found = statat(directory, split(name).1, AtFlags::SYMLINK_NOFOLLOW);
+    if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory)
+        && let Ok(found) = &found
+    {
+        if let Some(other) = written.alias(directory, name, found) {
+            return Unstorable::alias(&other).into();
         }
-        (io::ErrorKind::AlreadyExists, _) => Err(exists(&path())),
-        _ => Err(error).with_context(|| cannot_create(&path())),
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            return is_a_directory(&path());
+        }
     }
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(&path()),
+        _ if is_unfit_io(&error, directory) => Unstorable::unfit(error).into(),
+        _ => anyhow::Error::from(error).context(cannot_create(&path())),
+    }
+}
+
+fn is_unfit_io(error: &io::Error, directory: BorrowedFd<'_>) -> bool {
+    Errno::from_io_error(error).is_some_and(|error| is_unfit(error, directory))
+}
+
+/// Whether the error of making a symbolic link says that there can be none.
+fn has_no_links(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP))
 }
 
 fn is_a_directory(path: &Path) -> anyhow::Error {
