@@ -33,7 +33,7 @@ local PARTS = { [0] = "receives", [1] = "offers", [2] = "helps", [3] = "receives
 local REASONS = {
   [1] = "already started", [2] = "name taken", [3] = "not expected", [4] = "full", [5] = "expelled",
   [6] = "another nonce",
-  [7] = "later",
+  [7] = "later", [8] = "done",
 }
 local FORMS = { [0] = "any symbols", [1] = "the messages themselves" }
 local VERDICTS = { [0] = "failed", [1] = "verified", [2] = "damaged" }
@@ -89,6 +89,10 @@ define("uint16", "session.largest", "Largest datagram that came", base.DEC)
 define("string", "session.name", "Name")
 define("bytes", "session.attached", "Attached")
 define("uint64", "session.cookie", "Cookie", base.HEX)
+define("bytes", "session.job", "Job")
+define("uint64", "session.process", "Process", base.HEX)
+define("uint64", "session.place", "Place", base.HEX)
+define("uint8", "session.origin_flags", "Resumes (1), done (2)", base.DEC)
 define("uint32", "session.member", "Member number", base.DEC)
 define("uint64", "session.terms", "Terms", base.HEX)
 define("uint8", "session.refused", "Refused because", base.DEC, REASONS)
@@ -348,7 +352,12 @@ function session.INVITE(c)
   local protocol = c:name_of(protocol_len, "session.protocol")
   c:settings(settings_len)
   local reason = c:words_of(reason_len, "session.reason")
-  extensions(c, {})
+  extensions(c, {
+    [1] = function(len)
+      if len ~= 16 then wrong("a job has 16 bytes") end
+      c.tree:add(field["session.job"], c:range(len, "the job"))
+    end,
+  })
   return string.format("%s from %s, %s%s", state, quoted(sender), protocol, aside(reason))
 end
 
@@ -366,6 +375,12 @@ function session.JOIN(c)
     [3] = function(len)
       if len ~= 8 then wrong("a cookie has 8 bytes") end
       c:long("session.cookie")
+    end,
+    [4] = function(len)
+      if len ~= 17 then wrong("an origin has 17 bytes") end
+      c:long("session.process")
+      c:long("session.place")
+      if c:number(1, "session.origin_flags") > 3 then wrong("an origin has flags 1 and 2") end
     end,
   })
   return quoted(name) .. " " .. part

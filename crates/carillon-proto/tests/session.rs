@@ -14,6 +14,8 @@ mod helpers;
 mod hostile;
 #[path = "session/impostors.rs"]
 mod impostors;
+#[path = "session/jobs.rs"]
+mod jobs;
 #[path = "session/nearest.rs"]
 mod nearest;
 #[path = "session/one_way.rs"]
@@ -39,7 +41,7 @@ use std::collections::BTreeSet;
 
 use carillon_core::{Duration, Event, Machine as _, NodeId, OfferError, Sender as _};
 use carillon_proto::session::{
-    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    Gather, JobId, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     RefuseReason, SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{Body, Packet, State};
@@ -82,7 +84,8 @@ fn a_session_without_loss_is_this_exchange() {
     world.run(ms(3000));
     let invite = |state: &str| {
         format!(
-            "invite {state} from \"source\" protocol repeat max payload 100 progress 250 ms limit=50 wait=20 ms"
+            "invite {state} from \"source\" protocol repeat max payload 100 progress 250 ms limit=50 wait=20 ms job {}",
+            JobId::default()
         )
     };
     // The nonce and the random delay before JOIN are the receiver's own.
@@ -92,15 +95,17 @@ fn a_session_without_loss_is_this_exchange() {
     };
     let cookie = world.log[2].rsplit(' ').next().unwrap_or_default();
     assert!((1..=21).contains(&join_at), "{join_at}");
+    let origin = world.log[1].split_once(" process ").map(|(_, origin)| format!("process {origin}")).unwrap();
+    let terms = "72b7a9cd3975accb";
     let expected = [
         format!("0 n0 session a7 {}", invite("gathering")),
-        format!("{join_at} n1 session a7 join {nonce} \"alice\" receive buffer 16777216"),
+        format!("{join_at} n1 session a7 join {nonce} \"alice\" receive buffer 16777216 {origin}"),
         format!("{} n0 session a7 challenge {nonce} cookie {cookie}", join_at + 1),
         format!(
-            "{} n1 session a7 join {nonce} \"alice\" receive buffer 16777216 cookie {cookie}",
+            "{} n1 session a7 join {nonce} \"alice\" receive buffer 16777216 cookie {cookie} {origin}",
             join_at + 2
         ),
-        format!("{} n0 session a7 welcome {nonce} member 0 terms 943128f79c39d39f", join_at + 3),
+        format!("{} n0 session a7 welcome {nonce} member 0 terms {terms}", join_at + 3),
         format!("{} n0 session a7 {}", join_at + 3, invite("running")),
         // Two messages and their acknowledgments pass here; the last one travels with the report.
         format!("{} n1 session a7 report {nonce} verified bytes 20", join_at + 6),
@@ -335,18 +340,21 @@ fn a_join_that_comes_after_the_start_is_refused() {
 }
 
 #[test]
-fn of_two_receivers_with_one_name_the_second_is_refused() {
-    let mut world = World::new(sender(Gather::Count(2)), 2);
-    world.join(receiver("twin"));
-    world.run(ms(100));
-    world.join(ReceiverSession::new(receiver_config("twin"), carillon_core::Seeds::new(5)));
-    world.run(ms(1000));
-    let refused = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
-    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
-    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
-    world.join(receiver("other"));
+fn receivers_with_one_name_are_all_served_under_names_of_their_own() {
+    let mut world = World::new(sender(Gather::Count(3)), 2);
+    for seed in 1..=3 {
+        world.join(ReceiverSession::new(receiver_config("twin"), carillon_core::Seeds::new(seed)));
+    }
     world.run(ms(5000));
-    assert_eq!(outcomes(&world), [("twin", &MemberOutcome::Verified), ("other", &MemberOutcome::Verified)]);
+    let all: Vec<_> = outcomes(&world);
+    assert!(all.iter().all(|(_, outcome)| **outcome == MemberOutcome::Verified), "{all:?}");
+    let mut named: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    named.sort_unstable();
+    assert!(
+        named.len() == 3 && named[0] == "twin" && named[1..].iter().all(|name| name.starts_with("twin@")),
+        "{named:?}"
+    );
+    assert_eq!(world.sender.unserved(), []);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason};
+use carillon_proto::session::{
+    DoneJobs, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
+};
 
 use crate::conduct::{Run, Wish, conduct_within};
 use crate::end::End;
@@ -20,7 +22,7 @@ use crate::files::{
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
-use crate::network::{Bound, Network, attached};
+use crate::network::{Bound, Network, attached, random};
 use crate::participant::{self, Participant, run_by_participant};
 use crate::report::SenderReport;
 use crate::roll::Roll;
@@ -96,6 +98,10 @@ pub struct ReceiveOptions {
     pub one_way: bool,
     /// A session before has given it up: it fails so, unless another one invites it within `timeout`.
     pub returning: Option<ReceiverFailure>,
+    /// Number of this process, drawn at random: the same in all sessions of a receiver.
+    pub process: Option<u64>,
+    /// The jobs in which this receiver was verified, from the sessions before ([`ReceiveRun::done_jobs`]).
+    pub done: DoneJobs,
 }
 
 impl Default for ReceiveOptions {
@@ -113,6 +119,8 @@ impl Default for ReceiveOptions {
             allow_older: false,
             one_way: false,
             returning: None,
+            process: None,
+            done: DoneJobs::default(),
         }
     }
 }
@@ -247,6 +255,7 @@ impl Session {
         teller: &Teller<ReceiveEvent>,
     ) -> Result<(Result<ReceiveReport, Error>, Endpoint), Error> {
         let Session { network, mut options, mut endpoint, mut seeds } = self;
+        options.process = Some(options.process.map_or_else(random, Ok)?);
         let (mut name, mut second) = (network.name(), network.second_name());
         let aborted = || aborts.iter().any(|abort| abort.is_wished());
         let mut follower = Follower::new(&network);
@@ -275,6 +284,7 @@ impl Session {
             run.take_events().into_iter().for_each(|event| teller.tell(event));
             let later = (run.is_served_later() || moved && !run.is_over()) && !aborted();
             options.returning = run.returning();
+            options.done = run.done_jobs();
             let other = second.take().filter(|_| run.name_is_taken() && !aborted());
             match other.or_else(|| later.then(|| name.clone())) {
                 None => {
@@ -317,7 +327,11 @@ impl ReceiveOptions {
         config.from.clone_from(&self.from);
         config.silent = self.one_way;
         config.returning = self.returning.clone();
+        let process = self.process.map_or_else(random, Ok)?;
+        (config.process, config.place) = (Some(process), sink.place(process));
+        config.done = self.done.clone();
         let reached = sink.reached(!self.trust.is_empty());
+        config.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
         // What is not signed is written nowhere where only that is taken.
@@ -437,6 +451,11 @@ impl<O: Observer> ReceiveRun<O> {
         let got_on = self.participant.driver.application().bytes() > 0;
         let expelled = self.participant.phase == ReceiverPhase::Failed(ReceiverFailure::Expelled);
         (got_on && expelled).then_some(ReceiverFailure::Expelled)
+    }
+
+    /// The jobs in which this receiver was verified, for its next session.
+    pub fn done_jobs(&self) -> DoneJobs {
+        self.participant.driver.machine().done_jobs().clone()
     }
 
     /// How far it is.

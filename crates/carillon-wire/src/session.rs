@@ -156,8 +156,9 @@
 //! ```
 //!
 //! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed fields
-//! of which a node skips unknown ones unless their type forbids it: 2 is what an application attaches to a JOIN (1 to
-//! 288 bytes), 3 the cookie of the CHALLENGE that a JOIN answers (8 bytes).
+//! of which a node skips unknown ones unless their type forbids it: 1 is the job of an INVITE (16 bytes), 2 is what an
+//! application attaches to a JOIN (1 to 288 bytes), 3 the cookie of the CHALLENGE that a JOIN answers (8 bytes), 4 whom a
+//! JOIN speaks for ([`Origin`], 17 bytes).
 
 use std::fmt;
 
@@ -172,7 +173,9 @@ mod attached;
 mod distances;
 mod earlier;
 mod extension;
+mod job;
 mod opening;
+mod origin;
 mod part;
 mod peers;
 mod sizes;
@@ -183,7 +186,9 @@ mod text;
 pub use attached::Attached;
 pub use distances::{DistanceTo, Distances};
 pub use earlier::{Earlier, EarlierBody, emit_answer, emit_decline, emit_notices};
+pub use job::JobId;
 pub use opening::{Opening, OtherRelease, Release, WIRE_VERSION};
+pub use origin::Origin;
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
 pub use sizes::{Padding, Sizes};
@@ -221,6 +226,8 @@ pub enum Body<'a> {
         attached: Attached<'a>,
         /// The cookie of the CHALLENGE that it answers, if it answers one.
         cookie: Option<Cookie>,
+        /// Whom it speaks for, in a session of a job.
+        origin: Option<Origin>,
     },
     /// A receiver has to say again, with the cookie, that it wants to join: whoever does so receives at its address.
     Challenge {
@@ -363,6 +370,8 @@ pub struct Invite<'a> {
     pub settings: Settings<'a>,
     /// Why the session was aborted; empty in other states.
     pub reason: Text<'a>,
+    /// The job that the session belongs to.
+    pub job: Option<JobId>,
 }
 
 /// Names one attempt of one receiver to join. A secret of the two: it goes by unicast only.
@@ -416,16 +425,17 @@ impl<'a> Packet<'a> {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let part = Part::parse(&mut reader)?;
                 let largest = reader.u16()?;
-                let (mut attached, mut cookie) = (Attached::default(), None);
+                let (mut attached, mut cookie, mut origin) = (Attached::default(), None, None);
                 let mut extensions = Extensions::of(&mut reader);
                 while let Some((kind, value)) = extensions.next()? {
                     match kind {
                         extension::ATTACHED => attached = Attached::parse(value)?,
                         extension::COOKIE => cookie = Some(cookie_of(value)?),
+                        extension::ORIGIN => origin = Some(Origin::parse(value)?),
                         unknown => extension::skip(unknown)?,
                     }
                 }
-                Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie }
+                Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin }
             }
             packet_type::CHALLENGE => {
                 Body::Challenge { nonce: reader.nonce()?, cookie: reader.u64().map(Cookie)? }
@@ -481,7 +491,7 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
                 Opening::of(*name).emit(buf);
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
@@ -490,6 +500,9 @@ impl<'a> Packet<'a> {
                 attached.emit(buf);
                 if let Some(Cookie(cookie)) = cookie {
                     extension::put(buf, extension::COOKIE, &cookie.to_be_bytes());
+                }
+                if let Some(origin) = origin {
+                    extension::put(buf, extension::ORIGIN, &origin.to_bytes());
                 }
             }
             Body::Challenge { nonce, cookie } => {
@@ -554,9 +567,10 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, attached, cookie, .. } => {
+                Body::Join { name, attached, cookie, origin, .. } => {
                     let cookie = cookie.map_or(0, |_| extension::len_of(8));
-                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len() + cookie
+                    let origin = if origin.is_some() { extension::len_of(Origin::LEN) } else { 0 };
+                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len() + cookie + origin
                 }
                 Body::Challenge { .. } => 8 + 8,
                 Body::Welcome { .. } => 8 + 4 + 8,
@@ -620,7 +634,7 @@ impl<'a> Invite<'a> {
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }
-        let invite = Invite {
+        let mut invite = Invite {
             state,
             max_payload,
             progress_interval,
@@ -630,8 +644,15 @@ impl<'a> Invite<'a> {
             sender,
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
             reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
+            job: None,
         };
-        Extensions::of(reader).skip_all()?;
+        let mut extensions = Extensions::of(reader);
+        while let Some((kind, value)) = extensions.next()? {
+            match kind {
+                extension::JOB => invite.job = Some(JobId::parse(value)?),
+                unknown => extension::skip(unknown)?,
+            }
+        }
         Ok(invite)
     }
 
@@ -649,11 +670,15 @@ impl<'a> Invite<'a> {
         for text in [&*self.protocol, &*self.settings, &*self.reason] {
             buf.extend_from_slice(text.as_bytes());
         }
+        if let Some(job) = &self.job {
+            extension::put(buf, extension::JOB, &job.0);
+        }
     }
 
     fn wire_len(&self) -> usize {
         let texts = [&*self.protocol, &*self.settings, &*self.reason];
-        Opening::wire_len(&self.sender) + 4 + 4 + 2 + 2 + 4 + texts.map(str::len).iter().sum::<usize>()
+        let job = if self.job.is_some() { extension::len_of(JobId::LEN) } else { 0 };
+        Opening::wire_len(&self.sender) + 4 + 4 + 2 + 2 + 4 + texts.map(str::len).iter().sum::<usize>() + job
     }
 }
 
@@ -671,16 +696,20 @@ impl fmt::Display for Packet<'_> {
                 for (key, value) in settings.pairs() {
                     write!(f, " {key}={value}")?;
                 }
+                if let Some(job) = &invite.job {
+                    write!(f, " job {job}")?;
+                }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
                 f.write_str(part.text())?;
                 if *largest > 0 {
                     write!(f, " largest datagram {largest}")?;
                 }
                 write!(f, "{attached}")?;
-                cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))
+                cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))?;
+                origin.map_or(Ok(()), |origin| write!(f, "{origin}"))
             }
             Body::Challenge { nonce, cookie } => write!(f, "challenge {nonce} cookie {cookie}"),
             Body::Welcome { nonce, member, terms } => {

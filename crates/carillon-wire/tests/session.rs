@@ -65,6 +65,7 @@ fn golden_bytes() {
             sender: Name::new("src").unwrap(),
             settings: Settings::new("k=1\nw=2").unwrap(),
             reason: Text::default(),
+            job: None,
         }),
         "ca030001 01020304  OPENING 03 737263  01 04 00 00 00000578 0007 01f4 0000 0000 6d626170 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
@@ -80,6 +81,7 @@ fn golden_bytes() {
             sender: Name::new("s").unwrap(),
             settings: Settings::default(),
             reason: Text::default(),
+            job: None,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 000022e9 0000 01f4 230c 04e4 6d626170",
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 8937 progress 500 ms \
@@ -94,6 +96,7 @@ fn golden_bytes() {
             name: Name::new("zoë").unwrap(),
             attached: Attached::default(),
             cookie: None,
+            origin: None,
         },
         "ca030002 01020304  OPENING 04 7a6fc3ab  1122334455667788 00010000 00 0000",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
@@ -107,6 +110,7 @@ fn golden_bytes() {
             name: Name::new("a").unwrap(),
             attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
             cookie: None,
+            origin: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00010000 01 0000  02 0003 00ff07",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
@@ -184,6 +188,7 @@ fn golden_bytes() {
             name: Name::new("h").unwrap(),
             attached: Attached::default(),
             cookie: None,
+            origin: None,
         },
         "ca030002 01020304  OPENING 01 68  1122334455667788 00010000 02 2310",
         "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps largest datagram 8976",
@@ -197,6 +202,7 @@ fn golden_bytes() {
             name: Name::new("a").unwrap(),
             attached: Attached::default(),
             cookie: Some(Cookie(0x99AA_BBCC_DDEE_FF00)),
+            origin: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  03 0008 99aabbccddeeff00",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 1 cookie 99aabbccddeeff00",
@@ -360,6 +366,7 @@ fn fields_with_impossible_values_are_named() {
         sender: Name::new("s").unwrap(),
         settings: Settings::new("k=v").unwrap(),
         reason: Text::default(),
+        job: None,
     }));
     let with = |at: usize, value: u8| {
         let mut bytes = invite.clone();
@@ -396,6 +403,7 @@ fn fields_with_impossible_values_are_named() {
         name: Name::new("x").unwrap(),
         attached: Attached::default(),
         cookie: None,
+        origin: None,
     });
     let mut stranger = join.clone();
     stranger[27] = 4;
@@ -515,6 +523,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         name: Name::new("a").unwrap(),
         attached: Attached::new(b"x").unwrap(),
         cookie: None,
+        origin: None,
     };
     let invite = Body::Invite(Invite {
         state: State::Running,
@@ -526,6 +535,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         sender: Name::new("src").unwrap(),
         settings: Settings::default(),
         reason: Text::default(),
+        job: None,
     });
     let decline = Body::Decline { name: Name::new("a").unwrap(), text: Text::default() };
     for body in [join, invite, decline] {
@@ -602,6 +612,7 @@ prop_compose! {
             RefuseReason::Expelled,
             RefuseReason::Nonce,
             RefuseReason::Later,
+            RefuseReason::Done,
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();
@@ -643,12 +654,11 @@ prop_compose! {
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
-                reason: text,
-            }),
+                reason: text, job: None }),
             1 => {
                 let attached = Attached::new(&attached).unwrap();
                 let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
-                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)) }
+                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)), origin: None }
             }
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },

@@ -170,6 +170,7 @@ fn explain(failure: &ReceiverFailure) -> String {
         ReceiverFailure::Refused(RefuseReason::Full, _) => "the session takes no more members",
         // Sessions with further senders have none that follow.
         ReceiverFailure::Refused(RefuseReason::Later, _) => "a further session will serve this sender",
+        ReceiverFailure::Refused(RefuseReason::Done, _) => "this sender has sent everything of this job",
         ReceiverFailure::Refused(RefuseReason::Nonce, _) => "the organiser takes it for another",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
             "the organiser has given this sender up"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
-use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
+use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
 use carillon_transfer::{
@@ -17,8 +17,8 @@ use serde_json::json;
 
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, Patience, PlainProgress, Rate, Room, Stop, Ticker, Watch,
-    bar as new_bar, bar_style, change_text, host, is_text_terminal, lost_json, open_service, print_json,
-    record, say, say_time, seal_drops_json, seconds, unstored_json, utc_now, with_path,
+    bar as new_bar, bar_style, change_text, explain, host, is_text_terminal, lost_json, open_service,
+    print_json, record, say, say_time, seal_drops_json, seconds, unstored_json, utc_now, with_path,
 };
 use crate::exit::JobFailed;
 
@@ -157,6 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         history,
         allow_older: args.allow_older,
         one_way: args.one_way,
+        process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
         ..ReceiveOptions::default()
     };
     let mut name = args.network.name();
@@ -213,6 +214,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         (patience, follower, told_open) = (transfer.patience, transfer.follower, transfer.told_open);
         options.returning = transfer.run.returning();
+        options.done = transfer.run.done_jobs();
         let there;
         (endpoint, watch, there) = transfer.run.into_parts();
         let Some(place) = there else { return worst };
@@ -598,28 +600,6 @@ fn said_all(json: bool, transfers: u64, failed: u64) -> anyhow::Result<()> {
     let plural = if transfers == 1 { "" } else { "s" };
     say(format_args!("interrupted after {transfers} transfer{plural}, {failed} of them failed"));
     Ok(())
-}
-
-/// A failure and what to do about it.
-fn explain(failure: &ReceiverFailure) -> String {
-    let advice = match failure {
-        ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
-            ": start receivers before the sender, or with --keep-going for the next transfer"
-        }
-        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
-        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
-        ReceiverFailure::Refused(RefuseReason::Later, _) => {
-            ", which cannot take back what was written to one output: receive into a directory"
-        }
-        ReceiverFailure::SenderSilent => ": is it still running, and the network between?",
-        ReceiverFailure::Refused(RefuseReason::Full, _) => ": use another --group for some of the receivers",
-        ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
-            ": too slow, or not heard; see the sender's report and its --timeout"
-        }
-        ReceiverFailure::Left(reason) => return reason.clone(),
-        _ => "",
-    };
-    format!("{failure}{advice}")
 }
 
 fn hex(digest: blake3::Hash) -> String {

@@ -36,5 +36,5 @@ pub use service::{change_text, open_service};
 pub use stop::Stop;
 pub use watch::{Watch, record};
 pub use words::{
-    NO_RECEIVER_LIST, OPEN, Whereabouts, advice, host, say, say_text, say_time, waits_for_nobody,
+    NO_RECEIVER_LIST, OPEN, Whereabouts, advice, explain, host, say, say_text, say_time, waits_for_nobody,
 };

@@ -1,6 +1,7 @@
 //! What a receiver says when nothing happens: once each, after a few seconds.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use carillon_core::{Duration, Time};
 use carillon_net::{Endpoint, SendFailure};
@@ -9,7 +10,7 @@ use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
 use carillon_wire::session::OtherRelease;
 
-use super::{Evidence, Watch, Whereabouts, reported_by_network, unroutable_sources};
+use super::{Evidence, Watch, Whereabouts, explain, host, reported_by_network, unroutable_sources};
 
 /// Notices that a receiver waits in vain.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub struct Patience {
     counted: u64,
     /// Told that a further session is to come.
     later: bool,
+    /// Number of sessions that it is not in, of those that were told of or passed over in silence.
+    passed_by: u64,
+    /// Senders whose sessions it is not in, with the reasons told and the time of that.
+    refusals: Vec<(String, String, Instant)>,
     listening: bool,
     /// Packets that the system had dropped for want of a route to their source.
     unroutable: Option<u64>,
@@ -54,6 +59,8 @@ impl Patience {
             inviting: None,
             counted: 0,
             later: false,
+            passed_by: 0,
+            refusals: Vec::new(),
             listening: false,
             unroutable: unroutable_sources(),
             releases: Vec::new(),
@@ -88,10 +95,13 @@ impl Patience {
         }
         let machine = driver.machine();
         let waits = machine.is_served_later() && machine.phase() == ReceiverPhase::Seeking;
-        if waits && !std::mem::replace(&mut self.later, true) {
+        if waits && !std::mem::replace(&mut self.later, waits) {
             return Some(
                 "a session runs already: a further one serves this receiver, please wait".to_owned(),
             );
+        }
+        if let Some(line) = self.passed_by(run) {
+            return Some(line);
         }
         let session = driver.machine();
         let address = session.sender_node().and_then(|node| driver.endpoint().peer(node));
@@ -144,6 +154,24 @@ impl Patience {
 }
 
 impl Patience {
+    /// Why it is not in a session although it was invited, once in a while for each sender: anybody can invite without end.
+    fn passed_by(&mut self, run: &ReceiveRun<Watch>) -> Option<String> {
+        let session = run.driver().machine().passed_by();
+        let count = session.map_or(0, |session| session.count);
+        let is_new = std::mem::replace(&mut self.passed_by, count) != count;
+        let session = session.filter(|_| is_new)?;
+        let (now, reason) = (Instant::now(), explain(&session.failure));
+        self.refusals.retain(|(_, _, told)| now.duration_since(*told) < REFUSAL_INTERVAL);
+        let is_told =
+            self.refusals.iter().any(|(sender, why, _)| *sender == session.sender && *why == reason);
+        if is_told || self.refusals.len() >= MOST_SILENT {
+            return None;
+        }
+        self.refusals.push((session.sender.clone(), reason.clone(), now));
+        let sender = host(&session.sender, run.driver().endpoint().peer(session.node));
+        Some(format!("not in the session of {sender}: {reason}; waiting for another one"))
+    }
+
     /// Told once of each sender, and of few: anybody can invite without end.
     fn does_not_answer(
         &mut self,
@@ -166,7 +194,11 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
     match session.phase() {
         // One that was not answered has heard a sender.
         ReceiverPhase::Seeking
-            if session.unanswered().is_none() && !session.is_served_later() && !session.is_returning() =>
+            if session.unanswered().is_none()
+                && !session.is_served_later()
+                && !session.is_returning()
+                && session.passed_by().is_none()
+                && !session.has_heard_done() =>
         {
             Some(Wait::Invitation)
         }
@@ -188,5 +220,7 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
 
 /// Senders that do not answer, told of.
 const MOST_SILENT: usize = 8;
+/// A sender's refusal is not told again for the same reason within this time.
+const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
 /// So long it waits before it says so.
 const LONG: Duration = Duration::from_secs(3);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carillon_net::{Choice, Endpoint, Interface, SendFailure};
-use carillon_proto::session::{OtherSender, RefuseReason, UnservedReason};
+use carillon_proto::session::{OtherSender, ReceiverFailure, RefuseReason, UnservedReason};
 use carillon_transfer::files::{is_unseemly, shown};
 use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
 use carillon_wire::session::{Release, WIRE_VERSION};
@@ -332,6 +332,29 @@ pub fn host(name: &str, address: Option<SocketAddr>) -> String {
         Some(address) => format!("{} ({address})", shown(name)),
         None => shown(name).into_owned(),
     }
+}
+
+/// A receiver's failure and what to do about it.
+pub fn explain(failure: &ReceiverFailure) -> String {
+    let advice = match failure {
+        ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
+            ": start receivers before the sender, or with --keep-going for the next transfer"
+        }
+        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
+        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
+        ReceiverFailure::Refused(RefuseReason::Done, _) => ", from another process that spoke for it",
+        ReceiverFailure::Refused(RefuseReason::Later, _) => {
+            ", which cannot take back what was written to one output: receive into a directory"
+        }
+        ReceiverFailure::SenderSilent => ": is it still running, and the network between?",
+        ReceiverFailure::Refused(RefuseReason::Full, _) => ": use another --group for some of the receivers",
+        ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
+            ": too slow, or not heard; see the sender's report and its --timeout"
+        }
+        ReceiverFailure::Left(reason) => return reason.clone(),
+        _ => "",
+    };
+    format!("{failure}{advice}")
 }
 
 /// What to do about a receiver that is not served.

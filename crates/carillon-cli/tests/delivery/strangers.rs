@@ -20,6 +20,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
         sender: Name::new("nobody").expect("a name"),
         settings: Settings::new(settings).expect("settings"),
         reason: Text::default(),
+        job: None,
     });
     Packet { association: AssociationId(association), body }.emit(&mut bytes);
     bytes

@@ -2,9 +2,9 @@
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
-    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part,
-    Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
-    WIRE_VERSION, is_hidden,
+    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, JobId, Name, Nonce, Origin, Packet,
+    Padding, Part, Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms,
+    Text, Verdict, WIRE_VERSION, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -117,6 +117,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             sender: name("the sender"),
             settings: Settings::new(settings).expect("settings"),
             reason,
+            job: (state == State::Running).then_some(JobId([7; 16])),
         })
     };
     let states = [
@@ -135,6 +136,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         RefuseReason::Expelled,
         RefuseReason::Nonce,
         RefuseReason::Later,
+        RefuseReason::Done,
     ];
     let join = |part, attached| Body::Join {
         nonce: NONCE,
@@ -144,6 +146,12 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         name: name("a"),
         attached: Attached::new(attached).expect("so many"),
         cookie: (part == Part::Offers).then_some(Cookie(0xfedc_ba98_7654_3210)),
+        origin: (part == Part::Helps).then_some(Origin {
+            process: 5,
+            place: u64::MAX,
+            resumes: true,
+            is_done: true,
+        }),
     };
     let (nonce, terms) = (NONCE, Terms(0xfedc_ba98_7654_3210));
     let mut bodies = vec![

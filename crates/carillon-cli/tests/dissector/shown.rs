@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_wire::session::{Body, Cookie, Invite, Part, Peer, RefuseReason, State};
+use carillon_wire::session::{Body, Cookie, Invite, Origin, Part, Peer, RefuseReason, State};
 use carillon_wire::{carillon, rra, session};
 
 use super::hex;
@@ -37,6 +37,10 @@ pub const NAMES: &[&str] = &[
     "carillon.session.name",
     "carillon.session.attached",
     "carillon.session.cookie",
+    "carillon.session.job",
+    "carillon.session.process",
+    "carillon.session.place",
+    "carillon.session.origin_flags",
     "carillon.session.member",
     "carillon.session.terms",
     "carillon.session.refused",
@@ -166,6 +170,7 @@ fn reason(reason: RefuseReason) -> u8 {
         RefuseReason::Expelled => 5,
         RefuseReason::Nonce => 6,
         RefuseReason::Later => 7,
+        RefuseReason::Done => 8,
     }
 }
 
@@ -186,6 +191,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             sender,
             settings,
             reason,
+            job,
         }) => {
             to.with("carillon.session.state", state(phase));
             to.with("carillon.session.protocol_len", protocol.len());
@@ -200,8 +206,11 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
                 to.with("carillon.session.setting", format_args!("{key}={value}"));
             }
             to.text("carillon.session.reason", &reason);
+            if let Some(job) = job {
+                to.bytes("carillon.session.job", &job.0);
+            }
         }
-        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached, cookie } => {
+        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached, cookie, origin } => {
             to.with(nonce, own.0).with("carillon.session.receive_buffer", receive_buffer);
             to.with("carillon.session.part", part(does));
             to.with("carillon.session.largest", largest).named(&name);
@@ -210,6 +219,10 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             }
             if let Some(Cookie(cookie)) = cookie {
                 to.with("carillon.session.cookie", cookie);
+            }
+            if let Some(Origin { process, place, resumes, is_done }) = origin {
+                to.with("carillon.session.process", process).with("carillon.session.place", place);
+                to.with("carillon.session.origin_flags", u8::from(resumes) + 2 * u8::from(is_done));
             }
         }
         Body::Challenge { nonce: own, cookie } => {

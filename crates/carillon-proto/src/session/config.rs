@@ -10,6 +10,8 @@ use carillon_core::{
 };
 use carillon_wire::session::{Attached, MAX_PEERS, Name, Nonce, Part, Settings};
 
+use super::job::{DoneJobs, JobId};
+use super::ledger::Ledger;
 use super::receiver::ReceiverFailure;
 
 /// See [`SenderSessionConfig::heartbeat`].
@@ -67,7 +69,9 @@ pub struct SenderSessionConfig {
     /// A further session follows: who comes late is told so instead of being refused for good, and so is who was given up
     /// unless `slow` is [`Slow::Drop`].
     pub further: bool,
-    /// Who may still report to sessions before this one.
+    /// The job that this session belongs to, drawn at random by the host; the same in all sessions of the job.
+    pub job: JobId,
+    /// The sessions of the job before this one: the receivers of the job, and who may still report.
     pub former: Former,
     /// The largest payload of one message.
     pub max_payload: u32,
@@ -143,6 +147,7 @@ impl SenderSessionConfig {
             min_rate: Some(DEFAULT_MIN_RATE),
             slow: Slow::Lane,
             further: false,
+            job: JobId::default(),
             former: Former::default(),
             max_payload,
             sizes: Vec::new(),
@@ -349,6 +354,8 @@ pub struct Former {
     pub(super) members: BTreeMap<(AssociationId, NodeId, Nonce), String>,
     /// The sessions, in their order.
     pub(super) sessions: Vec<AssociationId>,
+    /// All receivers of the job.
+    pub(super) ledger: Ledger,
 }
 
 impl Former {
@@ -487,6 +494,16 @@ pub struct ReceiverSessionConfig {
     /// It never says anything, and follows the first session that it hears gathering and whose protocol needs no answers. What it hears is all
     /// that it knows: anybody may have sent it.
     pub silent: bool,
+    /// Number of the process that speaks for the receiver: drawn at random, and the same in all its sessions. From it each job gets a
+    /// number of its own.
+    pub process: Option<u64>,
+    /// Number of the place where the data goes, such as a digest of the directory's path: what another process puts there is this
+    /// receiver's too.
+    pub place: u64,
+    /// The place has a part of an earlier transfer.
+    pub resumes: bool,
+    /// The jobs in which this receiver was verified: it does not join their sessions.
+    pub done: DoneJobs,
     /// It keeps what goes by in sessions that it is not in, whose further sessions will serve it: its application polls for
     /// [that](super::ReceiverSession::poll_overheard).
     pub overhears: bool,
@@ -520,6 +537,10 @@ impl ReceiverSessionConfig {
             from: BTreeSet::new(),
             returning: None,
             silent: false,
+            process: None,
+            place: 0,
+            resumes: false,
+            done: DoneJobs::default(),
             overhears: false,
             part: Part::Receives,
             attached: Vec::new(),

@@ -21,6 +21,8 @@
 mod bounds;
 mod config;
 mod hold;
+mod job;
+mod ledger;
 mod receiver;
 mod roster;
 mod secret;
@@ -35,7 +37,8 @@ pub use config::{
     DEFAULT_SILENCE, Former, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,
 };
 pub use hold::Standing;
-pub use receiver::{OtherSender, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use job::{DoneJobs, JobId};
+pub use receiver::{OtherSender, PassedBy, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};

@@ -44,6 +44,7 @@ impl fmt::Display for UnservedReason {
                 RefuseReason::Expelled => "refused: it was given up before",
                 RefuseReason::Nonce => "refused: it is to try again",
                 RefuseReason::Later => LATE,
+                RefuseReason::Done => "it has everything of this job",
             }),
             UnservedReason::Declined(text) => f.write_str(text),
             UnservedReason::Release(release) => write!(f, "runs {release} of carillon"),

@@ -396,6 +396,7 @@ fn next_invitation(name: &str) -> Vec<u8> {
         progress_interval: 0,
         relays: false,
         sizes: Sizes::default(),
+        job: None,
     };
     let mut bytes = Vec::new();
     Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);

@@ -172,7 +172,16 @@ pub fn answer_to_challenge(join: &[u8], source: NodeId, outbox: &Outbox) -> Opti
         }
         _ => None,
     })?;
-    let body = Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie: Some(cookie) };
+    let body = Body::Join {
+        nonce,
+        receive_buffer,
+        part,
+        largest,
+        name,
+        attached,
+        cookie: Some(cookie),
+        origin: None,
+    };
     let mut bytes = Vec::new();
     Packet { association, body }.emit(&mut bytes);
     Some(bytes)

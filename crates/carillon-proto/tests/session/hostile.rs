@@ -33,6 +33,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
         sender: Name::new("source").unwrap(),
         settings: Settings::new(settings).unwrap(),
         reason: Text::default(),
+        job: None,
     }))
 }
 
@@ -45,6 +46,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         name: Name::new(name).unwrap(),
         attached: Attached::default(),
         cookie: None,
+        origin: None,
     })
 }
 

@@ -35,6 +35,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             name,
             attached: Attached::default(),
             cookie: None,
+            origin: None,
         },
     )
 }
@@ -50,6 +51,7 @@ fn false_invitation(association: u32) -> Vec<u8> {
         sender: Name::new("nobody").unwrap(),
         settings: Settings::default(),
         reason: Text::default(),
+        job: None,
     };
     packet(association, Body::Invite(invite))
 }

@@ -46,6 +46,7 @@ pub fn invitation(association: u32, state: State, protocol: &str, settings: &str
             sender: Name::new("source").unwrap(),
             settings: Settings::new(settings).unwrap(),
             reason: Text::default(),
+            job: None,
         }),
     )
 }
@@ -62,6 +63,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             name,
             attached: Attached::default(),
             cookie: None,
+            origin: None,
         },
     )
 }
@@ -312,6 +314,7 @@ fn forged_ends_do_not_end_a_transfer() {
                                 name,
                                 attached: Attached::default(),
                                 cookie: None,
+                                origin: None,
                             },
                             Body::Ready { nonce, edition: 1 },
                             Body::Ask { nonce },

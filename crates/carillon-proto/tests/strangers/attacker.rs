@@ -293,6 +293,7 @@ impl Attacker {
                 sender: name,
                 settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
                 reason: text,
+                job: None,
             }),
             2 => Body::Join {
                 nonce,
@@ -306,6 +307,7 @@ impl Attacker {
                 name,
                 attached: Attached::default(),
                 cookie: self.cookie,
+                origin: None,
             },
             3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]), terms },
             4 => {

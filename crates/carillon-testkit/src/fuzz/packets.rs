@@ -84,6 +84,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     };
     let body = match kind {
         0 | 1 => Body::Invite(Invite {
+            job: None,
             state: input.pick(&[
                 State::Gathering,
                 State::Assembling,
@@ -130,6 +131,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
                 Attached::new(input.bytes(len)).unwrap_or_default()
             },
             cookie: known.cookie,
+            origin: None,
         },
         3 => Body::Welcome { nonce, member: input.u32(), terms: known.terms },
         4 => Body::Refuse {

@@ -87,7 +87,7 @@ impl Application<ReceiverSession> for Contribution {
                 true => Outgoing::stream(manifest.into(), max as usize, waker),
                 false => Outgoing::new(manifest.into(), max as usize, waker),
             });
-            let binding = Binding { group: self.group, ..Binding::default() };
+            let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
             match outgoing {
                 Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing.bound_to(binding))),
                 Err(error) => return self.fail(now, session, error),

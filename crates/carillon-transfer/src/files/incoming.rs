@@ -312,7 +312,7 @@ impl Incoming {
         let mut disk = match std::mem::replace(&mut self.place, Place::Lost) {
             Place::There(disk) => disk,
             Place::Here(sink) => {
-                let binding = Binding { group: self.group, ..Binding::default() };
+                let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
                 let checks = Checks::new(self.trust.clone(), binding)?;
                 Disk::start(sink, checks, self.waker.clone())
                     .context("cannot start a thread for what comes")?

@@ -87,6 +87,19 @@ impl Sink {
         }
     }
 
+    /// Number of the place where it goes: the same for every process of this host that puts it there, and that of this process where
+    /// no other one can.
+    pub fn place(&self, process: u64) -> u64 {
+        let place = match self {
+            Sink::Files(target) => target.place(),
+            Sink::Live(_) => None,
+        };
+        let digest = |place: Vec<u8>| {
+            blake3::hash(&place).as_bytes().iter().take(8).fold(0, |all, &byte| all << 8 | u64::from(byte))
+        };
+        place.map_or(process, digest)
+    }
+
     /// For the next transfer.
     #[must_use]
     pub fn again(self) -> Sink {

@@ -21,7 +21,12 @@ impl Output {
 
     /// The standard output.
     pub fn stdout() -> Self {
-        Output::new("the standard output", io::stdout())
+        Output::new(STDOUT, io::stdout())
+    }
+
+    /// Whether it is the standard output.
+    pub(super) fn is_stdout(&self) -> bool {
+        self.name == STDOUT
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
@@ -44,3 +49,6 @@ impl fmt::Debug for Output {
         f.debug_tuple("Output").field(&self.name).finish()
     }
 }
+
+/// How errors call the standard output.
+const STDOUT: &str = "the standard output";

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -129,6 +130,19 @@ impl Target {
     pub(super) fn put_spool(&mut self, spool: Box<Spool>) {
         if let Target::Directory(folder) = self {
             folder.spool = Some(spool);
+        }
+    }
+
+    /// What names the place for every process of this host that writes there; `None` for an output that only this process has.
+    pub(super) fn place(&self) -> Option<Vec<u8>> {
+        match self {
+            Target::Directory(folder) => {
+                let path = std::fs::canonicalize(&folder.root).unwrap_or_else(|_| folder.root.clone());
+                // Containers may have equal paths on one host.
+                let device = std::fs::metadata(&path).map_or(0, |found| found.dev());
+                Some([b"directory".as_slice(), path.as_os_str().as_bytes(), &device.to_be_bytes()].concat())
+            }
+            Target::Output(output) => output.is_stdout().then(|| b"stdout".to_vec()),
         }
     }
 

@@ -55,10 +55,17 @@ impl<O: Observer> SendRun<O> {
         let wanting = self.wanting().len();
         let missed = missed.into_iter().map(|(name, left)| (name, Instant::now() + left)).collect();
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
-        let Next { options, name, seeds } = self.next;
+        let Next { job, options, name, seeds } = self.next;
         let further = options.further(awaited, within);
-        let opened =
-            further.open_on(&name, endpoint, seeds, outgoing.manifest().clone(), false, session.former())?;
+        let opened = further.open_on(
+            &name,
+            job,
+            endpoint,
+            seeds,
+            outgoing.manifest().clone(),
+            false,
+            session.former(),
+        )?;
         let mut run = opened.with(tally.inner);
         run.earlier = Some(Earlier { report, since, missed, wanting });
         Ok(run)

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use carillon_core::{HostValue, Observer, Order, Seeds, Setting};
 use carillon_net::{Driver, Endpoint};
-use carillon_proto::session::{Former, SenderSession};
+use carillon_proto::session::{Former, JobId, SenderSession};
 
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
 use crate::files::{Binding, Manifest, Outgoing, needed_payload};
 use crate::monitor::Publisher;
-use crate::network::Bound;
+use crate::network::{Bound, random};
 use crate::tally::Tally;
 
 /// A sender that is ready to run.
@@ -47,12 +47,14 @@ impl SendOptions {
         manifest: Manifest,
         stream: bool,
     ) -> Result<OpenSend, Error> {
-        self.open_on(name, bound.endpoint, bound.seeds, Arc::new(manifest), stream, Former::default())
+        let (manifest, former) = (Arc::new(manifest), Former::default());
+        self.open_on(name, new_job()?, bound.endpoint, bound.seeds, manifest, stream, former)
     }
 
     pub(super) fn open_on(
         &self,
         name: &str,
+        job: JobId,
         mut endpoint: Endpoint,
         seeds: Seeds,
         manifest: Arc<Manifest>,
@@ -78,7 +80,7 @@ impl SendOptions {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),
         };
-        config.former = former;
+        (config.job, config.former) = (job, former);
         // A window that the protocol fills whatever the path carries.
         let is_window = |key: &str| {
             let mut settings = protocol.host_settings.iter();
@@ -97,11 +99,19 @@ impl SendOptions {
         let least =
             config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
         let outgoing = outgoing?.withholding(&sessions).from_least(least);
-        let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), ..Binding::default() });
-        let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
+        let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), job: job.0 });
+        let next = Next { job, options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };
         let publisher = Publisher::new(&self.monitor, "sender", name);
         Ok(OpenSend { endpoint, session, outgoing, facts, next, publisher })
     }
+}
+
+/// The identity of a new job.
+fn new_job() -> Result<JobId, Error> {
+    let mut job = [0; 16];
+    job[..8].copy_from_slice(&random()?.to_be_bytes());
+    job[8..].copy_from_slice(&random()?.to_be_bytes());
+    Ok(JobId(job))
 }

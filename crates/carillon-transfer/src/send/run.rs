@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver};
-use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
+use carillon_proto::session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession};
 
 use super::options::SendOptions;
 use crate::conduct::Run;
@@ -59,6 +59,7 @@ pub struct SendRun<O: Observer> {
 /// What a further session is made of.
 #[derive(Debug)]
 pub(super) struct Next {
+    pub job: JobId,
     pub options: SendOptions,
     pub name: String,
     pub seeds: Seeds,

@@ -15,11 +15,17 @@ use crate::reader::Reader;
 /// The bit of a type that forbids skipping the field.
 pub(super) const CRITICAL: u8 = 0x80;
 
+/// The job of an INVITE: 16 bytes.
+pub(super) const JOB: u8 = 1;
+
 /// What the application of a receiver attaches to its JOIN: 1 to 288 bytes.
 pub(super) const ATTACHED: u8 = 2;
 
 /// The cookie of the CHALLENGE that a JOIN answers: 8 bytes.
 pub(super) const COOKIE: u8 = 3;
+
+/// Whom a JOIN speaks for: 17 bytes.
+pub(super) const ORIGIN: u8 = 4;
 
 /// Extension fields of a packet, read one by one.
 #[derive(Debug)]

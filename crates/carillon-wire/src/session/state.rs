@@ -38,6 +38,8 @@ pub enum RefuseReason {
     Nonce,
     /// It came after the start, or was given up: a further session will serve it.
     Later,
+    /// It has everything of this job, verified.
+    Done,
 }
 
 /// What a receiver reports.
@@ -121,6 +123,7 @@ impl RefuseReason {
             RefuseReason::Expelled => 5,
             RefuseReason::Nonce => 6,
             RefuseReason::Later => 7,
+            RefuseReason::Done => 8,
         }
     }
 
@@ -133,6 +136,7 @@ impl RefuseReason {
             5 => RefuseReason::Expelled,
             6 => RefuseReason::Nonce,
             7 => RefuseReason::Later,
+            8 => RefuseReason::Done,
             other => return Err(ParseError::Field { field: "reason", value: other.into() }),
         })
     }
@@ -148,6 +152,7 @@ impl fmt::Display for RefuseReason {
             RefuseReason::Expelled => "expelled",
             RefuseReason::Nonce => "another nonce",
             RefuseReason::Later => "later",
+            RefuseReason::Done => "done",
         })
     }
 }

@@ -16,9 +16,9 @@ pub struct Terms(pub u64);
 impl Invite<'_> {
     /// Protocol and settings, the sender's name, the size of messages and datagrams, and whether routers may help.
     pub fn terms(&self) -> Terms {
-        let Invite { max_payload, relays, sizes, protocol, sender, settings, .. } = self;
+        let Invite { max_payload, relays, sizes, protocol, sender, settings, job, .. } = self;
         // Names have no line feeds.
-        let text = format!("{max_payload} {relays}{sizes}\n{protocol}\n{sender}\n{}", &**settings);
+        let text = format!("{max_payload} {relays}{sizes}\n{protocol}\n{sender}\n{}\n{job:?}", &**settings);
         Terms(Seeds::new(0).part("session.terms").stream(&text).bits())
     }
 }

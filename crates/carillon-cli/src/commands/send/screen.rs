@@ -329,7 +329,7 @@ impl<'a> Report<'a> {
         rows.extend(report.receivers.iter().map(|one| {
             let time = one.time.map(|time| format!("{:.2} s", time.as_secs_f64()));
             vec![
-                one.name.clone(),
+                host(&one.name, one.address),
                 one.bytes.to_string(),
                 one.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string()),
                 time.unwrap_or_else(|| "-".to_owned()),
@@ -375,6 +375,7 @@ impl<'a> Report<'a> {
 fn receiver_json(one: &ReceiverReport) -> Value {
     json!({
         "name": one.name,
+        "address": one.address,
         "sends": one.sends,
         "bytes": one.bytes,
         "repairs": one.repairs,

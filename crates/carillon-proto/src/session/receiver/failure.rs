@@ -41,6 +41,7 @@ impl fmt::Display for ReceiverFailure {
                     RefuseReason::Expelled => "the sender has given this receiver up",
                     RefuseReason::Nonce => "the sender takes it for another",
                     RefuseReason::Later => "a further session will serve this receiver",
+                    RefuseReason::Done => "this receiver has everything of this job already",
                 };
                 with(f, sentence, text)
             }

@@ -10,6 +10,7 @@ use carillon_wire::envelope::protocol;
 use carillon_wire::session::{Name, Nonce, RefuseReason, State, Text};
 
 use super::config::ReceiverSessionConfig;
+use super::job::JobId;
 use super::{LOCAL_NODE, secret};
 
 mod aside;
@@ -19,6 +20,7 @@ mod distances;
 mod doubt;
 mod failure;
 mod guard;
+mod jobs;
 mod overhearing;
 mod packets;
 mod peers;
@@ -30,6 +32,7 @@ mod state;
 mod succession;
 
 pub use failure::ReceiverFailure;
+pub use jobs::PassedBy;
 pub use peers::PeerMember;
 pub use releases::OtherSender;
 pub use state::ReceiverPhase;
@@ -106,6 +109,12 @@ pub struct ReceiverSession {
     aside: Aside,
     /// The session in which it is not, and of which it hears what goes by.
     overhearing: Option<Box<Overhearing>>,
+    /// Number of this process, from which each job gets one of its own.
+    process: Seeds,
+    /// The last session that it is not in although it was invited.
+    passed_by: Option<PassedBy>,
+    /// A job has invited in which this receiver was verified.
+    heard_done: bool,
     /// The last sender that invited and is none of those that it listens to.
     passed_over: Option<String>,
     /// The last sender whose session one that says nothing cannot follow, and why not.
@@ -129,6 +138,9 @@ impl ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
             delays: named.stream("session.delay"),
             probing: Probing::new(secret.stream("session.probe")),
+            process: config.process.map_or(named.clone(), Seeds::new),
+            passed_by: None,
+            heard_done: false,
             nonces: secret,
             attempts: 0,
             nonce: Nonce(0),
@@ -242,6 +254,11 @@ impl ReceiverSession {
         self.invited.as_ref()?.member
     }
 
+    /// The job of the session it was invited to, if its sender tells.
+    pub fn job(&self) -> Option<JobId> {
+        self.invited.as_ref()?.job
+    }
+
     /// The session it was invited to.
     pub fn association(&self) -> Option<AssociationId> {
         self.invited.as_ref().map(|invited| invited.association)
@@ -346,6 +363,8 @@ impl ReceiverSession {
         (self.present_due, self.ready_due) = (false, false);
         if phase != ReceiverPhase::Finished {
             self.inner = None;
+        } else if self.phase != phase {
+            self.note_done();
         }
         if phase == ReceiverPhase::Seeking {
             self.peers = None;
@@ -358,7 +377,13 @@ impl ReceiverSession {
         // There is another one for it.
         let later = matches!(failure, ReceiverFailure::Refused(RefuseReason::Later, _));
         self.later |= later;
-        if (self.config.keep_seeking || later) && untouched && !self.delivered {
+        let done = matches!(failure, ReceiverFailure::Refused(RefuseReason::Done, _));
+        if done {
+            self.later = false;
+            self.remember_done(true);
+        }
+        if (self.config.keep_seeking || later || done) && untouched && !self.delivered {
+            self.pass_by(failure);
             if let Some(invited) = self.invited.take() {
                 self.aside.add(invited.association, invited.sender, FOREVER);
                 if later {

@@ -88,6 +88,7 @@ impl ReceiverSession {
             Body::ReportAck { .. } if self.verdict.is_some() && !self.acknowledged => {
                 // Perhaps after the sender's farewell, which ended the reporting too.
                 self.acknowledged = true;
+                self.note_done();
                 if self.phase == ReceiverPhase::Reporting {
                     self.end(ReceiverPhase::Finished);
                 }
@@ -133,6 +134,9 @@ impl ReceiverSession {
             if self.passed_over.as_deref() != Some(&*invite.sender) {
                 self.passed_over = Some(invite.sender.to_string());
             }
+            return self.events.dropped(DropReason::Foreign);
+        }
+        if self.has_everything_of(source, invite) {
             return self.events.dropped(DropReason::Foreign);
         }
         if self.config.silent {
@@ -211,6 +215,7 @@ impl ReceiverSession {
         self.invited = Some(Invited {
             association,
             sender: source,
+            job: invite.job,
             name,
             state: invite.state,
             member: None,
@@ -490,6 +495,8 @@ impl ReceiverSession {
         if let Some(transmit) = self.emit_earlier_decline(buf).or_else(|| self.due_aside(buf)) {
             return Some(transmit);
         }
+        let job = self.invited.as_ref().and_then(|invited| Some((invited.job?, invited.sender)));
+        let origin = job.filter(|_| self.join_due).map(|(job, sender)| self.origin(job, sender));
         let invited = self.invited.as_mut()?;
         let nonce = self.nonce;
         let body = if self.join_due {
@@ -503,7 +510,7 @@ impl ReceiverSession {
                 Some(_) => Body::Ask { nonce },
                 None => {
                     let Invited { largest, cookie, .. } = *invited;
-                    Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie }
+                    Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin }
                 }
             };
             let len = Packet { association: invited.association, body }.wire_len();

@@ -4,6 +4,7 @@ use carillon_core::{AssociationId, NodeId, Order, Time};
 use carillon_wire::session::{Cookie, Sizes, State, Terms};
 
 use super::failure::ReceiverFailure;
+use crate::session::job::JobId;
 
 /// How far a [`ReceiverSession`](super::ReceiverSession) is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl ReceiverPhase {
 pub(super) struct Invited {
     pub association: AssociationId,
     pub sender: NodeId,
+    pub job: Option<JobId>,
     pub name: String,
     pub state: State,
     /// Its member number, once it is a member.

@@ -12,12 +12,14 @@ use carillon_wire::envelope::protocol;
 use carillon_wire::session::{Earlier, Identity, Part, State, Text};
 
 use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
+use super::ledger::Ledger;
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
 mod cookies;
 mod distances;
+mod joining;
 mod measured;
 mod offering;
 mod packets;
@@ -52,6 +54,10 @@ pub struct SenderSession {
     phase: SenderPhase,
     roster: Roster,
     unserved: UnservedList,
+    /// The receivers of the job.
+    ledger: Ledger,
+    /// Nodes that may be known receivers at another address, with the time of their first JOIN.
+    undecided: BTreeMap<NodeId, Time>,
     /// The names of those whom a further session is to serve.
     wanting: BTreeSet<String>,
     /// Who reported to a session before this one, since that was over, and when.
@@ -117,6 +123,8 @@ impl SenderSession {
         let named = seeds.part("session").part(&config.name);
         let identity = Identity(named.stream("session.identity").bits());
         let session = SenderSession {
+            ledger: config.former.ledger.clone(),
+            undecided: BTreeMap::new(),
             max_payload: config.max_payload,
             shortened: None,
             showing: Showing::default(),
@@ -250,6 +258,20 @@ impl SenderSession {
     pub fn former(&self) -> Former {
         let mut former = self.config.former.clone();
         former.sessions.push(self.config.association);
+        former.ledger = self.ledger.next();
+        for name in self.reported_since.keys() {
+            if let Some(index) = former.ledger.named(name) {
+                former.ledger.entry_mut(index).verified = true;
+            }
+        }
+        for (index, member) in self.roster.members().iter().enumerate() {
+            let got_on = self.may_go_on(index);
+            if let Some(index) = former.ledger.named(&member.name) {
+                let entry = former.ledger.entry_mut(index);
+                entry.verified |= member.outcome == MemberOutcome::Verified;
+                entry.has_some |= got_on;
+            }
+        }
         if self.finishing {
             for (index, member) in self.roster.members().iter().enumerate() {
                 let nonce = self.roster.record(index).nonce;

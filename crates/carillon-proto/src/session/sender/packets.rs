@@ -1,18 +1,15 @@
 //! The packets of a sending session: what comes in, and what goes out.
 
-use std::net::IpAddr;
-
 use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
 };
 use carillon_wire::session::{
-    Body, Cookie, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict,
-    emit_answer,
+    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict, emit_answer,
 };
 
 use super::SenderSession;
 use super::state::{Reply, SenderPhase, Timer};
-use crate::session::config::{Gather, Helping, Slow};
+use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
 use crate::session::unserved::{LATE, Unserved, UnservedReason};
@@ -68,7 +65,7 @@ impl SenderSession {
     }
 
     /// Somebody is to be served in a further session, unless they are too many.
-    fn want(&mut self, name: &str) -> bool {
+    pub(super) fn want(&mut self, name: &str) -> bool {
         if self.wanting.len() < self.config.most_members() {
             self.wanting.insert(name.to_owned());
         }
@@ -117,10 +114,10 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
                 let attached = attached.bytes();
                 let joining = Joining { name: &name, receive_buffer, part, largest, attached };
-                self.on_join(now, source, nonce, joining, cookie);
+                self.on_join(now, source, nonce, joining, (cookie, origin));
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verdict, text } => {
@@ -149,105 +146,6 @@ impl SenderSession {
             | Body::ReportAck { .. }
             | Body::Size(_)
             | Body::Roster(_) => self.events.dropped(DropReason::NotAMember),
-        }
-    }
-
-    fn on_join(
-        &mut self,
-        now: Time,
-        source: NodeId,
-        nonce: Nonce,
-        mut joining: Joining<'_>,
-        cookie: Option<Cookie>,
-    ) {
-        let name = joining.name;
-        if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
-            return self.answer(now, source, Reply::Answer(nonce));
-        }
-        if let Some(index) = self.roster.index_of(source) {
-            if self.roster.record(index).nonce == nonce {
-                if self.roster.record(index).expelled {
-                    return self.refuse_expelled(now, index);
-                }
-                self.heard(now, index);
-                self.roster.member_mut(index).largest = joining.largest;
-                self.replies.insert(source, Reply::Welcome);
-                return;
-            }
-        }
-        // Nothing is remembered of a JOIN whose address nobody has answered from.
-        if !self.is_answered(now, source, nonce, cookie) {
-            return self.challenge(now, source, nonce);
-        }
-        if let Some(index) = self.roster.index_of(source) {
-            if self.phase == SenderPhase::Gathering {
-                // The receiver was started anew, or somebody says so: then it is still there.
-                if now.since(self.roster.record(index).heard) < STILL_THERE {
-                    return self.events.dropped(DropReason::NotAMember);
-                }
-                self.forget(now, index, UnservedReason::Left(String::new()));
-            }
-        }
-        let helping = &self.config.helping;
-        let (may_help, has_helpers) = (helping.allows(name), self.roster.helpers() >= helping.count());
-        if joining.part == Part::ReceivesAndHelps && (!may_help || has_helpers) {
-            // It is willing, and not needed.
-            joining.part = Part::Receives;
-        }
-        let (receives, helps) = (joining.part.receives(), joining.part.helps());
-        // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
-        let out_of_place = match (helps, helping, &self.config.gather) {
-            (true, _, _) if !may_help => true,
-            (false, Helping::Names(names), _) if names.contains(name) => true,
-            (_, _, Gather::Names(names)) => names.contains(name) != receives,
-            (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(name),
-            _ => false,
-        };
-        // Those who are to help have their places.
-        let free = self.config.most_members() - helping.count();
-        let is_full = (helps && has_helpers)
-            || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
-        let address = |node| self.config.addresses.of_node(node);
-        let elsewhere = |host: &IpAddr| address(source) != Some(*host);
-        let started = self.phase != SenderPhase::Gathering;
-        let refusal = if started && !(self.config.further && joining.part == Part::Receives) {
-            Some(RefuseReason::AlreadyStarted)
-        } else if out_of_place || self.config.hosts.get(name).is_some_and(elsewhere) {
-            Some(RefuseReason::NotExpected)
-        } else if started {
-            Some(if self.want(name) { RefuseReason::Later } else { RefuseReason::AlreadyStarted })
-        } else if self.roster.has_name(name) || (self.config.has_roster() && name == self.config.name) {
-            Some(RefuseReason::NameTaken)
-        } else if is_full {
-            Some(RefuseReason::Full)
-        } else if self.roster.has_identity(secret::identity(nonce)) {
-            Some(RefuseReason::Nonce)
-        } else {
-            None
-        };
-        match refusal {
-            Some(reason) => {
-                if reason != RefuseReason::Nonce {
-                    self.leave_out(now, source, name, UnservedReason::Refused(reason));
-                }
-                self.refuse(now, source, nonce, reason);
-            }
-            None => {
-                self.unserved.remove(source, name);
-                self.roster.add(now, source, nonce, joining);
-                self.heard(now, self.roster.members().len() - 1);
-                self.replies.insert(source, Reply::Welcome);
-                self.events.push(Event::MemberJoined { member: source });
-                let settle = match self.config.gather {
-                    Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
-                    Gather::Count(_) | Gather::Names(_) => self.config.gather_wait,
-                    Gather::Wait(_) | Gather::Silent(_) => None,
-                };
-                if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
-                    self.wait_over = time.is_zero();
-                    self.timers.arm(Timer::GatherWait, now + time);
-                }
-            }
         }
     }
 
@@ -318,6 +216,8 @@ impl SenderSession {
             member.finished = Some(now);
             if !verified {
                 self.release(now, source);
+            } else {
+                self.wanting.remove(&self.roster.members()[index].name);
             }
             if may_go_on && self.config.further && part == Part::Receives {
                 let name = self.roster.members()[index].name.clone();
@@ -373,13 +273,19 @@ impl SenderSession {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
+        let late = text == LATE && self.config.further;
+        let known = if late { self.late(source, name) } else { None };
+        if known.is_some_and(|index| self.is_done(index)) {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let name = known.map_or_else(|| name.to_owned(), |index| self.ledger.entry(index).name.clone());
         // It is told by invitations that it is too late, and says so.
-        let reason = if text == LATE && self.config.further && self.want(name) {
+        let reason = if late && self.want(&name) {
             UnservedReason::Refused(RefuseReason::Later)
         } else {
             UnservedReason::Declined(text.to_owned())
         };
-        self.leave_out(now, source, name, reason);
+        self.leave_out(now, source, &name, reason);
     }
 
     /// Remembers one that is not served, unless it is: by this node or under this name.
@@ -461,6 +367,7 @@ impl SenderSession {
             sender: name(&self.config.name),
             settings,
             reason,
+            job: Some(self.config.job),
         }
     }
 
@@ -529,8 +436,6 @@ impl SenderSession {
 
 /// Answers to others than members in a second.
 const STRANGERS_RATE: u32 = 500;
-/// A member that was heard in this time, while gathering, has not been started anew.
-const STILL_THERE: Duration = Duration::from_millis(2500);
 /// Answers kept for others than members.
 pub(super) const MAX_STRANGERS: usize = 64;
 /// What counts as progress: one part in so many of all bytes offered.

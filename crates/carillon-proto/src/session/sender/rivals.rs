@@ -55,6 +55,7 @@ impl SenderSession {
             sender: name(&self.config.name),
             settings: Settings::default(),
             reason: Text::default(),
+            job: None,
         })
     }
 }

@@ -1,0 +1,252 @@
+//! Receivers that ask to join: which of the job's receivers they are, and whether they are let in.
+
+use std::net::IpAddr;
+
+use carillon_core::{DropReason, Duration, Event, NodeId, Time};
+use carillon_wire::session::{Cookie, Nonce, Origin, Part, RefuseReason, State};
+
+use super::SenderSession;
+use super::state::{Reply, SenderPhase, Timer};
+use crate::session::config::{Gather, Helping};
+use crate::session::ledger::{Applicant, Entry, Found};
+use crate::session::roster::{Joining, MemberOutcome};
+use crate::session::secret;
+use crate::session::unserved::UnservedReason;
+
+/// Which receiver of the job a JOIN speaks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    /// The receiver with this index in the ledger.
+    Known(usize),
+    /// A receiver that is new to the job.
+    New,
+    /// A known receiver that may still be at its former node: the next JOINs of both decide.
+    Undecided,
+}
+
+impl SenderSession {
+    pub(super) fn on_join(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        nonce: Nonce,
+        mut joining: Joining<'_>,
+        (cookie, origin): (Option<Cookie>, Option<Origin>),
+    ) {
+        let own = joining.name;
+        if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
+            return self.answer(now, source, Reply::Answer(nonce));
+        }
+        if let Some(index) = self.roster.index_of(source) {
+            if self.roster.record(index).nonce == nonce {
+                if self.roster.record(index).expelled {
+                    return self.refuse_expelled(now, index);
+                }
+                self.heard(now, index);
+                self.roster.member_mut(index).largest = joining.largest;
+                self.replies.insert(source, Reply::Welcome);
+                return;
+            }
+        }
+        // Nothing is remembered of a JOIN whose address nobody has answered from.
+        if !self.is_answered(now, source, nonce, cookie) {
+            return self.challenge(now, source, nonce);
+        }
+        if let Some(index) = self.roster.index_of(source) {
+            if self.phase == SenderPhase::Gathering {
+                // The receiver was started anew, or somebody says so: then it is still there.
+                if now.since(self.roster.record(index).heard) < STILL_THERE {
+                    return self.events.dropped(DropReason::NotAMember);
+                }
+                self.forget(now, index, UnservedReason::Left(String::new()));
+            }
+        }
+        let who = Applicant { own, node: source, host: self.config.addresses.of_node(source), origin };
+        let started = self.phase != SenderPhase::Gathering;
+        let speaker = self.speaker(now, &who, started);
+        if speaker == Speaker::Undecided {
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        if let Speaker::Known(index) = speaker
+            && joining.part.receives()
+            && self.note_done(now, index, &who)
+        {
+            return self.refuse(now, source, nonce, RefuseReason::Done);
+        }
+        let helping = &self.config.helping;
+        let (may_help, has_helpers) = (helping.allows(own), self.roster.helpers() >= helping.count());
+        if joining.part == Part::ReceivesAndHelps && (!may_help || has_helpers) {
+            // It is willing, and not needed.
+            joining.part = Part::Receives;
+        }
+        let (receives, helps) = (joining.part.receives(), joining.part.helps());
+        // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
+        let out_of_place = match (helps, helping, &self.config.gather) {
+            (true, _, _) if !may_help => true,
+            (false, Helping::Names(names), _) if names.contains(own) => true,
+            (_, _, Gather::Names(names)) => names.contains(own) != receives,
+            (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(own),
+            _ => false,
+        };
+        // Those who are to help have their places.
+        let free = self.config.most_members() - helping.count();
+        let is_full = (helps && has_helpers)
+            || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
+        let elsewhere = |host: &IpAddr| who.host != Some(*host);
+        let refusal = if started && !(self.config.further && joining.part == Part::Receives) {
+            Some(RefuseReason::AlreadyStarted)
+        } else if out_of_place || self.config.hosts.get(own).is_some_and(elsewhere) {
+            Some(RefuseReason::NotExpected)
+        } else if !started && is_full {
+            Some(RefuseReason::Full)
+        } else if !started && self.roster.has_identity(secret::identity(nonce)) {
+            Some(RefuseReason::Nonce)
+        } else {
+            None
+        };
+        let name = match refusal {
+            None => self.taken_down(speaker, &who),
+            Some(_) => None,
+        };
+        let refusal = match &name {
+            // The place of a helper that is expected by name is for one.
+            Some(name) if helps && name != own && matches!(self.config.helping, Helping::Names(_)) => {
+                Some(RefuseReason::NameTaken)
+            }
+            Some(name) if started && self.want(name) => Some(RefuseReason::Later),
+            Some(_) if started => Some(RefuseReason::AlreadyStarted),
+            Some(_) => None,
+            None => refusal.or(Some(RefuseReason::Full)),
+        };
+        let name = name.unwrap_or_else(|| own.to_owned());
+        if let Some(reason) = refusal {
+            if reason != RefuseReason::Nonce {
+                self.leave_out(now, source, &name, UnservedReason::Refused(reason));
+            }
+            return self.refuse(now, source, nonce, reason);
+        }
+        // The process that spoke for it before is gone.
+        if let Some(index) = self.roster.members().iter().position(|member| member.name == name) {
+            self.forget(now, index, UnservedReason::Left(String::new()));
+        }
+        self.unserved.remove(source, &name);
+        self.undecided.remove(&source);
+        self.roster.add(now, source, nonce, Joining { name: &name, ..joining });
+        self.heard(now, self.roster.members().len() - 1);
+        self.replies.insert(source, Reply::Welcome);
+        self.events.push(Event::MemberJoined { member: source });
+        let settle = match self.config.gather {
+            Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
+            Gather::Count(_) | Gather::Names(_) => self.config.gather_wait,
+            Gather::Wait(_) | Gather::Silent(_) => None,
+        };
+        if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
+            self.wait_over = time.is_zero();
+            self.timers.arm(Timer::GatherWait, now + time);
+        }
+    }
+
+    /// Whether this receiver of the job was heard just now.
+    fn is_there(&self, now: Time, entry: &Entry) -> bool {
+        let heard = self.heard_last(entry);
+        entry.waits || heard.is_some_and(|heard| self.awake(now).since(heard) < STILL_THERE)
+    }
+
+    /// When this receiver of the job was last heard in this session, unless it was given up.
+    fn heard_last(&self, entry: &Entry) -> Option<Time> {
+        let index = self.roster.index_of(entry.node)?;
+        let record = self.roster.record(index);
+        let is_lost = matches!(self.roster.members()[index].outcome, MemberOutcome::Lost(_));
+        (!is_lost && !record.expelled).then_some(record.heard)
+    }
+
+    /// Finds the receiver that a JOIN speaks for.
+    fn speaker(&mut self, now: Time, who: &Applicant<'_>, started: bool) -> Speaker {
+        let (index, has_moved) = match self.ledger.find(who, |entry| self.is_there(now, entry)) {
+            Found::Nobody => return Speaker::New,
+            Found::Entry(index) => (index, false),
+            Found::Moved(index) => (index, true),
+        };
+        let entry = self.ledger.entry(index);
+        // Of a receiver at the same host and place a new process speaks, whatever the former one said last.
+        if entry.node == who.node || (started && !has_moved) || self.is_done(index) {
+            return Speaker::Known(index);
+        }
+        let Some(heard) = self.heard_last(entry) else { return Speaker::Known(index) };
+        let awake = self.awake(now);
+        if awake.since(heard) >= STILL_THERE {
+            return Speaker::Known(index);
+        }
+        let is_new = !self.undecided.contains_key(&who.node);
+        if is_new && self.undecided.len() >= MAX_UNDECIDED {
+            self.undecided.pop_first();
+        }
+        let since = *self.undecided.entry(who.node).or_insert(awake);
+        if heard > since { Speaker::New } else { Speaker::Undecided }
+    }
+
+    /// Whether this receiver of the job has everything.
+    pub(super) fn is_done(&self, index: usize) -> bool {
+        let entry = self.ledger.entry(index);
+        let verified = |index: usize| self.roster.members()[index].outcome == MemberOutcome::Verified;
+        entry.verified
+            || self.reported_since.contains_key(&entry.name)
+            || self.roster.index_of(entry.node).is_some_and(verified)
+    }
+
+    /// Whether this receiver of the job has everything, also by what this JOIN says.
+    fn note_done(&mut self, now: Time, index: usize, who: &Applicant<'_>) -> bool {
+        let is_done = self.is_done(index);
+        let entry = self.ledger.entry(index);
+        // Only the process that was verified can say so.
+        let says_so =
+            who.origin.filter(|origin| origin.is_done).is_some_and(|origin| entry.is_process(origin));
+        if is_done || !says_so {
+            return is_done;
+        }
+        let name = entry.name.clone();
+        self.ledger.entry_mut(index).verified = true;
+        self.wanting.remove(&name);
+        self.reported_since.entry(name).or_insert(now);
+        true
+    }
+
+    /// The name in the job of the receiver that this JOIN speaks for, which is in the ledger now; `None` if they are too many.
+    fn taken_down(&mut self, speaker: Speaker, who: &Applicant<'_>) -> Option<String> {
+        let index = match speaker {
+            Speaker::Known(index) => {
+                self.ledger.moved(index, who);
+                index
+            }
+            Speaker::New | Speaker::Undecided => self.add_to_ledger(who)?,
+        };
+        let entry = self.ledger.entry_mut(index);
+        entry.waits |= self.phase != SenderPhase::Gathering;
+        Some(entry.name.clone())
+    }
+
+    fn add_to_ledger(&mut self, who: &Applicant<'_>) -> Option<usize> {
+        if self.phase != SenderPhase::Gathering && self.wanting.len() >= self.config.most_members() {
+            // No place is left in the next session.
+            return None;
+        }
+        let limit = LEDGER_LIMIT * self.config.max_members;
+        let sender = self.config.has_roster().then_some(self.config.name.as_str());
+        self.ledger.add(who, limit, |name| Some(name) == sender)
+    }
+
+    /// The receiver of the job that came late, by what it says to an invitation.
+    pub(super) fn late(&mut self, node: NodeId, own: &str) -> Option<usize> {
+        let who = Applicant { own, node, host: self.config.addresses.of_node(node), origin: None };
+        let index = self.ledger.declined(&who).or_else(|| self.add_to_ledger(&who))?;
+        self.ledger.entry_mut(index).waits = true;
+        Some(index)
+    }
+}
+
+/// A member that was heard in this time, while gathering, has not been started anew.
+const STILL_THERE: Duration = Duration::from_millis(2500);
+/// Maximum number of nodes of which it is not decided which receivers they are.
+const MAX_UNDECIDED: usize = 64;
+/// Maximum number of receivers in the ledger of a job, as a multiple of the members of a session.
+const LEDGER_LIMIT: usize = 4;

@@ -1,0 +1,26 @@
+//! The identity of a job.
+
+use std::fmt;
+
+use crate::ParseError;
+
+/// Names a job in all its sessions: 16 bytes that its sender draws at random.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobId(pub [u8; JobId::LEN]);
+
+impl JobId {
+    /// Bytes of an identity.
+    pub const LEN: usize = 16;
+
+    /// The value of the extension field.
+    pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
+        let wrong = |_| ParseError::Field { field: "job", value: value.len() as u64 };
+        value.try_into().map(JobId).map_err(wrong)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
