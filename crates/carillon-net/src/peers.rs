@@ -285,6 +285,20 @@ mod tests {
         assert_eq!((peers.by_address.len(), peers.by_node.len()), (peers.len(), peers.len()));
     }
 
+    /// A session answers strangers with a challenge as often as they come, and the driver only looks their addresses up.
+    #[test]
+    fn challenged_strangers_take_no_place_from_members_or_newcomers() {
+        let mut peers = Peers::new(100);
+        let member = peers.keep(seconds(0), address(1));
+        for stranger in 1000..11_000 {
+            let node = peers.hear(seconds(1), address(stranger)).expect("there is a place");
+            assert_eq!(peers.address(node), Some(address(stranger)), "it can be answered");
+        }
+        let newcomer = peers.keep(seconds(1), address(2));
+        assert!(newcomer.is_some() && peers.hear(seconds(1), address(2)) == newcomer);
+        assert_eq!(peers.hear(seconds(1), address(1)), member);
+    }
+
     #[test]
     fn a_host_is_the_peer_at_the_port_or_the_only_one_or_a_new_one() {
         let mut peers = Peers::new(4);
