@@ -9,6 +9,7 @@ mod flood;
 mod forging;
 mod further;
 mod helpers;
+mod jobs;
 mod limits;
 mod links;
 mod live;
