@@ -14,6 +14,7 @@ mod limits;
 mod links;
 mod live;
 mod names;
+mod night;
 mod numbers;
 mod one_way;
 mod partial;
