@@ -14,7 +14,8 @@
 //!
 //! ```text
 //! program to daemon
-//! OPEN (1)       | version u8 = 1 | role u8 | fields |     role: 1 connect, 2 join, 3 listen, 4 command
+//! OPEN (1)       | version u8 = 2 | wire version u16 | release: major u8, minor u8, patch u8 | role u8 | fields |
+//!                                                           role: 1 connect, 2 join, 3 listen, 4 command
 //! MESSAGES (2)   | a record or a PACK of them, of `file` |  MESSAGE, PIECE, END_OF_STREAM
 //! ACCEPT (3)     |                                          a listener takes the next session
 //! LEAVE (4)      |                                          a listener leaves the session
@@ -32,6 +33,8 @@
 //! FAILED (135)   | text, UTF-8 |                            in the place of a report
 //! REFUSED (136)  | text, UTF-8 |                            the daemon hangs up
 //! ```
+//!
+//! OPEN up to the release, and REFUSED, are the same in every release from wire version 3 on: both ends can name the other's.
 
 use std::fmt;
 
@@ -39,6 +42,7 @@ use carillon_core::Bytes;
 
 use crate::ParseError;
 use crate::reader::Reader;
+use crate::session::{OtherRelease, Release, WIRE_VERSION};
 
 /// Bytes of type and body, at most.
 pub const MAX_FRAME_LEN: usize = 64 << 10;
@@ -49,8 +53,11 @@ pub const LENGTH_LEN: usize = 4;
 /// Bytes that a MESSAGES has for records.
 pub const MAX_RECORDS_LEN: usize = MAX_FRAME_LEN - 1;
 
-/// The version that OPEN names.
-pub const VERSION: u8 = 1;
+/// Version that OPEN names: 1 before wire versions, 2 in all later releases.
+pub const VERSION: u8 = 2;
+
+/// Bytes of an OPEN without its fields and its length.
+const OPEN_LEN: usize = 8;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +141,20 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
     }
 }
 
+/// The other release of the program that sent this OPEN, type and body; `None` if it has this wire version or is no OPEN.
+#[must_use]
+pub fn other_release(bytes: &[u8]) -> Option<OtherRelease> {
+    match *bytes {
+        [frame_type::OPEN, VERSION, high, low, major, minor, patch, ..] => {
+            let wire = u16::from_be_bytes([high, low]);
+            let release = Release { major, minor, patch };
+            (wire != WIRE_VERSION).then_some(OtherRelease::Version { release, wire })
+        }
+        [frame_type::OPEN, version, ..] if version < VERSION => Some(OtherRelease::Earlier(version)),
+        _ => None,
+    }
+}
+
 impl<'a> Frame<'a> {
     /// Reads type and body.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
@@ -143,6 +164,10 @@ impl<'a> Frame<'a> {
                 match reader.u8()? {
                     VERSION => {}
                     other => return Err(ParseError::Field { field: "version", value: other.into() }),
+                }
+                let (wire, _release) = (reader.u16()?, reader.array::<3>()?);
+                if wire != WIRE_VERSION {
+                    return Err(ParseError::WireVersion(wire));
                 }
                 let role = match reader.u8()? {
                     1 => Role::Connect,
@@ -201,7 +226,10 @@ impl<'a> Frame<'a> {
                     Role::Listen => 3,
                     Role::Command => 4,
                 };
-                buf.extend_from_slice(&[VERSION, role]);
+                let Release { major, minor, patch } = Release::CURRENT;
+                buf.push(VERSION);
+                buf.extend_from_slice(&WIRE_VERSION.to_be_bytes());
+                buf.extend_from_slice(&[major, minor, patch, role]);
                 buf.extend_from_slice(fields.0);
             }
             Frame::Messages(bytes) => buf.extend_from_slice(bytes),
@@ -324,7 +352,7 @@ impl FieldList {
     /// Whether an OPEN has room for them.
     #[must_use]
     pub fn fits(&self) -> bool {
-        self.0.len() <= MAX_FRAME_LEN - 3
+        self.0.len() <= MAX_FRAME_LEN - OPEN_LEN
     }
 }
 
@@ -389,7 +417,7 @@ mod tests {
         let golden: [(Frame<'_>, &[u8]); 5] = [
             (
                 Frame::Open { role: Role::Listen, fields: list.fields() },
-                b"\0\0\0\x19\x01\x01\x03\x05group\0\x0e239.1.2.3:4567",
+                b"\0\0\0\x1e\x01\x02\0\x03\0\x01\0\x03\x05group\0\x0e239.1.2.3:4567",
             ),
             (Frame::Messages(&[7, 8]), &[0, 0, 0, 3, 2, 7, 8]),
             (Frame::Accept, &[0, 0, 0, 1, 3]),
@@ -411,10 +439,21 @@ mod tests {
         }
         assert!(Frame::parse(&[]).is_err());
         assert!(Frame::parse(&[3, 0]).is_err(), "ACCEPT has no body");
-        assert!(Frame::parse(&[1, 2, 3]).is_err(), "another version");
-        assert!(Frame::parse(&[1, 1, 9]).is_err(), "no such role");
+        assert!(Frame::parse(&[1, 1, 3]).is_err(), "another version");
+        assert!(Frame::parse(&[1, 2, 0, 3, 0, 1, 0, 9]).is_err(), "no such role");
         assert!(Frame::parse(&[130, 1, b'k', 0, 2, 0]).is_err(), "a value that is cut off");
         assert!(Frame::parse(&[132, 0xff]).is_err(), "no text");
+    }
+
+    #[test]
+    fn open_of_another_release_is_named_whatever_follows() {
+        assert_eq!(other_release(&[1, 1, 3]), Some(OtherRelease::Earlier(1)));
+        let release = Release { major: 9, minor: 8, patch: 7 };
+        let later = [1, 2, 0, 77, 9, 8, 7, 0xFF, 0xFF];
+        assert_eq!(other_release(&later), Some(OtherRelease::Version { release, wire: 77 }));
+        assert_eq!(Frame::parse(&later), Err(ParseError::WireVersion(77)));
+        let own = emitted(&Frame::Open { role: Role::Listen, fields: Fields::default() });
+        assert_eq!((other_release(&own[LENGTH_LEN..]), other_release(&[2, 1])), (None, None));
     }
 
     proptest! {

@@ -485,11 +485,21 @@ fn answers_of_earlier_releases_are_understood() {
     assert_eq!(parsed("ca02000c01020304010262 6e6f"), named(decline));
     assert_eq!(parsed("ca02000201020304"), named(EarlierBody::Other));
     assert_eq!(parsed("ca03000201020304"), None);
+    // INVITE of version 1, and of version 2 with all its fields: settings "k=1", no reason.
+    let invite = named(EarlierBody::Invite(Name::new("src"))).map(|(_, session, body)| (session, body));
+    for begin in [
+        "ca010001 01020304 02 01 03 00 00000578 0003",
+        "ca020001 01020304 02 01 03 00 00000578 0003 01f4 00 0000 0000",
+    ] {
+        let bytes = unhex(&(begin.to_owned() + &hex(b"psrck=1")));
+        let packet = Earlier::parse(&bytes).unwrap();
+        assert_eq!(Some((packet.association, format!("{:?}", packet.body))), invite);
+    }
     let mut answer = Vec::new();
-    emit_answer(ASSOCIATION, NONCE, &mut answer);
+    emit_answer(ASSOCIATION, Name::new("src").unwrap(), NONCE, &mut answer);
     assert_eq!(
         hex(&answer),
-        "ca02000e010203041122334455667788".to_owned() + "00" + "0000000000000000" + "00"
+        "ca02000e010203041122334455667788".to_owned() + "00" + "56110cb92a012a79" + "00"
     );
 }
 

@@ -7,8 +7,9 @@ use std::task::{Context, Poll, Wake, ready};
 use std::time::Instant;
 
 use carillon_net::Waker;
-use carillon_wire::daemon::{Frame, Role};
+use carillon_wire::daemon::{Frame, Role, other_release};
 use carillon_wire::file::{Record, records};
+use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
 use super::line::{Line, Malformed};
 use super::packing::Packing;
@@ -314,7 +315,10 @@ impl<'a> Host<'a> {
         let malformed = |error: Malformed| (Refusal::Malformed, error.0.to_string());
         match self.line.frame().map_err(malformed)? {
             None => Ok(None),
-            Some(bytes) => Frame::parse(bytes).map(Some).map_err(|error| malformed(Malformed(error))),
+            Some(bytes) => Frame::parse(bytes).map(Some).map_err(|error| match other_release(bytes) {
+                Some(release) => (Refusal::Malformed, releases(release)),
+                None => malformed(Malformed(error)),
+            }),
         }
     }
 
@@ -452,6 +456,15 @@ fn tell_end<R: Report>(ended: Result<R, Error>, line: &mut Line) {
         Ok(report) => report.tell(line),
         Err(error) => line.push(&Frame::Failed(&error.to_string())),
     }
+}
+
+/// Advice to a program whose release cannot talk to this daemon.
+fn releases(program: OtherRelease) -> String {
+    format!(
+        "the program runs {program} of carillon, the daemon release {} with wire version {WIRE_VERSION}: install the same release of \
+         both",
+        Release::CURRENT
+    )
 }
 
 fn unexpected(frame: &Frame<'_>) -> Refused {

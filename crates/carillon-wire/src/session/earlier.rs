@@ -4,7 +4,7 @@
 //! gathers: invitations to a protocol that they do not know, whose name they print. A receiver of version 2 asks back before
 //! it believes an invitation; the sender answers in its format, and the receiver declines, by name.
 
-use carillon_core::AssociationId;
+use carillon_core::{AssociationId, Seeds};
 
 use super::{Name, Nonce, Text};
 use crate::ParseError;
@@ -27,13 +27,18 @@ pub fn emit_notices(number: usize, association: AssociationId, sender: Name<'_>,
     true
 }
 
-/// Appends the answer to an ASK of version 2: the session that the receiver asks about is gathering.
-pub fn emit_answer(association: AssociationId, nonce: Nonce, buf: &mut Vec<u8>) {
+/// Appends the answer to an ASK of version 2 about a notice of this sender: the session is gathering. The receiver then declines.
+pub fn emit_answer(association: AssociationId, sender: Name<'_>, nonce: Nonce, buf: &mut Vec<u8>) {
+    // What version 2 takes for the terms of the notice; with others it would wait for another invitation.
+    let text = format!("1 false\n{PROTOCOL}\n{sender}\n");
+    let terms = Seeds::new(0).part("session.terms").stream(&text).bits();
     buf.extend_from_slice(&[MAGIC, 2, protocol::SESSION, ANSWER]);
     buf.extend_from_slice(&association.0.to_be_bytes());
     buf.extend_from_slice(&nonce.0.to_be_bytes());
-    // State gathering, terms of 8 bytes, no text.
-    buf.extend_from_slice(&[0; 10]);
+    // State gathering, terms, no text.
+    buf.push(0);
+    buf.extend_from_slice(&terms.to_be_bytes());
+    buf.push(0);
 }
 
 /// Appends a DECLINE in an earlier format: the receiver does not take part, and why.
@@ -74,6 +79,8 @@ pub enum EarlierBody<'a> {
         /// Why.
         text: Text<'a>,
     },
+    /// A sender invites; its name, if it is one.
+    Invite(Option<Name<'a>>),
     /// A notice of this release to earlier ones.
     Notice,
     /// Something else.
@@ -94,10 +101,21 @@ impl<'a> Earlier<'a> {
             ASK => reader.nonce().map(EarlierBody::Ask).unwrap_or(EarlierBody::Other),
             DECLINE => decline(&mut reader).unwrap_or(EarlierBody::Other),
             INVITE if has_notice() => EarlierBody::Notice,
+            INVITE => EarlierBody::Invite(invite_sender(reader.rest())),
             _ => EarlierBody::Other,
         };
         Some(Earlier { version, association, body })
     }
+}
+
+/// Name of the sender of an INVITE. The fixed part had several lengths; the lengths of the texts behind it stand at the same place in
+/// all of them.
+fn invite_sender(rest: &[u8]) -> Option<Name<'_>> {
+    let (&[_, protocol, sender, reason, _, _, _, _, high, low], _) = rest.split_first_chunk()?;
+    let (protocol, sender) = (usize::from(protocol), usize::from(sender));
+    let behind = usize::from(u16::from_be_bytes([high, low])) + usize::from(reason);
+    let at = rest.len().checked_sub(sender + behind).filter(|at| *at >= protocol)?;
+    Name::parse("sender", &rest[at..at + sender]).ok()
 }
 
 fn decline<'a>(reader: &mut Reader<'a>) -> Result<EarlierBody<'a>, ParseError> {

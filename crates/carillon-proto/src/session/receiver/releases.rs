@@ -41,12 +41,19 @@ impl ReceiverSession {
             return true;
         }
         let (node, opening) = (datagram.source, Opening::peek(datagram.bytes));
-        let name = opening.as_ref().map(|(_, opening)| opening.name.to_string());
+        let name = match (&opening, earlier.map(|packet| packet.body)) {
+            (Some((_, opening)), _) => Some(opening.name.to_string()),
+            (None, Some(EarlierBody::Invite(name))) => name.map(|name| name.to_string()),
+            (None, _) => None,
+        };
         let association = match (&opening, &earlier) {
             (Some((association, _)), _) => *association,
             (None, Some(packet)) => packet.association,
             (None, None) => return true,
         };
+        // Not every packet shows the name.
+        let known = self.other_sender.take().filter(|known| (known.node, known.release) == (node, release));
+        let name = name.or(known.and_then(|known| known.name));
         self.other_sender = Some(OtherSender { name, node, release });
         // Told once in a while, and only while no session is joined: the sender may be a false one.
         if self.invited.is_none() && !self.config.silent && !self.aside.has(now, association, node) {

@@ -337,7 +337,9 @@ impl SenderSession {
         if gathering {
             self.showing.begin(&self.config.sizes);
         }
-        if gathering && self.invitations.is_multiple_of(NOTICE_EVERY) {
+        // From the first on: a session may start with the first receiver that joins. Later too: others may come.
+        let runs = matches!(self.phase, SenderPhase::Assembling | SenderPhase::Running);
+        if (gathering || runs) && self.invitations % NOTICE_EVERY == 1 {
             self.next_notice = 0;
         }
         self.timers.arm(Timer::Invite, now + self.config.heartbeat / (1 << soon));

@@ -417,7 +417,13 @@ impl SenderSession {
                 (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
                 (Reply::Earlier(nonce), _) => {
-                    emit_answer(self.config.association, nonce, buf);
+                    let name = Name::new(&self.config.name);
+                    emit_answer(
+                        self.config.association,
+                        name.expect("names were checked when the session was made"),
+                        nonce,
+                        buf,
+                    );
                     return Some(Transmit::now(Dest::Node(node)));
                 }
                 (Reply::Former(association, nonce), _) => {

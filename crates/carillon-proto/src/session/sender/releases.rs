@@ -26,7 +26,12 @@ impl SenderSession {
     pub(super) fn on_earlier_release(&mut self, now: Time, source: NodeId, packet: Earlier<'_>) {
         let is_ours = packet.association == self.config.association && !self.is_over();
         match packet.body {
-            EarlierBody::Ask(nonce) if is_ours => self.answer(now, source, Reply::Earlier(nonce)),
+            EarlierBody::Ask(nonce) if is_ours => {
+                // Its name comes with the DECLINE that follows, unless that is lost.
+                let release = OtherRelease::Earlier(packet.version);
+                self.leave_out(now, source, UNNAMED, UnservedReason::Release(release));
+                self.answer(now, source, Reply::Earlier(nonce));
+            }
             EarlierBody::Decline { name, .. } if is_ours => {
                 let release = OtherRelease::Earlier(packet.version);
                 self.leave_out(now, source, &name, UnservedReason::Release(release));
@@ -46,3 +51,6 @@ impl SenderSession {
         }
     }
 }
+
+/// Stands for the name of a receiver that has not shown it.
+const UNNAMED: &str = "a receiver";
