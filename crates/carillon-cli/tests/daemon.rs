@@ -249,7 +249,8 @@ fn a_crowd_that_says_nothing_or_reads_nothing_takes_little_and_holds_nobody_up()
 fn hostile(path: &Path, at: usize) -> Option<()> {
     use std::io::Write as _;
     let mut stream = UnixStream::connect(path).ok()?;
-    let bytes: &[u8] = [&b"\0\0\0\x10\x01"[..], b"\xff\xff\xff\xff", b"", b"\0\0\0\x03\x01\x01\x04"][at % 4];
+    let bytes: &[u8] =
+        [&b"\0\0\0\x10\x01"[..], b"\xff\xff\xff\xff", b"", b"\0\0\0\x08\x01\x02\0\x03\0\x01\0\x04"][at % 4];
     let _ = stream.write_all(bytes);
     if at.is_multiple_of(50) {
         // Open to the end of this process.
