@@ -526,6 +526,10 @@ impl World {
             if let Ok(packet) = Packet::parse(bytes) {
                 self.log.push(format!("{} {from} {packet}", self.now.as_nanos() / 1_000_000));
             }
+            if matches!(bytes[..], [0xCA, 1 | 2, 0, ..]) {
+                // For releases that are not here: it has no part in what is drawn for others.
+                continue;
+            }
             let receivers: Vec<NodeId> = match dest {
                 Dest::Node(node) => vec![*node],
                 Dest::Group { .. } => {
