@@ -37,29 +37,29 @@ impl SenderSession {
         if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
             return self.answer(now, source, Reply::Answer(nonce));
         }
-        if let Some(index) = self.roster.index_of(source) {
-            if self.roster.record(index).nonce == nonce {
-                if self.roster.record(index).expelled {
-                    return self.refuse_expelled(now, index);
-                }
-                self.heard(now, index);
-                self.roster.member_mut(index).largest = joining.largest;
-                self.replies.insert(source, Reply::Welcome);
-                return;
+        if let Some(index) = self.roster.index_of(source)
+            && self.roster.record(index).nonce == nonce
+        {
+            if self.roster.record(index).expelled {
+                return self.refuse_expelled(now, index);
             }
+            self.heard(now, index);
+            self.roster.member_mut(index).largest = joining.largest;
+            self.replies.insert(source, Reply::Welcome);
+            return;
         }
         // Nothing is remembered of a JOIN whose address nobody has answered from.
         if !self.is_answered(now, source, nonce, cookie) {
             return self.challenge(now, source, nonce);
         }
-        if let Some(index) = self.roster.index_of(source) {
-            if self.phase == SenderPhase::Gathering {
-                // The receiver was started anew, or somebody says so: then it is still there.
-                if now.since(self.roster.record(index).heard) < STILL_THERE {
-                    return self.events.dropped(DropReason::NotAMember);
-                }
-                self.forget(now, index, UnservedReason::Left(String::new()));
+        if let Some(index) = self.roster.index_of(source)
+            && self.phase == SenderPhase::Gathering
+        {
+            // The receiver was started anew, or somebody says so: then it is still there.
+            if now.since(self.roster.record(index).heard) < STILL_THERE {
+                return self.events.dropped(DropReason::NotAMember);
             }
+            self.forget(now, index, UnservedReason::Left(String::new()));
         }
         let who = Applicant { own, node: source, host: self.config.addresses.of_node(source), origin };
         let started = self.phase != SenderPhase::Gathering;
