@@ -188,7 +188,7 @@ pub fn run_each<E: From<RunError> + Send>(
     // Not more threads than runs. This one works too, so that the runs are done if the system refuses the others.
     std::thread::scope(|scope| {
         for _ in 1..jobs.min(runs.len()) {
-            if std::thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
         }

@@ -510,11 +510,9 @@ impl Written {
     fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> anyhow::Result<()> {
         let (_, name) = split(path);
         // FAT leaves out dots and spaces at the end.
-        if name.ends_with(b".") || name.ends_with(b" ") {
-            if !lists(directory, name) {
-                let _ = unlinkat(directory, name, AtFlags::empty());
-                return Err(Unstorable::renamed().into());
-            }
+        if (name.ends_with(b".") || name.ends_with(b" ")) && !lists(directory, name) {
+            let _ = unlinkat(directory, name, AtFlags::empty());
+            return Err(Unstorable::renamed().into());
         }
         self.note(path, stat);
         Ok(())

@@ -56,7 +56,7 @@ impl Written {
         }
         let (parent, name) = split(path);
         let known = self.ids.contains(&id(found));
-        if !known && self.exact_device == Some(found.st_dev as u64) {
+        if !known && self.exact_device == Some(found.st_dev) {
             return None;
         }
         let mut others = Vec::new();
@@ -100,10 +100,10 @@ pub fn exact_device(directory: BorrowedFd<'_>, name: &str) -> Option<u64> {
     let finds = |spelling: &String| statat(directory, spelling.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     match spellings.iter().any(finds) {
         true => None,
-        false => fstat(directory).ok().map(|stat| stat.st_dev as u64),
+        false => fstat(directory).ok().map(|stat| stat.st_dev),
     }
 }
 
 fn id(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev as u64, stat.st_ino as u64)
+    (stat.st_dev, stat.st_ino)
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use carillon_core::{Duration, Observer, Time};
 use carillon_proto::session::{SenderPhase, Slow};
 
+use super::open::JobSession;
 use super::run::{Earlier, Next, SendRun};
 use crate::conduct::Run as _;
 use crate::{Error, SendReport};
@@ -57,15 +58,8 @@ impl<O: Observer> SendRun<O> {
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
         let further = options.further(awaited, within);
-        let opened = further.open_on(
-            &name,
-            job,
-            endpoint,
-            seeds,
-            outgoing.manifest().clone(),
-            false,
-            session.former(),
-        )?;
+        let session = JobSession { job, former: session.former() };
+        let opened = further.open_on(&name, session, endpoint, seeds, outgoing.manifest().clone(), false)?;
         let mut run = opened.with(tally.inner);
         run.earlier = Some(Earlier { report, since, missed, wanting });
         Ok(run)

@@ -38,6 +38,12 @@ impl OpenSend {
     }
 }
 
+/// The job that a session belongs to, and the sessions of it before.
+pub(super) struct JobSession {
+    pub job: JobId,
+    pub former: Former,
+}
+
 impl SendOptions {
     /// Makes the session on these sockets; `stream` sends each line of the input as a message.
     pub fn open(
@@ -47,19 +53,18 @@ impl SendOptions {
         manifest: Manifest,
         stream: bool,
     ) -> Result<OpenSend, Error> {
-        let (manifest, former) = (Arc::new(manifest), Former::default());
-        self.open_on(name, new_job()?, bound.endpoint, bound.seeds, manifest, stream, former)
+        let session = JobSession { job: new_job()?, former: Former::default() };
+        self.open_on(name, session, bound.endpoint, bound.seeds, Arc::new(manifest), stream)
     }
 
     pub(super) fn open_on(
         &self,
         name: &str,
-        job: JobId,
+        JobSession { job, former }: JobSession,
         mut endpoint: Endpoint,
         seeds: Seeds,
         manifest: Arc<Manifest>,
         stream: bool,
-        former: Former,
     ) -> Result<OpenSend, Error> {
         let protocol = self.entry()?;
         if endpoint.is_raw() && protocol.raw_ip.is_none() {
