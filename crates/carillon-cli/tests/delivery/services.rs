@@ -226,8 +226,11 @@ fn idle_services_join_again_after_a_switch_forgets_them() {
     services.into_iter().for_each(|service| drop(end(service)));
 }
 
+/// Changes the network of a host.
+type Change = fn(&Net, &Host<'_>);
+
 /// What happens to the network of receiver 1 during a transfer.
-const DURING: &[(&str, fn(&Net, &Host<'_>))] = &[
+const DURING: &[(&str, Change)] = &[
     ("another address", |_, r| {
         r.ip("addr flush dev eth0");
         set_up(r, 66);
