@@ -24,17 +24,22 @@ fn golden(record: Record<'_>, bytes: &str, display: &str) {
 
 #[test]
 fn golden_bytes() {
-    golden(
+    each_golden(&mut golden);
+}
+
+/// Each golden record with its bytes and its line.
+pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
+    check(
         Record::Offer { entries: 2, bytes: Some(300) },
         "01 00000002 000000000000012c",
         "file offer entries 2 bytes 300",
     );
-    golden(
+    check(
         Record::Offer { entries: 1, bytes: None },
         "01 00000001 ffffffffffffffff",
         "file offer entries 1 bytes unknown",
     );
-    golden(
+    check(
         Record::File {
             index: 1,
             size: Some(5),
@@ -45,17 +50,17 @@ fn golden_bytes() {
         "02 00000001 0000000000000005 000001a4 fffffffffffffffe 642fc3a9",
         "file 1 begin size 5 mode 644 modified -2 path \"d/é\"",
     );
-    golden(
+    check(
         Record::Data { index: 1, offset: 258, bytes: b"abc" },
         "03 00000001 0000000000000102 616263",
         "file 1 data offset 258 length 3",
     );
-    golden(
+    check(
         Record::Hole { index: 1, offset: 258, len: 16 << 20 },
         "10 00000001 0000000000000102 0000000001000000",
         "file 1 hole offset 258 length 16777216",
     );
-    golden(
+    check(
         Record::Span {
             index: 1,
             offset: 258,
@@ -66,58 +71,58 @@ fn golden_bytes() {
         "11 00000001 0000000000000102 00000578 00000003 00000007 ab000001",
         "file 1 span offset 258 step 1400 count 3 sessions 00000007 ab000001",
     );
-    golden(
+    check(
         Record::Subtree { index: 1, end: 8 << 20, value: [0xCD; 32] },
         &format!("12 00000001 0000000000800000 {}", "cd".repeat(32)),
         &format!("file 1 subtree end 8388608 value {}", "cd".repeat(32)),
     );
-    golden(
+    check(
         Record::EndOfFile { index: 1, size: 5, digest: [0xAB; 32] },
         &format!("04 00000001 0000000000000005 {}", "ab".repeat(32)),
         &format!("file 1 end size 5 digest {}", "ab".repeat(32)),
     );
-    golden(
+    check(
         Record::End { bytes: 300, listing: [0xEF; 32] },
         &format!("05 000000000000012c {}", "ef".repeat(32)),
         "file transfer end bytes 300",
     );
-    golden(
+    check(
         Record::Message { number: 258, bytes: b"abc" },
         "06 0000000000000102 616263",
         "stream message 258 length 3",
     );
-    golden(
+    check(
         Record::Piece { number: 258, offset: 2, len: 5, bytes: b"abc" },
         "0c 0000000000000102 00000002 00000005 616263",
         "stream message 258 of 5 piece offset 2 length 3",
     );
-    golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
-    golden(
+    check(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
+    check(
         Record::Directory { index: 3, mode: 0o750, modified: None, path: RelativePath::new("d/e").unwrap() },
         "08 00000003 000001e8 8000000000000000 642f65",
         "file 3 directory mode 750 path \"d/e\"",
     );
-    golden(
+    check(
         Record::Link { index: 4, target: b"../x", path: RelativePath::new("d/l").unwrap() },
         "09 00000004 0004 2e2e2f78 642f6c",
         "file 4 link path \"d/l\" target \"../x\"",
     );
-    golden(
+    check(
         Record::Withdraw { index: 5, reason: Withdrawn::Changed },
         "0a 00000005 01",
         "file 5 withdrawn: changed while it was sent",
     );
-    golden(
+    check(
         Record::Withdraw { index: 5, reason: Withdrawn::Unreadable },
         "0a 00000005 02",
         "file 5 withdrawn: could not be read by the sender",
     );
-    golden(
+    check(
         Record::Resume(Reached { transfer: *b"sixteen bytes it", entry: 6, offset: 258 }),
         "0d 7369787465656e206279746573206974 00000006 0000000000000102",
         "file transfer 7369787465656e206279746573206974 from file 6 offset 258",
     );
-    golden(Record::Kept { index: 5 }, "0e 00000005", "file 5 kept");
+    check(Record::Kept { index: 5 }, "0e 00000005", "file 5 kept");
 }
 
 #[test]

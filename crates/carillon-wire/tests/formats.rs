@@ -14,4 +14,5 @@ mod segovia;
 mod sequencer;
 mod session;
 mod srm;
+mod wire_version;
 mod xtp;

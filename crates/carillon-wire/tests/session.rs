@@ -3,9 +3,10 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, Cookie, DistanceTo, Distances, Earlier, EarlierBody, Identity, Invite, MAX_PEERS, Name,
-    Nonce, Opening, OtherRelease, Packet, Padding, Part, Peer, PeerList, Proof, RefuseReason, Release,
-    RosterPage, Settings, Sizes, State, Terms, Text, Verdict, WIRE_VERSION, emit_answer, emit_notices,
+    Attached, Body, Cookie, DistanceTo, Distances, Earlier, EarlierBody, Identity, Invite, JobId, MAX_PEERS,
+    Name, Nonce, Opening, Origin, OtherRelease, Packet, Padding, Part, Peer, PeerList, Proof, RefuseReason,
+    Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict, WIRE_VERSION, emit_answer,
+    emit_notices,
 };
 use proptest::prelude::*;
 
@@ -21,7 +22,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
-fn emitted(body: Body<'_>) -> Vec<u8> {
+pub fn emitted(body: Body<'_>) -> Vec<u8> {
     let packet = Packet { association: ASSOCIATION, body };
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);
@@ -39,6 +40,8 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
     assert_eq!(packet.to_string(), display);
     // Where an extension of a JOIN begins, one without it ends.
     let whole = match body {
+        Body::Join { origin: Some(_), .. } => Some(emitted.len() - 3 - 17),
+        Body::Invite(Invite { job: Some(_), .. }) => Some(emitted.len() - 3 - 16),
         Body::Join { cookie: Some(_), .. } => Some(emitted.len() - 3 - 8),
         Body::Join { attached, .. } if !attached.bytes().is_empty() => {
             Some(emitted.len() - 3 - attached.bytes().len())
@@ -54,7 +57,12 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
 
 #[test]
 fn golden_bytes() {
-    golden(
+    each_golden(&mut golden);
+}
+
+/// Each golden packet with its bytes and its line.
+pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
+    check(
         Body::Invite(Invite {
             state: State::Running,
             max_payload: 1400,
@@ -70,7 +78,7 @@ fn golden_bytes() {
         "ca030001 01020304  OPENING 03 737263  01 04 00 00 00000578 0007 01f4 0000 0000 6d626170 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
     );
-    golden(
+    check(
         Body::Invite(Invite {
             state: State::Gathering,
             max_payload: 8937,
@@ -87,7 +95,7 @@ fn golden_bytes() {
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 8937 progress 500 ms \
          datagrams 1252 to 8972",
     );
-    golden(
+    check(
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
@@ -101,7 +109,7 @@ fn golden_bytes() {
         "ca030002 01020304  OPENING 04 7a6fc3ab  1122334455667788 00010000 00 0000",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
     );
-    golden(
+    check(
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
@@ -115,22 +123,22 @@ fn golden_bytes() {
         "ca030002 01020304  OPENING 01 61  1122334455667788 00010000 01 0000  02 0003 00ff07",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
     );
-    golden(
+    check(
         Body::Welcome { nonce: NONCE, member: 5, terms: Terms(0xAB) },
         "ca030003 01020304  1122334455667788 00000005 00000000000000ab",
         "session a16909060 welcome 1122334455667788 member 5 terms 00000000000000ab",
     );
-    golden(
+    check(
         Body::Refuse { nonce: NONCE, reason: RefuseReason::NameTaken, text: Text::new("no").unwrap() },
         "ca030004 01020304  1122334455667788 02 02 6e6f",
         "session a16909060 refuse 1122334455667788 name taken (no)",
     );
-    golden(
+    check(
         Body::Progress { nonce: NONCE, bytes: 9 },
         "ca030005 01020304  1122334455667788 0000000000000009",
         "session a16909060 progress 1122334455667788 bytes 9",
     );
-    golden(
+    check(
         Body::Report {
             nonce: NONCE,
             bytes: 9,
@@ -140,12 +148,12 @@ fn golden_bytes() {
         "ca030006 01020304  1122334455667788 0000000000000009 00 09 6469736b2066756c6c",
         "session a16909060 report 1122334455667788 failed bytes 9 (disk full)",
     );
-    golden(
+    check(
         Body::ReportAck { nonce: NONCE },
         "ca030007 01020304  1122334455667788",
         "session a16909060 report ack 1122334455667788",
     );
-    golden(
+    check(
         Body::Leave { nonce: NONCE, text: Text::default() },
         "ca030008 01020304  1122334455667788 00",
         "session a16909060 leave 1122334455667788",
@@ -159,7 +167,7 @@ fn golden_bytes() {
         name: Name::new(name).unwrap(),
     };
     assert_eq!(PeerList::encode([peer(1, true, false, "a"), peer(2, false, true, "é")], &mut list), 2);
-    golden(
+    check(
         Body::Roster(RosterPage { edition: 3, total: 9, first: 7, peers: PeerList::new(&list).unwrap() }),
         "ca030009 01020304  00000003 0009 0007 0002 0000000000000001 01 01 61 0000000000000002 02 02 c3a9",
         "session a16909060 roster edition 3 from 7 of 9: \
@@ -171,7 +179,7 @@ fn golden_bytes() {
     let member = Peer { parent: 7, ..peer(2, false, false, "a") };
     let both = Peer { part: Part::ReceivesAndHelps, ..peer(3, false, false, "b") };
     PeerList::encode([helper, member, both], &mut list);
-    golden(
+    check(
         Body::Roster(RosterPage { edition: 1, total: 10, first: 7, peers: PeerList::new(&list).unwrap() }),
         "ca030009 01020304  00000001 000a 0007 0003 0000000000000001 04 01 68 0000000000000002 08 0007 01 61 \
          0000000000000003 14 01 62",
@@ -179,7 +187,7 @@ fn golden_bytes() {
          0000000000000001 \"h\" helps 0000000000000002 \"a\" turns to 7 \
          0000000000000003 \"b\" receives and helps",
     );
-    golden(
+    check(
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
@@ -193,7 +201,7 @@ fn golden_bytes() {
         "ca030002 01020304  OPENING 01 68  1122334455667788 00010000 02 2310",
         "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps largest datagram 8976",
     );
-    golden(
+    check(
         Body::Join {
             nonce: NONCE,
             receive_buffer: 1,
@@ -207,32 +215,66 @@ fn golden_bytes() {
         "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  03 0008 99aabbccddeeff00",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 1 cookie 99aabbccddeeff00",
     );
-    golden(
+    check(
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 1,
+            part: Part::Receives,
+            largest: 0,
+            name: Name::new("a").unwrap(),
+            attached: Attached::default(),
+            cookie: None,
+            origin: Some(Origin { process: 5, place: 6, resumes: true, is_done: true }),
+        },
+        "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  \
+         04 0011 0000000000000005 0000000000000006 03",
+        "session a16909060 join 1122334455667788 \"a\" receive buffer 1 process 0000000000000005 place \
+         0000000000000006 resumes done",
+    );
+    check(
+        Body::Invite(Invite {
+            state: State::Gathering,
+            max_payload: 1400,
+            progress_interval: 500,
+            relays: false,
+            sizes: Sizes::default(),
+            protocol: Name::new("mbap").unwrap(),
+            sender: Name::new("s").unwrap(),
+            settings: Settings::default(),
+            reason: Text::default(),
+            job: Some(JobId([0xab; 16])),
+        }),
+        "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 \
+         01 0010 abababababababababababababababab",
+        "session a16909060 invite gathering from \"s\" protocol mbap max payload 1400 progress 500 ms \
+         job abababababababababababababababab",
+    );
+    check(
         Body::Challenge { nonce: NONCE, cookie: Cookie(0x99AA_BBCC_DDEE_FF00) },
         "ca030014 01020304  1122334455667788 99aabbccddeeff00",
         "session a16909060 challenge 1122334455667788 cookie 99aabbccddeeff00",
     );
-    golden(
+    check(
         Body::Present { proof: Proof(NONCE.0) },
         "ca03000a 01020304  1122334455667788",
         "session a16909060 present 1122334455667788",
     );
-    golden(
+    check(
         Body::Ready { nonce: NONCE, edition: 3 },
         "ca03000b 01020304  1122334455667788 00000003",
         "session a16909060 ready 1122334455667788 edition 3",
     );
-    golden(
+    check(
         Body::Decline { name: Name::new("b").unwrap(), text: Text::new("came after the start").unwrap() },
         "ca03000c 01020304  OPENING 01 62  14 63616d6520616674657220746865207374617274",
         "session a16909060 decline \"b\" (came after the start)",
     );
-    golden(
+    check(
         Body::Ask { nonce: NONCE },
         "ca03000d 01020304  1122334455667788",
         "session a16909060 ask 1122334455667788",
     );
-    golden(
+    check(
         Body::Answer {
             nonce: NONCE,
             state: State::Aborted,
@@ -242,17 +284,13 @@ fn golden_bytes() {
         "ca03000e 01020304  1122334455667788 04 00000000000000ab 02 6e6f",
         "session a16909060 answer 1122334455667788 aborted terms 00000000000000ab (no)",
     );
-    golden(
-        Body::Measure { edition: 3 },
-        "ca03000f 01020304  00000003",
-        "session a16909060 measure edition 3",
-    );
-    golden(
+    check(Body::Measure { edition: 3 }, "ca03000f 01020304  00000003", "session a16909060 measure edition 3");
+    check(
         Body::Probe { token: NONCE.0 },
         "ca030010 01020304  1122334455667788",
         "session a16909060 probe 1122334455667788",
     );
-    golden(
+    check(
         Body::Echo { token: NONCE.0 },
         "ca030011 01020304  1122334455667788",
         "session a16909060 echo 1122334455667788",
@@ -260,7 +298,7 @@ fn golden_bytes() {
     let mut list = Vec::new();
     let far = [(0, 41_000), (4, 900)].map(|(rank, micros)| DistanceTo { rank, micros });
     Distances::encode(far, &mut list);
-    golden(
+    check(
         Body::Distances { nonce: NONCE, edition: 3, distances: Distances::new(&list).unwrap() },
         "ca030012 01020304  1122334455667788 00000003 02  0000 0000a028  0004 00000384",
         "session a16909060 distances 1122334455667788 edition 3 0: 41000 us 4: 900 us",

@@ -21,6 +21,7 @@ mod partial;
 mod peers;
 mod raw;
 mod real;
+mod releases;
 mod sealed;
 mod services;
 mod signed;

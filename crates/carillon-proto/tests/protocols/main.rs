@@ -6,3 +6,4 @@ mod lms;
 mod memory;
 mod pf;
 mod pgm;
+mod wire_version;
