@@ -75,8 +75,11 @@ mod tests {
         overheard.note(NodeId(3), &[0xCA, 3, 0, 3, 0, 0, 0, 0]);
         overheard.note(NodeId(3), b"of a protocol with a header of its own");
         let all: Vec<_> = overheard.strangers().collect();
-        let expected =
-            [(NodeId(1), Kind::Foreign, 2), (NodeId(2), Kind::Version(1), 1), (NodeId(4), Kind::Sealed, 1)];
+        let expected = [
+            (NodeId(1), Kind::Foreign, 2),
+            (NodeId(2), Kind::Release(OtherRelease::Earlier(1)), 1),
+            (NodeId(4), Kind::Sealed, 1),
+        ];
         assert_eq!(all, expected);
         (5..1000).for_each(|node| overheard.note(NodeId(node), b"flood"));
         assert!(overheard.strangers().count() <= MOST);

@@ -48,7 +48,9 @@ fn later_receiver(group: SocketAddrV4) -> thread::JoinHandle<()> {
             let (len, sender) = hears.recv_from(&mut buffer).expect("an invitation within ten seconds");
             if len > 8 && buffer[..4] == [0xCA, 3, 0, 1] {
                 let speaks = loopback_sender().expect("a socket");
-                speaks.send_to(&later_decline(&buffer[..len]), sender).expect("a DECLINE");
+                for _ in 0..2 {
+                    speaks.send_to(&later_decline(&buffer[..len]), sender).expect("a DECLINE");
+                }
                 return;
             }
         }

@@ -13,6 +13,7 @@ use carillon_testkit::{loopback_group, one_in};
 use carillon_transfer::Error;
 use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStopper, status, stop};
 use carillon_transfer::socket::{LONGEST_MESSAGE, Message, Socket, bind};
+use carillon_wire::session::{Release, WIRE_VERSION};
 use tempfile::TempDir;
 
 /// A daemon of this test's own, in a thread.
@@ -297,7 +298,7 @@ fn answer(path: &Path, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn what_is_no_frame_is_refused_and_counted() {
     let hosted = Hosted::new(|options| options);
-    let open = |role: u8, fields: &[u8]| frame(1, &[&[1, role], fields].concat());
+    let open = |role: u8, fields: &[u8]| frame(1, &opening(role, fields));
     let group = b"\x05group\0\x0e239.1.2.3:4567";
     for (number, bytes) in [
         vec![0xff; 100],
@@ -306,7 +307,7 @@ fn what_is_no_frame_is_refused_and_counted() {
         vec![0x7f, 0xff, 0xff, 0xff, 2],
         frame(99, b""),
         frame(2, b"before it is open"),
-        frame(1, &[2, 1]),
+        frame(1, &[2]),
         open(9, group),
         open(3, b"\x05group\0\xff239"),
         [open(4, b""), frame(3, b"")].concat(),
@@ -355,7 +356,7 @@ fn a_sender_that_breaks_the_rules_is_refused_and_its_session_ends() {
         };
         let fields = [field("group", &group.to_string()), field("interface", "lo"), field("receivers", "1")];
         let mut stream = UnixStream::connect(&hosted.path).expect("it listens");
-        stream.write_all(&frame(1, &[&[1, 1], &fields.concat()[..]].concat())).expect("it reads");
+        stream.write_all(&frame(1, &opening(1, &fields.concat()))).expect("it reads");
         let mut said = Vec::new();
         while !said.windows(7).any(|words| words == b"started") {
             let mut some = [0; 1000];
@@ -389,4 +390,10 @@ fn so_many_are_served_and_no_more() {
     drop(crowd);
     drop(mine);
     hosted.until("places are free", |hosted| hosted.at(group, "next").listen().is_ok());
+}
+
+/// The body of OPEN: version, wire version and release before the role and its fields.
+fn opening(role: u8, fields: &[u8]) -> Vec<u8> {
+    let Release { major, minor, patch } = Release::CURRENT;
+    [&[2][..], &WIRE_VERSION.to_be_bytes(), &[major, minor, patch, role], fields].concat()
 }

@@ -123,6 +123,11 @@ impl<'a> Opening<'a> {
         (wire != WIRE_VERSION).then_some(OtherRelease::Version { release, wire })
     }
 
+    /// Whether a packet with an opening comes from a receiver, to its sender: JOIN or DECLINE.
+    pub fn is_from_receiver(bytes: &[u8]) -> bool {
+        matches!(bytes.get(3), Some(&(packet_type::JOIN | packet_type::DECLINE)))
+    }
+
     fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let wire = reader.u16()?;
         let [major, minor, patch] = reader.array()?;

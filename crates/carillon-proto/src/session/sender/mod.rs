@@ -9,7 +9,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Earlier, Identity, Part, State, Text};
+use carillon_wire::session::{Earlier, Identity, OtherRelease, Part, State, Text};
 
 use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
 use super::ledger::Ledger;
@@ -80,6 +80,8 @@ pub struct SenderSession {
     invited: u32,
     /// Number of the next notice to earlier releases; beyond the last one if none is due.
     next_notice: usize,
+    /// The last node that said that it runs another release, and which.
+    claimed_release: Option<(NodeId, OtherRelease)>,
     /// The roster is to be told again.
     roster_due: bool,
     /// At most one answer for each node.
@@ -147,6 +149,7 @@ impl SenderSession {
             invitations: 0,
             invited: 0,
             next_notice: usize::MAX,
+            claimed_release: None,
             roster_due: false,
             replies: BTreeMap::new(),
             cookies: named.part("cookies"),

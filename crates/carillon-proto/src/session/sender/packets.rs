@@ -95,7 +95,7 @@ impl SenderSession {
         let source = datagram.source;
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
-            Err(_) => return self.on_unreadable(now, source, datagram.bytes),
+            Err(_) => return self.on_unreadable(now, &datagram),
         };
         if packet.association != self.config.association {
             if let Body::Report { nonce, verdict: Verdict::Verified, .. } = packet.body

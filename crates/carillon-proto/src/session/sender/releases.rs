@@ -4,7 +4,7 @@
 //! before wire versions is told by notices in its own format. Nobody is served by this; the report names each such receiver,
 //! its release and address, and the transfer is no success.
 
-use carillon_core::{DropReason, NodeId, Time};
+use carillon_core::{Dest, DropReason, NodeId, Received, Time};
 use carillon_wire::session::{Earlier, EarlierBody, Name, Opening, OtherRelease, emit_notices};
 
 use super::SenderSession;
@@ -41,14 +41,19 @@ impl SenderSession {
     }
 
     /// A packet of the session that this release cannot read: a receiver with another wire version, or nonsense.
-    pub(super) fn on_unreadable(&mut self, now: Time, source: NodeId, bytes: &[u8]) {
+    pub(super) fn on_unreadable(&mut self, now: Time, datagram: &Received<'_>) {
+        let (source, bytes) = (datagram.source, datagram.bytes);
         let opening = Opening::peek(bytes).filter(|(session, _)| *session == self.config.association);
-        match (opening, Opening::other_release(bytes)) {
-            (Some((_, opening)), Some(release)) if !self.is_over() => {
-                self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
-            }
-            _ => self.events.dropped(DropReason::Malformed),
+        let is_for_this = matches!(datagram.destination, Dest::Node(_)) && Opening::is_from_receiver(bytes);
+        let (Some((_, opening)), Some(release), true) = (opening, Opening::other_release(bytes), is_for_this)
+        else {
+            return self.events.dropped(DropReason::Malformed);
+        };
+        if self.is_over() || Some((source, release)) != self.claimed_release.replace((source, release)) {
+            // A receiver declines more than once. One packet may be a damaged one.
+            return self.events.dropped(DropReason::Foreign);
         }
+        self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
     }
 }
 
