@@ -324,7 +324,7 @@ fn a_machine_beyond_the_emission_limit_is_named_with_the_time() {
     let error = run("emission_limit = 10").unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, RunError::Runaway { .. }), "{said}");
-    assert!(said.contains("node 0, the sender of carillon, sent 11 datagrams"), "{said}");
+    assert!(said.contains("node n0, the sender of carillon, sent 11 datagrams"), "{said}");
     assert!(said.contains("in one event at 0.0"), "{said}");
     // Within one event steps are counted too.
     assert!(matches!(run("step_limit = 10"), Err(RunError::Unfinished { .. })));

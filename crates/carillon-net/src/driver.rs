@@ -481,7 +481,11 @@ impl<O: Observer> Host for Outlet<'_, O> {
 
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         match transmit.departure {
-            Some(at) if at > self.now => self.endpoint.outbox.hold(at, transmit.dest, std::mem::take(bytes)),
+            Some(at) if at > self.now => {
+                // What is held counts too: a machine that emits without end would not let the turn end.
+                self.gate.budget = self.gate.budget.saturating_sub(bytes.len().max(64));
+                self.endpoint.outbox.hold(at, transmit.dest, std::mem::take(bytes));
+            }
             _ => self.send(transmit.dest, transmit.stranger, bytes),
         }
     }

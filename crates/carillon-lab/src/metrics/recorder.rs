@@ -57,6 +57,9 @@ impl Observer for Recorder {
         self.recoveries.event(time, node, event);
         self.totals.traffic.event(time, node, event);
         self.totals.parents.event(node, event);
+        if matches!(event, Event::Sent { .. } | Event::RepairSent { .. } | Event::ControlSent { .. }) {
+            self.totals.state.emits(time, node);
+        }
         match *event {
             Event::Offered { message, since } => note(&mut self.offered, node, message, since),
             Event::Sent { message, .. } => {

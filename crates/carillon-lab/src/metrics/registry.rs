@@ -282,6 +282,15 @@ pub static METRICS: &[Metric] = &[
         samples: |run| run.totals.state.most(Keeper::Receiver),
     },
     Metric {
+        name: "emitted_at_once",
+        unit: "packets",
+        sample: "run",
+        needs: &[Need::Graph],
+        definition: "greatest number of packets that a node sent at one instant: first transmissions, repairs and control packets",
+        source: "",
+        samples: |run| vec![run.totals.state.emitted()],
+    },
+    Metric {
         name: "longest_wait_s",
         unit: "s",
         sample: "run",

@@ -24,6 +24,9 @@ pub struct State {
     most: [Option<u64>; 3],
     death: Option<Time>,
     longest: Duration,
+    /// Packets that the node sent last has sent at one instant, and the greatest number of that.
+    emitting: (Time, NodeId, u64),
+    emitted: u64,
 }
 
 impl State {
@@ -37,7 +40,7 @@ impl State {
             helps[node.index()] = true;
         }
         let death = scenario.death.map(|death| Time::ZERO + death.at);
-        State { source: scenario.sender(), helps, most: [None; 3], death, longest: Duration::ZERO }
+        State { source: scenario.sender(), helps, most: [None; 3], death, ..State::default() }
     }
 
     pub(super) fn held(&mut self, node: NodeId, messages: u64) {
@@ -50,6 +53,14 @@ impl State {
         *most = (*most).max(Some(messages));
     }
 
+    /// A node sends a packet.
+    pub(super) fn emits(&mut self, now: Time, node: NodeId) {
+        let (time, last, count) = self.emitting;
+        let count = if (time, last) == (now, node) { count + 1 } else { 1 };
+        self.emitting = (now, node, count);
+        self.emitted = self.emitted.max(count);
+    }
+
     pub(super) fn delivered(&mut self, now: Time, offered: Time) {
         if self.death.is_some_and(|death| now >= death) {
             self.longest = self.longest.max(now.since(offered));
@@ -59,6 +70,11 @@ impl State {
     /// The most messages that any node of a kind kept, if those tell.
     pub(super) fn most(&self, keeper: Keeper) -> Vec<f64> {
         self.most[keeper as usize].into_iter().map(|messages| messages as f64).collect()
+    }
+
+    /// The most packets that a node sent at one instant.
+    pub(super) fn emitted(&self) -> f64 {
+        self.emitted as f64
     }
 
     /// The longest wait.

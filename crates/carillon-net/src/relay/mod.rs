@@ -51,6 +51,8 @@ struct Outlet<'a, O> {
     now: Time,
     /// Nothing has come between `handle_timeout(now)` and this drain: rule 4 holds.
     timers_fired: bool,
+    /// Number of datagrams that the machine may still send in this drain.
+    left: u32,
 }
 
 impl<O: Observer> RelayDriver<O> {
@@ -170,13 +172,19 @@ impl<O: Observer> RelayDriver<O> {
             observer: &mut self.observer,
             now,
             timers_fired,
+            left: TURN_EMISSIONS,
         };
         self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
     }
 }
 
 impl<O: Observer> Host for Outlet<'_, O> {
+    fn is_ready(&mut self) -> bool {
+        self.left > 0
+    }
+
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.left -= 1;
         match transmit.departure {
             Some(at) if at > self.now => self.outbox.hold(at, transmit.dest, std::mem::take(bytes)),
             _ => self.endpoint.send(self.now, &transmit.dest, bytes),
@@ -196,5 +204,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
     }
 }
 
+/// Datagrams that the machine may send in one drain: one that emits without end does not keep the relay from its sockets.
+const TURN_EMISSIONS: u32 = 65_536;
 /// Datagrams taken per turn.
 const TURN_DATAGRAMS: usize = 256;
