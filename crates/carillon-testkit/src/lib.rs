@@ -49,4 +49,4 @@ pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip};
 pub use star::{Link, Star};
 pub use states::{Transition, taken_by};
 pub use tree::TREE;
-pub use vectors::hold_to_wire_version;
+pub use vectors::{hold_to_wire_version, recorded};

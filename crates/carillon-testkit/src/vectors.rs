@@ -40,6 +40,16 @@ pub fn hold_to_wire_version(directory: &Path, part: &str, wire: u16, packets: &B
     assert_eq!(new, 0, "{} lacks {new} packets: run this test with CARILLON_BLESS=1", path.display());
 }
 
+/// The text of a file of vectors; with `CARILLON_BLESS` set one that is missing is recorded.
+#[track_caller]
+pub fn recorded(path: &Path, record: impl FnOnce() -> String) -> String {
+    if !path.exists() && std::env::var_os("CARILLON_BLESS").is_some() {
+        fs::write(path, record()).expect("a file of vectors");
+    }
+    let read = fs::read_to_string(path);
+    read.unwrap_or_else(|error| panic!("{}: {error}: CARILLON_BLESS=1 records it", path.display()))
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,7 +6,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -67,9 +66,8 @@ fn record() -> String {
     lines.take()
 }
 
-fn recorded() -> Vec<Said> {
-    let text =
-        fs::read_to_string(path()).expect("CARILLON_BLESS=1 with a new wire version records a conversation");
+fn conversation() -> Vec<Said> {
+    let text = carillon_testkit::recorded(&path(), record);
     let said = |line: &str| {
         let mut words = line.split(' ');
         let micros: u64 = words.next()?.parse().ok()?;
@@ -101,10 +99,7 @@ fn exchanged(bytes: &[u8], from: Nonce, to: Nonce) -> Vec<u8> {
 
 #[test]
 fn a_receiver_understands_the_recorded_sender() {
-    if !path().exists() && std::env::var_os("CARILLON_BLESS").is_some() {
-        fs::write(path(), record()).expect("a file of a conversation");
-    }
-    let said = recorded();
+    let said = conversation();
     let old = said.iter().find_map(|one| join_nonce(&one.bytes)).expect("a JOIN");
     let mut machine = new_receiver(77);
     let (mut now, mut new, mut sent) = (Time::ZERO, None, Vec::new());
@@ -143,7 +138,7 @@ fn a_receiver_understands_the_recorded_sender() {
 
 #[test]
 fn a_sender_understands_the_recorded_receiver() {
-    let said = recorded();
+    let said = conversation();
     let mut machine = new_sender();
     wake(&mut machine, Time::ZERO);
     let mut heard = 0;
