@@ -89,11 +89,13 @@ pub fn stop(path: impl AsRef<Path>) -> Result<(), Error> {
     retried(|| program::stop(path.as_ref()))
 }
 
-/// A command of the daemon, once more if a crowd of other connections has displaced it.
+/// A command of the daemon, once more if a crowd of other connections has displaced it or left no seat for a moment.
 fn retried<T>(command: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 1..COMMAND_TRIES {
         match command() {
-            Err(Error::Daemon(text)) if text == DISPLACED => thread::sleep(A_MOMENT),
+            Err(Error::Daemon(text)) if text == DISPLACED || text.ends_with(ALL_TAKEN) => {
+                thread::sleep(A_MOMENT);
+            }
             result => return result,
         }
     }
@@ -267,6 +269,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const SOME_TIME: Duration = Duration::from_millis(100);
 /// Between two looks whether another daemon has ended.
 const A_MOMENT: Duration = Duration::from_millis(5);
+/// End of the refusal of a connection for which there is no seat.
+const ALL_TAKEN: &str = ", and no more may be";
 /// What a connection is told that has not said what it is for while others came.
 const DISPLACED: &str = "others came before it was said what this connection is for: try again";
 /// Maximum number of times `status` and `stop` try again after they were displaced.

@@ -239,7 +239,7 @@ impl Seats {
     }
 
     fn full(&self) -> (Refusal, String) {
-        (Refusal::Full, format!("{} sockets are open here, and no more may be", self.options.clients))
+        (Refusal::Full, format!("{} sockets are open here{}", self.options.clients, super::ALL_TAKEN))
     }
 
     fn greedy(&self) -> (Refusal, String) {
