@@ -42,13 +42,33 @@ fn no_multicast_route() {
     ended.expect(2).one_line(&["no multicast route", "ff02::1:2", "lo"]);
 }
 
+/// The kind is named, and the command that reads from it or writes to it.
+#[test]
+fn devices_and_files_in_the_wrong_place_are_named() {
+    let place = Place::new();
+    let stream = ["/dev/null is a character device", "`carillon send - < /dev/null`"];
+    place.send("s").arg("/dev/null").run().expect(2).one_line(&stream);
+    let file = place.file("f", 1);
+    for (path, kind) in [("/dev/null", "character device"), (file.to_str().unwrap(), "file")] {
+        let words =
+            [&format!("{path} is a {kind}, not a directory"), &format!("`carillon recv --stdout > {path}`")];
+        place
+            .job("recv", "a")
+            .args("--out")
+            .arg(path)
+            .run()
+            .expect(2)
+            .one_line(&words.map(|word| word.as_str()));
+    }
+}
+
 #[test]
 fn files_that_cannot_be_read() {
     let place = Place::new();
     place.send("s").arg(place.path("none")).run().expect(2).one_line(&["none", "No such file"]);
     fs::create_dir(place.path("empty")).unwrap();
     place.send("s").arg(place.path("empty")).args("--as x").run().expect(2).one_line(&["directory", "--as"]);
-    place.send("s").args("/dev/null").run().expect(2).one_line(&["/dev/null", "regular"]);
+    place.send("s").args("/dev/null").run().expect(2).one_line(&["/dev/null", "character device"]);
     let file = place.file("tree/f", 1);
     symlink(".", place.path("tree/loop")).unwrap();
     let strict = place.send("s").arg(place.path("tree")).args("--symlinks follow --strict").run().expect(2);
@@ -179,5 +199,5 @@ fn a_directory_that_cannot_be_written_to() {
     let ended = Job::new(command, place.path("ro.log")).run();
     ended.expect(2).one_line(&["cannot write", "Read-only"]);
     fs::write(place.path("file"), "").unwrap();
-    place.recv("file").run().expect(2).one_line(&["cannot write", "file"]);
+    place.recv("file").run().expect(2).one_line(&["not a directory", "file"]);
 }

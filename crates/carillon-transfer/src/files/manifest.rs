@@ -453,7 +453,10 @@ impl Manifest {
     fn add(&mut self, path: &Path, name: Vec<u8>, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
         if !metadata.is_file() {
             if named {
-                bail!("{} is not a regular file or directory: use `-` to send a stream", shown_path(path));
+                let (kind, path) = (special(metadata.file_type()), shown_path(path));
+                bail!(
+                    "{path} is a {kind}, no file or directory: `carillon send - < {path}` sends what it gives as a stream"
+                );
             }
             self.skip(path, SkipReason::Special(special(metadata.file_type())));
             return Ok(());
@@ -535,7 +538,8 @@ fn list_directory(path: &Path) -> io::Result<Vec<OsString>> {
 }
 
 /// What a file that is not regular is.
-fn special(kind: fs::FileType) -> &'static str {
+/// The kind of a file that is none of file, directory and link.
+pub(super) fn special(kind: fs::FileType) -> &'static str {
     match () {
         () if kind.is_fifo() => "FIFO",
         () if kind.is_socket() => "socket",

@@ -17,6 +17,7 @@ use super::descent::Descent;
 use super::draft::{self, Draft, WriteError};
 use super::holes;
 use super::leftovers::Sweep;
+use super::manifest::special;
 use super::names::{below, shown_path, split};
 use super::output::Output;
 use super::problem::{Unstorable, is_unfit};
@@ -83,6 +84,15 @@ impl Target {
 
     fn open(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
         let failed = || format!("cannot write to directory {}", shown_path(root));
+        if let Ok(found) = std::fs::metadata(root)
+            && !found.is_dir()
+        {
+            let kind = if found.is_file() { "file" } else { special(found.file_type()) };
+            let path = shown_path(root);
+            bail!(
+                "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes the one file that comes to it"
+            );
+        }
         let mut number = getrandom::u64().context("the system gives no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
         // Better now than when the transfer has begun.
