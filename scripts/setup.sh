@@ -7,6 +7,8 @@ set -euo pipefail
 needed=(cc:build-essential ip:iproute2 unshare:util-linux python3:python3 tcpdump:tcpdump)
 # As root, tests, demo and benchmarks run on networks of their own.
 [[ $(id -u) != 0 ]] || needed+=(nft:nftables tc:iproute2 ethtool:ethtool setpriv:util-linux)
+# A file system of removable media, for tests of targets that cannot store every name.
+[[ $(id -u) != 0 ]] || needed+=(mkfs.exfat:exfatprogs mount.exfat-fuse:exfat-fuse)
 missing=()
 for pair in "${needed[@]}"; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")

@@ -45,7 +45,7 @@ pub use replay::{
 };
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
-pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip};
+pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip, skip_anywhere};
 pub use star::{Link, Star};
 pub use states::{Transition, taken_by};
 pub use tree::TREE;

@@ -20,6 +20,12 @@ pub fn skip(reason: impl Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
 }
 
+/// Says that the calling test is skipped for want of something other than a network, and why: it never fails by this.
+pub fn skip_anywhere(reason: impl Display) {
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {reason}", thread.name().unwrap_or("a test"));
+}
+
 /// Whether the search path has a program of this name. It is not started for that: some take a third of a second even to say
 /// their version.
 pub fn is_installed(program: &str) -> bool {
