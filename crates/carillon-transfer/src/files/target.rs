@@ -89,9 +89,10 @@ impl Target {
         {
             let kind = if found.is_file() { "file" } else { special(found.file_type()) };
             let path = shown_path(root);
-            bail!(
+            let text = format!(
                 "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes the one file that comes to it"
             );
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, text).into());
         }
         let mut number = getrandom::u64().context("the system gives no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
