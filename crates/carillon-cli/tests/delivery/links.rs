@@ -136,3 +136,20 @@ fn an_empty_directory_alone_arrives() {
     receiver.end().expect(0);
     assert!(place.path("a/empty").is_dir());
 }
+
+#[test]
+fn link_named_on_the_command_line_arrives_as_contents() {
+    need_multicast!();
+    let place = Place::new();
+    let (small, big) = (place.file("small", 1000), place.file("big", 400_000));
+    symlink(&small, place.path("to-small")).unwrap();
+    symlink(&big, place.path("to-big")).unwrap();
+    let receiver = place.recv("a").start();
+    let job = place.send("s").arg(place.path("to-small")).arg(place.path("to-big"));
+    job.args("--receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    for (link, file) in [("to-small", small), ("to-big", big)] {
+        assert_eq!(fs::read(place.path("a").join(link)).unwrap(), fs::read(file).unwrap());
+        assert!(!place.path("a").join(link).is_symlink());
+    }
+}

@@ -471,8 +471,13 @@ impl Manifest {
             self.skip(path, SkipReason::Unreadable(error.to_string()));
             return Ok(());
         }
+        // A link that is named is followed here: in the place of a file, `Symlinks::Keep` follows none.
+        let path = match named && path.is_symlink() {
+            true => path.canonicalize().with_context(|| cannot_read(path))?,
+            false => path.to_owned(),
+        };
         let mode = metadata.permissions().mode() & MODE_MASK;
-        let kind = Kind::File { path: path.to_owned(), stamp: Stamp::of(metadata) };
+        let kind = Kind::File { path, stamp: Stamp::of(metadata) };
         self.entries.push(Entry { name, kind, mode });
         Ok(())
     }
