@@ -2,6 +2,7 @@
 
 mod changing;
 mod damage;
+mod devices;
 mod errors;
 mod faults;
 mod file_systems;

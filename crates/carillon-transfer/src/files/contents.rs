@@ -1,8 +1,8 @@
 //! A file that is being sent: read and hashed piece by piece, and watched.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::SystemTime;
@@ -59,6 +59,7 @@ pub struct Stamp {
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
+    is_device: bool,
 }
 
 /// What [`Contents::fill`] finds.
@@ -75,14 +76,21 @@ pub enum Filled {
 }
 
 impl Opened {
-    /// Opens a regular file. A symbolic link in its place is followed only if that is wished.
-    pub fn open(path: &Path, follow: bool) -> io::Result<Opened> {
-        let file = open(path, follow)?;
+    /// Opens a regular file, or a block device if that is what was listed. A symbolic link in its place is followed only if
+    /// that is wished.
+    pub fn open(path: &Path, follow: bool, is_device: bool) -> io::Result<Opened> {
+        let mut file = open(path, follow)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is not a regular file any more"));
+        let mut stamp = Stamp::of(&metadata);
+        match is_device {
+            true if !stamp.is_device => return Err(io::Error::other("it is not a block device any more")),
+            true => stamp.size = size_by_seek(&mut file)?,
+            false if !metadata.is_file() => {
+                return Err(io::Error::other("it is not a regular file any more"));
+            }
+            false => {}
         }
-        Ok(Opened { file, follow, stamp: Stamp::of(&metadata), holes: Holes::of(&metadata) })
+        Ok(Opened { file, follow, stamp, holes: Holes::of(&metadata) })
     }
 
     /// What it was when it was opened.
@@ -109,8 +117,15 @@ impl Opened {
 
     /// Whether the file that is open is what it was.
     fn is_same(&self) -> io::Result<bool> {
-        Ok(Stamp::of(&self.file.metadata()?) == self.stamp)
+        Ok(self.stamp.fits(&self.file.metadata()?))
     }
+}
+
+/// The size of a device, of which the metadata say 0.
+fn size_by_seek(file: &mut File) -> io::Result<u64> {
+    let size = file.seek(io::SeekFrom::End(0))?;
+    file.rewind()?;
+    Ok(size)
 }
 
 fn open(path: &Path, follow: bool) -> io::Result<File> {
@@ -129,7 +144,20 @@ impl Stamp {
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
+            is_device: metadata.file_type().is_block_device(),
         }
+    }
+
+    /// Whether it is of a block device.
+    pub fn is_device(&self) -> bool {
+        self.is_device
+    }
+
+    /// Whether this is the metadata of what it was taken of, unchanged. That of a device has no size.
+    fn fits(&self, metadata: &Metadata) -> bool {
+        let found = Stamp::of(metadata);
+        let size = if found.is_device { self.size } else { found.size };
+        Stamp { size, ..found } == *self
     }
 
     /// Its size.
@@ -153,7 +181,7 @@ impl Stamp {
     /// Whether the path still leads to it, and it is what it was.
     fn is_there(&self, path: &Path, follow: bool) -> bool {
         let found = if follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
-        found.is_ok_and(|metadata| Stamp::of(&metadata) == *self)
+        found.is_ok_and(|metadata| self.fits(&metadata))
     }
 
     /// Longer than its times stand still.
@@ -192,7 +220,7 @@ impl Contents {
         let mut file = open(path, follow)?;
         self.begin(Input::Nothing);
         let read = file.read(self.ready.free(listed.size as usize))?;
-        if read as u64 != listed.size || Stamp::of(&file.metadata()?) != *listed {
+        if read as u64 != listed.size || !listed.fits(&file.metadata()?) {
             return Ok(false);
         }
         let digest = blake3::hash(self.ready.fill(read));
@@ -415,7 +443,7 @@ mod tests {
         fs::write(&path, [0; 1000]).expect("a file");
         for change in 1..50u8 {
             let opened = loop {
-                let opened = Opened::open(&path, true).expect("it can be opened");
+                let opened = Opened::open(&path, true, false).expect("it can be opened");
                 if !opened.is_fresh() {
                     break opened;
                 }
@@ -465,12 +493,33 @@ mod tests {
     }
 
     #[test]
+    fn size_of_a_device_is_taken_by_seeking() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.set_len(12_345).expect("it can be long");
+        file.seek(io::SeekFrom::Start(7)).expect("it is long");
+        assert_eq!(size_by_seek(&mut file).expect("it tells"), 12_345);
+        assert_eq!(file.stream_position().expect("it has one"), 0);
+        // The size that a device's metadata do not tell is no change; of a file it is.
+        let metadata = file.metadata().expect("it is there");
+        let device = Stamp { size: 99, is_device: true, ..Stamp::of(&metadata) };
+        assert!(!device.fits(&metadata), "a file is no device");
+        assert!(!Stamp { is_device: false, ..device }.fits(&metadata), "it has another size");
+    }
+
+    #[test]
+    fn file_in_the_place_of_a_device_is_refused() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let error = Opened::open(file.path(), false, true).expect_err("it is no device");
+        assert!(error.to_string().contains("block device"), "{error}");
+    }
+
+    #[test]
     fn a_change_is_noticed_before_many_pieces_more_are_read() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         fs::write(&path, vec![0; 4 * READ_BYTES]).expect("a file");
         let open = |contents: &mut Contents| loop {
-            let opened = Opened::open(&path, true).expect("it can be opened");
+            let opened = Opened::open(&path, true, false).expect("it can be opened");
             if !opened.is_fresh() {
                 return contents.read_file(opened);
             }
@@ -501,7 +550,14 @@ mod tests {
 
     #[test]
     fn times_of_whole_seconds_are_fresh_for_longer() {
-        let stamp = |nanos| Stamp { device: 1, inode: 1, size: 1, modified: (100, 0), changed: (100, nanos) };
+        let stamp = |nanos| Stamp {
+            device: 1,
+            inode: 1,
+            size: 1,
+            modified: (100, 0),
+            changed: (100, nanos),
+            is_device: false,
+        };
         let at = |millis| Duration::from_millis(millis);
         assert!(stamp(0).is_fresh(at(100_900)) && stamp(0).is_fresh(at(102_000)));
         assert!(!stamp(0).is_fresh(at(102_100)));

@@ -16,7 +16,7 @@ use carillon_wire::file::{
 };
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::contents::Stamp;
+use super::contents::{Opened, Stamp};
 use super::feed::Feed;
 use super::names::{components, is_part_name, shown_name, shown_path, split};
 use super::signing::{Signing, SigningKey};
@@ -449,9 +449,11 @@ impl Manifest {
         }
     }
 
-    /// Adds a file. One that cannot be sent is an error if it was `named` on the command line.
+    /// Adds a file, or a block device that was `named`: it has a size and can be read again. One that cannot be sent is an error if it was named
+    /// on the command line.
     fn add(&mut self, path: &Path, name: Vec<u8>, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
-        if !metadata.is_file() {
+        let is_device = named && metadata.file_type().is_block_device();
+        if !metadata.is_file() && !is_device {
             if named {
                 let (kind, path) = (special(metadata.file_type()), shown_path(path));
                 bail!(
@@ -476,8 +478,16 @@ impl Manifest {
             true => path.canonicalize().with_context(|| cannot_read(path))?,
             false => path.to_owned(),
         };
-        let mode = metadata.permissions().mode() & MODE_MASK;
-        let kind = Kind::File { path, stamp: Stamp::of(metadata) };
+        let (mode, stamp) = match is_device {
+            true => {
+                (STREAM_MODE, Opened::open(&path, false, true).with_context(|| cannot_read(&path))?.stamp())
+            }
+            false => (metadata.permissions().mode() & MODE_MASK, Stamp::of(metadata)),
+        };
+        if is_device && stamp.size() == 0 {
+            bail!("{} is a block device of 0 bytes: nothing is attached to it", shown_path(&path));
+        }
+        let kind = Kind::File { path, stamp };
         self.entries.push(Entry { name, kind, mode });
         Ok(())
     }
@@ -542,7 +552,6 @@ fn list_directory(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// What a file that is not regular is.
 /// The kind of a file that is none of file, directory and link.
 pub(super) fn special(kind: fs::FileType) -> &'static str {
     match () {

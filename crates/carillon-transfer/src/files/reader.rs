@@ -281,7 +281,7 @@ impl Reader {
                     self.stage = Stage::Contents(at);
                     return Ok(Step::More);
                 }
-                let stamp = match Opened::open(source, follow) {
+                let stamp = match Opened::open(source, follow, stamp.is_device()) {
                     Ok(opened) if opened.is_fresh() => {
                         let since = *self.fresh.get_or_insert(now);
                         if now.since(since) < opened.patience() {
