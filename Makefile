@@ -26,11 +26,10 @@ test: setup ## run every test, those that could go on for minutes with a sample 
 	@scripts/test.py
 
 .PHONY: test-long
-test-long: setup ## those that are samples by default with all that they try, but the floods of `make nightly`
-	$(LONG) $(CARGO) test --workspace --lib --quiet
-	$(LONG) $(CARGO) test --workspace --quiet --test conformance --test delivery --test formats --test helpers --test laboratory --test properties --test protocols --test session --test simulator --test strangers --test transfer
-	$(LONG) RUST_TEST_THREADS=6 $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed every_protocol_delivers dissector small_files
-	$(LONG) RUST_TEST_THREADS=6 $(CARGO) test --workspace --quiet --test command -- numbers peers swaps testbed
+test-long: setup ## run the tests that are samples by default with all cases, except the floods of `make nightly`
+	$(LONG) scripts/test.py --programs lib,conformance,delivery,formats,helpers,laboratory,properties,protocols,session,simulator,strangers,transfer
+	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command helpers sealed a_killed every_protocol_delivers dissector small_files
+	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command numbers peers swaps testbed
 
 .PHONY: check
 check: setup ## format, lints and documentation, warnings as errors; that every script says what it is for

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Builds all tests of the workspace and runs their programs: those of crates that look at no clock beside the others and
-behind them, since these mostly wait, and the examples of the documentation there too. Arguments go to every program, as behind
-`cargo test --`.
+"""Builds the tests of the workspace and runs their programs. Programs that read no clock run beside the others, at a lower
+priority, since the others mostly wait; so do the examples of the documentation. Arguments after the options go to every
+program, as behind `cargo test --`.
 
-    scripts/test.py                what `cargo test --workspace` runs, in less time
-    scripts/test.py some_name      those whose names have this in them
+A test that reads the clock and fails is run once more, alone, after all others: on a busy machine a transfer can miss its
+time limit. The first failure is printed either way, and a second one fails the run. Tests that read no clock get no second run.
+
+    scripts/test.py                              what `cargo test --workspace` runs, in less time
+    scripts/test.py some_name                    tests with this in their names
+    scripts/test.py --programs delivery,transfer the test programs of these names (`lib`: all unit tests)
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ Program = tuple[str, str, str]
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
-# Crates that look at no clock: whatever else goes on changes nothing of what their tests find.
+# Crates that read no clock: load on the machine does not change what their tests find.
 TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-testkit"]
 # Compiled with optimisation these unit tests take five times as long as without, far more than they gain by it: the others
 # begin while they are built.
@@ -65,12 +69,19 @@ class NotBuilt(Exception):
     """Said by cargo."""
 
 
-def programs() -> Iterator[Program]:
-    """All but those unit tests, each as soon as it is there: others are built while the first run."""
+def programs(names: list[str] | None) -> Iterator[Program]:
+    """Test programs except the unit tests of PLAIN. Each is yielded once it is built: the first run while others are built."""
     rank = {name: place for place, name in enumerate(LONGEST)}
-    first = build("--workspace", "--bins", "--examples", "--test", "*")
+    if names is None:
+        first = build("--workspace", "--bins", "--examples", "--test", "*")
+    else:
+        targets = [name for name in names if name != "lib"]
+        first = build("--workspace", *(word for name in targets for word in ("--test", name))) if targets else []
     yield from sorted(first, key=lambda program: rank.get(program[0], len(rank)))
-    yield from build("--workspace", "--exclude", PLAIN, "--lib")
+    if names is None:
+        yield from build("--workspace", "--exclude", PLAIN, "--lib")
+    elif "lib" in names:
+        yield from build("--workspace", "--lib")
 
 
 def run_plain(arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
@@ -91,8 +102,24 @@ def has_room(folder: str) -> bool:
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
 
 
+def failures(output: str) -> list[str]:
+    """Names of the tests that failed, from the list at the end of a test program's output."""
+    _, found, listed = output.rpartition("\nfailures:\n")
+    names = [line.strip() for line in listed.split("\n\n")[0].splitlines()] if found else []
+    return [name for name in names if re.fullmatch(r"[\w:]+", name)]
+
+
+def run_again(program: Program, first: str, variables: dict[str, str]) -> tuple[bool, str]:
+    """Runs the failed tests of a program once more, one by one, with nothing else running."""
+    names = failures(first)
+    if not names or is_timeless(program):
+        return False, ""
+    passed, shown = run(program, ["--exact", "--test-threads", "1", *names], variables)
+    return passed, f"once more, alone: {', '.join(names)}\n{shown}"
+
+
 def run(program: Program, arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
-    """Whether it passed, and what to show of it."""
+    """Returns whether a program passed, and the text to show."""
     name, executable, folder = program
     begin = time.monotonic()
     variables = {**variables, "CARGO_MANIFEST_DIR": folder}
@@ -135,34 +162,46 @@ def main() -> None:
     if arguments in (["-h"], ["--help"]):
         print(__doc__.strip())
         return
+    selected = None
+    if arguments[:1] == ["--programs"]:
+        selected, arguments = arguments[1].split(","), arguments[2:]
     variables = environment()
-    failed = []
+    failed: list[tuple[Program, str]] = []
+    others: list[str] = []
     with (
         concurrent.futures.ThreadPoolExecutor(1) as one_by_one,
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side,
     ):
         running = {}
         try:
-            for program in programs():
+            for program in programs(selected):
                 pool = side_by_side if is_timeless(program) else one_by_one
-                running[pool.submit(run, program, arguments, variables)] = program[0]
+                running[pool.submit(run, program, arguments, variables)] = program
         except NotBuilt:
             one_by_one.shutdown(cancel_futures=True)
             side_by_side.shutdown(cancel_futures=True)
             sys.exit("the tests could not be built")
-        running[side_by_side.submit(run_plain, arguments, variables)] = PLAIN
-        examples = side_by_side.submit(run_examples, arguments)
+        if selected is None:
+            running[side_by_side.submit(run_plain, arguments, variables)] = (PLAIN, "", PLAIN)
+        examples = side_by_side.submit(run_examples, arguments) if selected is None else None
         for done in concurrent.futures.as_completed(running):
             passed, shown = done.result()
             print(shown, flush=True)
             if not passed:
-                failed.append(running[done])
-        passed, shown = examples.result()
+                failed.append((running[done], shown))
+        if examples:
+            passed, shown = examples.result()
+            if not passed:
+                print(shown)
+                others.append("the examples of the documentation")
+    for program, shown in failed:
+        passed, again = run_again(program, shown, variables)
+        if again:
+            print(again, flush=True)
         if not passed:
-            print(shown)
-            failed.append("the examples of the documentation")
-    if failed:
-        sys.exit(f"failed: {', '.join(failed)}")
+            others.append(program[0])
+    if others:
+        sys.exit(f"failed: {', '.join(others)}")
 
 
 if __name__ == "__main__":

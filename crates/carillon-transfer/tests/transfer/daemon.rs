@@ -90,10 +90,12 @@ fn every_protocol_goes_through_it_and_keeps_the_boundaries_of_messages() {
         for text in texts(7) {
             outbound.send(&text).expect(entry.name);
         }
-        match outbound.settle(Duration::from_millis(1500)) {
+        // This protocol learns of the last message only at the end; for the others the limit is generous, because the test
+        // shares its processors with others.
+        let settles = entry.name != "erramilli-singh";
+        match outbound.settle(Duration::from_millis(if settles { 60_000 } else { 1500 })) {
             Err(Error::Unconfirmed) => assert!(!entry.confirmed, "{}", entry.name),
-            // It learns of the last message at the end.
-            Ok(false) => assert_eq!(entry.name, "erramilli-singh"),
+            Ok(false) => assert!(!settles, "{}", entry.name),
             settled => assert!(settled.expect(entry.name) && entry.confirmed, "{}", entry.name),
         }
         let report = outbound.close().expect(entry.name);
