@@ -32,8 +32,9 @@ test-long: setup ## run the tests that are samples by default with all cases, ex
 	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command numbers peers swaps testbed
 
 .PHONY: check
-check: setup ## format, lints and documentation, warnings as errors; that every script says what it is for
+check: setup ## check language, format, lints and documentation; warnings are errors
 	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
+	@scripts/check-prose.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
