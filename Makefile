@@ -35,9 +35,14 @@ test-long: setup ## run the tests that are samples by default with all cases, ex
 check: setup ## check language, format, lints and documentation; warnings are errors
 	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
 	@scripts/check-prose.py
+	@scripts/check-links.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+.PHONY: site
+site: setup ## build the documents as a site in target/site
+	@scripts/site.sh
 
 .PHONY: check-dissectors
 check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of Carillon's own packets, opened with Wireshark's dissectors and ours (installs tshark when root)

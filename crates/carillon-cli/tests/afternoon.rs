@@ -1,4 +1,4 @@
-//! docs/afternoon.md: every command there is run, and prints what stands under it.
+//! docs/tutorials/afternoon.md: every command there is run, and prints what stands under it.
 //!
 //! `CARILLON_BLESS=1 cargo test -p carillon-cli --test command afternoon` writes what they print into the page.
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use carillon_testkit::{is_installed, skip};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-const PAGE: &str = include_str!("../../../docs/afternoon.md");
+const PAGE: &str = include_str!("../../../docs/tutorials/afternoon.md");
 
 /// Runs a line of the page as a shell does, `carillon` being the program under test.
 fn shell(dir: &Path, line: &str) -> String {
@@ -56,9 +56,10 @@ fn every_step_of_the_afternoon_prints_what_stands_in_the_page() {
         }
     }
     let drawn = fs::read(dir.path().join("work/latency.svg")).expect("the figure");
-    let figure = Path::new(ROOT).join("docs/afternoon.svg");
+    let figure = Path::new(ROOT).join("docs/tutorials/afternoon.svg");
     if bless {
-        fs::write(Path::new(ROOT).join("docs/afternoon.md"), &page).expect("the page can be written");
+        fs::write(Path::new(ROOT).join("docs/tutorials/afternoon.md"), &page)
+            .expect("the page can be written");
         fs::write(figure, drawn).expect("the figure can be written");
         return;
     }

@@ -1,4 +1,4 @@
-//! `docs/wrong-set-ups.md` and the program say the same: each set-up of the page is made in namespaces, and each
+//! `docs/reference/wrong-set-ups.md` and the program say the same: each set-up of the page is made in namespaces, and each
 //! line that an end prints there stands in the page, and each line of the page is printed.
 
 use std::collections::BTreeMap;
@@ -336,7 +336,7 @@ fn a_pattern_matches_what_it_leaves_open_and_nothing_else() {
 
 /// The lines of each set-up of the page, with the end that prints each.
 fn page() -> BTreeMap<String, Vec<(String, String)>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wrong-set-ups.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/wrong-set-ups.md");
     let text = std::fs::read_to_string(path).expect("the page");
     let mut found = BTreeMap::new();
     let mut lines = text.lines();

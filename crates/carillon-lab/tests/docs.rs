@@ -8,9 +8,9 @@ use carillon_lab::plan::Plan;
 use carillon_lab::run::run_one;
 use carillon_lab::scenario::ScenarioFile;
 
-const SCENARIO_PAGE: &str = include_str!("../../../docs/scenario.md");
+const SCENARIO_PAGE: &str = include_str!("../../../docs/reference/scenario.md");
 const ERRAMILLI_SINGH_PAGE: &str = include_str!("../../../docs/protocols/erramilli-singh.md");
-const METRICS_PAGE: &str = include_str!("../../../docs/metrics.md");
+const METRICS_PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
 /// The first cells of the table rows of a page.
 fn rows(page: &str) -> Vec<&str> {
@@ -100,7 +100,7 @@ fn every_parameter_is_documented_with_its_default() {
     let heading = "## Parameters of the protocols\n\n";
     let (keys, tables) = SCENARIO_PAGE.split_once(heading).unwrap();
     if std::env::var_os("CARILLON_BLESS").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/scenario.md");
         std::fs::write(path, format!("{keys}{heading}{}\n", expected.trim_end())).unwrap();
         return;
     }
@@ -123,7 +123,7 @@ fn every_metric_is_documented_as_the_registry_has_it() {
     let heading = "| metric | unit | sample | definition | needs | source |\n|---|---|---|---|---|---|\n";
     let (text, table) = METRICS_PAGE.split_once(heading).expect("the page has the table");
     if std::env::var_os("CARILLON_BLESS").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
         std::fs::write(path, format!("{text}{heading}{expected}")).unwrap();
         return;
     }
@@ -301,7 +301,7 @@ fn nothing_but_the_registry_knows_the_example() {
         ("crates/carillon-proto/src/protocols/mod.rs", 2),
         ("crates/carillon-wire/src/lib.rs", 1),
         ("docs/protocols/kfold.md", 2),
-        ("docs/scenario.md", 1),
+        ("docs/reference/scenario.md", 1),
     ]
     .map(|(path, lines)| (path.to_owned(), lines))
     .into();

@@ -1,5 +1,5 @@
 //! The shipped studies: well formed, shown like other experiments, and with the answers that
-//! docs/open-questions.md gives. The full runs are `carillon reproduce open`; here each has a part of its
+//! docs/explanation/open-questions.md gives. The full runs are `carillon reproduce open`; here each has a part of its
 //! messages.
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
 #[test]
 fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
     let law = "R = a (1.625 r - 3)";
-    assert!(include_str!("../../../docs/open-questions.md").contains(law));
+    assert!(include_str!("../../../docs/explanation/open-questions.md").contains(law));
     let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
     for plan in study.plans.0 {
         for point in plan.plan.scenario().unwrap().points() {

@@ -58,7 +58,7 @@ pub struct Args {
     /// Where to write: FILE.svg, FILE.png, or another name for both. Default: METRIC-over-KEY here.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print the description of the figure (docs/figures.md), one line for each panel, and write nothing.
+    /// Print the description of the figure (docs/how-to/figures.md), one line for each panel, and write nothing.
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
 //! What is said to people: one line each on stderr, which names the machine, file or flag, what it means and
-//! what to do next. The lines for wrong set-ups stand in `docs/wrong-set-ups.md` word for word.
+//! what to do next. The lines for wrong set-ups stand in `docs/reference/wrong-set-ups.md` word for word.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};

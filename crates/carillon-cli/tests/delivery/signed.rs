@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::delivery::support::{Place, files, need_multicast};
 
-/// A private key and its public one, made as `docs/security.md` says; `None`, said aloud, without OpenSSL.
+/// A private key and its public one, made as `docs/explanation/security.md` says; `None`, said aloud, without OpenSSL.
 fn keys(place: &Place, name: &str) -> Option<()> {
     let (private, public) = (place.path(&format!("{name}.pem")), place.path(&format!("{name}.pub")));
     let openssl = |args: &[&str], input: &[&Path]| {

@@ -115,7 +115,7 @@ fn meddles(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
             }
         }
         let Some(mut bytes) = pick(&heard, &mut rng) else { continue };
-        // An exact copy of a PRESENT may stand for one that was lost: that is known (docs/security.md), and not tried here.
+        // An exact copy of a PRESENT may stand for one that was lost: that is known (docs/explanation/security.md), and not tried here.
         let places = bytes.len().min(44) as u64;
         let first = rng.below(places) as usize;
         bytes[first] ^= 1 + rng.below(255) as u8;

@@ -1,4 +1,4 @@
-//! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
+//! Metrics: functions of the trace alone. Definitions in `docs/reference/metrics.md`.
 
 mod bounds;
 mod need;

@@ -1,4 +1,4 @@
-//! The registry of metrics: what each is, what it needs, and how it is taken. `docs/metrics.md` has its table.
+//! The registry of metrics: what each is, what it needs, and how it is taken. `docs/reference/metrics.md` has its table.
 
 use carillon_core::Time;
 

@@ -1,7 +1,7 @@
 //! Figures: a description of what is to be drawn, and its drawing as SVG and PNG.
 //!
 //! A [`Figure`] is plain data. Its JSON is all that another program needs to draw the same figure;
-//! the format is in `docs/figures.md`. Equal figures give equal bytes.
+//! the format is in `docs/how-to/figures.md`. Equal figures give equal bytes.
 
 mod axis;
 mod folders;

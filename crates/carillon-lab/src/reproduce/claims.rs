@@ -101,7 +101,7 @@ enum Rule {
     Alike,
     /// It is held by construction: by what, a test or a plan.
     Held(Text),
-    /// It says how a metric is defined: docs/metrics.md has the same definition.
+    /// It says how a metric is defined: docs/reference/metrics.md has the same definition.
     Definition,
 }
 
@@ -177,7 +177,7 @@ impl Claim {
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 (each(&|value| (value - mean).abs() < 0.2 * mean), "within a fifth of their mean")
             }
-            Rule::Definition => (true, "the definition of the metric in docs/metrics.md"),
+            Rule::Definition => (true, "the definition of the metric in docs/reference/metrics.md"),
         };
         let mut note = note.to_owned();
         // What the source divides by is its agents' own measure of the round trip; by another one a

@@ -1,4 +1,4 @@
-//! The sections and keys of a scenario file. Each is documented in `docs/scenario.md`.
+//! The sections and keys of a scenario file. Each is documented in `docs/reference/scenario.md`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;

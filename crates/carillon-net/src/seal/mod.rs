@@ -1,6 +1,6 @@
 //! The seal on every datagram of an endpoint with a key: nobody without the key reads or changes it, and none is taken twice.
 //!
-//! The format, what it guarantees and why are in `docs/security.md`. In short: each endpoint draws a *salt* when it starts,
+//! The format, what it guarantees and why are in `docs/explanation/security.md`. In short: each endpoint draws a *salt* when it starts,
 //! derives from it and the group's key a key of its own, and seals with a counter as nonce, so that none repeats. What a
 //! datagram says of itself, where it came from and whither it went are authenticated with it. An endpoint takes what another one
 //! sends only after that has *proven* that it is there now, by answering a greeting made just before: without that, what

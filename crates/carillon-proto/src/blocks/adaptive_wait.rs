@@ -11,7 +11,7 @@ use carillon_core::{BuildContext, Config, HeaderBytes};
 /// [0, R], answers that do not get into each other's way are spread over R; if R is too short they
 /// collide, and the medium spreads them over more than R. Where the spread is about 1.15 R the last
 /// answer comes soonest, whatever the size of the group, of packets and of windows (measured from 2 to
-/// 1000 receivers; docs/open-questions.md). So R follows the spread divided by 1.15: no search, no
+/// 1000 receivers; docs/explanation/open-questions.md). So R follows the spread divided by 1.15: no search, no
 /// knowledge of the medium, and the same on any network.
 ///
 /// The spread is counted from the fastest answer of late, which stands for what it takes without any

@@ -16,7 +16,7 @@
 //!
 //! The session trusts nothing that everybody could have said: a receiver draws a nonce that it tells
 //! the sender alone, and what begins, ends, or counts for one member counts with it only. There are no
-//! keys: what strangers can still do, and how much of it at most, is in `docs/security.md`.
+//! keys: what strangers can still do, and how much of it at most, is in `docs/explanation/security.md`.
 
 mod bounds;
 mod config;

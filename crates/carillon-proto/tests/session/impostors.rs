@@ -1,4 +1,4 @@
-//! Who says that it is another, and senders that are only heard late: what comes of it, as docs/security.md has it.
+//! Who says that it is another, and senders that are only heard late: what comes of it, as docs/explanation/security.md has it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -170,7 +170,7 @@ fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
     let told = give(&mut machine, ms(0), victim, &forged);
     let to_victim = told.sent.iter().filter(|(to, _)| *to == Dest::Node(victim));
     let told: usize = to_victim.map(|(_, bytes)| bytes.len()).sum();
-    assert_eq!((forged.len(), told), (30, 28), "as docs/security.md says");
+    assert_eq!((forged.len(), told), (30, 28), "as docs/explanation/security.md says");
     assert_eq!(machine.members().len(), 1);
     for at in (100..=5100).step_by(100) {
         wake(&mut machine, ms(at));

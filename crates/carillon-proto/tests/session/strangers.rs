@@ -1,7 +1,7 @@
 //! What strangers on the network can make a session do: from their own address, or in another's name.
 //!
 //! Each of these attacks worked once, or is the neighbour of one that did. The numbers are those of
-//! docs/security.md.
+//! docs/explanation/security.md.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -3,7 +3,7 @@
 //! A session of every protocol of the registry, and of one with helpers, is taken through its phases while somebody sends packets: of
 //! the session's own types, of the protocol's as they were heard in another session, newly made ones, and what
 //! was just heard; half of them with a field of the header changed; to the group and to one, in every
-//! name that the attacker can write on them. Each run is held to what docs/security.md says: nothing panics,
+//! name that the attacker can write on them. Each run is held to what docs/explanation/security.md says: nothing panics,
 //! the session ends, nobody is taken to have what it has not, those whom the attacker cannot harm have
 //! everything, and what the machines send and hold is bounded.
 //!
@@ -363,7 +363,7 @@ fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
             hurt += usize::from(!has_all);
         }
     }
-    assert!(hurt > 0, "it is not prevented: docs/security.md says so");
+    assert!(hurt > 0, "it is not prevented: docs/explanation/security.md says so");
 }
 
 /// What a process has once and for all, so that it is nobody's.

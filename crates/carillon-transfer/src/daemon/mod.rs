@@ -3,7 +3,7 @@
 //! A program reaches it over a Unix-domain socket, with one line more ([`Socket::through`](crate::socket::Socket::through));
 //! everything else is the same, as the daemon runs the same sessions. A connection is a socket: what the kernel keeps of
 //! it is all that waits on the way, so that who does not read, or sends too fast, holds up itself alone.
-//! `docs/daemon.md` has what is spoken there.
+//! `docs/reference/daemon.md` has what is spoken there.
 //!
 //! ```
 //! use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};

@@ -25,7 +25,7 @@ const fn gauge(
     Family { name, kind: Kind::Gauge, labels, ends, help, fill }
 }
 
-/// Everything that there is. Which end has what, and when, stands in `docs/monitoring.md`.
+/// Everything that there is. Which end has what, and when, stands in `docs/reference/monitoring.md`.
 pub const FAMILIES: &[Family] = &[
     gauge(
         "carillon_info",

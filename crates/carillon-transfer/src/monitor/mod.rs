@@ -30,7 +30,7 @@
 //! ```
 //!
 //! [`Exporter`] serves it over HTTP in the text format of Prometheus; [`FAMILIES`] is what there is.
-//! `docs/monitoring.md` has the table.
+//! `docs/reference/monitoring.md` has the table.
 
 mod exporter;
 mod families;

@@ -11,7 +11,7 @@ use carillon_testkit::{loopback_group, skip};
 use carillon_transfer::monitor::{FAMILIES, Limit, Monitor, ReceiverView, Snapshot};
 use carillon_transfer::{SendReport, join_reader, receive, receive_to, send, send_reader};
 
-const PAGE: &str = include_str!("../../../../docs/monitoring.md");
+const PAGE: &str = include_str!("../../../../docs/reference/monitoring.md");
 
 #[test]
 fn every_name_is_on_the_page_and_no_other() {
@@ -25,7 +25,7 @@ fn every_name_is_on_the_page_and_no_other() {
     let (before, rest) = PAGE.split_once(begin).expect("where it begins");
     let (there, after) = rest.split_once(end).expect("where it ends");
     if there != table && std::env::var_os("CARILLON_BLESS").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/monitoring.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/monitoring.md");
         fs::write(path, format!("{before}{begin}{table}{end}{after}")).expect("the page");
         return;
     }

@@ -7,7 +7,7 @@ use crate::reader::Reader;
 /// A message with a signature: `type 15 | key, 32 bytes | time u64 | signature, 64 bytes | message ...`, the message being a record or a PACK.
 ///
 /// What is signed is the text `carillon 2026-11-28 signed transfer 2` and a zero, the group, the job, the time, and a digest of all records of the transfer so far, this
-/// message's included: `docs/security.md` has the rule.
+/// message's included: `docs/explanation/security.md` has the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signed<'a> {
     /// The sender's public key (Ed25519, RFC 8032).

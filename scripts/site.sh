@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds the documents as a site in target/site. Installs mdBook in target/tools when there is none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=0.5.4
+export PATH="$PWD/target/tools/bin:$PATH"
+if ! command -v mdbook >/dev/null; then
+  echo "installing mdBook $version in target/tools" >&2
+  cargo install --quiet --locked --no-default-features --root target/tools "mdbook@$version"
+fi
+scripts/check-links.py
+mdbook build
