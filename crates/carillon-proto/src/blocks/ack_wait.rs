@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, Dest, NodeId, Rng, Time, Transmit};
 
-use super::{FeedbackDelay, Scene};
+use super::{FeedbackDelay, MachineContext};
 
 /// A random wait before each acknowledgment, so that those of many receivers do not meet
 /// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`; and what they are padded to.
@@ -22,20 +22,20 @@ pub struct AckWait {
 
 impl AckWait {
     /// What `ack_wait` and `ack_bytes` say, drawn from the node's own stream.
-    pub fn new(context: &BuildContext, settings: &Config) -> Self {
-        Self::with(context, settings, false)
+    pub fn new(build: &BuildContext, settings: &Config) -> Self {
+        Self::with(build, settings, false)
     }
 
     /// The same, unless `ack_wait_method` leaves R to the sender.
-    pub fn or_told(context: &BuildContext, settings: &Config) -> Self {
-        Self::with(context, settings, settings.choice("ack_wait_method") == "adaptive")
+    pub fn or_told(build: &BuildContext, settings: &Config) -> Self {
+        Self::with(build, settings, settings.choice("ack_wait_method") == "adaptive")
     }
 
-    fn with(context: &BuildContext, settings: &Config, told: bool) -> Self {
-        let rate = context.bit_rate;
+    fn with(build: &BuildContext, settings: &Config, told: bool) -> Self {
+        let rate = build.bit_rate;
         let bits = settings.span("ack_wait").bits_at(rate);
-        let rng = (bits > 0 || told).then(|| Box::new(context.seeds.stream("ack_wait")));
-        let len = (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize);
+        let rng = (bits > 0 || told).then(|| Box::new(build.seeds.stream("ack_wait")));
+        let len = (settings.size("ack_bytes").0 as usize).saturating_sub(build.link_overhead as usize);
         AckWait { bits, rate, told, rng, len }
     }
 
@@ -58,13 +58,13 @@ impl AckWait {
     /// The same of a receiver that answers its sender; the message it is about.
     pub fn answer(
         &mut self,
-        scene: &mut Scene,
+        context: &mut MachineContext,
         packet: &'static str,
         about: u64,
         buf: &mut Vec<u8>,
     ) -> Transmit {
-        scene.events.control(packet, about);
-        self.transmit(scene.now, scene.sender, buf)
+        context.events.control(packet, about);
+        self.transmit(context.now, context.sender, buf)
     }
 }
 
@@ -81,8 +81,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::blocks::context::tests::build_context;
     use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD};
-    use crate::blocks::scene::tests::context;
 
     const PARAMETERS: &[Parameter] = &[ACK_WAIT, ACK_WAIT_METHOD, ACK_BYTES];
 
@@ -99,11 +99,11 @@ mod tests {
             len in 0..1518_usize,
             own in 0..1500_usize,
         ) {
-            let context = BuildContext { link_overhead: 28, ..context(10) };
+            let build = BuildContext { link_overhead: 28, ..build_context(10) };
             let settings = settings(&[("ack_wait", &format!("{bits} bit")), ("ack_bytes", &len.to_string())]);
-            let mut wait = AckWait::new(&context, &settings);
+            let mut wait = AckWait::new(&build, &settings);
             wait.set(1_000_000);
-            let bit = context.bit_rate.time_for_bits(1);
+            let bit = build.bit_rate.time_for_bits(1);
             for _ in 0..20 {
                 let (now, mut buf) = (Time::from_nanos(1_000_000_000), vec![1; own]);
                 let transmit = wait.transmit(now, NodeId(1), &mut buf);
@@ -112,7 +112,7 @@ mod tests {
                 prop_assert!(waited <= bit * bits as u32, "{:?}", waited);
                 prop_assert_eq!(waited.as_nanos() % bit.as_nanos(), 0);
                 // On the link, where every header counts.
-                prop_assert_eq!(buf.len(), own.max(len.saturating_sub(context.link_overhead as usize)));
+                prop_assert_eq!(buf.len(), own.max(len.saturating_sub(build.link_overhead as usize)));
                 prop_assert!(buf[..own].iter().all(|&byte| byte == 1) && buf[own..].iter().all(|&byte| byte == 0));
             }
         }
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn every_wait_is_as_likely_and_the_sender_says_the_most_where_it_may() {
-        let context = context(10);
-        let mut told = AckWait::or_told(&context, &settings(&[("ack_wait_method", "adaptive")]));
-        let bit = context.bit_rate.time_for_bits(1);
+        let build = build_context(10);
+        let mut told = AckWait::or_told(&build, &settings(&[("ack_wait_method", "adaptive")]));
+        let bit = build.bit_rate.time_for_bits(1);
         assert_eq!(told.delay(0, 0.0), Duration::ZERO, "nothing was said yet");
         told.set(u32::try_from((bit * 3).as_nanos()).expect("microseconds"));
         let mut counts = [0; 4];

@@ -4,7 +4,7 @@ use carillon_core::{DropReason, Event, MessageId};
 use carillon_wire::reformation::Ranks;
 
 use super::reformation::{Reformation, Step, View, too_few};
-use super::{LogTransfer, OrderLog, Placed, Scene, next_numbers};
+use super::{LogTransfer, MachineContext, OrderLog, Placed, next_numbers};
 
 /// The order of a view, as another view goes on with it.
 pub trait ViewOrder<K> {
@@ -26,17 +26,17 @@ pub trait ViewOrder<K> {
     /// had if the numbers of the members' next messages there are given.
     fn replace(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         from: u64,
         skipped: Option<Vec<u64>>,
         entries: impl Iterator<Item = Self::Entry>,
     );
 
     /// Comes to a view without any state: takes nothing before this place. Returns whether that may be.
-    fn join(&mut self, scene: &mut Scene<K>, place: u64, numbers: Vec<u64>) -> bool;
+    fn join(&mut self, context: &mut MachineContext<K>, place: u64, numbers: Vec<u64>) -> bool;
 
     /// A view is in force: all of the log is accepted, and what is not in it has no place.
-    fn install(&mut self, scene: &mut Scene<K>, view: &View);
+    fn install(&mut self, context: &mut MachineContext<K>, view: &View);
 }
 
 /// The agreement on the view, and what is fetched before one is accepted.
@@ -69,15 +69,15 @@ impl<T: Placed> Membership<T> {
     /// Does what the agreement asks for, up to the next change. Called until `None` after whatever touches it.
     pub fn follow<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
     ) -> Option<Change> {
         // What was fetched for another ballot may be of another order.
         let ballot = self.agreement.promised().number;
         self.transfer.take_if(|transfer| transfer.ballot() != ballot);
         while let Some(step) = self.agreement.poll_step() {
-            let change = self.on_step(scene, order, step);
-            scene.events.push(Event::StateChanged { state: self.agreement.state().state });
+            let change = self.on_step(context, order, step);
+            context.events.push(Event::StateChanged { state: self.agreement.state().state });
             if change.is_some() {
                 return change;
             }
@@ -88,7 +88,7 @@ impl<T: Placed> Membership<T> {
     /// A part of the log that is fetched came from this member.
     pub fn on_fetched<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
         from: usize,
         place: u64,
@@ -99,14 +99,14 @@ impl<T: Placed> Membership<T> {
             && transfer.insert(from, place, entry)
         {
             self.agreement.progress();
-            self.complete(scene, order);
+            self.complete(context, order);
         }
     }
 
     /// Nothing before this place is to be had any more, says who is asked, where these are the members' next messages.
     pub fn on_gone<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
         place: u64,
         numbers: Vec<u64>,
@@ -116,7 +116,7 @@ impl<T: Placed> Membership<T> {
         {
             transfer.skip_to(place, numbers);
             self.agreement.progress();
-            self.complete(scene, order);
+            self.complete(context, order);
         }
     }
 
@@ -124,7 +124,7 @@ impl<T: Placed> Membership<T> {
     /// coordinator may be one that had lost what it knew. If none does, this one joins as if it had lost all.
     pub fn on_purged<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         order: &impl ViewOrder<K, Entry = T>,
         below: u64,
     ) {
@@ -132,23 +132,28 @@ impl<T: Placed> Membership<T> {
             && transfer.missing() < below
             && !transfer.ask_another()
         {
-            self.begin_anew(scene, order);
+            self.begin_anew(context, order);
         }
     }
 
     /// A packet of a view came from this member: whether that view is in force, and both members belong to it. A drop if
     /// not; who sends in an older view is told of this one.
-    pub fn admits<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, from: usize, number: u32) -> bool {
+    pub fn admits<K: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<K>,
+        from: usize,
+        number: u32,
+    ) -> bool {
         let (view, in_force) = (*self.agreement.view(), self.agreement.takes_part());
         if number < view.number() {
             self.agreement.on_older_view(from);
         }
         let reason = match number == view.number() && in_force {
-            true if from != scene.rank && view.members.contains(from) => return true,
+            true if from != context.rank && view.members.contains(from) => return true,
             true => DropReason::NotAMember,
             false => DropReason::OutOfWindow,
         };
-        scene.events.dropped(reason);
+        context.events.dropped(reason);
         false
     }
 
@@ -166,11 +171,11 @@ impl<T: Placed> Membership<T> {
     }
 
     /// This member is gone for good.
-    pub fn expel<K>(&mut self, scene: &Scene<K>, rank: usize) {
+    pub fn expel<K>(&mut self, context: &MachineContext<K>, rank: usize) {
         if let Some(strange) = &mut self.strange {
-            strange.expel(scene.now, rank);
+            strange.expel(context.now, rank);
         }
-        self.agreement.expel(scene.now, rank);
+        self.agreement.expel(context.now, rank);
     }
 
     /// The agreement, to be told what comes in and how time passes. [`Membership::follow`] afterwards.
@@ -206,39 +211,39 @@ impl<T: Placed> Membership<T> {
 
     fn on_step<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
         step: Step,
     ) -> Option<Change> {
         match step {
             Step::Leave => {
-                scene.timers.clear();
+                context.timers.clear();
                 order.leave();
                 return Some(Change::Left);
             }
             Step::Install => {
-                scene.timers.clear();
+                context.timers.clear();
                 let view = self.agreement.view();
-                scene.on_view(&std::mem::replace(&mut self.known, view.members), view);
-                order.install(scene, view);
+                context.on_view(&std::mem::replace(&mut self.known, view.members), view);
+                order.install(context, view);
                 return Some(Change::Installed);
             }
-            Step::Short { votes } => scene.events.too_few(too_few(votes, scene.nodes.len())),
+            Step::Short { votes } => context.events.too_few(too_few(votes, context.nodes.len())),
             Step::Fetch { length, state: Some(state), .. } => {
-                if let Some(numbers) = next_numbers(&state, scene.nodes.len())
-                    && order.join(scene, length, numbers)
+                if let Some(numbers) = next_numbers(&state, context.nodes.len())
+                    && order.join(context, length, numbers)
                 {
-                    self.accept(scene, order);
+                    self.accept(context, order);
                 }
             }
             Step::Fetch { from, length, continues, others, state: None } => {
                 let (log, ballot) = (order.log(), self.agreement.promised().number);
                 let start = if continues { log.length() } else { log.delivered() };
                 if self.strange.is_some() && length.saturating_sub(start) > order.most_apart() {
-                    self.begin_anew(scene, order);
+                    self.begin_anew(context, order);
                 } else if length >= log.delivered() {
                     self.transfer = Some(LogTransfer::new(ballot, from, others, start, length));
-                    self.complete(scene, order);
+                    self.complete(context, order);
                 }
                 // Otherwise: no view takes back what was delivered.
             }
@@ -247,30 +252,42 @@ impl<T: Placed> Membership<T> {
     }
 
     /// The log from where this member's own may differ is complete: it takes its place.
-    fn complete<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &mut impl ViewOrder<K, Entry = T>) {
+    fn complete<K: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+    ) {
         if let Some(transfer) = self.transfer.take_if(|transfer| transfer.is_complete()) {
             let (start, skipped, entries) = transfer.into_parts();
-            order.replace(scene, start, skipped, entries);
-            self.accept(scene, order);
+            order.replace(context, start, skipped, entries);
+            self.accept(context, order);
         }
     }
 
-    fn accept<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &impl ViewOrder<K, Entry = T>) {
+    fn accept<K: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<K>,
+        order: &impl ViewOrder<K, Entry = T>,
+    ) {
         let log = order.log();
-        self.agreement.fetched(scene.now, log.state_at(log.length()));
+        self.agreement.fetched(context.now, log.state_at(log.length()));
     }
 
     /// What this member would have to fetch is kept nowhere any more: it is asked to leave, like any other that has lost
     /// what it knew, and asks to join.
-    fn begin_anew<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &impl ViewOrder<K, Entry = T>) {
+    fn begin_anew<K: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<K>,
+        order: &impl ViewOrder<K, Entry = T>,
+    ) {
         let Some(strange) = &self.strange else { return };
         for rank in self.known.iter() {
             // Of each member, what comes next may be lost to it.
             let message = MessageId(order.log().next(rank));
-            scene.events.loss_found(None, message);
+            context.events.loss_found(None, message);
         }
         self.agreement = strange.clone();
-        self.agreement.handle_timeout(scene.now, order.log().length());
+        self.agreement.handle_timeout(context.now, order.log().length());
     }
 }
 
@@ -305,7 +322,7 @@ mod tests {
 
         fn replace(
             &mut self,
-            _scene: &mut Scene<()>,
+            _context: &mut MachineContext<()>,
             from: u64,
             _skipped: Option<Vec<u64>>,
             entries: impl Iterator<Item = Entry>,
@@ -314,18 +331,18 @@ mod tests {
             entries.for_each(|entry| self.0.push(entry));
         }
 
-        fn join(&mut self, _scene: &mut Scene<()>, place: u64, numbers: Vec<u64>) -> bool {
+        fn join(&mut self, _context: &mut MachineContext<()>, place: u64, numbers: Vec<u64>) -> bool {
             self.0.skip_to(place, numbers);
             true
         }
 
-        fn install(&mut self, _scene: &mut Scene<()>, _view: &View) {
+        fn install(&mut self, _context: &mut MachineContext<()>, _view: &View) {
             while self.0.deliver_if(|_| true).is_some() {}
         }
     }
 
     struct Member {
-        scene: Scene<()>,
+        context: MachineContext<()>,
         membership: Membership<Entry>,
         order: Toy,
         alive: bool,
@@ -336,7 +353,7 @@ mod tests {
     fn group(seed: u64) -> Vec<Member> {
         let members: Vec<NodeId> = (0..COUNT as u32).map(NodeId).collect();
         let member = |rank: usize| {
-            let context = BuildContext {
+            let build = BuildContext {
                 association: carillon_core::AssociationId(7),
                 node: members[rank],
                 sender: members[0],
@@ -356,7 +373,7 @@ mod tests {
             let rng = Seeds::new(seed).part(&format!("node {rank}")).stream("membership");
             let agreement = Reformation::new(rank, COUNT, terms, rng, false).expect("a group");
             Member {
-                scene: Scene::new(&context),
+                context: MachineContext::new(&build),
                 membership: Membership::new(agreement, None),
                 order: Toy(OrderLog::new(COUNT)),
                 alive: true,
@@ -370,9 +387,9 @@ mod tests {
         loop {
             let mut said = false;
             for rank in (0..COUNT).filter(|&rank| members[rank].alive).collect::<Vec<_>>() {
-                let Member { scene, membership, order, .. } = &mut members[rank];
-                scene.now = now;
-                while membership.follow(scene, order).is_some() {}
+                let Member { context, membership, order, .. } = &mut members[rank];
+                context.now = now;
+                while membership.follow(context, order).is_some() {}
                 let length = order.0.length();
                 if let Some((from, run)) = membership.ask(8, 8) {
                     said = true;
@@ -381,8 +398,8 @@ mod tests {
                         else {
                             continue;
                         };
-                        let Member { scene, membership, order, .. } = &mut members[rank];
-                        membership.on_fetched(scene, order, from, place, entry);
+                        let Member { context, membership, order, .. } = &mut members[rank];
+                        membership.on_fetched(context, order, from, place, entry);
                     }
                     continue;
                 }
@@ -408,7 +425,7 @@ mod tests {
         for _ in 0..2000 {
             settle(members, *now);
             let live = || members.iter().filter(|member| member.alive);
-            let ranks: Ranks = live().map(|member| member.scene.rank).collect();
+            let ranks: Ranks = live().map(|member| member.context.rank).collect();
             let in_force = |member: &Member| {
                 let agreement = member.membership.agreement();
                 agreement.takes_part() && !agreement.is_busy() && agreement.view().members == ranks

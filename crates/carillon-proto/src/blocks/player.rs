@@ -1,4 +1,4 @@
-//! A machine as most protocols need it: a part, and the scene where it acts.
+//! A machine as most protocols need it: a part, and the context where it acts.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use carillon_core::{
     PathMeasure, Received, Receiver, Role, Sender, Time, Transmit,
 };
 
-use super::{AckWindow, Scene};
+use super::{AckWindow, MachineContext};
 
-/// What a protocol does at one node. It has a [`Scene`] in every call: the time, its timers, what it records, the
+/// What a protocol does at one node. It has a [`MachineContext`] in every call: the time, its timers, what it records, the
 /// group, and the messages for the application. A [`Player`] makes a machine of it.
 ///
 /// Each method is that of the same name of [`Machine`], [`Sender`] or [`Receiver`]; what a part does not need it
@@ -23,17 +23,17 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     const ROLE: Role;
 
     /// Its time begins.
-    fn start(&mut self, _scene: &mut Scene<Self::Timer>) {}
+    fn start(&mut self, _context: &mut MachineContext<Self::Timer>) {}
 
     /// A datagram came in.
-    fn handle_datagram(&mut self, scene: &mut Scene<Self::Timer>, datagram: Received<'_>);
+    fn handle_datagram(&mut self, context: &mut MachineContext<Self::Timer>, datagram: Received<'_>);
 
     /// One of its timers is due.
-    fn on_timer(&mut self, _scene: &mut Scene<Self::Timer>, _timer: Self::Timer) {}
+    fn on_timer(&mut self, _context: &mut MachineContext<Self::Timer>, _timer: Self::Timer) {}
 
     /// Something is due. A part that has blocks with clocks of their own asks these too.
-    fn handle_timeout(&mut self, scene: &mut Scene<Self::Timer>) {
-        self.fire(scene);
+    fn handle_timeout(&mut self, context: &mut MachineContext<Self::Timer>) {
+        self.fire(context);
     }
 
     /// When blocks with clocks of their own have something to do.
@@ -42,17 +42,21 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// The next datagram.
-    fn poll_transmit(&mut self, _scene: &mut Scene<Self::Timer>, _buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(
+        &mut self,
+        _context: &mut MachineContext<Self::Timer>,
+        _buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         None
     }
 
     /// The next message for the application.
-    fn poll_delivery(&mut self, scene: &mut Scene<Self::Timer>) -> Option<Delivery> {
-        scene.poll_delivery()
+    fn poll_delivery(&mut self, context: &mut MachineContext<Self::Timer>) -> Option<Delivery> {
+        context.poll_delivery()
     }
 
     /// Which states it is in.
-    fn tell_states(&self, _scene: &Scene<Self::Timer>, _tell: &mut dyn FnMut(InState)) {}
+    fn tell_states(&self, _context: &MachineContext<Self::Timer>, _tell: &mut dyn FnMut(InState)) {}
 
     /// The window whose messages are acknowledged, of a sender that has one: it says what is awaited and when all is done.
     fn window(&self) -> Option<&AckWindow> {
@@ -65,55 +69,63 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// All have acknowledged the first messages of the window, perhaps.
-    fn advance(&mut self, _scene: &mut Scene<Self::Timer>) {}
+    fn advance(&mut self, _context: &mut MachineContext<Self::Timer>) {}
 
     /// A message is offered. Who offers none has finished before it begins.
-    fn offer(&mut self, scene: &mut Scene<Self::Timer>, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(
+        &mut self,
+        context: &mut MachineContext<Self::Timer>,
+        payload: Bytes,
+    ) -> Result<MessageId, OfferError> {
         let number = self.window_mut().ok_or(OfferError::Finished)?.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
     /// A message is offered that some may have.
-    fn withhold(&mut self, scene: &mut Scene<Self::Timer>, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.offer(scene, payload)
+    fn withhold(
+        &mut self,
+        context: &mut MachineContext<Self::Timer>,
+        payload: Bytes,
+    ) -> Result<MessageId, OfferError> {
+        self.offer(context, payload)
     }
 
     /// A message is here that is withheld.
-    fn supply(&mut self, _scene: &mut Scene<Self::Timer>, _message: MessageId, _payload: Bytes) {}
+    fn supply(&mut self, _context: &mut MachineContext<Self::Timer>, _message: MessageId, _payload: Bytes) {}
 
     /// No more messages will be offered.
-    fn finish(&mut self, _scene: &mut Scene<Self::Timer>) {
+    fn finish(&mut self, _context: &mut MachineContext<Self::Timer>) {
         if let Some(window) = self.window_mut() {
             window.finish();
         }
     }
 
     /// A member is gone.
-    fn expel(&mut self, scene: &mut Scene<Self::Timer>, member: NodeId) {
+    fn expel(&mut self, context: &mut MachineContext<Self::Timer>, member: NodeId) {
         if self.window_mut().is_some_and(|window| window.expel_node(member).is_some()) {
-            self.advance(scene);
+            self.advance(context);
         }
     }
 
     /// Whether the oldest message that has gone out is held because of this member.
-    fn awaits(&self, _scene: &Scene<Self::Timer>, member: NodeId) -> bool {
+    fn awaits(&self, _context: &MachineContext<Self::Timer>, member: NodeId) -> bool {
         self.window().is_some_and(|window| window.awaits(member))
     }
 
     /// How many messages this member has acknowledged, if it can tell.
-    fn acknowledged(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> Option<u64> {
         None
     }
 
     /// What it has measured of the path to this member, if it does.
-    fn measured(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> Option<PathMeasure> {
+    fn measured(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> Option<PathMeasure> {
         None
     }
 
     /// How many questions in a row this member has left without an answer.
-    fn unanswered(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> u32 {
+    fn unanswered(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> u32 {
         0
     }
 
@@ -128,7 +140,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// Who turns to whom from now on, if this is news.
-    fn retable(&mut self, _scene: &mut Scene<Self::Timer>, _table: &Arc<HelperTable>) {}
+    fn retable(&mut self, _context: &mut MachineContext<Self::Timer>, _table: &Arc<HelperTable>) {}
 
     /// Whether everything that was offered is done with.
     fn is_finished(&self) -> bool {
@@ -136,14 +148,14 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// The machine that it is at the node of the context.
-    fn play(self, context: &BuildContext) -> Player<Self> {
-        Player::of(self, Scene::new(context))
+    fn play(self, build: &BuildContext) -> Player<Self> {
+        Player::of(self, MachineContext::new(build))
     }
 
     /// Fires what is due of its timers, in their order.
-    fn fire(&mut self, scene: &mut Scene<Self::Timer>) {
-        while let Some(timer) = scene.timers.expire(scene.now) {
-            self.on_timer(scene, timer);
+    fn fire(&mut self, context: &mut MachineContext<Self::Timer>) {
+        while let Some(timer) = context.timers.expire(context.now) {
+            self.on_timer(context, timer);
         }
     }
 }
@@ -152,62 +164,62 @@ pub trait Part: std::fmt::Debug + Send + Sized {
 #[derive(Debug)]
 pub struct Player<P: Part> {
     part: P,
-    scene: Scene<P::Timer>,
+    context: MachineContext<P::Timer>,
 }
 
 impl<P: Part> Player<P> {
-    /// This part on this scene.
-    pub fn of(part: P, scene: Scene<P::Timer>) -> Self {
-        Player { part, scene }
+    /// This part on this context.
+    pub fn of(part: P, context: MachineContext<P::Timer>) -> Self {
+        Player { part, context }
     }
 
-    fn at(&mut self, now: Time) -> (&mut P, &mut Scene<P::Timer>) {
-        self.scene.now = now;
-        (&mut self.part, &mut self.scene)
+    fn at(&mut self, now: Time) -> (&mut P, &mut MachineContext<P::Timer>) {
+        self.context.now = now;
+        (&mut self.part, &mut self.context)
     }
 }
 
 impl<P: Part> Machine for Player<P> {
     fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.scene.events)
+        Some(&mut self.context.events)
     }
 
     fn start(&mut self, now: Time) {
-        let (part, scene) = self.at(now);
-        part.start(scene);
+        let (part, context) = self.at(now);
+        part.start(context);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let (part, scene) = self.at(now);
-        part.handle_datagram(scene, datagram);
+        let (part, context) = self.at(now);
+        part.handle_datagram(context, datagram);
     }
 
     fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
-            let (part, scene) = self.at(now);
-            part.handle_timeout(scene);
+            let (part, context) = self.at(now);
+            part.handle_timeout(context);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        match (self.scene.timers.next(), self.part.poll_timeout()) {
+        match (self.context.timers.next(), self.part.poll_timeout()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (part, scene) = self.at(now);
-        part.poll_transmit(scene, buf)
+        let (part, context) = self.at(now);
+        part.poll_transmit(context, buf)
     }
 
     fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
-        let (part, scene) = self.at(now);
-        part.retable(scene, table);
+        let (part, context) = self.at(now);
+        part.retable(context, table);
     }
 
     fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
-        self.part.tell_states(&self.scene, tell);
+        self.part.tell_states(&self.context, tell);
     }
 
     fn held(&self) -> Option<u64> {
@@ -225,39 +237,39 @@ impl<P: Part> Machine for Player<P> {
 
 impl<P: Part> Sender for Player<P> {
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        let (part, scene) = self.at(now);
-        part.offer(scene, payload)
+        let (part, context) = self.at(now);
+        part.offer(context, payload)
     }
 
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        let (part, scene) = self.at(now);
-        part.withhold(scene, payload)
+        let (part, context) = self.at(now);
+        part.withhold(context, payload)
     }
 
     fn finish(&mut self, now: Time) {
-        let (part, scene) = self.at(now);
-        part.finish(scene);
+        let (part, context) = self.at(now);
+        part.finish(context);
     }
 
     fn expel(&mut self, now: Time, member: NodeId) {
-        let (part, scene) = self.at(now);
-        part.expel(scene, member);
+        let (part, context) = self.at(now);
+        part.expel(context, member);
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        self.part.awaits(&self.scene, member)
+        self.part.awaits(&self.context, member)
     }
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        self.part.acknowledged(&self.scene, member)
+        self.part.acknowledged(&self.context, member)
     }
 
     fn measured(&self, member: NodeId) -> Option<PathMeasure> {
-        self.part.measured(&self.scene, member)
+        self.part.measured(&self.context, member)
     }
 
     fn unanswered(&self, member: NodeId) -> u32 {
-        self.part.unanswered(&self.scene, member)
+        self.part.unanswered(&self.context, member)
     }
 
     fn is_finished(&self) -> bool {
@@ -267,11 +279,11 @@ impl<P: Part> Sender for Player<P> {
 
 impl<P: Part> Receiver for Player<P> {
     fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.part.poll_delivery(&mut self.scene)
+        self.part.poll_delivery(&mut self.context)
     }
 
     fn supply(&mut self, now: Time, message: MessageId, payload: Bytes) {
-        let (part, scene) = self.at(now);
-        part.supply(scene, message, payload);
+        let (part, context) = self.at(now);
+        part.supply(context, message, payload);
     }
 }

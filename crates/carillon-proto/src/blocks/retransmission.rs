@@ -195,7 +195,7 @@ pub mod parameters {
 mod tests {
     use super::parameters::{ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
     use super::*;
-    use crate::blocks::scene::tests::context;
+    use crate::blocks::context::tests::build_context;
 
     const PARAMETERS: &[Parameter] = &[
         ACK_WAIT,
@@ -217,13 +217,13 @@ mod tests {
     }
 
     fn read(pairs: &[(&str, &str)], window: u64, ack_delay: Duration) -> Result<Retransmission, ConfigError> {
-        let (context, settings) = (context(10), settings(pairs));
+        let (context, settings) = (build_context(10), settings(pairs));
         Retransmission::new(&context, &settings, 16, window, ack_delay)?.with_ack_wait(&context, &settings)
     }
 
     #[test]
     fn the_formula_is_that_of_the_thesis() {
-        let (context, ms) = (context(10), Duration::from_millis(1));
+        let (context, ms) = (build_context(10), Duration::from_millis(1));
         let bits = |bits: u64| context.bit_rate.time_for_bits(bits);
         let data = u64::from(context.max_payload) + u64::from(context.link_overhead) + 16;
         for (window, receivers) in [(1, 1), (1, 60), (8, 20)] {

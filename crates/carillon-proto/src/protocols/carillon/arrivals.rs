@@ -5,7 +5,7 @@ use std::ops::Deref;
 use bytes::Bytes;
 use carillon_core::Order;
 
-use super::receiver::Scene;
+use super::receiver::Context;
 use crate::blocks::Reception;
 
 /// The messages from the first missing one on. In order they wait for it; as they come each is delivered at once, and only that it was
@@ -32,19 +32,19 @@ impl Arrivals {
     }
 
     /// Adds one, from the expected one on. As they come it is delivered, unless it was.
-    pub fn insert(&mut self, scene: &mut Scene, number: u64, message: Bytes) {
+    pub fn insert(&mut self, context: &mut Context, number: u64, message: Bytes) {
         if self.in_order {
             self.reception.insert(number, Arrived::Waits(message));
         } else if !self.reception.has(number) {
             self.reception.insert(number, Arrived::Delivered);
-            scene.deliver_sent(number, message);
+            context.deliver_sent(number, message);
         }
     }
 
     /// Delivers what need not wait any longer.
-    pub fn deliver(&mut self, scene: &mut Scene) {
+    pub fn deliver(&mut self, context: &mut Context) {
         while let Some((number, message)) = self.reception.pop() {
-            message.deliver(scene, number);
+            message.deliver(context, number);
         }
     }
 
@@ -61,9 +61,9 @@ impl Arrivals {
 
 impl Arrived {
     /// The application gets it, unless it has.
-    pub fn deliver(self, scene: &mut Scene, number: u64) {
+    pub fn deliver(self, context: &mut Context, number: u64) {
         if let Arrived::Waits(message) = self {
-            scene.deliver_sent(number, message);
+            context.deliver_sent(number, message);
         }
     }
 }
@@ -86,13 +86,13 @@ mod tests {
 
     /// What is delivered of these, in that order.
     fn delivered(order: Order, numbers: &[u64]) -> Vec<u64> {
-        let mut scene = Scene::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
+        let mut context = Context::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
         let mut arrivals = Arrivals::new(order);
         for &number in numbers {
-            arrivals.insert(&mut scene, number, Bytes::new());
-            arrivals.deliver(&mut scene);
+            arrivals.insert(&mut context, number, Bytes::new());
+            arrivals.deliver(&mut context);
         }
-        let taken = std::iter::from_fn(|| scene.poll_delivery());
+        let taken = std::iter::from_fn(|| context.poll_delivery());
         taken.map(|delivery| delivery.message).map(|MessageId(number)| number).collect()
     }
 

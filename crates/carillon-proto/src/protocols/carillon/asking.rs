@@ -8,8 +8,8 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_ASKED, MAX_LISTED, PO
 
 use super::MODULUS;
 use super::blocks::Blocks;
-use super::scene::{LEAST_QUIET, Scene, Timer};
-use crate::blocks::{Bearable, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
+use super::context::{Context, LEAST_QUIET, Timer};
+use crate::blocks::{PollWindow, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
 /// What a poll is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +65,14 @@ pub(super) struct Asking {
     /// Whose turn it is of them.
     turn: u32,
     /// How many questions to a crowd may be open.
-    bearable: Bearable,
+    poll_window: PollWindow,
     lists: (Vec<u8>, Vec<u8>),
 }
 
 impl Asking {
     /// Nobody was asked.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        let span = |name| settings.span(name).at(context.bit_rate);
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let span = |name| settings.span(name).at(build.bit_rate);
         let (min, max) = (span("timeout_min"), span("timeout_max"));
         if min > max || min.is_zero() || span("timeout").is_zero() {
             return Err(ConfigError::Conflict(
@@ -80,9 +80,9 @@ impl Asking {
             ));
         }
         let timeout = RetransmissionTimeout::adaptive(span("timeout"), min, max);
-        let members = context.members.len();
+        let members = build.members.len();
         Ok(Asking {
-            identities: context.identities.clone(),
+            identities: build.identities.clone(),
             audience: PollingList::new(
                 members,
                 timeout,
@@ -108,7 +108,7 @@ impl Asking {
             quiet: span("quiet").max(LEAST_QUIET),
             unconfirmed: (0, BTreeSet::new()),
             turn: 0,
-            bearable: Bearable::default(),
+            poll_window: PollWindow::default(),
             lists: Default::default(),
         })
     }
@@ -143,7 +143,7 @@ impl Asking {
     /// Asks these members.
     pub fn poll(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         blocks: &mut Blocks,
         members: &[usize],
         purpose: Purpose,
@@ -164,12 +164,12 @@ impl Asking {
         for (name, index) in named {
             let member = self.audience.member(index);
             let timeout = member.timeout.current();
-            let deadline = scene.now + timeout + timeout / 4 + SLACK;
+            let deadline = context.now + timeout + timeout / 4 + SLACK;
             let awaited = member.repeats <= AWAITED;
             let mark = member.path.mark();
-            self.audience.on_ask(scene.now, index);
+            self.audience.on_ask(context.now, index);
             let (message, serial, end) = (blocks.sent.saturating_sub(1), blocks.serial, blocks.sent);
-            let number = self.questions.ask(Question { index, message, serial, end, at: scene.now, mark });
+            let number = self.questions.ask(Question { index, message, serial, end, at: context.now, mark });
             if question == 0 {
                 question = number as u32;
                 self.round_from = if is_round { number } else { self.round_from };
@@ -177,9 +177,9 @@ impl Asking {
             if is_round && awaited {
                 self.round.insert(index);
             }
-            scene.timers.arm(Timer::Answer(number), deadline);
+            context.timers.arm(Timer::Answer(number), deadline);
             self.unconfirmed.1.remove(&apart(index));
-            self.silent_since[index].get_or_insert(scene.now);
+            self.silent_since[index].get_or_insert(context.now);
             Asked::push(name, asked);
         }
         self.in_burst = 0;
@@ -188,12 +188,12 @@ impl Asking {
             (self.echoes, self.misses_some) = (ECHOES, false);
             (self.round_size, self.may_begin) = (self.round.len(), false);
         }
-        self.asked_at = if purpose == Purpose::Path { self.asked_at } else { scene.now };
+        self.asked_at = if purpose == Purpose::Path { self.asked_at } else { context.now };
         if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
             // Of a crowd more are asked each time: not before anything can have been learnt.
             let unknown = if is_crowd { self.timeout } else { Duration::ZERO };
             let trip = self.trip.mean().unwrap_or(unknown);
-            scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(self.quiet));
+            context.timers.arm(Timer::Echo, context.now + (trip / ECHO_PART).max(self.quiet));
         }
         let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
         if is_crowd && purpose != Purpose::Path {
@@ -206,29 +206,29 @@ impl Asking {
         let last = blocks.sent.saturating_sub(1);
         let poll = Poll { next, first, question, after: micros(after), span: micros(span) };
         let (blocks, asked) = (Listed::new(listed), Asked::new(asked));
-        Packet::Poll { poll, blocks, asked }.emit(scene.association, buf);
-        scene.events.control("poll", last);
-        scene.to_group()
+        Packet::Poll { poll, blocks, asked }.emit(context.association, buf);
+        context.events.control("poll", last);
+        context.to_group()
     }
 
     /// A receiver answers a question, unless it was not asked this or has answered it; whether it was open, and how many
     /// earlier ones it will not answer any more.
     pub fn on_answer(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         index: usize,
         number: u32,
     ) -> Option<(Question, bool, usize)> {
         let number = self.questions.expand(number)?;
         let (question, open) = self.questions.answer(number, index)?;
-        scene.timers.cancel(Timer::Answer(number));
+        context.timers.cancel(Timer::Answer(number));
         if number >= self.round_from {
             self.round.remove(&index);
         }
-        self.trip.on_sample(scene.now.since(question.at));
+        self.trip.on_sample(context.now.since(question.at));
         self.answered = self.answered.max(question.at);
-        self.bearable.on_answer(self.audience.live());
-        let withdrawn = self.withdraw(scene, index, number);
+        self.poll_window.on_answer(self.audience.live());
+        let withdrawn = self.withdraw(context, index, number);
         self.silent_since[index] = None;
         Some((question, open, withdrawn))
     }
@@ -247,7 +247,7 @@ impl Asking {
         let question = self.questions.expire(number)?;
         self.audience.on_no_answer(now, &question);
         let there = 1.0 - self.audience.loss().min(MOST_LOSS);
-        self.bearable.on_no_answer(1.0 - there * there, self.questions.open_count());
+        self.poll_window.on_no_answer(1.0 - there * there, self.questions.open_count());
         let is_crowd = self.is_crowd();
         let awaited = if can_wait { LONG_AWAITED } else { AWAITED };
         let member = self.audience.member(question.index);
@@ -270,30 +270,30 @@ impl Asking {
     }
 
     /// What it has not answered does not matter any more.
-    pub fn skip(&mut self, scene: &mut Scene, index: usize) {
-        self.withdraw(scene, index, u64::MAX);
+    pub fn skip(&mut self, context: &mut Context, index: usize) {
+        self.withdraw(context, index, u64::MAX);
         self.round.remove(&index);
         self.audience.skip(index);
         self.silent_since[index] = None;
     }
 
     /// It is no longer in the group.
-    pub fn remove(&mut self, scene: &mut Scene, index: usize) {
-        self.withdraw(scene, index, u64::MAX);
+    pub fn remove(&mut self, context: &mut Context, index: usize) {
+        self.withdraw(context, index, u64::MAX);
         self.round.remove(&index);
         self.unconfirmed.1.remove(&apart(index));
         self.audience.remove(index);
     }
 
     /// There is nothing to ask about.
-    pub fn clear(&mut self, scene: &mut Scene) {
+    pub fn clear(&mut self, context: &mut Context) {
         self.questions.clear();
         self.audience.nothing_asked();
         self.silent_since.fill(None);
         self.is_in_round = false;
         self.round.clear();
         self.unconfirmed = (0, BTreeSet::new());
-        scene.timers.clear();
+        context.timers.clear();
     }
 
     /// Counts a packet of a message or a symbol.
@@ -343,7 +343,7 @@ impl Asking {
     /// that are still to be expected.
     pub fn again(&self) -> Vec<usize> {
         let again: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
-        let most = self.bearable.most();
+        let most = self.poll_window.limit();
         let waits = again.len() < MAX_LISTED || self.questions.counted().take(most).count() == most;
         if self.is_crowd() && waits { Vec::new() } else { again }
     }
@@ -353,7 +353,7 @@ impl Asking {
     /// for a few as long as more are to come.
     pub fn sweep(&mut self, end: u64, blocks: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         let open = self.questions.open_count();
-        if !self.is_crowd() || self.is_in_round || open >= self.bearable.most() {
+        if !self.is_crowd() || self.is_in_round || open >= self.poll_window.limit() {
             return Vec::new();
         }
         let most = (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED)) / Asked::EACH;
@@ -382,8 +382,9 @@ impl Asking {
     /// the answer may be lost, and the others are not asked with them.
     pub fn for_path(&mut self, most: usize) -> (Vec<usize>, Purpose) {
         if self.is_crowd() {
-            let most =
-                most.min(MAX_LISTED).min(self.bearable.most().saturating_sub(self.questions.open_count()));
+            let most = most
+                .min(MAX_LISTED)
+                .min(self.poll_window.limit().saturating_sub(self.questions.open_count()));
             let members = self.audience.next_turns(most, 0, |_| true);
             return (members, Purpose::Again);
         }
@@ -404,13 +405,13 @@ impl Asking {
 
     /// Those of the round who have not answered yet: the question or the answer may be lost. Where other packets go out their answers are late by
     /// then. A few times only, so that who does not answer is found out.
-    pub fn echo(&mut self, scene: &mut Scene, is_busy: bool) -> Vec<usize> {
+    pub fn echo(&mut self, context: &mut Context, is_busy: bool) -> Vec<usize> {
         if self.echoes == 0 || !self.is_in_round {
             return Vec::new();
         }
         let due = self.asked_at + self.trip.timeout().unwrap_or_default();
-        if is_busy && scene.now < due {
-            scene.timers.arm(Timer::Echo, due);
+        if is_busy && context.now < due {
+            context.timers.arm(Timer::Echo, due);
             return Vec::new();
         }
         self.echoes -= 1;
@@ -449,10 +450,10 @@ impl Asking {
     }
 
     /// Questions to a receiver before this one will not be answered; how many there were.
-    fn withdraw(&mut self, scene: &mut Scene, index: usize, before: u64) -> usize {
+    fn withdraw(&mut self, context: &mut Context, index: usize, before: u64) -> usize {
         let earlier = self.questions.withdraw(index, before);
         for number in &earlier {
-            scene.timers.cancel(Timer::Answer(*number));
+            context.timers.cancel(Timer::Answer(*number));
         }
         earlier.len()
     }

@@ -6,7 +6,7 @@ use carillon_core::{Config, MessageId, SeqSet, Transmit};
 use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
-use super::scene::Scene;
+use super::context::Context;
 use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, worst};
 
 /// The messages that not all have, and the blocks that they are in.
@@ -123,7 +123,7 @@ impl Blocks {
     /// Decides what is sent again: of all blocks, or of those about which all were asked, since it is not known of the others what
     /// everybody lacks. If they have not all answered, those who have not are served best by coded symbols, which whatever they lack is made of. With
     /// `spare`, which part of the packets is lost, some more than is lacking, so that hardly anybody has to ask again.
-    pub fn decide(&mut self, scene: &mut Scene, of_all: bool, is_complete: bool, spare: Option<f64>) {
+    pub fn decide(&mut self, context: &mut Context, of_all: bool, is_complete: bool, spare: Option<f64>) {
         if !self.blocks.iter().any(RepairBlock::is_asked) {
             return;
         }
@@ -145,7 +145,7 @@ impl Blocks {
             let packets = self.blocks.iter().map(|block| block.serves(index)).sum::<u64>();
             if packets > 0 {
                 let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-                scene.events.repair_needed(self.window.node(index), packets);
+                context.events.repair_needed(self.window.node(index), packets);
             }
         }
     }
@@ -202,8 +202,8 @@ impl Blocks {
     }
 
     /// Completes what all have acknowledged.
-    pub fn advance(&mut self, scene: &mut Scene) {
-        while self.window.complete_first(&mut scene.events).is_some() {}
+    pub fn advance(&mut self, context: &mut Context) {
+        while self.window.complete_first(&mut context.events).is_some() {}
         let start = self.window.start();
         if start > self.sent {
             // Nobody is left who would want them.
@@ -233,7 +233,12 @@ impl Blocks {
     }
 
     /// The next repair, as a packet, to a crowd or not.
-    pub fn next_repair(&mut self, scene: &mut Scene, is_crowd: bool, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn next_repair(
+        &mut self,
+        context: &mut Context,
+        is_crowd: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let at = self.blocks.iter().position(|block| block.due() > 0)?;
         let (block, most) = (&mut self.blocks[at], self.most);
         let first = block.first();
@@ -248,19 +253,19 @@ impl Blocks {
         let (count, length) = (block.count(), block.length());
         let more = u16::try_from(block.due()).unwrap_or(u16::MAX);
         match repair {
-            Repair::Message(index) => Some(emit(scene, block, index, buf)),
+            Repair::Message(index) => Some(emit(context, block, index, buf)),
             Repair::Sum(places, sum) => {
                 let (first, places) = ((first % MODULUS) as u32, Places::new(&places, length));
-                Packet::Xor { first, length, count, places, sum: &sum }.emit(scene.association, buf);
-                let to_group = scene.to_group();
+                Packet::Xor { first, length, count, places, sum: &sum }.emit(context.association, buf);
+                let to_group = context.to_group();
                 let number = MessageId(block.first() + u64::from(places.as_slice()[0]));
-                Some(scene.events.data_sent(to_group, number, buf.len(), true))
+                Some(context.events.data_sent(to_group, number, buf.len(), true))
             }
             Repair::Coded(shape, number, symbol) => {
                 let block = Coded { first: (first % MODULUS) as u32, length, planned: shape.planned };
-                Packet::Repair { block, number, count, more, symbol: &symbol }.emit(scene.association, buf);
-                let to_group = scene.to_group();
-                Some(scene.events.data_sent(to_group, MessageId(first), buf.len(), true))
+                Packet::Repair { block, number, count, more, symbol: &symbol }.emit(context.association, buf);
+                let to_group = context.to_group();
+                Some(context.events.data_sent(to_group, MessageId(first), buf.len(), true))
             }
         }
     }
@@ -276,15 +281,20 @@ impl Blocks {
     }
 
     /// The next message, as a packet, and whether it begins a block.
-    pub fn next_message(&mut self, scene: &mut Scene, to: Audience, buf: &mut Vec<u8>) -> (Transmit, bool) {
-        let (index, begins) = self.take_next(scene, to);
+    pub fn next_message(
+        &mut self,
+        context: &mut Context,
+        to: Audience,
+        buf: &mut Vec<u8>,
+    ) -> (Transmit, bool) {
+        let (index, begins) = self.take_next(context, to);
         self.serial += 1;
         let block = self.blocks.back().expect("the message is in it");
-        (emit(scene, block, index, buf), begins)
+        (emit(context, block, index, buf), begins)
     }
 
     /// The next message goes into the open block, at this place; whether it begins that.
-    pub fn take_next(&mut self, scene: &Scene, to: Audience) -> (u16, bool) {
+    pub fn take_next(&mut self, context: &Context, to: Audience) -> (u16, bool) {
         let begins = !self.is_open();
         if begins {
             self.aim = self.length(to);
@@ -293,7 +303,7 @@ impl Blocks {
         let is_end = self.window.is_closed() && self.sent + 1 == self.window.end();
         let under_way = self.window.len() as u32;
         let slot = self.window.get_mut(self.sent).expect("the caller has asked whether there is one");
-        slot.sent.get_or_insert((scene.now, under_way));
+        slot.sent.get_or_insert((context.now, under_way));
         let message = slot.payload.clone();
         let part = self.foreseen_part();
         let block = self.blocks.back_mut().expect("one is open");
@@ -366,13 +376,13 @@ fn length_in(all: u64, loss: f64, receivers: usize) -> (u64, u64) {
 }
 
 /// A message of a block, for the first time if nothing has gone out for the block beyond first transmissions.
-fn emit(scene: &mut Scene, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -> Transmit {
+fn emit(context: &mut Context, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -> Transmit {
     let number = block.first() + u64::from(index);
     let payload = block.message(index).expect("a message of the block");
     let (sequence, length, count) = ((number % MODULUS) as u32, block.length(), block.count());
-    Packet::Data { sequence, index, length, count, payload }.emit(scene.association, buf);
-    let to_group = scene.to_group();
-    scene.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())
+    Packet::Data { sequence, index, length, count, payload }.emit(context.association, buf);
+    let to_group = context.to_group();
+    context.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())
 }
 
 /// Symbols that go out with a block before anybody has asked.

@@ -8,6 +8,7 @@ mod arrivals;
 mod asking;
 mod blocks;
 mod config;
+mod context;
 #[cfg(test)]
 mod crowd_tests;
 mod describe;
@@ -15,7 +16,6 @@ mod describe;
 mod forged_tests;
 mod one_way;
 mod receiver;
-mod scene;
 mod sender;
 #[cfg(test)]
 mod test_net;

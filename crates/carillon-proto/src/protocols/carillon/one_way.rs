@@ -12,8 +12,8 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, Packet, Poll};
 
 use super::MODULUS;
 use super::blocks::{Audience, Blocks};
+use super::context::{Context, LEAST_QUIET, Timer};
 use super::describe::DESCRIBED;
-use super::scene::{LEAST_QUIET, Scene, Timer};
 use super::sender::{PACE_DEPTH, state};
 use crate::blocks::{AckWindow, FixedWindow, Members, PACKET, Part, Player};
 
@@ -34,7 +34,7 @@ pub struct OneWaySender {
 
 impl OneWaySender {
     /// A sender to whoever listens.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let rate = settings.rate("rate");
         if rate.is_none() {
             return Err(ConfigError::Conflict(
@@ -43,17 +43,17 @@ impl OneWaySender {
             ));
         }
         let window = settings.count("window");
-        let span = |name| settings.span(name).at(context.bit_rate);
+        let span = |name| settings.span(name).at(build.bit_rate);
         let redundancy = settings.probability("redundancy").value();
         Ok(OneWaySender {
             blocks: Blocks::new(
-                AckWindow::new(Members::new(context.members.clone()), FixedWindow(window)),
+                AckWindow::new(Members::new(build.members.clone()), FixedWindow(window)),
                 settings,
             ),
             pace: Pace::new(rate, PACE_DEPTH),
             // Nobody has said how many they are, what they have room for, or what they lose: as much as they are given more for.
             to: Audience {
-                receivers: MANY.max(context.members.len()),
+                receivers: MANY.max(build.members.len()),
                 room: window,
                 loss: redundancy / (1.0 + redundancy),
                 window: 0,
@@ -64,32 +64,32 @@ impl OneWaySender {
             polls: 0,
             is_poll_due: false,
         }
-        .play(context))
+        .play(build))
     }
 
     /// Says what has ended: who lacks something of it will not get it.
-    fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.polls -= 1;
         self.is_poll_due = false;
         if self.polls > 0 {
-            scene.timers.arm(Timer::Quiet, scene.now + self.quiet);
+            context.timers.arm(Timer::Quiet, context.now + self.quiet);
         }
         let number = |number: u64| (number % MODULUS) as u32;
         let (next, first) = (number(self.blocks.sent), number(self.blocks.window.start()));
         let poll = Poll { next, first, question: 0, after: 0, span: 0 };
         let (blocks, asked) = (Listed::new(&[]), Asked::new(&[]));
-        Packet::Poll { poll, blocks, asked }.emit(scene.association, buf);
-        scene.events.control("poll", self.blocks.sent.saturating_sub(1));
-        scene.to_group()
+        Packet::Poll { poll, blocks, asked }.emit(context.association, buf);
+        context.events.control("poll", self.blocks.sent.saturating_sub(1));
+        context.to_group()
     }
 
     /// What has gone out is done with.
-    fn complete(&mut self, scene: &mut Scene) {
+    fn complete(&mut self, context: &mut Context) {
         let start = self.blocks.window.start();
         self.blocks.forget_sent();
         if self.blocks.window.start() > start {
             (self.polls, self.is_poll_due) = (POLLS, true);
-            scene.timers.cancel(Timer::Quiet);
+            context.timers.cancel(Timer::Quiet);
         }
     }
 }
@@ -99,55 +99,55 @@ impl Part for OneWaySender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for block in self.blocks.iter() {
             tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, _datagram: Received<'_>) {
-        scene.events.dropped(DropReason::Foreign);
+    fn handle_datagram(&mut self, context: &mut Context, _datagram: Received<'_>) {
+        context.events.dropped(DropReason::Foreign);
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Close => {
                 self.blocks.close();
-                self.complete(scene);
+                self.complete(context);
             }
             Timer::Quiet => self.is_poll_due = self.polls > 0,
             Timer::Answer(_) | Timer::Echo | Timer::Sweep | Timer::Pace => {}
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (has_new, has_repairs) = (self.blocks.sent < self.blocks.window.end(), self.blocks.has_repairs());
         if !has_new && !has_repairs && !self.is_poll_due {
             if self.blocks.is_open() {
                 // Messages that come one by one do not wait for a block to be full.
-                scene.timers.arm(Timer::Close, (self.opened + self.quiet).max(scene.now + LEAST_QUIET));
+                context.timers.arm(Timer::Close, (self.opened + self.quiet).max(context.now + LEAST_QUIET));
             }
             return None;
         }
-        if let Some(at) = self.pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::Pace, at);
+        if let Some(at) = self.pace.ready_at(context.now) {
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
-        self.pace.spend(scene.now, PACKET);
+        self.pace.spend(context.now, PACKET);
         if self.is_poll_due {
-            return Some(self.poll(scene, buf));
+            return Some(self.poll(context, buf));
         }
         let transmit = if has_repairs {
-            self.blocks.next_repair(scene, true, buf)
+            self.blocks.next_repair(context, true, buf)
         } else {
-            let (transmit, begins) = self.blocks.next_message(scene, self.to, buf);
+            let (transmit, begins) = self.blocks.next_message(context, self.to, buf);
             if begins {
-                self.opened = scene.now;
-                scene.timers.arm(Timer::Close, scene.now + self.block_time);
+                self.opened = context.now;
+                context.timers.arm(Timer::Close, context.now + self.block_time);
             }
             Some(transmit)
         };
-        self.complete(scene);
+        self.complete(context);
         transmit
     }
 
@@ -160,9 +160,9 @@ impl Part for OneWaySender {
     }
 
     // Nobody confirms anything: what has gone out is done with, and nothing else is.
-    fn advance(&mut self, _scene: &mut Scene) {}
+    fn advance(&mut self, _context: &mut Context) {}
 
-    fn awaits(&self, _scene: &Scene, _member: carillon_core::NodeId) -> bool {
+    fn awaits(&self, _context: &Context, _member: carillon_core::NodeId) -> bool {
         false
     }
 

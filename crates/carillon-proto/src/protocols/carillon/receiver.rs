@@ -17,7 +17,7 @@ use super::arrivals::Arrivals;
 use super::describe::DESCRIBED;
 use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// Delivers what comes, and what it makes of coded symbols, in order or at once; says what it lacks when it is asked.
 #[derive(Debug)]
@@ -65,10 +65,10 @@ pub enum Timer {
 
 impl CarillonReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
-        let (window, capacity) = (settings.count("window"), context.most_messages(u64::MAX));
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
+        let (window, capacity) = (settings.count("window"), build.most_messages(u64::MAX));
         CarillonReceiver {
-            identity: context.identities.own(context.node) as u32,
+            identity: build.identities.own(build.node) as u32,
             window,
             reach: window.min(capacity),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
@@ -84,28 +84,28 @@ impl CarillonReceiver {
             lists_asked: false,
             asks: false,
             names: true,
-            rng: context.seeds.stream("carillon.request"),
+            rng: build.seeds.stream("carillon.request"),
             lists: Default::default(),
         }
-        .play(context)
+        .play(build)
     }
 
     /// What is kept, of which that beyond a gap counts twice: in its block and in its place.
-    fn kept(&self, scene: &Scene) -> u64 {
-        (self.held + self.arrivals.kept() + self.supplied.len() + scene.waiting()) as u64
+    fn kept(&self, context: &Context) -> u64 {
+        (self.held + self.arrivals.kept() + self.supplied.len() + context.waiting()) as u64
     }
 
     /// Messages from the expected one on that it can take.
-    fn room(&self, scene: &Scene) -> u64 {
+    fn room(&self, context: &Context) -> u64 {
         // What is kept for coding alone is let go where nothing is missing.
-        let kept = if self.arrivals.is_empty() { scene.waiting() as u64 } else { self.kept(scene) };
+        let kept = if self.arrivals.is_empty() { context.waiting() as u64 } else { self.kept(context) };
         let free = self.capacity.saturating_sub(kept);
         self.window.min(free / 2 + self.arrivals.len() as u64)
     }
 
     /// Whether one more can be kept. If it is the next one for the application, what blocks keep goes first.
-    fn has_room_for(&mut self, scene: &Scene, number: u64) -> bool {
-        if self.kept(scene) + 2 <= self.capacity {
+    fn has_room_for(&mut self, context: &Context, number: u64) -> bool {
+        if self.kept(context) + 2 <= self.capacity {
             return true;
         }
         if number != self.arrivals.expected() {
@@ -113,18 +113,18 @@ impl CarillonReceiver {
         }
         self.blocks.values_mut().for_each(SymbolBlock::forget);
         self.held = 0;
-        self.kept(scene) < self.capacity
+        self.kept(context) < self.capacity
     }
 
     /// Does something with the block that begins with this message, if there may be one; then it may be whole.
     fn with_block<R>(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         first: u64,
         change: impl FnOnce(&mut SymbolBlock) -> R,
     ) -> Option<R> {
         if !self.blocks.contains_key(&first) && self.blocks.len() >= MOST_BLOCKS {
-            scene.events.dropped(DropReason::OutOfWindow);
+            context.events.dropped(DropReason::OutOfWindow);
             return None;
         }
         let block = self.blocks.entry(first).or_default();
@@ -134,7 +134,7 @@ impl CarillonReceiver {
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
             if number >= self.arrivals.expected() && number < self.arrivals.expected() + self.reach {
-                self.arrivals.insert(scene, number, message);
+                self.arrivals.insert(context, number, message);
             }
         }
         self.held += block.held();
@@ -142,8 +142,8 @@ impl CarillonReceiver {
         Some(result)
     }
 
-    fn settle(&mut self, scene: &mut Scene) {
-        self.arrivals.deliver(scene);
+    fn settle(&mut self, context: &mut Context) {
+        self.arrivals.deliver(context);
         let expected = self.arrivals.expected();
         if self.supplied.first_key_value().is_some_and(|(&number, _)| number < expected) {
             self.supplied = self.supplied.split_off(&expected);
@@ -182,24 +182,24 @@ impl CarillonReceiver {
     }
 
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
-    fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
+    fn give_up_before(&mut self, context: &mut Context, first: u64) {
         let mut expected = self.arrivals.expected();
         // What a sender never held so long cannot be named: anybody may say so.
         let named = expected + self.window;
-        scene.events.loss_found(scene.sender, expected);
+        context.events.loss_found(context.sender, expected);
         for (number, message) in self.arrivals.skip_to(first) {
-            give_up(scene, expected..number.min(named));
-            message.deliver(scene, number);
+            give_up(context, expected..number.min(named));
+            message.deliver(context, number);
             expected = number + 1;
         }
-        give_up(scene, expected..first.min(named));
-        self.settle(scene);
+        give_up(context, expected..first.min(named));
+        self.settle(context);
     }
 
     /// A message came, by a packet of this name.
     fn on_message(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         name: &'static str,
         (number, index): (u64, u16),
         (length, count): (u16, u16),
@@ -207,26 +207,26 @@ impl CarillonReceiver {
     ) {
         let expected = self.arrivals.expected();
         let Some(first) = number.checked_sub(index.into()) else {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         };
         if number >= expected + self.reach {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let is_known = self.arrivals.has(number);
         if is_known && !self.blocks.contains_key(&first) {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
-        if !is_known && !self.has_room_for(scene, number) {
+        if !is_known && !self.has_room_for(context, number) {
             // The application does not keep up: as good as lost, the sender will repeat it.
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
         // The blocks that are open at once have no more messages than a window, and one that is not whole yet.
         let places = self.blocks.get(&first).map_or(0, SymbolBlock::places);
         if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let message = payload.clone();
-        let taken = self.with_block(scene, first, |block| {
+        let taken = self.with_block(context, first, |block| {
             block.see(count, 0);
             let fits = block.may_have(index) && (length == 0 || block.set_length(length));
             if fits {
@@ -236,17 +236,17 @@ impl CarillonReceiver {
         });
         match taken {
             None => return,
-            Some(false) => scene.events.dropped(DropReason::Malformed),
-            Some(true) if is_known => scene.events.dropped(DropReason::Duplicate),
+            Some(false) => context.events.dropped(DropReason::Malformed),
+            Some(true) if is_known => context.events.dropped(DropReason::Duplicate),
             Some(true) => {
-                scene.events.received(name, number);
+                context.events.received(name, number);
                 if number > expected && self.arrivals.is_empty() {
-                    scene.events.loss_found(scene.sender, expected);
+                    context.events.loss_found(context.sender, expected);
                 }
-                self.arrivals.insert(scene, number, payload);
+                self.arrivals.insert(context, number, payload);
             }
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// The first message of a block that something is sent for again, if anything of it may be lacking.
@@ -262,16 +262,16 @@ impl CarillonReceiver {
     /// The exclusive or of messages of which one is lacking is as good as that one.
     fn on_xor(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         (first, length, count): (u32, u16, u16),
         places: Places,
         sum: &[u8],
     ) {
         let first = match self.place(first, length) {
             Ok(first) => first,
-            Err(reason) => return scene.events.dropped(reason),
+            Err(reason) => return context.events.dropped(reason),
         };
-        let taken = self.with_block(scene, first, |block| {
+        let taken = self.with_block(context, first, |block| {
             block.see(count, 0);
             if block.set_length(length) {
                 block.only_missing(places.as_slice(), sum)
@@ -281,27 +281,27 @@ impl CarillonReceiver {
         });
         match taken {
             None => {}
-            Some(Err(reason)) => scene.events.dropped(reason),
+            Some(Err(reason)) => context.events.dropped(reason),
             Some(Ok((index, message))) => {
-                self.on_message(scene, "xor", (first + u64::from(index), index), (length, count), message);
+                self.on_message(context, "xor", (first + u64::from(index), index), (length, count), message);
             }
         }
     }
 
     fn on_repair(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         coded: Coded,
         (number, count, more): (u16, u16, u16),
         symbol: Bytes,
     ) {
         let first = match self.place(coded.first, coded.length) {
             Ok(first) => first,
-            Err(reason) => return scene.events.dropped(reason),
+            Err(reason) => return context.events.dropped(reason),
         };
-        let has_room = self.kept(scene) + 2 <= self.capacity;
+        let has_room = self.kept(context) + 2 <= self.capacity;
         let shape = Shape { length: coded.length, planned: coded.planned, size: symbol.len() };
-        let taken = self.with_block(scene, first, |block| {
+        let taken = self.with_block(context, first, |block| {
             block.see(count, more);
             if block.is_whole() || block.has_coded(number) {
                 return Err(DropReason::Redundant);
@@ -313,26 +313,26 @@ impl CarillonReceiver {
         });
         match taken {
             None => return,
-            Some(Err(reason)) => scene.events.dropped(reason),
-            Some(Ok(())) => scene.events.received("repair", first),
+            Some(Err(reason)) => context.events.dropped(reason),
+            Some(Ok(())) => context.events.received("repair", first),
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
-    fn on_poll(&mut self, scene: &mut Scene, poll: Poll, blocks: Blocks<'_>, asked: Asked<'_>) {
+    fn on_poll(&mut self, context: &mut Context, poll: Poll, blocks: Blocks<'_>, asked: Asked<'_>) {
         let expected = self.arrivals.expected();
         let next = expand(poll.next.into(), MODULUS, expected);
         let first = expand(poll.first.into(), MODULUS, expected);
         // What the sender holds spans at most a window before its newest message.
         if first > next || next - first > self.window {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         if first > expected && self.is_awaited {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        scene.events.received("poll", next.saturating_sub(1));
+        context.events.received("poll", next.saturating_sub(1));
         if first > expected {
-            self.give_up_before(scene, first);
+            self.give_up_before(context, first);
         }
         let expected = self.arrivals.expected();
         let are_apart = self.are_apart();
@@ -347,7 +347,7 @@ impl CarillonReceiver {
             if !(are_apart && is_known) {
                 self.forget_others(first, end);
             }
-            self.with_block(scene, first, |block| {
+            self.with_block(context, first, |block| {
                 if !block.set_length(closed.length) {
                     // Something of it was not the sender's: what is lacking would never be asked for.
                     *block = SymbolBlock::default();
@@ -356,9 +356,9 @@ impl CarillonReceiver {
                 block.on_poll();
                 block.see(closed.count, 0);
             });
-            self.take_supplied(scene, first, (closed.length, closed.count));
+            self.take_supplied(context, first, (closed.length, closed.count));
         }
-        self.settle(scene);
+        self.settle(context);
         let lists = blocks.count() > 0;
         if lists {
             self.names = poll.span == 0;
@@ -366,22 +366,22 @@ impl CarillonReceiver {
         if let Some(at) = asked.position(self.identity) {
             self.asked = Some(poll.question.wrapping_add(at as u32));
             self.lists_asked |= lists;
-        } else if poll.span > 0 && self.is_unserved() && scene.timers.armed(Timer::Request).is_none() {
+        } else if poll.span > 0 && self.is_unserved() && context.timers.armed(Timer::Request).is_none() {
             let micros =
                 u64::from(poll.after.min(MOST_WAIT)) + self.rng.below(u64::from(poll.span.min(MOST_WAIT)));
-            scene.timers.arm(Timer::Request, scene.now + std::time::Duration::from_micros(micros.max(1)));
+            context.timers.arm(Timer::Request, context.now + std::time::Duration::from_micros(micros.max(1)));
         }
     }
 
     /// What is here of a block of this length: as good as if it had come before the question.
-    fn take_supplied(&mut self, scene: &mut Scene, first: u64, (length, count): (u16, u16)) {
+    fn take_supplied(&mut self, context: &mut Context, first: u64, (length, count): (u16, u16)) {
         let numbers: Vec<u64> =
             self.supplied.range(first..first + u64::from(length)).map(|(&at, _)| at).collect();
         for number in numbers {
             let Some(payload) = self.supplied.remove(&number) else { continue };
             if !self.arrivals.has(number) {
                 let index = (number - first) as u16;
-                self.on_message(scene, "supplied", (number, index), (length, count), payload);
+                self.on_message(context, "supplied", (number, index), (length, count), payload);
             }
         }
     }
@@ -416,8 +416,8 @@ impl CarillonReceiver {
 }
 
 /// Names what will not come.
-fn give_up(scene: &mut Scene, messages: std::ops::Range<u64>) {
-    messages.for_each(|number| scene.events.given_up(scene.sender, MessageId(number)));
+fn give_up(context: &mut Context, messages: std::ops::Range<u64>) {
+    messages.for_each(|number| context.events.given_up(context.sender, MessageId(number)));
 }
 
 /// The map of the missing messages of a block, unless it is too long.
@@ -446,7 +446,7 @@ impl Part for CarillonReceiver {
         Some((self.arrivals.kept() + self.held) as u64)
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for (&about, block) in &self.blocks {
             let state = match block.length() {
                 _ if block.is_whole() => "Whole",
@@ -457,8 +457,8 @@ impl Part for CarillonReceiver {
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         if matches!(packet, Packet::Data { .. } | Packet::Repair { .. } | Packet::Xor { .. }) {
             self.arrived = self.arrived.wrapping_add(1);
         }
@@ -466,36 +466,36 @@ impl Part for CarillonReceiver {
             Packet::Data { sequence, index, length, count, .. } => {
                 let number = expand(sequence.into(), MODULUS, self.arrivals.expected());
                 let payload = datagram.bytes.slice(DATA_HEADER_LEN..);
-                self.on_message(scene, "data", (number, index), (length, count), payload);
+                self.on_message(context, "data", (number, index), (length, count), payload);
             }
             Packet::Repair { block, number, count, more, .. } => {
                 let symbol = datagram.bytes.slice(REPAIR_HEADER_LEN..);
-                self.on_repair(scene, block, (number, count, more), symbol);
+                self.on_repair(context, block, (number, count, more), symbol);
             }
             Packet::Xor { first, length, count, places, sum } => {
-                self.on_xor(scene, (first, length, count), places, sum);
+                self.on_xor(context, (first, length, count), places, sum);
             }
-            Packet::Poll { poll, blocks, asked } => self.on_poll(scene, poll, blocks, asked),
-            Packet::Status { .. } => scene.events.dropped(DropReason::Foreign),
+            Packet::Poll { poll, blocks, asked } => self.on_poll(context, poll, blocks, asked),
+            Packet::Status { .. } => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, _scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, _context: &mut Context, timer: Timer) {
         match timer {
             Timer::Request => self.asks = self.is_unserved(),
         }
     }
 
-    fn supply(&mut self, scene: &mut Scene, message: MessageId, payload: Bytes) {
+    fn supply(&mut self, context: &mut Context, message: MessageId, payload: Bytes) {
         let (number, expected) = (message.0, self.arrivals.expected());
         let fits =
-            number >= expected && number < expected + self.reach && self.kept(scene) + 2 <= self.capacity;
+            number >= expected && number < expected + self.reach && self.kept(context) + 2 <= self.capacity;
         if fits && !self.arrivals.has(number) {
             self.supplied.insert(number, payload);
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if self.asked.is_none() && !(std::mem::take(&mut self.asks) && self.is_unserved()) {
             return None;
         }
@@ -507,11 +507,12 @@ impl Part for CarillonReceiver {
             expected: (expected % MODULUS) as u32,
             question: self.asked.take().unwrap_or(0),
             arrived: self.arrived,
-            room: u32::try_from(self.room(scene)).unwrap_or(u32::MAX),
+            room: u32::try_from(self.room(context)).unwrap_or(u32::MAX),
         };
-        Packet::Status { status, lacking: Lacking::new(&self.lists.0, listed) }.emit(scene.association, buf);
-        scene.events.control("status", expected.saturating_sub(1));
-        Some(Transmit::now(Dest::Node(scene.sender)))
+        Packet::Status { status, lacking: Lacking::new(&self.lists.0, listed) }
+            .emit(context.association, buf);
+        context.events.control("status", expected.saturating_sub(1));
+        Some(Transmit::now(Dest::Node(context.sender)))
     }
 }
 

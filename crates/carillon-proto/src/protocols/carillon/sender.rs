@@ -12,8 +12,8 @@ use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 use super::MODULUS;
 use super::asking::{Asking, Purpose};
 use super::blocks::{Audience, Blocks};
+use super::context::{Context, LEAST_QUIET, Timer};
 use super::describe::DESCRIBED;
-use super::scene::{LEAST_QUIET, Scene, Timer};
 use crate::blocks::{
     AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
     RateControl, RepairBlock, Request,
@@ -46,17 +46,17 @@ pub struct CarillonSender {
 
 impl CarillonSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let window = FixedWindow(settings.count("window"));
-        let span = |name| settings.span(name).at(context.bit_rate);
+        let span = |name| settings.span(name).at(build.bit_rate);
         let quiet = span("quiet").max(LEAST_QUIET);
         Ok(CarillonSender {
-            blocks: Blocks::new(AckWindow::new(Members::new(context.members.clone()), window), settings),
-            asking: Asking::new(context, settings)?,
+            blocks: Blocks::new(AckWindow::new(Members::new(build.members.clone()), window), settings),
+            asking: Asking::new(build, settings)?,
             pace: Pace::new(settings.rate("rate"), PACE_DEPTH),
             rate: settings.rate("rate"),
             equation: (settings.choice("control") == "equation")
-                .then(|| EquationRate::new(context.members.len(), PACKET as usize)),
+                .then(|| EquationRate::new(build.members.len(), PACKET as usize)),
             past_limit: PastLimit::of(settings),
             block_time: span("block_time").max(LEAST_QUIET),
             opened: Time::ZERO,
@@ -66,19 +66,19 @@ impl CarillonSender {
             is_echo_due: false,
             missing: Vec::new(),
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: Status, lacking: Lacking<'_>) {
+    fn on_status(&mut self, context: &mut Context, source: NodeId, status: Status, lacking: Lacking<'_>) {
         let CarillonSender { blocks, asking, pace, .. } = self;
         let Some(index) = blocks.window.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let expected = if status.question == 0 {
             expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
         } else {
-            let Some((question, open, withdrawn)) = asking.on_answer(scene, index, status.question) else {
-                return scene.events.dropped(DropReason::OutOfWindow);
+            let Some((question, open, withdrawn)) = asking.on_answer(context, index, status.question) else {
+                return context.events.dropped(DropReason::OutOfWindow);
             };
             // It may have heard more since it was asked; not more than there is.
             let expected = expand(status.expected.into(), MODULUS, question.end).min(blocks.sent);
@@ -91,20 +91,20 @@ impl CarillonSender {
             };
             let closed = withdrawn as u32 + u32::from(open);
             let limit = expected.saturating_add(status.room.into());
-            asking.audience.on_answer(scene.now, index, closed, answer, limit);
+            asking.audience.on_answer(context.now, index, closed, answer, limit);
             let rate = match &mut self.equation {
                 Some(equation) => {
                     let (sent, arrived) = (question.serial, status.arrived);
-                    let trip = scene.now.since(question.at);
-                    equation.on_answer(scene.now, index, Heard { sent, arrived, trip });
+                    let trip = context.now.since(question.at);
+                    equation.on_answer(context.now, index, Heard { sent, arrived, trip });
                     equation.rate()
                 }
                 None => asking.audience.rate(),
             };
-            pace.set_rate(scene.now, rate.into_iter().chain(self.rate).min());
+            pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
             expected
         };
-        scene.events.received("status", expected.saturating_sub(1));
+        context.events.received("status", expected.saturating_sub(1));
         asking.on_news();
         if expected > blocks.window.start() {
             blocks.window.acknowledge(index, expected - 1);
@@ -129,52 +129,52 @@ impl CarillonSender {
         }
         // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
         if asking.audience.live() == 1 || asking.is_crowd() {
-            self.decide(scene, true, true);
+            self.decide(context, true, true);
         }
-        self.advance(scene);
-        self.on_round(scene);
+        self.advance(context);
+        self.on_round(context);
     }
 
     /// If all have answered that are awaited, it is decided what goes out.
-    fn on_round(&mut self, scene: &mut Scene) {
+    fn on_round(&mut self, context: &mut Context) {
         if self.asking.is_in_round && self.asking.is_round_over() {
             let is_complete = self.asking.end_round();
-            self.decide(scene, false, is_complete);
+            self.decide(context, false, is_complete);
         }
     }
 
     /// Where nothing new can go out meanwhile, and round trips are long, some more is sent than is asked for: another round costs more than packets then.
-    fn decide(&mut self, scene: &mut Scene, of_all: bool, is_complete: bool) {
+    fn decide(&mut self, context: &mut Context, of_all: bool, is_complete: bool) {
         let spare = (self.is_far() && !self.has_new()).then(|| self.asking.audience.loss());
-        self.blocks.decide(scene, of_all, is_complete, spare);
+        self.blocks.decide(context, of_all, is_complete, spare);
     }
 
     fn is_far(&self) -> bool {
         self.asking.trip.mean().is_some_and(|trip| trip >= FAR)
     }
 
-    fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
+    fn on_no_answer(&mut self, context: &mut Context, number: u64) {
         // It costs little to wait for an answer: something else goes out meanwhile, or it does not take long.
         let can_wait = self.has_new() || !self.is_far();
-        let Some((index, is_over)) = self.asking.on_no_answer(scene.now, number, can_wait) else { return };
-        scene.events.push(Event::TimerFired { timer: "answer" });
+        let Some((index, is_over)) = self.asking.on_no_answer(context.now, number, can_wait) else { return };
+        context.events.push(Event::TimerFired { timer: "answer" });
         self.equation.iter_mut().for_each(|equation| equation.on_silence(index));
         match self.past_limit {
             _ if !is_over => {}
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 self.blocks.window.expel(index);
-                self.asking.remove(scene, index);
-                scene.events.member_lost(self.blocks.window.node(index));
+                self.asking.remove(context, index);
+                context.events.member_lost(self.blocks.window.node(index));
             }
             PastLimit::Skip => {
-                self.asking.skip(scene, index);
+                self.asking.skip(context, index);
                 self.blocks.window.give_up(index, self.blocks.sent);
             }
         }
         self.asking.on_confirmed(index, self.blocks.window.acknowledged_below(index));
-        self.advance(scene);
-        self.on_round(scene);
+        self.advance(context);
+        self.on_round(context);
     }
 
     /// Who is to have the next block.
@@ -186,10 +186,10 @@ impl CarillonSender {
     }
 
     /// The next message is in the open block, which it may have begun.
-    fn on_next(&mut self, scene: &mut Scene, begins: bool) {
+    fn on_next(&mut self, context: &mut Context, begins: bool) {
         if begins {
-            self.opened = scene.now;
-            scene.timers.arm(Timer::Close, scene.now + self.block_time);
+            self.opened = context.now;
+            context.timers.arm(Timer::Close, context.now + self.block_time);
         }
     }
 
@@ -199,7 +199,7 @@ impl CarillonSender {
     }
 
     /// All who have not confirmed what was sent are asked, as many as one poll names.
-    fn ask_all(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn ask_all(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.asking.may_begin_round() {
             return None;
         }
@@ -208,52 +208,52 @@ impl CarillonSender {
         if members.is_empty() {
             return None;
         }
-        Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Round, buf))
+        Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Round, buf))
     }
 
     /// Nothing to send: what is open is closed when it has been so for a while, and those are asked who have not confirmed everything.
-    fn idle(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn idle(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let blocks = &mut self.blocks;
         let is_full = blocks.sent < blocks.window.end() || blocks.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
         // Messages that come one by one do not wait for a block to be full. Where more blocks are kept than a poll lists each is longer than the one before.
         let doubled = (blocks.count().saturating_sub(MAX_LISTED) / DOUBLED_AFTER).min(20) as u32;
         let old = self.opened + (self.quiet * (1 << doubled)).min(self.block_time);
-        let is_old = !is_full && old <= scene.now;
+        let is_old = !is_full && old <= context.now;
         let is_quiet = self.is_quiet && doubled == 0;
         if may_close && (is_old || is_quiet || blocks.window.is_closed()) {
             blocks.close();
-            if let Some(transmit) = self.ask_all(scene, buf) {
+            if let Some(transmit) = self.ask_all(context, buf) {
                 return Some(transmit);
             }
         }
         if !is_full && self.blocks.is_open() {
-            scene.timers.arm(Timer::Close, old);
+            context.timers.arm(Timer::Close, old);
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let confirmed = |index: usize| blocks.window.acknowledged_below(index);
         // A crowd need not confirm at once what others follow.
         let sweeps_at = match blocks.window.is_closed() || blocks.window.len() as u64 * 2 > blocks.kept {
-            true => scene.now,
+            true => context.now,
             false => self.sent_at + SETTLED,
         };
-        if sweeps_at <= scene.now {
+        if sweeps_at <= context.now {
             let members = self.asking.sweep(blocks.closed_below(), blocks.count(), confirmed);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Again, buf));
             }
         } else if self.asking.is_crowd() {
-            scene.timers.arm(Timer::Sweep, sweeps_at);
+            context.timers.arm(Timer::Sweep, sweeps_at);
         }
         if self.is_quiet && self.asking.may_begin_round() {
             self.is_quiet = false;
             let members = self.asking.unasked(sent, sent < blocks.window.end(), confirmed);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Round, buf));
+                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Round, buf));
             }
         }
-        if !self.is_quiet && scene.timers.armed(Timer::Quiet).is_none() {
-            scene.timers.arm(Timer::Quiet, scene.now + self.quiet);
+        if !self.is_quiet && context.timers.armed(Timer::Quiet).is_none() {
+            context.timers.arm(Timer::Quiet, context.now + self.quiet);
         }
         None
     }
@@ -264,24 +264,24 @@ impl Part for CarillonSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Status { status, lacking } => self.on_status(scene, datagram.source, status, lacking),
-            _ => scene.events.dropped(DropReason::Foreign),
+            Packet::Status { status, lacking } => self.on_status(context, datagram.source, status, lacking),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for block in self.blocks.iter() {
             tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         self.asking.on_news();
         match timer {
-            Timer::Answer(number) => self.on_no_answer(scene, number),
+            Timer::Answer(number) => self.on_no_answer(context, number),
             Timer::Close => self.blocks.close(),
             Timer::Echo => self.is_echo_due = true,
             Timer::Quiet => self.is_quiet = true,
@@ -289,69 +289,69 @@ impl Part for CarillonSender {
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if self.blocks.window.is_empty() {
             return None;
         }
         // Before it is looked whether there is something to ask about.
         while self.has_new() && self.blocks.is_next_withheld() {
-            let (_, begins) = self.blocks.take_next(scene, self.audience());
-            self.on_next(scene, begins);
+            let (_, begins) = self.blocks.take_next(context, self.audience());
+            self.on_next(context, begins);
         }
-        self.on_round(scene);
+        self.on_round(context);
         let again = self.asking.again();
         if !again.is_empty() {
-            return Some(self.asking.poll(scene, &mut self.blocks, &again, Purpose::Again, buf));
+            return Some(self.asking.poll(context, &mut self.blocks, &again, Purpose::Again, buf));
         }
         if self.asking.may_begin_round()
             && self.blocks.wants_round()
-            && let Some(transmit) = self.ask_all(scene, buf)
+            && let Some(transmit) = self.ask_all(context, buf)
         {
             return Some(transmit);
         }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
         let (is_crowd, is_busy) = (self.asking.is_crowd(), has_new || has_repairs);
         if !(is_crowd && is_busy) && std::mem::take(&mut self.is_echo_due) {
-            let members = self.asking.echo(scene, is_busy);
+            let members = self.asking.echo(context, is_busy);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Again, buf));
             }
         }
         if !is_busy {
-            self.asking.audience.hold(scene.now, None);
-            return self.idle(scene, buf);
+            self.asking.audience.hold(context.now, None);
+            return self.idle(context, buf);
         }
-        if self.asking.is_full(scene.now, self.blocks.serial) {
+        if self.asking.is_full(context.now, self.blocks.serial) {
             // It may be full for lost answers alone: other questions tell.
             let may_ask = is_crowd && std::mem::take(&mut self.is_echo_due);
             let (members, purpose) = if may_ask { self.asking.for_path(MAX_LISTED) } else { return None };
             let asks = !members.is_empty();
-            return asks.then(|| self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));
+            return asks.then(|| self.asking.poll(context, &mut self.blocks, &members, purpose, buf));
         }
-        if let Some(at) = self.pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::Pace, at);
+        if let Some(at) = self.pace.ready_at(context.now) {
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
         if let Some(due) = self.asking.due(self.blocks.kept) {
             let (members, purpose) = self.asking.for_path(due);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));
+                return Some(self.asking.poll(context, &mut self.blocks, &members, purpose, buf));
             }
         }
-        self.pace.spend(scene.now, PACKET);
+        self.pace.spend(context.now, PACKET);
         self.asking.count();
         self.asking.on_news();
-        self.sent_at = scene.now;
-        scene.timers.cancel(Timer::Quiet);
+        self.sent_at = context.now;
+        context.timers.cancel(Timer::Quiet);
         self.is_quiet = false;
-        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, is_crowd, buf) {
+        if has_repairs && let Some(transmit) = self.blocks.next_repair(context, is_crowd, buf) {
             return Some(transmit);
         }
         if !has_new {
             return None;
         }
-        let (transmit, begins) = self.blocks.next_message(scene, self.audience(), buf);
-        self.on_next(scene, begins);
+        let (transmit, begins) = self.blocks.next_message(context, self.audience(), buf);
+        self.on_next(context, begins);
         Some(transmit)
     }
 
@@ -363,45 +363,45 @@ impl Part for CarillonSender {
         Some(&mut self.blocks.window)
     }
 
-    fn withhold(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        let message = self.offer(scene, payload)?;
+    fn withhold(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
+        let message = self.offer(context, payload)?;
         self.blocks.withhold(message.0);
         Ok(message)
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
-        self.blocks.advance(scene);
+    fn advance(&mut self, context: &mut Context) {
+        self.blocks.advance(context);
         if self.blocks.window.is_empty() {
-            self.asking.clear(scene);
+            self.asking.clear(context);
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.blocks.window.expel_node(member) {
-            self.asking.remove(scene, index);
+            self.asking.remove(context, index);
             self.equation.iter_mut().for_each(|equation| equation.remove(index));
-            self.advance(scene);
-            self.on_round(scene);
+            self.advance(context);
+            self.on_round(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let (sent, window) = (self.blocks.sent, &self.blocks.window);
         let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
         window.awaits(member) || sent < window.end() && window.index_of(member).is_some_and(has_no_room)
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
         let index = self.blocks.window.index_of(member)?;
         Some(self.blocks.window.acknowledged_below(index))
     }
 
-    fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
+    fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.blocks.window.index_of(member)?;
         self.asking.audience.member(index).measured(self.blocks.sent)
     }
 
-    fn unanswered(&self, _scene: &Scene, member: NodeId) -> u32 {
+    fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {
         self.blocks.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::Transmit;
 use carillon_wire::chang_maxemchuk::{Body, Id};
 
+use super::context::Context;
 use super::order::Order;
-use super::scene::Scene;
 use super::token::Token;
 use crate::blocks::reformation::To;
 
@@ -37,7 +37,7 @@ impl Answers {
     /// A repair that is due, if what was asked for is still kept.
     pub fn poll_repair(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &Order,
         view: u32,
         buf: &mut Vec<u8>,
@@ -47,25 +47,30 @@ impl Answers {
             let Some(entry) = order.log.get(timestamp) else { continue };
             let to = To::Rank(site.into());
             if !with_message {
-                scene.emit(view, Body::Ack(entry.ack), buf);
+                context.emit(view, Body::Ack(entry.ack), buf);
             } else {
-                scene.emit(view, Body::Repair { ack: entry.ack, payload: &entry.payload }, buf);
+                context.emit(view, Body::Repair { ack: entry.ack, payload: &entry.payload }, buf);
                 if let Some(Id { source, number }) = entry.ack.message {
-                    return Some(scene.data_sent(to, (source.into(), number), buf.len(), true, true));
+                    return Some(context.data_sent(to, (source.into(), number), buf.len(), true, true));
                 }
             }
-            scene.record_ack(entry.ack);
-            return Some(scene.transmit(to));
+            context.record_ack(entry.ack);
+            return Some(context.transmit(to));
         }
     }
 
     /// Another answer to one site.
-    pub fn poll(&mut self, scene: &mut Scene, order: &Order, token: &Token) -> Option<(u16, Body<'static>)> {
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        order: &Order,
+        token: &Token,
+    ) -> Option<(u16, Body<'static>)> {
         if let Some(site) = self.purged.pop_first() {
             let below = order.log.base();
-            scene.control("purged", below);
+            context.control("purged", below);
             return Some((site, Body::Purged { below }));
         }
-        self.confirmations.pop_first().map(|site| (site, token.confirmation(scene, order)))
+        self.confirmations.pop_first().map(|site| (site, token.confirmation(context, order)))
     }
 }

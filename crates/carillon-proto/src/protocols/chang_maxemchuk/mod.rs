@@ -9,12 +9,12 @@
 
 mod answers;
 mod config;
+mod context;
 mod describe;
 mod log;
 mod order;
 mod peer;
 mod requests;
-mod scene;
 #[cfg(test)]
 mod tests;
 mod token;

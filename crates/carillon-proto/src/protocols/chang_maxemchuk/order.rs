@@ -7,8 +7,8 @@ use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::log::{Early, Entry, Transfers};
-use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 
@@ -46,13 +46,13 @@ impl Order {
     }
 
     /// Of the first list.
-    pub fn new(context: &BuildContext, settings: Settings, view: View) -> Self {
-        let sites = context.members.len();
+    pub fn new(build: &BuildContext, settings: Settings, view: View) -> Self {
+        let sites = build.members.len();
         // While a site lacks something it does not accept the token, so the others get no further
         // ahead of it than once around.
         let ahead = (sites as u64 + 1) * settings.transfer_every;
-        let mut outbox = Outbox::new(settings.window as usize, Until::Ordered, context.max_payload as usize);
-        if context.rejoining {
+        let mut outbox = Outbox::new(settings.window as usize, Until::Ordered, build.max_payload as usize);
+        if build.rejoining {
             // One that comes back does not know the numbers of its messages.
             outbox.finish();
         }
@@ -68,39 +68,39 @@ impl Order {
     }
 
     /// A message came: it is kept until it is acknowledged.
-    pub fn on_msg(&mut self, scene: &mut Scene, id: Id, payload: Bytes) -> Place {
+    pub fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) -> Place {
         let place = self.place(id);
         match place {
-            Place::Acknowledged => scene.events.dropped(DropReason::Duplicate),
-            Place::Ahead => scene.events.dropped(DropReason::OutOfOrder),
-            Place::Waiting if self.is_full(scene) || self.inbox.len() >= self.settings.waiting => {
-                scene.events.dropped(DropReason::BufferFull);
+            Place::Acknowledged => context.events.dropped(DropReason::Duplicate),
+            Place::Ahead => context.events.dropped(DropReason::OutOfOrder),
+            Place::Waiting if self.is_full(context) || self.inbox.len() >= self.settings.waiting => {
+                context.events.dropped(DropReason::BufferFull);
             }
             Place::Waiting if self.inbox.keep(id.source.into(), id.number, payload) => {
-                scene.received("msg", id.number);
+                context.received("msg", id.number);
             }
-            Place::Waiting => scene.events.dropped(DropReason::Duplicate),
+            Place::Waiting => context.events.dropped(DropReason::Duplicate),
         }
         place
     }
 
     /// An acknowledgment beyond the log, perhaps with its message.
-    pub fn on_ack(&mut self, scene: &mut Scene, ack: Ack, payload: Option<Bytes>) {
+    pub fn on_ack(&mut self, context: &mut Context, ack: Ack, payload: Option<Bytes>) {
         if ack.timestamp >= self.limit() {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        if payload.is_some() && self.is_full(scene) {
-            return scene.events.dropped(DropReason::BufferFull);
+        if payload.is_some() && self.is_full(context) {
+            return context.events.dropped(DropReason::BufferFull);
         }
         match self.log.early_mut().entry(ack.timestamp) {
             btree_map::Entry::Vacant(early) => _ = early.insert(Early { ack, payload }),
             btree_map::Entry::Occupied(mut early) if payload.is_some() && early.get().payload.is_none() => {
                 early.get_mut().payload = payload;
             }
-            btree_map::Entry::Occupied(_) => return scene.events.dropped(DropReason::Duplicate),
+            btree_map::Entry::Occupied(_) => return context.events.dropped(DropReason::Duplicate),
         }
         let number = ack.message.map_or(ack.timestamp, |id| id.number);
-        scene.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
+        context.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
     }
 
     /// A site has accepted all below this timestamp.
@@ -110,14 +110,14 @@ impl Order {
     }
 
     /// Puts into the log what its end lacked, and commits. Returns whether anything was put there.
-    pub fn advance(&mut self, scene: &mut Scene) -> bool {
+    pub fn advance(&mut self, context: &mut Context) -> bool {
         let before = self.log.length();
         while let Some(early) = self.log.early().get(&self.log.length()) {
             let ack = early.ack;
             let in_turn = ack.message.is_none_or(|id| id.number == self.expected(id.source));
             if !in_turn || !self.may_follow(&ack) {
                 self.log.early_mut().remove(&ack.timestamp);
-                scene.events.dropped(DropReason::OutOfOrder);
+                context.events.dropped(DropReason::OutOfOrder);
                 continue;
             }
             let payload = match ack.message {
@@ -127,35 +127,35 @@ impl Order {
                     None => break,
                 },
             };
-            self.append(scene, ack, payload);
+            self.append(context, ack, payload);
             self.outbox.on_heard();
         }
-        self.commit(scene);
+        self.commit(context);
         self.log.length() > before
     }
 
     /// Gives a message its place.
-    pub fn append(&mut self, scene: &mut Scene, ack: Ack, payload: Bytes) {
+    pub fn append(&mut self, context: &mut Context, ack: Ack, payload: Bytes) {
         debug_assert_eq!(ack.timestamp, self.log.length(), "timestamps are given without gaps");
         let transfers = self.transfers.on_ack(ack);
         self.log.push(Entry { ack, payload, transfers });
         if let Some(Id { source, number }) = ack.message {
             self.inbox.take(source.into(), number);
             self.inbox.set_turn(source.into());
-            if usize::from(source) == scene.rank {
+            if usize::from(source) == context.rank {
                 self.outbox.set_ordered(number);
-                scene.timers.cancel(Timer::Message(number));
+                context.timers.cancel(Timer::Message(number));
             }
         }
     }
 
     /// Delivers what is committed by now, and forgets what all sites have.
-    pub fn commit(&mut self, scene: &mut Scene) {
+    pub fn commit(&mut self, context: &mut Context) {
         let (accepted, resilience) = (self.transfers.accepted(), self.resilience());
         // So many sites and the one that gave the acknowledgment hold it then (section 2.9.1).
         let is_committed = |entry: &Entry| accepted >= entry.transfers + resilience;
         while let Some(entry) = self.log.deliver_if(is_committed).cloned() {
-            self.deliver(scene, entry);
+            self.deliver(context, entry);
         }
         // "Buffers may be purged" once the token has gone around. A site alone has no one to keep anything for.
         let round = if self.sites() > 1 { self.sites() } else { 0 };
@@ -163,15 +163,15 @@ impl Order {
     }
 
     /// The next of its own messages to be sent.
-    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>, view: u32) -> Option<Transmit> {
+    pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>, view: u32) -> Option<Transmit> {
         let number = self.outbox.first_due()?;
-        let (source, payload) = (scene.rank, self.outbox.get(number)?.clone());
+        let (source, payload) = (context.rank, self.outbox.get(number)?.clone());
         let id = Id { source: source as u16, number };
-        scene.emit(view, Body::Msg { id, payload: &payload }, buf);
+        context.emit(view, Body::Msg { id, payload: &payload }, buf);
         let before = self.outbox.send(number);
-        let transmit = scene.data_sent(To::Group, (source, number), buf.len(), before, before);
+        let transmit = context.data_sent(To::Group, (source, number), buf.len(), before, before);
         self.inbox.keep(source, number, payload);
-        scene.timers.arm(Timer::Message(number), scene.now + self.settings.message_timeout);
+        context.timers.arm(Timer::Message(number), context.now + self.settings.message_timeout);
         Some(transmit)
     }
 
@@ -193,13 +193,13 @@ impl Order {
     }
 
     /// Whether the application is so far behind that nothing new is taken.
-    pub fn is_full(&self, scene: &Scene) -> bool {
-        scene.waiting() >= self.settings.buffer
+    pub fn is_full(&self, context: &Context) -> bool {
+        context.waiting() >= self.settings.buffer
     }
 
     /// Whether an acknowledgment may be one of this group.
-    pub fn is_whole(&self, scene: &Scene, ack: &Ack) -> bool {
-        let known = |rank: u16| usize::from(rank) < scene.nodes.len();
+    pub fn is_whole(&self, context: &Context, ack: &Ack) -> bool {
+        let known = |rank: u16| usize::from(rank) < context.nodes.len();
         let numbered = |id: Id| known(id.source) && id.number < MOST_MESSAGES;
         known(ack.site) && known(ack.next) && ack.message.is_none_or(numbered)
     }
@@ -243,8 +243,8 @@ impl Order {
     }
 
     /// Whether the last entry passed the token to this site.
-    pub fn is_passed_here(&self, scene: &Scene) -> bool {
-        self.transfers.last.is_some_and(|ack| ack.next != ack.site && usize::from(ack.next) == scene.rank)
+    pub fn is_passed_here(&self, context: &Context) -> bool {
+        self.transfers.last.is_some_and(|ack| ack.next != ack.site && usize::from(ack.next) == context.rank)
     }
 
     /// The transfers after a message from which every site knows that it is committed: the token has
@@ -293,19 +293,19 @@ impl Order {
         self.log.iter_mut().for_each(|entry| entry.transfers = 0);
     }
 
-    fn deliver(&mut self, scene: &mut Scene, Entry { ack, payload, .. }: Entry) {
+    fn deliver(&mut self, context: &mut Context, Entry { ack, payload, .. }: Entry) {
         let Some(id) = ack.message else { return };
-        scene.deliver(id.source.into(), id.number, payload);
-        if usize::from(id.source) == scene.rank {
-            self.complete_below(scene, id.number + 1);
+        context.deliver(id.source.into(), id.number, payload);
+        if usize::from(id.source) == context.rank {
+            self.complete_below(context, id.number + 1);
         }
     }
 
     /// Its messages before this one have their places at as many sites as they need.
-    fn complete_below(&mut self, scene: &mut Scene, end: u64) {
+    fn complete_below(&mut self, context: &mut Context, end: u64) {
         while let Some((number, _)) = self.outbox.complete_below(end) {
             let window = self.settings.window as u32;
-            scene.events.completed(MessageId(number), Outcome::Acknowledged, window);
+            context.events.completed(MessageId(number), Outcome::Acknowledged, window);
         }
     }
 }
@@ -324,18 +324,18 @@ impl ViewOrder<Timer> for Order {
 
     fn replace(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         from: u64,
         _skipped: Option<Vec<u64>>,
         entries: impl Iterator<Item = Entry>,
     ) {
         self.log.truncate(from);
-        self.outbox.displace(self.log.next(scene.rank));
-        entries.for_each(|entry| self.append(scene, entry.ack, entry.payload));
+        self.outbox.displace(self.log.next(context.rank));
+        entries.for_each(|entry| self.append(context, entry.ack, entry.payload));
     }
 
-    fn join(&mut self, scene: &mut Scene, length: u64, numbers: Vec<u64>) -> bool {
-        let own = numbers[scene.rank];
+    fn join(&mut self, context: &mut Context, length: u64, numbers: Vec<u64>) -> bool {
+        let own = numbers[context.rank];
         if own > self.outbox.end() && !self.outbox.has_finished() {
             return false;
         }
@@ -343,20 +343,20 @@ impl ViewOrder<Timer> for Order {
         self.begin_view();
         self.inbox.retain(|_, _| false);
         // Its messages of before may be in the order, unseen by it.
-        self.complete_below(scene, own);
+        self.complete_below(context, own);
         true
     }
 
-    fn install(&mut self, scene: &mut Scene, view: &View) {
+    fn install(&mut self, context: &mut Context, view: &View) {
         self.view = *view;
         while let Some(entry) = self.log.deliver_if(|_| true).cloned() {
-            self.deliver(scene, entry);
+            self.deliver(context, entry);
         }
         self.begin_view();
         let (most, log) = (self.settings.window + self.ahead, &self.log);
         self.inbox
             .retain(|source, number| number.checked_sub(log.next(source)).is_some_and(|ahead| ahead < most));
         // What the new list dropped has no place any more: it is sent again.
-        self.outbox.reorder(self.log.next(scene.rank));
+        self.outbox.reorder(self.log.next(context.rank));
     }
 }

@@ -9,10 +9,10 @@ use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_H
 
 use super::answers::Answers;
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::log::Entry;
 use super::order::{Order, Place};
 use super::requests::{RUN, Requests};
-use super::scene::{Scene, Timer};
 use super::token::Token;
 use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
@@ -33,34 +33,34 @@ pub struct Peer {
 
 impl Peer {
     /// A site of the group of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
-        let mut scene = Scene::of_member(context, MOST_SITES)?;
-        let (rank, sites) = (scene.rank, context.members.len());
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
+        let mut context = Context::of_member(build, MOST_SITES)?;
+        let (rank, sites) = (context.rank, build.members.len());
         let terms = Terms::new(settings.reform_timeout, settings.patience, settings.resilience as usize);
         let agreement = |is_lost| {
-            let rng = context.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
+            let rng = build.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
             Reformation::new(rank, sites, terms, rng, is_lost)
         };
-        let list = Membership::new(agreement(context.rejoining)?, Some(agreement(true)?));
+        let list = Membership::new(agreement(build.rejoining)?, Some(agreement(true)?));
         let mut site = Peer {
             settings,
-            order: Order::new(context, settings, *list.agreement().view()),
+            order: Order::new(build, settings, *list.agreement().view()),
             list,
-            token: Token::new(settings, rank == 0 && !context.rejoining),
+            token: Token::new(settings, rank == 0 && !build.rejoining),
             requests: Requests::new(settings),
             watch: Watch::new(settings),
             answers: Answers::default(),
         };
         // One that comes back takes no part yet.
-        site.follow(&mut scene);
-        Ok(Player::of(site, scene))
+        site.follow(&mut context);
+        Ok(Player::of(site, context))
     }
 
     /// Does what the agreement asks for.
-    fn follow(&mut self, scene: &mut Scene) {
-        while let Some(change) = self.list.follow(scene, &mut self.order) {
-            let leads = self.list.agreement().view().leader() == scene.rank;
+    fn follow(&mut self, context: &mut Context) {
+        while let Some(change) = self.list.follow(context, &mut self.order) {
+            let leads = self.list.agreement().view().leader() == context.rank;
             self.token = Token::new(self.settings, change == Change::Installed && leads);
             self.requests = Requests::new(self.settings);
             self.watch = Watch::new(self.settings);
@@ -69,12 +69,12 @@ impl Peer {
     }
 
     /// A packet of the normal phase. `bytes` is its datagram.
-    fn on_packet(&mut self, scene: &mut Scene, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+    fn on_packet(&mut self, context: &mut Context, from: u16, packet: Packet<'_>, bytes: &Bytes) {
         // These are only sent once a list is in force; what is asked for and answered while it is
         // being formed shows nothing of that.
         if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
-            self.list.agreement_mut().on_packet_of(scene.now, from.into(), packet.view);
-            self.follow(scene);
+            self.list.agreement_mut().on_packet_of(context.now, from.into(), packet.view);
+            self.follow(context);
         }
         let agreement = self.list.agreement_mut();
         // The log is served to those who form a list; they are all promised to one ballot.
@@ -82,57 +82,57 @@ impl Peer {
             let order = &mut self.order;
             match packet.body {
                 Body::Retrans { from: first, below } if agreement.may_serve(from.into()) => {
-                    return self.on_retrans(scene, from, first, below);
+                    return self.on_retrans(context, from, first, below);
                 }
                 Body::Purged { below } if self.list.asks(from.into()) => {
-                    self.list.on_purged(scene, order, below);
-                    return self.follow(scene);
+                    self.list.on_purged(context, order, below);
+                    return self.follow(context);
                 }
                 Body::Repair { ack, .. } if self.list.missing().is_some() => {
-                    if order.is_whole(scene, &ack) {
+                    if order.is_whole(context, &ack) {
                         let entry = Entry { ack, payload: bytes.slice(ACK_LEN..), transfers: 0 };
-                        self.list.on_fetched(scene, order, from.into(), ack.timestamp, entry);
+                        self.list.on_fetched(context, order, from.into(), ack.timestamp, entry);
                     }
-                    return self.follow(scene);
+                    return self.follow(context);
                 }
                 _ => {}
             }
         }
-        if self.list.is_behind(packet.view) && scene.timers.armed(Timer::Behind).is_none() {
+        if self.list.is_behind(packet.view) && context.timers.armed(Timer::Behind).is_none() {
             // This site was cut out, and shows itself so that it is told.
             self.answers.announced = true;
-            scene.timers.arm(Timer::Behind, scene.now + self.settings.request_timeout);
+            context.timers.arm(Timer::Behind, context.now + self.settings.request_timeout);
         }
-        if self.list.admits(scene, from.into(), packet.view) {
-            self.on_body(scene, from, packet.body, bytes);
+        if self.list.admits(context, from.into(), packet.view) {
+            self.on_body(context, from, packet.body, bytes);
         }
     }
 
     /// A packet of another site of the list in force.
-    fn on_body(&mut self, scene: &mut Scene, from: u16, body: Body<'_>, bytes: &Bytes) {
+    fn on_body(&mut self, context: &mut Context, from: u16, body: Body<'_>, bytes: &Bytes) {
         self.token.on_sign_of_life(&self.order, from);
         if matches!(body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
-            self.watch.on_token_heard(scene);
+            self.watch.on_token_heard(context);
         }
         match body {
             Body::Msg { id, .. } if id.source == from => {
-                self.on_msg(scene, id, bytes.slice(MSG_HEADER_LEN..))
+                self.on_msg(context, id, bytes.slice(MSG_HEADER_LEN..))
             }
-            Body::Ack(ack) => self.on_ack(scene, from, ack, None),
+            Body::Ack(ack) => self.on_ack(context, from, ack, None),
             Body::Repair { ack, .. } => {
-                self.on_ack(scene, from, ack, ack.message.map(|_| bytes.slice(ACK_LEN..)));
+                self.on_ack(context, from, ack, ack.message.map(|_| bytes.slice(ACK_LEN..)));
             }
             Body::Confirm { site, below } if site == from => {
-                scene.received("confirm", below);
+                context.received("confirm", below);
                 let below = below.min(self.order.limit());
                 self.order.on_confirm(site, below);
                 self.requests.learn(below, site);
-                self.advance(scene);
+                self.advance(context);
             }
-            Body::Msg { .. } | Body::Confirm { .. } => scene.events.dropped(DropReason::NotAMember),
+            Body::Msg { .. } | Body::Confirm { .. } => context.events.dropped(DropReason::NotAMember),
             Body::Retrans { .. } | Body::Purged { .. } => {}
             Body::RetransMessage(id) => {
-                scene.received("retrans", id.number);
+                context.received("retrans", id.number);
                 if let Some(timestamp) = self.order.find(id) {
                     self.answers.repair(from, timestamp, true);
                 }
@@ -141,9 +141,9 @@ impl Peer {
     }
 
     /// Another site lacks acknowledgments or messages.
-    fn on_retrans(&mut self, scene: &mut Scene, from: u16, first: u64, below: u64) {
+    fn on_retrans(&mut self, context: &mut Context, from: u16, first: u64, below: u64) {
         let log = &self.order.log;
-        scene.received("retrans", first);
+        context.received("retrans", first);
         self.token.on_sign_of_life(&self.order, from);
         if first < log.base() {
             self.answers.purged.insert(from);
@@ -159,8 +159,8 @@ impl Peer {
 
     /// "If the message is a duplicate [...] the acknowledgment is repeated. [...] If messages are missed, [...] a
     /// retransmission request is sent."
-    fn on_msg(&mut self, scene: &mut Scene, id: Id, payload: Bytes) {
-        match self.order.on_msg(scene, id, payload) {
+    fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) {
+        match self.order.on_msg(context, id, payload) {
             Place::Acknowledged if !self.token.is_elsewhere() => {
                 if let Some(timestamp) = self.order.find(id) {
                     self.answers.repair(id.source, timestamp, false);
@@ -171,19 +171,19 @@ impl Peer {
                 self.requests.miss(Id { number: self.order.expected(id.source), ..id });
             }
             Place::Ahead => {}
-            Place::Waiting => self.advance(scene),
+            Place::Waiting => self.advance(context),
         }
     }
 
     /// An acknowledgment, perhaps with its message.
-    fn on_ack(&mut self, scene: &mut Scene, from: u16, ack: Ack, payload: Option<Bytes>) {
+    fn on_ack(&mut self, context: &mut Context, from: u16, ack: Ack, payload: Option<Bytes>) {
         let length = self.order.log.length();
-        if !self.order.is_whole(scene, &ack) {
-            return scene.events.dropped(DropReason::Malformed);
+        if !self.order.is_whole(context, &ack) {
+            return context.events.dropped(DropReason::Malformed);
         }
         if ack.timestamp < length {
-            scene.events.dropped(DropReason::Duplicate);
-            if usize::from(ack.next) != scene.rank || ack.site != from {
+            context.events.dropped(DropReason::Duplicate);
+            if usize::from(ack.next) != context.rank || ack.site != from {
                 return;
             }
             // The site before this one has not heard that the token was accepted.
@@ -197,31 +197,33 @@ impl Peer {
         }
         if self.token.is_here() {
             // Only this site gives timestamps now.
-            return scene.events.dropped(DropReason::OutOfOrder);
+            return context.events.dropped(DropReason::OutOfOrder);
         }
         self.requests.learn(ack.timestamp.saturating_add(1).min(self.order.limit()), from);
         if payload.is_some() {
             self.requests.silence.heard();
         }
-        self.order.on_ack(scene, ack, payload);
-        self.advance(scene);
+        self.order.on_ack(context, ack, payload);
+        self.advance(context);
     }
 
     /// Goes on as far as is known by now.
-    fn advance(&mut self, scene: &mut Scene) {
-        if self.order.advance(scene) || self.order.transfers.is_last_accepted() {
-            self.token.on_accepted(scene);
+    fn advance(&mut self, context: &mut Context) {
+        if self.order.advance(context) || self.order.transfers.is_last_accepted() {
+            self.token.on_accepted(context);
         }
     }
 
     /// A packet without a message of this site.
-    fn poll_packet(&mut self, scene: &mut Scene, takes_part: bool) -> Option<(To, Body<'static>)> {
+    fn poll_packet(&mut self, context: &mut Context, takes_part: bool) -> Option<(To, Body<'static>)> {
         let order = &mut self.order;
-        let unicast = self.answers.poll(scene, order, &self.token).or_else(|| match takes_part {
-            true => self.requests.poll(scene, order).or_else(|| self.watch.poll(scene, order, &self.token)),
+        let unicast = self.answers.poll(context, order, &self.token).or_else(|| match takes_part {
+            true => {
+                self.requests.poll(context, order).or_else(|| self.watch.poll(context, order, &self.token))
+            }
             false => self.list.ask(RUN, RUN).map(|(site, run)| {
-                scene.timers.arm(Timer::Fetch, scene.now + self.settings.request_timeout);
-                scene.control("retrans", run.start);
+                context.timers.arm(Timer::Fetch, context.now + self.settings.request_timeout);
+                context.control("retrans", run.start);
                 (site as u16, Body::Retrans { from: run.start, below: run.end })
             }),
         });
@@ -233,8 +235,8 @@ impl Peer {
             return None;
         }
         let body = match std::mem::take(&mut self.answers.announced) {
-            true => Some(self.token.confirmation(scene, order)),
-            false => self.token.poll(scene, order),
+            true => Some(self.token.confirmation(context, order)),
+            false => self.token.poll(context, order),
         };
         body.map(|body| (To::Group, body))
     }
@@ -249,30 +251,30 @@ impl Part for Peer {
         Some(self.order.held())
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         let agreement = self.list.agreement();
         tell(agreement.state());
         tell(self.token.state(agreement.takes_part()));
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(wire::Datagram::parse(datagram.bytes)) else { return };
-        let Some(from) = scene.rank_of(datagram.source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(wire::Datagram::parse(datagram.bytes)) else { return };
+        let Some(from) = context.rank_of(datagram.source) else {
+            return context.events.dropped(DropReason::NotAMember);
         };
         match packet {
-            wire::Datagram::Normal(packet) => self.on_packet(scene, from as u16, packet, datagram.bytes),
+            wire::Datagram::Normal(packet) => self.on_packet(context, from as u16, packet, datagram.bytes),
             wire::Datagram::Reformation(packet) => {
-                scene.received(packet.name(), self.order.log.length());
-                self.list.agreement_mut().handle(scene.now, from, &packet);
-                self.follow(scene);
+                context.received(packet.name(), self.order.log.length());
+                self.list.agreement_mut().handle(context.now, from, &packet);
+                self.follow(context);
             }
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         let failed = match timer {
-            Timer::Confirm => return self.token.on_confirm_timeout(scene, &self.order),
+            Timer::Confirm => return self.token.on_confirm_timeout(context, &self.order),
             Timer::Idle => return self.token.on_idle_timeout(),
             Timer::Fetch => return self.list.on_fetch_timeout(),
             Timer::Behind => return,
@@ -286,73 +288,73 @@ impl Part for Peer {
         };
         if failed {
             // A site that should have answered has not: the sites that live make a new list.
-            self.list.agreement_mut().begin(scene.now);
+            self.list.agreement_mut().begin(context.now);
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.fire(scene);
-        self.list.agreement_mut().handle_timeout(scene.now, self.order.log.length());
-        self.follow(scene);
+    fn handle_timeout(&mut self, context: &mut Context) {
+        self.fire(context);
+        self.list.agreement_mut().handle_timeout(context.now, self.order.log.length());
+        self.follow(context);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.list.agreement().poll_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let takes_part = self.list.agreement().takes_part();
         if takes_part {
-            self.token.accept(scene, &mut self.order);
+            self.token.accept(context, &mut self.order);
         }
         let length = self.order.log.length();
         if let Some((to, packet)) = self.list.agreement_mut().poll_transmit(length) {
-            scene.control(packet.name(), length);
-            wire::Datagram::Reformation(packet).emit(scene.association, buf);
-            return Some(scene.transmit(to));
+            context.control(packet.name(), length);
+            wire::Datagram::Reformation(packet).emit(context.association, buf);
+            return Some(context.transmit(to));
         }
         // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
         let view = self.list.agreement().promised().number;
-        if let Some(transmit) = self.answers.poll_repair(scene, &self.order, view, buf) {
+        if let Some(transmit) = self.answers.poll_repair(context, &self.order, view, buf) {
             return Some(transmit);
         }
-        if let Some((to, body)) = self.poll_packet(scene, takes_part) {
-            scene.emit(view, body, buf);
-            return Some(scene.transmit(to));
+        if let Some((to, body)) = self.poll_packet(context, takes_part) {
+            context.emit(view, body, buf);
+            return Some(context.transmit(to));
         }
-        if takes_part { self.order.poll(scene, buf, view) } else { None }
+        if takes_part { self.order.poll(context, buf, view) } else { None }
     }
 
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         self.order.outbox.offer(payload).map(MessageId)
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.order.outbox.finish();
     }
 
     /// A list is made without it.
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        if let Some(rank) = scene.rank_of(member) {
-            self.list.expel(scene, rank);
-            self.follow(scene);
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
+        if let Some(rank) = context.rank_of(member) {
+            self.list.expel(context, rank);
+            self.follow(context);
         }
     }
 
     /// Messages wait for the token, and it is there, or what this site lacks is.
-    fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
-        let Some(rank) = scene.rank_of(member) else { return false };
+    fn awaits(&self, context: &Context, member: NodeId) -> bool {
+        let Some(rank) = context.rank_of(member) else { return false };
         if !self.list.agreement().takes_part() {
             return self.list.awaits(rank);
         }
         let waits = self.order.has_waiting() || !self.order.is_settled();
         let lacks = self.requests.gap(&self.order).is_some();
         let site = if lacks { self.requests.informant } else { self.order.token_site() };
-        waits && !self.order.is_full(scene) && usize::from(site) == rank
+        waits && !self.order.is_full(context) && usize::from(site) == rank
     }
 
-    fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
-        scene.rank_of(member).map(|rank| self.order.transfers.confirmed[rank])
+    fn acknowledged(&self, context: &Context, member: NodeId) -> Option<u64> {
+        context.rank_of(member).map(|rank| self.order.transfers.confirmed[rank])
     }
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.

@@ -9,9 +9,9 @@ use carillon_core::{Event, MessageId};
 use carillon_wire::chang_maxemchuk::{Body, Id};
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::log::Early;
 use super::order::Order;
-use super::scene::{Scene, Timer};
 use crate::blocks::{AskedRuns, Silence};
 
 /// Requests of one site.
@@ -70,14 +70,14 @@ impl Requests {
     }
 
     /// The next request, and whom to ask.
-    pub fn poll(&mut self, scene: &mut Scene, order: &Order) -> Option<(u16, Body<'static>)> {
-        if order.is_full(scene) {
+    pub fn poll(&mut self, context: &mut Context, order: &Order) -> Option<(u16, Body<'static>)> {
+        if order.is_full(context) {
             return None;
         }
         self.wanted.take_if(|wanted| order.expected(wanted.id.source) > wanted.id.number);
         let gap = self.gap(order);
         if gap.is_none() && self.wanted.is_none() {
-            scene.timers.cancel(Timer::Request);
+            context.timers.cancel(Timer::Request);
             (self.asked, self.silence) = Default::default();
             return None;
         }
@@ -93,16 +93,16 @@ impl Requests {
             let (id, message) = (wanted.id, MessageId(wanted.id.number));
             // The token site first; but its place may have been lost too, and the source knows.
             let site = if wanted.again { id.source } else { order.token_site() };
-            scene.events.push(Event::LossFound { source: None, message });
+            context.events.push(Event::LossFound { source: None, message });
             (site, Body::RetransMessage(id), id.number)
         };
-        if scene.timers.armed(Timer::Request).is_none() {
-            scene.timers.arm(Timer::Request, scene.now + self.settings.request_timeout);
+        if context.timers.armed(Timer::Request).is_none() {
+            context.timers.arm(Timer::Request, context.now + self.settings.request_timeout);
         }
-        if usize::from(site) == scene.rank {
+        if usize::from(site) == context.rank {
             return None;
         }
-        scene.control("retrans", number);
+        context.control("retrans", number);
         Some((site, body))
     }
 

@@ -4,9 +4,9 @@ use carillon_core::{Event, InState};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::describe::TOKEN;
 use super::order::Order;
-use super::scene::{Scene, Timer};
 use crate::blocks::Silence;
 
 /// Where the token is, as far as it concerns this site.
@@ -55,12 +55,12 @@ impl Token {
     }
 
     /// Accepts the token if it was passed to this site, which lacks nothing before it.
-    pub fn accept(&mut self, scene: &mut Scene, order: &mut Order) {
-        if !self.is_elsewhere() || !order.is_passed_here(scene) || order.is_full(scene) {
+    pub fn accept(&mut self, context: &mut Context, order: &mut Order) {
+        if !self.is_elsewhere() || !order.is_passed_here(context) || order.is_full(context) {
             return;
         }
-        order.transfers.confirm(scene.rank as u16, order.log.length());
-        scene.events.push(Event::StateChanged { state: "Here" });
+        order.transfers.confirm(context.rank as u16, order.log.length());
+        context.events.push(Event::StateChanged { state: "Here" });
         // With the token on its round through an idle group there is nothing to wait for.
         let on_round = order.transfers.accepted_since_last_message().is_some_and(|passes| {
             self.settings.idle_timeout.is_some()
@@ -68,12 +68,12 @@ impl Token {
                 && passes < order.whole_round()
         });
         self.place = Place::Here { given: 0, shown: false, due: on_round.then_some(Due::Transfer) };
-        scene.timers.arm(Timer::Confirm, scene.now + self.settings.confirm_timeout);
-        order.commit(scene);
+        context.timers.arm(Timer::Confirm, context.now + self.settings.confirm_timeout);
+        order.commit(context);
     }
 
     /// A token site had nothing to acknowledge for a while.
-    pub fn on_confirm_timeout(&mut self, scene: &mut Scene, order: &Order) {
+    pub fn on_confirm_timeout(&mut self, context: &mut Context, order: &Order) {
         let Place::Here { shown, due, .. } = &mut self.place else { return };
         let passes = order.transfers.accepted_since_last_message();
         if passes.is_some_and(|passes| passes < order.resilience()) {
@@ -86,7 +86,7 @@ impl Token {
         if let (Some(passes), Some(idle)) = (passes, self.settings.idle_timeout)
             && passes < order.whole_round()
         {
-            scene.timers.arm(Timer::Idle, scene.now + idle);
+            context.timers.arm(Timer::Idle, context.now + idle);
         }
     }
 
@@ -114,40 +114,40 @@ impl Token {
     }
 
     /// The next site has the token.
-    pub fn on_accepted(&mut self, scene: &mut Scene) {
+    pub fn on_accepted(&mut self, context: &mut Context) {
         if matches!(self.place, Place::Passing { .. }) {
             self.place = Place::Elsewhere;
-            scene.timers.cancel(Timer::Transfer);
+            context.timers.cancel(Timer::Transfer);
         }
     }
 
     /// What a token site sends next, if anything.
-    pub fn poll(&mut self, scene: &mut Scene, order: &mut Order) -> Option<Body<'static>> {
+    pub fn poll(&mut self, context: &mut Context, order: &mut Order) -> Option<Body<'static>> {
         match &mut self.place {
             Place::Elsewhere => None,
             Place::Passing { due, .. } => {
                 if !std::mem::take(due) {
                     return None;
                 }
-                scene.timers.arm(Timer::Transfer, scene.now + self.settings.transfer_timeout);
+                context.timers.arm(Timer::Transfer, context.now + self.settings.transfer_timeout);
                 let ack = order.transfers.last?;
-                scene.record_ack(ack);
+                context.record_ack(ack);
                 Some(Body::Ack(ack))
             }
             Place::Here { given, shown, due } => {
                 // A site alone has no one to pass the token to: it waits for its own application.
-                let waits = order.sites() == 1 && order.is_full(scene);
+                let waits = order.sites() == 1 && order.is_full(context);
                 if let Some(message) = order.next_message().filter(|_| !waits) {
                     *given += 1;
                     let transfer = *given >= self.settings.transfer_every;
                     *due = None;
-                    return Some(self.give(scene, order, Some(message), transfer));
+                    return Some(self.give(context, order, Some(message), transfer));
                 }
                 match due.take()? {
-                    Due::Transfer => Some(self.give(scene, order, None, true)),
+                    Due::Transfer => Some(self.give(context, order, None, true)),
                     Due::Confirmation => {
                         *shown = true;
-                        Some(self.confirmation(scene, order))
+                        Some(self.confirmation(context, order))
                     }
                 }
             }
@@ -155,11 +155,11 @@ impl Token {
     }
 
     /// How far this site has accepted all: not past a transfer to it that it cannot accept yet.
-    pub fn confirmation(&self, scene: &mut Scene, order: &Order) -> Body<'static> {
-        let waits = self.is_elsewhere() && order.is_passed_here(scene);
+    pub fn confirmation(&self, context: &mut Context, order: &Order) -> Body<'static> {
+        let waits = self.is_elsewhere() && order.is_passed_here(context);
         let below = order.log.length() - u64::from(waits);
-        scene.control("confirm", below);
-        Body::Confirm { site: scene.rank as u16, below }
+        context.control("confirm", below);
+        Body::Confirm { site: context.rank as u16, below }
     }
 
     /// Whether another site has it.
@@ -195,29 +195,29 @@ impl Token {
     /// Gives the next timestamp, to a message or to nothing, and passes the token on if so decided.
     fn give(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         message: Option<(Id, bytes::Bytes)>,
         transfer: bool,
     ) -> Body<'static> {
-        let site = scene.rank as u16;
+        let site = context.rank as u16;
         let next = if transfer { order.after(site) } else { site };
         let (message, payload) = message.unzip();
         let ack = Ack { timestamp: order.log.length(), site, next, message };
-        order.append(scene, ack, payload.unwrap_or_default());
+        order.append(context, ack, payload.unwrap_or_default());
         if next == site {
             if let Place::Here { shown, .. } = &mut self.place {
                 *shown = true;
             }
-            scene.timers.arm(Timer::Confirm, scene.now + self.settings.confirm_timeout);
+            context.timers.arm(Timer::Confirm, context.now + self.settings.confirm_timeout);
         } else {
             self.place = Place::Passing { silence: Silence::default(), due: false };
-            scene.timers.cancel(Timer::Confirm);
-            scene.timers.arm(Timer::Transfer, scene.now + self.settings.transfer_timeout);
+            context.timers.cancel(Timer::Confirm);
+            context.timers.arm(Timer::Transfer, context.now + self.settings.transfer_timeout);
         }
-        scene.timers.cancel(Timer::Idle);
-        order.commit(scene);
-        scene.record_ack(ack);
+        context.timers.cancel(Timer::Idle);
+        order.commit(context);
+        context.record_ack(ack);
         Body::Ack(ack)
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use carillon_wire::chang_maxemchuk::Body;
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::order::Order;
-use super::scene::{Scene, Timer};
 use super::token::Token;
 use crate::blocks::{Patience, Silence};
 
@@ -33,10 +33,10 @@ impl Watch {
     }
 
     /// An acknowledgment or a confirmation was heard: the token is somewhere.
-    pub fn on_token_heard(&mut self, scene: &mut Scene) {
+    pub fn on_token_heard(&mut self, context: &mut Context) {
         (self.due, self.silence) = Default::default();
-        if scene.timers.cancel(Timer::Watch) {
-            scene.timers.arm(Timer::Watch, scene.now + self.timeout);
+        if context.timers.cancel(Timer::Watch) {
+            context.timers.arm(Timer::Watch, context.now + self.timeout);
         }
     }
 
@@ -47,23 +47,28 @@ impl Watch {
     }
 
     /// What this site asks the token site while it waits, if it is time to.
-    pub fn poll(&mut self, scene: &mut Scene, order: &Order, token: &Token) -> Option<(u16, Body<'static>)> {
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        order: &Order,
+        token: &Token,
+    ) -> Option<(u16, Body<'static>)> {
         let site = order.token_site();
-        let here = !token.is_elsewhere() || usize::from(site) == scene.rank;
-        if here || order.is_settled() || order.is_full(scene) {
+        let here = !token.is_elsewhere() || usize::from(site) == context.rank;
+        if here || order.is_settled() || order.is_full(context) {
             (self.due, self.silence) = Default::default();
-            scene.timers.cancel(Timer::Watch);
+            context.timers.cancel(Timer::Watch);
             return None;
         }
         let due = std::mem::take(&mut self.due);
-        if due || scene.timers.armed(Timer::Watch).is_none() {
-            scene.timers.arm(Timer::Watch, scene.now + self.timeout);
+        if due || context.timers.armed(Timer::Watch).is_none() {
+            context.timers.arm(Timer::Watch, context.now + self.timeout);
         }
         if !due {
             return None;
         }
         let from = order.log.length();
-        scene.control("retrans", from);
+        context.control("retrans", from);
         Some((site, Body::Retrans { from, below: from + 1 }))
     }
 }

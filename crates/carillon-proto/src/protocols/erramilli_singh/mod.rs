@@ -12,9 +12,9 @@
 //! the source leaves open is decided in `docs/protocols/erramilli-singh.md`.
 
 mod config;
+mod context;
 mod describe;
 mod peer;
-mod scene;
 mod sink;
 mod source;
 #[cfg(test)]

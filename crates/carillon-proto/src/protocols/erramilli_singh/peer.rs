@@ -10,8 +10,8 @@ use carillon_core::{
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::describe::DESCRIBED;
-use super::scene::{Scene, Timer};
 use super::sink::Sink;
 use super::source::Source;
 use crate::blocks::{Part, Player};
@@ -26,14 +26,14 @@ pub struct ErramilliSinghPeer {
 
 impl ErramilliSinghPeer {
     /// The member at the node of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
-        let scene = Scene::of_member(context, MAX_MEMBERS)?;
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
+        let context = Context::of_member(build, MAX_MEMBERS)?;
         // Who has forgotten the numbers of its messages cannot go on with them.
-        let may_offer = !context.rejoining && (scene.rank == 0 || !settings.lecture);
-        let sanity = context.seeds.stream("erramilli-singh.sanity");
-        let sink = Sink::new(scene.nodes.len(), context.rejoining, settings.clone());
-        Ok(Player::of(ErramilliSinghPeer { source: Source::new(may_offer, settings, sanity), sink }, scene))
+        let may_offer = !build.rejoining && (context.rank == 0 || !settings.lecture);
+        let sanity = build.seeds.stream("erramilli-singh.sanity");
+        let sink = Sink::new(context.nodes.len(), build.rejoining, settings.clone());
+        Ok(Player::of(ErramilliSinghPeer { source: Source::new(may_offer, settings, sanity), sink }, context))
     }
 }
 
@@ -42,66 +42,66 @@ impl Part for ErramilliSinghPeer {
 
     const ROLE: Role = Role::Peer;
 
-    fn start(&mut self, scene: &mut Scene) {
-        self.source.start(scene);
-        self.sink.start(scene);
+    fn start(&mut self, context: &mut Context) {
+        self.source.start(context);
+        self.sink.start(context);
     }
 
-    fn tell_states(&self, scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        let turn = scene.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
+    fn tell_states(&self, context: &Context, tell: &mut dyn FnMut(InState)) {
+        let turn = context.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
         tell(InState { of: DESCRIBED.states[0].of, about: 0, state: self.source.state(), turn });
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         let rank = usize::from(packet.sender());
-        if rank == scene.rank || scene.nodes.get(rank) != Some(&datagram.source) {
-            return scene.events.dropped(DropReason::NotAMember);
+        if rank == context.rank || context.nodes.get(rank) != Some(&datagram.source) {
+            return context.events.dropped(DropReason::NotAMember);
         }
         let ErramilliSinghPeer { source, sink } = self;
-        sink.on_sign_of_life(scene, rank);
+        sink.on_sign_of_life(context, rank);
         match packet {
             Packet::Data { sequence, .. } => {
-                sink.on_data(scene, rank, sequence, datagram.bytes.slice(HEADER_LEN..));
+                sink.on_data(context, rank, sequence, datagram.bytes.slice(HEADER_LEN..));
             }
-            Packet::Status(progress) => sink.on_progress(scene, rank, progress, "status"),
-            Packet::Sanity(progress) => sink.on_progress(scene, rank, progress, "sanity"),
-            Packet::Nak { source: asked, .. } if usize::from(asked) != scene.rank => {
-                scene.events.dropped(DropReason::Foreign);
+            Packet::Status(progress) => sink.on_progress(context, rank, progress, "status"),
+            Packet::Sanity(progress) => sink.on_progress(context, rank, progress, "sanity"),
+            Packet::Nak { source: asked, .. } if usize::from(asked) != context.rank => {
+                context.events.dropped(DropReason::Foreign);
             }
-            Packet::Nak { expected, .. } => source.on_nak(scene, rank, expected),
+            Packet::Nak { expected, .. } => source.on_nak(context, rank, expected),
             Packet::Choke { pause_us, .. } => {
-                source.on_choke(scene, Duration::from_micros(pause_us.into()));
+                source.on_choke(context, Duration::from_micros(pause_us.into()));
             }
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Idle => self.source.idle.expire(),
             // `poll_transmit` looks at the time itself.
             Timer::Pace => {}
-            Timer::Quiet => self.source.on_quiet(scene),
+            Timer::Quiet => self.source.on_quiet(context),
             Timer::Nak(rank) => self.sink.on_nak_timer(rank),
-            Timer::Silence(rank) => self.sink.on_silence(scene, rank),
+            Timer::Silence(rank) => self.sink.on_silence(context, rank),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.sink.poll(scene, buf).or_else(|| self.source.poll(scene, buf))
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.sink.poll(context, buf).or_else(|| self.source.poll(context, buf))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        self.sink.poll_delivery(scene)
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        self.sink.poll_delivery(context)
     }
 
     /// In lecture mode only the first member sends: the others have finished before they begin.
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         self.source.offer(payload)
     }
 
-    fn finish(&mut self, scene: &mut Scene) {
-        self.source.finish(scene);
+    fn finish(&mut self, context: &mut Context) {
+        self.source.finish(context);
     }
 
     fn is_finished(&self) -> bool {

@@ -7,7 +7,7 @@ use carillon_core::{Delivery, DropReason, Event, MessageId, Time, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::scene::{Scene, Timer};
+use super::context::{Context, Timer};
 use crate::blocks::reformation::To;
 use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 
@@ -55,29 +55,29 @@ impl Sink {
     }
 
     /// The node starts: the others have their time to be heard.
-    pub fn start(&mut self, scene: &mut Scene) {
-        for rank in (0..self.members.len()).filter(|&rank| rank != scene.rank) {
-            self.members[rank].heard = scene.now;
-            scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
+    pub fn start(&mut self, context: &mut Context) {
+        for rank in (0..self.members.len()).filter(|&rank| rank != context.rank) {
+            self.members[rank].heard = context.now;
+            context.timers.arm(Timer::Silence(rank), context.now + self.settings.silence);
         }
     }
 
     /// A packet of a member came in. Any packet is a sign of life: a busy sender, by the rules of the
     /// source, sends no status messages.
-    pub fn on_sign_of_life(&mut self, scene: &mut Scene, rank: usize) {
+    pub fn on_sign_of_life(&mut self, context: &mut Context, rank: usize) {
         let member = &mut self.members[rank];
-        member.heard = scene.now;
+        member.heard = context.now;
         if std::mem::take(&mut member.failed) {
-            scene.events.push(Event::MemberJoined { member: scene.nodes[rank] });
-            scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
+            context.events.push(Event::MemberJoined { member: context.nodes[rank] });
+            context.timers.arm(Timer::Silence(rank), context.now + self.settings.silence);
         }
     }
 
     /// A message came in.
-    pub fn on_data(&mut self, scene: &mut Scene, rank: usize, sequence: u32, payload: Bytes) {
+    pub fn on_data(&mut self, context: &mut Context, rank: usize, sequence: u32, payload: Bytes) {
         let reception = &mut self.members[rank].reception;
         let Some(number) = self.settings.numbers.near(sequence, reception.expected()) else {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         };
         reception.join_at(number);
         let message = MessageId(number);
@@ -85,40 +85,46 @@ impl Sink {
         let endangered = reception.fill(number) >= self.settings.choke_at;
         let arrival = reception.insert(number, payload);
         match arrival {
-            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
-            Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
-            Arrival::New => scene.events.received("data", message),
+            Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => context.events.dropped(DropReason::BufferFull),
+            Arrival::New => context.events.received("data", message),
         }
         if let Some(missing) = missing {
-            scene.events.loss_found(None, missing);
+            context.events.loss_found(None, missing);
         }
         // Only what lies beyond the expected message shows that it is missing.
         if number > reception.expected() {
             self.naks.insert(rank);
         }
-        self.deliver_in_order(scene, rank);
-        self.choke_due |= endangered && scene.now >= self.choking_until;
+        self.deliver_in_order(context, rank);
+        self.choke_due |= endangered && context.now >= self.choking_until;
     }
 
     /// A source says how far it has come, and what it still holds.
-    pub fn on_progress(&mut self, scene: &mut Scene, rank: usize, progress: Progress, packet: &'static str) {
+    pub fn on_progress(
+        &mut self,
+        context: &mut Context,
+        rank: usize,
+        progress: Progress,
+        packet: &'static str,
+    ) {
         let reception = &mut self.members[rank].reception;
         let next = self.settings.numbers.near(progress.next, reception.expected());
         let held = u64::from(progress.held);
         let Some((next, oldest)) = next.and_then(|next| Some((next, next.checked_sub(held)?))) else {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         };
-        scene.events.received(packet, next.saturating_sub(1));
+        context.events.received(packet, next.saturating_sub(1));
         reception.join_at(next);
         if let Some(missing) = reception.announce(next) {
-            scene.events.loss_found(None, missing);
+            context.events.loss_found(None, missing);
         }
         if let Some(skipped) = reception.skip_to(oldest) {
-            self.on_lost(scene, rank, skipped);
+            self.on_lost(context, rank, skipped);
         }
         let reception = &mut self.members[rank].reception;
         if reception.expected() < next {
-            if scene.timers.armed(Timer::Nak(rank)).is_none() {
+            if context.timers.armed(Timer::Nak(rank)).is_none() {
                 reception.ask_again();
             }
             self.naks.insert(rank);
@@ -126,15 +132,15 @@ impl Sink {
     }
 
     /// A member had its time: it has failed, unless it was heard since.
-    pub fn on_silence(&mut self, scene: &mut Scene, rank: usize) {
+    pub fn on_silence(&mut self, context: &mut Context, rank: usize) {
         let member = &mut self.members[rank];
         let due = member.heard + self.settings.silence;
-        if due > scene.now {
-            return scene.timers.arm(Timer::Silence(rank), due);
+        if due > context.now {
+            return context.timers.arm(Timer::Silence(rank), due);
         }
         member.failed = true;
-        scene.events.member_lost(scene.nodes[rank]);
-        scene.timers.cancel(Timer::Nak(rank));
+        context.events.member_lost(context.nodes[rank]);
+        context.timers.cancel(Timer::Nak(rank));
         self.naks.remove(&rank);
     }
 
@@ -145,14 +151,14 @@ impl Sink {
     }
 
     /// The next packet, if there is one. Whether a message is still missing is looked at now.
-    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let from = scene.rank as u16;
+    pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let from = context.rank as u16;
         if std::mem::take(&mut self.choke_due) {
-            self.choking_until = scene.now + self.settings.t3;
+            self.choking_until = context.now + self.settings.t3;
             let pause_us = u32::try_from(self.settings.t3.as_micros()).unwrap_or(u32::MAX);
-            Packet::Choke { from, pause_us }.emit(scene.association, buf);
-            scene.events.control("choke", 0_u64);
-            return Some(scene.transmit(To::Group));
+            Packet::Choke { from, pause_us }.emit(context.association, buf);
+            context.events.control("choke", 0_u64);
+            return Some(context.transmit(To::Group));
         }
         while let Some(rank) = self.naks.pop_first() {
             let reception = &mut self.members[rank].reception;
@@ -162,19 +168,19 @@ impl Sink {
                 self.naks.insert(rank);
             }
             let expected = self.settings.numbers.wire(number);
-            Packet::Nak { from, source: rank as u16, expected }.emit(scene.association, buf);
-            scene.events.control("nak", number);
+            Packet::Nak { from, source: rank as u16, expected }.emit(context.association, buf);
+            context.events.control("nak", number);
             if let Some(interval) = self.settings.nak_timer {
-                scene.timers.arm(Timer::Nak(rank), scene.now + interval);
+                context.timers.arm(Timer::Nak(rank), context.now + interval);
             }
-            return Some(scene.transmit(To::Rank(rank)));
+            return Some(context.transmit(To::Rank(rank)));
         }
         None
     }
 
     /// The next message for the application.
-    pub fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    pub fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         if let Some(rank) = self.waiting.pop_front() {
             self.members[rank].reception.fetched();
         }
@@ -182,25 +188,25 @@ impl Sink {
     }
 
     /// Messages that can be repaired no more are skipped, and named in the trace.
-    fn on_lost(&mut self, scene: &mut Scene, rank: usize, skipped: Skipped) {
+    fn on_lost(&mut self, context: &mut Context, rank: usize, skipped: Skipped) {
         let (first, count) = (skipped.range.start, skipped.lost());
         if count > 0 {
-            scene.unrecoverable(Some(scene.nodes[rank]), first, count);
+            context.unrecoverable(Some(context.nodes[rank]), first, count);
         }
         for (number, payload) in skipped.survivors {
-            self.deliver(scene, rank, number, payload);
+            self.deliver(context, rank, number, payload);
         }
-        self.deliver_in_order(scene, rank);
+        self.deliver_in_order(context, rank);
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene, rank: usize) {
+    fn deliver_in_order(&mut self, context: &mut Context, rank: usize) {
         while let Some((number, payload)) = self.members[rank].reception.pop() {
-            self.deliver(scene, rank, number, payload);
+            self.deliver(context, rank, number, payload);
         }
     }
 
-    fn deliver(&mut self, scene: &mut Scene, rank: usize, number: u64, payload: Bytes) {
+    fn deliver(&mut self, context: &mut Context, rank: usize, number: u64, payload: Bytes) {
         self.waiting.push_back(rank);
-        scene.deliver(rank, number, payload);
+        context.deliver(rank, number, payload);
     }
 }

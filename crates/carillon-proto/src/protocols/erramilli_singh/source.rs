@@ -5,7 +5,7 @@ use carillon_core::{DropReason, MessageId, OfferError, Outcome, Pace, Rng, Trans
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::scene::{Scene, Timer};
+use super::context::{Context, Timer};
 use crate::blocks::reformation::To;
 use crate::blocks::{Announcement, Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope, StatusSeries};
 
@@ -49,10 +49,10 @@ impl Source {
 
     /// The node starts. Its first sanity message comes within T2, at random: nodes that start
     /// together would for ever send theirs at the same moments.
-    pub fn start(&mut self, scene: &mut Scene) {
+    pub fn start(&mut self, context: &mut Context) {
         let t2 = u64::try_from(self.settings.t2.as_nanos()).unwrap_or(u64::MAX);
         let phase = std::time::Duration::from_nanos(1 + self.sanity.below(t2));
-        scene.timers.arm(Timer::Idle, scene.now + phase);
+        context.timers.arm(Timer::Idle, context.now + phase);
     }
 
     /// Takes a message, unless B are waiting, or this node may not send.
@@ -62,10 +62,10 @@ impl Source {
     }
 
     /// No more messages will be offered.
-    pub fn finish(&mut self, scene: &mut Scene) {
+    pub fn finish(&mut self, context: &mut Context) {
         self.waiting.finish();
         self.finished = true;
-        self.stay(scene);
+        self.stay(context);
     }
 
     /// Whether everything offered is done with.
@@ -74,40 +74,40 @@ impl Source {
     }
 
     /// A receiver asks for a message.
-    pub fn on_nak(&mut self, scene: &mut Scene, rank: usize, expected: u32) {
+    pub fn on_nak(&mut self, context: &mut Context, rank: usize, expected: u32) {
         let next = self.window.end();
         let Some(number) = self.settings.numbers.before(expected, next) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
-        scene.events.received("nak", number);
-        self.stay(scene);
+        context.events.received("nak", number);
+        self.stay(context);
         let to = match self.settings.scope.reach(Asked::BY_ANYONE) {
             Reach::Requester => To::Rank(rank),
             Reach::Group { .. } => To::Group,
         };
         let oldest = self.window.start();
         if number < oldest {
-            self.repairs.refuse(scene.now, to);
+            self.repairs.refuse(context.now, to);
         }
         let end = if self.settings.go_back { next } else { number + 1 };
         for number in number.max(oldest)..end {
-            self.repairs.ask(scene.now, number, to);
+            self.repairs.ask(context.now, number, to);
         }
     }
 
     /// A receiver asks for a pause. All members have agreed on T3: a longer one is cut.
-    pub fn on_choke(&mut self, scene: &mut Scene, pause: std::time::Duration) {
+    pub fn on_choke(&mut self, context: &mut Context, pause: std::time::Duration) {
         let last = MessageId(self.window.end().saturating_sub(1));
-        scene.events.received("choke", last);
-        self.choked.pause(scene.now, pause.min(self.settings.t3));
+        context.events.received("choke", last);
+        self.choked.pause(context.now, pause.min(self.settings.t3));
     }
 
     /// Nothing was asked for in a long time: whoever lives has everything that can be repaired.
-    pub fn on_quiet(&mut self, scene: &mut Scene) {
+    pub fn on_quiet(&mut self, context: &mut Context) {
         let busy = !self.waiting.is_empty() || !self.repairs.is_empty();
         if self.finished && !busy && self.idle.is_over() {
             while self.completed < self.window.end() {
-                self.complete(scene);
+                self.complete(context);
             }
         }
     }
@@ -118,52 +118,52 @@ impl Source {
     }
 
     /// The next packet, if there is one.
-    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(to) = self.repairs.pop_refusal(scene.now) {
-            return Some(self.announce(scene, Announcement::Status, to, buf));
+    pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(to) = self.repairs.pop_refusal(context.now) {
+            return Some(self.announce(context, Announcement::Status, to, buf));
         }
         if let Some((announcement, interval)) = self.idle.take() {
-            scene.timers.arm(Timer::Idle, scene.now + interval);
+            context.timers.arm(Timer::Idle, context.now + interval);
             if announcement == Announcement::Status {
                 // The quiet time counts from the last status message on.
-                self.stay(scene);
+                self.stay(context);
             }
-            return Some(self.announce(scene, announcement, To::Group, buf));
+            return Some(self.announce(context, announcement, To::Group, buf));
         }
-        self.poll_data(scene, buf)
+        self.poll_data(context, buf)
     }
 
     /// The next data packet. Repairs go first, and a choke does not hold them back: what waits for
     /// them fills buffers too.
-    fn poll_data(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_data(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = match (self.repairs.is_empty(), self.waiting.is_empty()) {
-            (false, _) => self.pace.ready_at(scene.now),
-            (true, false) => self.pace.ready_at(scene.now).max(self.choked.ready_at(scene.now)),
+            (false, _) => self.pace.ready_at(context.now),
+            (true, false) => self.pace.ready_at(context.now).max(self.choked.ready_at(context.now)),
             (true, true) => return None,
         };
         if let Some(due) = due {
-            scene.timers.arm(Timer::Pace, due);
+            context.timers.arm(Timer::Pace, due);
             return None;
         }
-        if let Some((number, to)) = self.repairs.pop(scene.now) {
-            return self.send(scene, number, to, true, buf);
+        if let Some((number, to)) = self.repairs.pop(context.now) {
+            return self.send(context, number, to, true, buf);
         }
         let payload = self.waiting.pop()?;
         let number = self.window.push(payload);
         if let Some((gone, _)) = self.window.pop_beyond(self.settings.b) {
             self.repairs.forget(gone);
             if gone == self.completed {
-                self.complete(scene);
+                self.complete(context);
             }
         }
-        scene.timers.arm(Timer::Idle, scene.now + self.idle.restart());
-        self.send(scene, number, To::Group, false, buf)
+        context.timers.arm(Timer::Idle, context.now + self.idle.restart());
+        self.send(context, number, To::Group, false, buf)
     }
 
     /// Sends a message of the back window.
     fn send(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         number: u64,
         to: To,
         repair: bool,
@@ -171,44 +171,44 @@ impl Source {
     ) -> Option<Transmit> {
         let sequence = self.settings.numbers.wire(number);
         let payload = self.window.get(number)?;
-        Packet::Data { source: scene.rank as u16, sequence, payload }.emit(scene.association, buf);
-        let transmit = scene.transmit(to);
-        let transmit = scene.events.data_sent(transmit, MessageId(number), buf.len(), repair);
-        self.pace.pause(scene.now, self.settings.send_interval);
-        self.stay(scene);
+        Packet::Data { source: context.rank as u16, sequence, payload }.emit(context.association, buf);
+        let transmit = context.transmit(to);
+        let transmit = context.events.data_sent(transmit, MessageId(number), buf.len(), repair);
+        self.pace.pause(context.now, self.settings.send_interval);
+        self.stay(context);
         Some(transmit)
     }
 
     /// Says how far this node has come.
     fn announce(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         announcement: Announcement,
         to: To,
         buf: &mut Vec<u8>,
     ) -> Transmit {
         let next = self.window.end();
         let wire = self.settings.numbers.wire(next);
-        let progress = Progress { source: scene.rank as u16, next: wire, held: self.window.len() as u32 };
+        let progress = Progress { source: context.rank as u16, next: wire, held: self.window.len() as u32 };
         let (packet, name) = match announcement {
             Announcement::Status => (Packet::Status(progress), "status"),
             Announcement::Sanity => (Packet::Sanity(progress), "sanity"),
         };
-        packet.emit(scene.association, buf);
-        scene.events.control(name, next.saturating_sub(1));
-        scene.transmit(to)
+        packet.emit(context.association, buf);
+        context.events.control(name, next.saturating_sub(1));
+        context.transmit(to)
     }
 
     /// The first message that is not done with is. Whether all have it is not known: nobody
     /// acknowledges.
-    fn complete(&mut self, scene: &mut Scene) {
+    fn complete(&mut self, context: &mut Context) {
         let (message, outcome) = (MessageId(self.completed), Outcome::Acknowledged);
         self.completed += 1;
-        scene.events.completed(message, outcome, 1);
+        context.events.completed(message, outcome, 1);
     }
 
     /// Something happened: the quiet time starts again.
-    fn stay(&mut self, scene: &mut Scene) {
-        scene.timers.arm(Timer::Quiet, scene.now + self.settings.quiet);
+    fn stay(&mut self, context: &mut Context) {
+        context.timers.arm(Timer::Quiet, context.now + self.settings.quiet);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, Received, Role, Transmit, expand};
 use carillon_wire::ff::{HEADER_LEN, Packet};
 
-use crate::blocks::{Arrival, Part, Player, ReceiveWindow, Scene};
+use crate::blocks::{Arrival, MachineContext, Part, Player, ReceiveWindow};
 
 /// Delivers in order, and acknowledges each packet.
 #[derive(Debug)]
@@ -18,19 +18,19 @@ pub struct FfReceiver {
 
 impl FfReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
-        let room = context.most_messages(settings.count("window"));
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
+        let room = build.most_messages(settings.count("window"));
         FfReceiver {
             window: ReceiveWindow::new(room, false),
             acks: VecDeque::new(),
             most_acks: room as usize,
         }
-        .play(context)
+        .play(build)
     }
 
-    fn deliver(&mut self, scene: &mut Scene) {
+    fn deliver(&mut self, context: &mut MachineContext) {
         while let Some((number, payload)) = self.window.pop() {
-            scene.deliver_sent(number, payload);
+            context.deliver_sent(number, payload);
         }
     }
 }
@@ -44,53 +44,53 @@ impl Part for FfReceiver {
         Some(self.window.held())
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let packet = scene.of_sender(datagram.source, Packet::parse(datagram.bytes));
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let packet = context.of_sender(datagram.source, Packet::parse(datagram.bytes));
         let (seq, first, time) = match packet {
             None => return,
-            Some(Packet::Ack { .. }) => return scene.events.dropped(DropReason::Foreign),
+            Some(Packet::Ack { .. }) => return context.events.dropped(DropReason::Foreign),
             Some(Packet::Data { seq, first, time, .. }) => (seq, first, time),
         };
         let expected = self.window.expected();
         let (number, first) =
             (expand(seq.into(), MODULUS, expected), expand(first.into(), MODULUS, expected));
         if first > number || number - first > MOST_SPAN {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         if let Some(skipped) = self.window.skip_to(first) {
-            scene.events.loss_found(scene.sender, expected);
+            context.events.loss_found(context.sender, expected);
             for (number, payload) in skipped.survivors {
-                scene.deliver_sent(number, payload);
+                context.deliver_sent(number, payload);
             }
-            self.deliver(scene);
+            self.deliver(context);
         }
         let missed = !self.window.early().is_empty();
         match self.window.insert(number, datagram.bytes.slice(HEADER_LEN..)) {
             // It is not acknowledged, and will come again.
-            Arrival::NoRoom => return scene.events.dropped(DropReason::BufferFull),
-            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => return context.events.dropped(DropReason::BufferFull),
+            Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
             Arrival::New => {
-                scene.received("data", number);
+                context.received("data", number);
                 if number > self.window.expected() && !missed {
-                    scene.events.loss_found(scene.sender, self.window.expected());
+                    context.events.loss_found(context.sender, self.window.expected());
                 }
             }
         }
-        self.deliver(scene);
+        self.deliver(context);
         if self.acks.len() < self.most_acks {
             self.acks.push_back((seq, time));
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (seq, time) = self.acks.pop_front()?;
-        Packet::Ack { seq, time }.emit(scene.association, buf);
-        scene.control("ack", expand(seq.into(), MODULUS, self.window.expected()));
-        Some(Transmit::now(Dest::Node(scene.sender)))
+        Packet::Ack { seq, time }.emit(context.association, buf);
+        context.control("ack", expand(seq.into(), MODULUS, self.window.expected()));
+        Some(Transmit::now(Dest::Node(context.sender)))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    fn poll_delivery(&mut self, context: &mut MachineContext) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         self.window.fetched();
         Some(delivery)
     }

@@ -14,7 +14,7 @@ use super::receiver::MODULUS;
 use crate::blocks::{MemberSet, Members, Numbered, Part, PastLimit, Player, RoundTrip};
 use crate::protocols::pf::config::LEAST_TIMEOUT;
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends each message to all; what is not acknowledged in time by all goes to all again.
 #[derive(Debug)]
@@ -61,10 +61,10 @@ pub enum Timer {
 
 impl FfSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
-        let span = |name: &str| settings.span(name).at(context.bit_rate);
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
+        let span = |name: &str| settings.span(name).at(build.bit_rate);
         let gap = span("ipg");
-        let members = Members::new(context.members.clone());
+        let members = Members::new(build.members.clone());
         FfSender {
             messages: Numbered::default(),
             sent: 0,
@@ -86,7 +86,7 @@ impl FfSender {
             packet: (gap.as_nanos() / 8) as u64,
             members,
         }
-        .play(context)
+        .play(build)
     }
 
     /// Twice the greatest round trip among those who have not acknowledged a message.
@@ -101,43 +101,43 @@ impl FfSender {
         (trips.max().unwrap_or(unknown).min(most) * 2).max(least) * 2_u32.pow(repeats.min(self.doublings))
     }
 
-    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, seq: u32, time: u64) {
+    fn on_ack(&mut self, context: &mut Context, source: NodeId, seq: u32, time: u64) {
         let Some(index) = self.members.index_of(source).filter(|&index| !self.gone.contains(index)) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let number = expand(seq.into(), MODULUS, self.messages.start());
         let at = Time::from_nanos(time);
-        if number >= self.sent || at > scene.now {
-            return scene.events.dropped(DropReason::OutOfWindow);
+        if number >= self.sent || at > context.now {
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        scene.received("ack", number);
+        context.received("ack", number);
         if let Some(message) = self.messages.get_mut(number) {
             // Of what is over no answer is awaited, and no round trip taken.
             if message.first_sent.is_some_and(|(first, _)| first <= at) {
-                self.round_trips[index].on_sample(scene.now.since(at).min(self.spans.1));
+                self.round_trips[index].on_sample(context.now.since(at).min(self.spans.1));
             }
             message.acknowledged.insert(index);
             if message.acknowledged.len() == self.members.len() {
                 self.again.remove(&number);
-                scene.timers.cancel(Timer::Message(number));
+                context.timers.cancel(Timer::Message(number));
             }
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn on_timeout(&mut self, scene: &mut Scene, number: u64) {
+    fn on_timeout(&mut self, context: &mut Context, number: u64) {
         let Some(message) = self.messages.get_mut(number) else { return };
         if message.acknowledged.len() == self.members.len() {
             return;
         }
-        scene.events.push(Event::TimerFired { timer: "retransmission" });
+        context.events.push(Event::TimerFired { timer: "retransmission" });
         let missing: Vec<usize> =
             (0..self.members.len()).filter(|&index| !message.acknowledged.contains(index)).collect();
         match self.past_limit {
             PastLimit::Expel if message.repeats >= self.limit => {
                 for index in missing {
                     self.remove(index);
-                    scene.events.member_lost(self.members.node(index));
+                    context.events.member_lost(self.members.node(index));
                 }
             }
             PastLimit::Skip if message.repeats >= self.limit => {
@@ -149,11 +149,11 @@ impl FfSender {
             _ => {
                 self.again.insert(number);
                 for index in missing {
-                    scene.events.repair_needed(self.members.node(index), 1);
+                    context.events.repair_needed(self.members.node(index), 1);
                 }
             }
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
     fn remove(&mut self, index: usize) {
@@ -183,22 +183,22 @@ impl Part for FfSender {
         Some(self.messages.len() as u64)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        match scene.of_session(Packet::parse(datagram.bytes)) {
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        match context.of_session(Packet::parse(datagram.bytes)) {
             None => {}
-            Some(Packet::Ack { seq, time }) => self.on_ack(scene, datagram.source, seq, time),
-            Some(Packet::Data { .. }) => scene.events.dropped(DropReason::Foreign),
+            Some(Packet::Ack { seq, time }) => self.on_ack(context, datagram.source, seq, time),
+            Some(Packet::Data { .. }) => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Message(number) => self.on_timeout(scene, number),
+            Timer::Message(number) => self.on_timeout(context, number),
             Timer::Pace => {}
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         // Those that were missing may be gone, or told of it meanwhile.
         while let Some(&number) = self.again.first()
             && self.messages.get(number).is_some_and(|m| m.acknowledged.len() == self.members.len())
@@ -207,8 +207,8 @@ impl Part for FfSender {
         }
         let again = self.again.first().copied();
         let number = again.or((self.sent < self.messages.end()).then_some(self.sent))?;
-        if let Some(at) = self.pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::Pace, at);
+        if let Some(at) = self.pace.ready_at(context.now) {
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
         self.again.remove(&number);
@@ -216,26 +216,26 @@ impl Part for FfSender {
         let (first, window) = ((self.messages.start() % MODULUS) as u32, self.messages.len() as u32);
         let message = self.messages.get_mut(number)?;
         match message.first_sent {
-            None => message.first_sent = Some((scene.now, window)),
+            None => message.first_sent = Some((context.now, window)),
             Some(_) => message.repeats += 1,
         }
-        let (seq, time) = ((number % MODULUS) as u32, scene.now.as_nanos());
-        Packet::Data { seq, first, time, payload: &message.payload }.emit(scene.association, buf);
-        self.pace.spend(scene.now, self.packet);
-        let deadline = scene.now + self.timeout(number);
-        scene.timers.arm(Timer::Message(number), deadline);
-        let to_group = scene.to_group();
-        Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), again.is_some()))
+        let (seq, time) = ((number % MODULUS) as u32, context.now.as_nanos());
+        Packet::Data { seq, first, time, payload: &message.payload }.emit(context.association, buf);
+        self.pace.spend(context.now, self.packet);
+        let deadline = context.now + self.timeout(number);
+        context.timers.arm(Timer::Message(number), deadline);
+        let to_group = context.to_group();
+        Some(context.events.data_sent(to_group, MessageId(number), buf.len(), again.is_some()))
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for (number, message) in (self.messages.start()..).zip(self.messages.iter()) {
             let turn = message.repeats.into();
             tell(InState { of: super::ENTRY.states[0].of, about: number, state: message.state(), turn });
         }
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -251,38 +251,38 @@ impl Part for FfSender {
             failed: false,
         });
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.finished = true;
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         let is_over = |message: &Message| message.acknowledged.len() == self.members.len();
         while self.messages.first().is_some_and(is_over) {
             let Some((number, message)) = self.messages.pop() else { break };
             self.sent = self.sent.max(number + 1);
             self.again.remove(&number);
-            scene.timers.cancel(Timer::Message(number));
+            context.timers.cancel(Timer::Message(number));
             let outcome = if message.failed { Outcome::Failed } else { Outcome::Acknowledged };
             let window = message.first_sent.map_or(0, |(_, window)| window);
-            scene.events.completed(MessageId(number), outcome, window);
+            context.events.completed(MessageId(number), outcome, window);
         }
         if self.messages.is_empty() {
-            scene.timers.clear();
+            context.timers.clear();
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.members.index_of(member) {
             self.remove(index);
-            self.advance(scene);
+            self.advance(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let first = self.messages.first().filter(|message| message.first_sent.is_some());
         let index = self.members.index_of(member);
         first.zip(index).is_some_and(|(message, index)| !message.acknowledged.contains(index))

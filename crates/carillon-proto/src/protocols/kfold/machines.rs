@@ -7,7 +7,7 @@ use carillon_core::{
 };
 use carillon_wire::kfold::{HEADER_LEN, Packet};
 
-use crate::blocks::{Part, Player, Scene};
+use crate::blocks::{MachineContext, Part, Player};
 
 /// Sends each message so many times.
 #[derive(Debug)]
@@ -25,17 +25,17 @@ pub struct KfoldSender {
 
 impl KfoldSender {
     /// The sender of a group.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         KfoldSender {
             copies: settings.count("copies"),
-            interval: settings.span("interval").at(context.bit_rate),
+            interval: settings.span("interval").at(build.bit_rate),
             current: None,
             number: 0,
             next_at: Time::ZERO,
             due: false,
             finishing: false,
         }
-        .play(context)
+        .play(build)
     }
 }
 
@@ -44,7 +44,7 @@ impl Part for KfoldSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
         let (state, turn) = match self.current {
             Some((_, sent)) => ("Sending", sent),
             None => ("Idle", 0),
@@ -52,8 +52,8 @@ impl Part for KfoldSender {
         tell(InState { of: "sender", about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, _datagram: Received<'_>) {
-        scene.events.dropped(DropReason::Foreign);
+    fn handle_datagram(&mut self, context: &mut MachineContext, _datagram: Received<'_>) {
+        context.events.dropped(DropReason::Foreign);
     }
 
     // A packet that is due waits for room, not for a time.
@@ -61,26 +61,26 @@ impl Part for KfoldSender {
         self.current.as_ref().filter(|_| !self.due).map(|_| self.next_at)
     }
 
-    fn handle_timeout(&mut self, _scene: &mut Scene) {
+    fn handle_timeout(&mut self, _context: &mut MachineContext) {
         self.due = true;
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (payload, sent) = self.current.as_mut().filter(|_| self.due)?;
-        Packet { number: self.number as u32, payload }.emit(scene.association, buf);
+        Packet { number: self.number as u32, payload }.emit(context.association, buf);
         let (message, repair) = (MessageId(self.number), *sent > 0);
         *sent += 1;
         if *sent == self.copies {
             self.current = None;
             self.number += 1;
         }
-        self.next_at = scene.now + self.interval;
+        self.next_at = context.now + self.interval;
         self.due = self.interval.is_zero();
-        let to_group = scene.to_group();
-        Some(scene.events.data_sent(to_group, message, buf.len(), repair))
+        let to_group = context.to_group();
+        Some(context.events.data_sent(to_group, message, buf.len(), repair))
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut MachineContext, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finishing {
             return Err(OfferError::Finished);
         }
@@ -88,12 +88,12 @@ impl Part for KfoldSender {
             return Err(OfferError::Full);
         }
         self.current = Some((payload, 0));
-        self.next_at = self.next_at.max(scene.now);
-        self.due = self.next_at == scene.now;
+        self.next_at = self.next_at.max(context.now);
+        self.due = self.next_at == context.now;
         Ok(MessageId(self.number))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut MachineContext) {
         self.finishing = true;
     }
 
@@ -112,8 +112,8 @@ pub struct KfoldReceiver {
 
 impl KfoldReceiver {
     /// A receiver of a group.
-    pub fn new(context: &BuildContext) -> Player<Self> {
-        KfoldReceiver { next: 0, room: context.most_messages(MOST_KEPT) }.play(context)
+    pub fn new(build: &BuildContext) -> Player<Self> {
+        KfoldReceiver { next: 0, room: build.most_messages(MOST_KEPT) }.play(build)
     }
 }
 
@@ -122,22 +122,22 @@ impl Part for KfoldReceiver {
 
     const ROLE: Role = Role::Receiver;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let number = expand(packet.number.into(), 1 << 32, self.next);
         if number < self.next {
-            scene.events.dropped(DropReason::Duplicate);
+            context.events.dropped(DropReason::Duplicate);
         } else if number - self.next > FURTHEST {
-            scene.events.dropped(DropReason::OutOfWindow);
-        } else if scene.waiting() as u64 >= self.room {
-            scene.events.dropped(DropReason::BufferFull);
+            context.events.dropped(DropReason::OutOfWindow);
+        } else if context.waiting() as u64 >= self.room {
+            context.events.dropped(DropReason::BufferFull);
         } else {
-            scene.events.received("data", number);
+            context.events.received("data", number);
             for message in (self.next..number).map(MessageId) {
-                scene.events.loss_found(scene.sender, message);
-                scene.events.given_up(scene.sender, message);
+                context.events.loss_found(context.sender, message);
+                context.events.given_up(context.sender, message);
             }
-            scene.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
+            context.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
             self.next = number + 1;
         }
     }

@@ -14,7 +14,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask, asked_for};
 use super::config::{SHORTEST_WAIT, Settings};
 use super::pad;
-use crate::blocks::{Arrival, KeptWindow, Part, Player, RequestRows, Scene, near, wire};
+use crate::blocks::{Arrival, KeptWindow, MachineContext, Part, Player, RequestRows, near, wire};
 
 /// Takes messages, asks for what it misses, and answers requests that routers send it.
 #[derive(Debug)]
@@ -47,80 +47,80 @@ struct Sample {
 
 impl LmsReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
         Ok(LmsReceiver {
-            addresses: context.addresses.clone(),
-            upstream: context.sender,
+            addresses: build.addresses.clone(),
+            upstream: build.sender,
             rtt: settings.rtt,
             oldest: 0,
             refresh_due: false,
             cost: 0,
             sample: Sample::default(),
             reception: KeptWindow::new(
-                context.most_messages(settings.buffer),
-                context.most_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
-                context.rejoining,
+                build.most_messages(settings.buffer),
+                build.most_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
+                build.rejoining,
             ),
             losses: RequestRows::new(settings.retry_max),
             answers: Answers::new(REMEMBERED, MAX_DUE),
             repaired: VecDeque::new(),
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, is_repair: bool) {
+    fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = near(data.sequence, self.reception.expected());
         let oldest = near(data.oldest, number);
         if number.saturating_sub(oldest) >= self.settings.buffer {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         self.reception.join_at(number);
         // A replier may hold what the source holds no more.
         if oldest <= number {
-            self.on_oldest(scene, oldest);
+            self.on_oldest(context, oldest);
         }
         match self.reception.insert(number, payload) {
-            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
-            Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
+            Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => context.events.dropped(DropReason::BufferFull),
             Arrival::New => {
                 let message = MessageId(number);
-                scene.events.received(if is_repair { "repair" } else { "data" }, message);
-                let was_missing = self.losses.repaired(scene.now, number);
+                context.events.received(if is_repair { "repair" } else { "data" }, message);
+                let was_missing = self.losses.repaired(context.now, number);
                 if is_repair {
                     if self.repaired.len() >= REMEMBERED {
                         self.repaired.pop_front();
                     }
                     self.repaired.push_back(number);
                     if was_missing {
-                        scene.events.push(Event::LossRepaired { source: scene.sender, message });
+                        context.events.push(Event::LossRepaired { source: context.sender, message });
                     }
                 }
-                self.deliver_in_order(scene);
+                self.deliver_in_order(context);
             }
         }
-        self.on_oldest(scene, oldest);
-        self.find_losses(scene);
+        self.on_oldest(context, oldest);
+        self.find_losses(context);
         self.count_packet();
     }
 
-    fn on_progress(&mut self, scene: &mut Scene, progress: Progress, packet: &'static str) {
+    fn on_progress(&mut self, context: &mut MachineContext, progress: Progress, packet: &'static str) {
         let next = near(progress.next, self.reception.expected());
         let oldest = near(progress.oldest, next);
         if oldest > next || next - oldest > self.settings.buffer {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
-        scene.events.received(packet, next);
+        context.events.received(packet, next);
         self.reception.join_at(next);
-        self.on_oldest(scene, oldest);
+        self.on_oldest(context, oldest);
         self.reception.announce(next);
-        self.find_losses(scene);
+        self.find_losses(context);
     }
 
     /// SETUP or SPM named the LMS router above.
-    fn on_previous(&mut self, scene: &Scene, previous: Option<IpAddr>) {
-        let upstream = previous.map_or(Some(scene.sender), |address| self.addresses.node_at(address));
+    fn on_previous(&mut self, context: &MachineContext, previous: Option<IpAddr>) {
+        let upstream = previous.map_or(Some(context.sender), |address| self.addresses.node_at(address));
         if let Some(upstream) = upstream
             && self.upstream != upstream
         {
@@ -130,11 +130,11 @@ impl LmsReceiver {
     }
 
     /// The source holds nothing before `oldest` any more.
-    fn on_oldest(&mut self, scene: &mut Scene, oldest: u64) {
+    fn on_oldest(&mut self, context: &mut MachineContext, oldest: u64) {
         self.oldest = self.oldest.max(oldest);
         let Some((skipped, new)) = self.reception.skip_to(oldest) else { return };
-        let source = scene.sender;
-        self.losses.forget_before(scene.now, oldest);
+        let source = context.sender;
+        self.losses.forget_before(context.now, oldest);
         let (first, total) = (skipped.range.start, skipped.lost());
         let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
         let mut told = 0;
@@ -142,36 +142,36 @@ impl LmsReceiver {
         for number in skipped.range.take(MOST_TOLD) {
             let message = MessageId(number);
             if survivors.next_if_eq(&number).is_some() {
-                scene.events.push(Event::Delivered { source, message });
+                context.events.push(Event::Delivered { source, message });
                 continue;
             }
             if new.contains(&number) {
-                scene.events.loss_found(source, message);
+                context.events.loss_found(source, message);
             }
-            scene.events.given_up(source, message);
+            context.events.given_up(source, message);
             told += 1;
         }
         for number in survivors {
-            scene.events.push(Event::Delivered { source, message: MessageId(number) });
+            context.events.push(Event::Delivered { source, message: MessageId(number) });
         }
         if told < total {
-            scene.unrecoverable(None, first, total);
+            context.unrecoverable(None, first, total);
         }
-        self.deliver_in_order(scene);
+        self.deliver_in_order(context);
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene) {
+    fn deliver_in_order(&mut self, context: &mut MachineContext) {
         while let Some(number) = self.reception.advance() {
-            scene.events.push(Event::Delivered { source: scene.sender, message: MessageId(number) });
+            context.events.push(Event::Delivered { source: context.sender, message: MessageId(number) });
         }
     }
 
     /// Each new gap is a request.
-    fn find_losses(&mut self, scene: &mut Scene) {
+    fn find_losses(&mut self, context: &mut MachineContext) {
         while let Some(gap) = self.reception.take_gap() {
-            gap.clone().for_each(|number| scene.events.loss_found(scene.sender, number));
+            gap.clone().for_each(|number| context.events.loss_found(context.sender, number));
             self.sample.requests = self.sample.requests.saturating_add(1);
-            self.losses.found(scene.now, gap);
+            self.losses.found(context.now, gap);
         }
     }
 
@@ -186,31 +186,31 @@ impl LmsReceiver {
     }
 
     /// A request that a router has turned to this receiver.
-    fn on_req(&mut self, scene: &mut Scene, from: NodeId, request: &Request) {
+    fn on_req(&mut self, context: &mut MachineContext, from: NodeId, request: &Request) {
         if request.turning_point.is_none() || request.direct {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let (lo, hi) = asked_for(request, self.reception.expected());
-        scene.events.received("req", lo);
+        context.events.received("req", lo);
         let numbers = self.reception.clip(lo, hi);
-        ask(&mut self.answers, &mut scene.events, request, from, numbers, self.settings.escalate);
+        ask(&mut self.answers, &mut context.events, request, from, numbers, self.settings.escalate);
     }
 
-    fn poll_refresh(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_refresh(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         // Where there is no LMS router, nobody is to know.
-        if !std::mem::take(&mut self.refresh_due) || self.upstream == scene.sender {
+        if !std::mem::take(&mut self.refresh_due) || self.upstream == context.sender {
             return None;
         }
-        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(scene.association, buf);
+        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(context.association, buf);
         pad(buf, self.settings.nak_len);
-        scene.events.control("refresh", 0_u64);
+        context.events.control("refresh", 0_u64);
         Some(Transmit::now(Dest::Node(self.upstream)))
     }
 
-    fn poll_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let most = self.settings.retry_max;
         let first = self.rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(2).clamp(SHORTEST_WAIT, most);
-        let (missing, attempt) = self.losses.pop(scene.now, first)?;
+        let (missing, attempt) = self.losses.pop(context.now, first)?;
         let escalate = self.settings.escalate;
         let direct = escalate && attempt >= self.settings.direct_after;
         Packet::Req(Request {
@@ -222,16 +222,16 @@ impl LmsReceiver {
             hi: wire(missing.end - 1),
             attempt,
         })
-        .emit(scene.association, buf);
+        .emit(context.association, buf);
         pad(buf, self.settings.nak_len);
-        scene.events.control("req", missing.start);
+        context.events.control("req", missing.start);
         for number in missing {
-            scene.events.push(Event::Requested { source: scene.sender, message: MessageId(number) });
+            context.events.push(Event::Requested { source: context.sender, message: MessageId(number) });
         }
-        Some(Transmit::now(Dest::Node(if direct { scene.sender } else { self.upstream })))
+        Some(Transmit::now(Dest::Node(if direct { context.sender } else { self.upstream })))
     }
 
-    fn poll_answer(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_answer(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(next) = self.answers.next() {
             // After a jump there may be four thousand millions of numbers between two messages that are here.
             self.answers.skip_to(self.reception.held_from(next));
@@ -244,9 +244,9 @@ impl LmsReceiver {
             let router = self.addresses.node_at(point.address);
             let (Some(payload), Some(router)) = (self.reception.message(number), router) else { continue };
             let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
-            Packet::Dmcast { interface: point.interface, data }.emit(scene.association, buf);
-            scene.events.push(Event::Forwarded {
-                source: scene.sender,
+            Packet::Dmcast { interface: point.interface, data }.emit(context.association, buf);
+            context.events.push(Event::Forwarded {
+                source: context.sender,
                 message: MessageId(number),
                 bytes: buf.len() as u32,
                 repair: true,
@@ -266,50 +266,50 @@ impl Part for LmsReceiver {
         Some(self.reception.held())
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
-            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
-            Packet::Data(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), false),
-            Packet::Repair(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), true),
+            Packet::Req(request) => self.on_req(context, datagram.source, &request),
+            _ if datagram.source != context.sender => context.events.dropped(DropReason::NotAMember),
+            Packet::Data(data) => self.on_data(context, data, datagram.bytes.slice(HEADER_LEN..), false),
+            Packet::Repair(data) => self.on_data(context, data, datagram.bytes.slice(HEADER_LEN..), true),
             Packet::Setup { previous, progress, timestamp } => {
                 if self.settings.rtt.is_none() {
-                    self.rtt = Some(scene.now.since(Time::from_nanos(timestamp)).saturating_mul(2));
+                    self.rtt = Some(context.now.since(Time::from_nanos(timestamp)).saturating_mul(2));
                 }
-                self.on_previous(scene, previous);
+                self.on_previous(context, previous);
                 self.refresh_due = true;
-                self.on_progress(scene, progress, "setup");
+                self.on_progress(context, progress, "setup");
             }
             Packet::Spm { previous, progress } => {
-                self.on_previous(scene, previous);
-                self.on_progress(scene, progress, "spm");
+                self.on_previous(context, previous);
+                self.on_progress(context, progress, "spm");
             }
             // For routers.
-            Packet::SrcRefresh(_) => scene.events.received("src_refresh", 0_u64),
-            _ => scene.events.dropped(DropReason::Foreign),
+            Packet::SrcRefresh(_) => context.events.received("src_refresh", 0_u64),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.losses.expire(scene.now);
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
+        self.losses.expire(context.now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.losses.next_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         // The application may have made room for what was announced.
-        self.find_losses(scene);
-        self.poll_refresh(scene, buf)
-            .or_else(|| self.poll_request(scene, buf))
-            .or_else(|| self.poll_answer(scene, buf))
+        self.find_losses(context);
+        self.poll_refresh(context, buf)
+            .or_else(|| self.poll_request(context, buf))
+            .or_else(|| self.poll_answer(context, buf))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+    fn poll_delivery(&mut self, context: &mut MachineContext) -> Option<Delivery> {
         let (number, payload) = self.reception.fetch()?;
-        Some(Delivery { source: scene.sender, message: MessageId(number), payload })
+        Some(Delivery { source: context.sender, message: MessageId(number), payload })
     }
 }
 

@@ -15,7 +15,7 @@ use super::config::Settings;
 use super::pad;
 use crate::blocks::{Doubling, Heartbeats, HoldOff, Members, Numbered, Part, Player, RepairBudget, wire};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends messages, shows the way up to itself, and answers the requests that reach it.
 #[derive(Debug)]
@@ -69,16 +69,16 @@ pub enum Timer {
 
 impl LmsSender {
     /// The source of this session.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
         Ok(LmsSender {
-            addresses: context.addresses.clone(),
-            setup_len: HEADER_LEN.saturating_add(context.max_payload as usize).min(LARGEST_SETUP),
+            addresses: build.addresses.clone(),
+            setup_len: HEADER_LEN.saturating_add(build.max_payload as usize).min(LARGEST_SETUP),
             held: Numbered::default(),
             next: 0,
             finished: false,
             answers: Answers::new(REMEMBERED, MAX_DUE),
-            members: Members::new(context.members.clone()),
+            members: Members::new(build.members.clone()),
             budget: RepairBudget::new(settings.repair_budget),
             setup_due: true,
             src_refresh_due: false,
@@ -91,52 +91,52 @@ impl LmsSender {
             pace: Pace::default(),
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_req(&mut self, scene: &mut Scene, from: NodeId, request: &Request) {
+    fn on_req(&mut self, context: &mut Context, from: NodeId, request: &Request) {
         let (lo, hi) = asked_for(request, self.next);
         let left = self.budget.left(self.members.index_of(from), self.next);
         if left == 0 {
             // It has had its share.
-            return scene.events.dropped(DropReason::Redundant);
+            return context.events.dropped(DropReason::Redundant);
         }
         let hi = hi.min(lo.saturating_add(left - 1));
-        scene.events.received("req", lo);
+        context.events.received("req", lo);
         let oldest = self.held.start();
         if lo < oldest {
-            self.tell_gone(scene, from, request.direct);
+            self.tell_gone(context, from, request.direct);
         }
         let Some(last) = self.next.checked_sub(1) else {
             // It has sent nothing.
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
         let numbers = lo.max(oldest)..=hi.min(last);
-        ask(&mut self.answers, &mut scene.events, request, from, numbers, self.settings.escalate);
+        ask(&mut self.answers, &mut context.events, request, from, numbers, self.settings.escalate);
     }
 
     /// Messages that were asked for are held no more: an SPM says which is the oldest.
-    fn tell_gone(&mut self, scene: &mut Scene, from: NodeId, direct: bool) {
+    fn tell_gone(&mut self, context: &mut Context, from: NodeId, direct: bool) {
         if direct {
             if self.spm_to.len() < MAX_TOLD {
                 self.spm_to.insert(from);
             }
-        } else if self.gone_told.is_none_or(|told| scene.now >= told + GONE_INTERVAL) {
-            self.gone_told = Some(scene.now);
+        } else if self.gone_told.is_none_or(|told| context.now >= told + GONE_INTERVAL) {
+            self.gone_told = Some(context.now);
             self.spm_due = true;
         }
     }
 
-    fn poll_control(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let group = Dest::group(scene.group);
+    fn poll_control(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let group = Dest::group(context.group);
         let progress = Progress { next: wire(self.next), oldest: wire(self.held.start()) };
         let (packet, dest, name) = if std::mem::take(&mut self.setup_due) {
-            scene.timers.arm(Timer::Setup, scene.now + self.settings.setup_ivl);
+            context.timers.arm(Timer::Setup, context.now + self.settings.setup_ivl);
             if self.settings.src_refresh {
                 let half = (self.settings.setup_ivl / 2).max(Duration::from_nanos(1));
-                scene.timers.arm(Timer::SrcRefresh, scene.now + half);
+                context.timers.arm(Timer::SrcRefresh, context.now + half);
             }
-            (Packet::Setup { previous: None, progress, timestamp: scene.now.as_nanos() }, group, "setup")
+            (Packet::Setup { previous: None, progress, timestamp: context.now.as_nanos() }, group, "setup")
         } else if std::mem::take(&mut self.src_refresh_due) {
             (Packet::SrcRefresh(Offer { cost: 0, hops: 0 }), group, "src_refresh")
         } else if std::mem::take(&mut self.spm_due) {
@@ -145,26 +145,26 @@ impl LmsSender {
             let node = self.spm_to.pop_first()?;
             (Packet::Spm { previous: None, progress }, Dest::Node(node), "spm")
         };
-        packet.emit(scene.association, buf);
+        packet.emit(context.association, buf);
         if let Packet::Setup { .. } = packet {
             pad(buf, self.setup_len);
         }
-        scene.events.control(name, self.next);
+        context.events.control(name, self.next);
         Some(Transmit::now(dest))
     }
 
-    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
             let (oldest, holdoff) = (wire(self.held.start()), self.settings.repair_holdoff);
             // It may have been forgotten since it was asked for.
             let Some(Held { payload, repaired }) = self.held.get_mut(number) else { continue };
             let requester = self.members.index_of(from);
-            let may_go = [to, To::Group].iter().all(|&to| repaired.is_over(scene.now, to, holdoff));
+            let may_go = [to, To::Group].iter().all(|&to| repaired.is_over(context.now, to, holdoff));
             if !may_go || self.budget.left(requester, self.next) == 0 {
                 continue;
             }
             self.budget.spend(requester, 1);
-            repaired.note(scene.now, to, holdoff);
+            repaired.note(context.now, to, holdoff);
             let data = Data { sequence: wire(number), oldest, payload };
             let (packet, dest) = match to {
                 To::TurningPoint(point) => {
@@ -172,24 +172,24 @@ impl LmsSender {
                     (Packet::Dmcast { interface: point.interface, data }, Dest::Node(router))
                 }
                 To::Node(node) => (Packet::Repair(data), Dest::Node(node)),
-                To::Group => (Packet::Repair(data), Dest::group(scene.group)),
+                To::Group => (Packet::Repair(data), Dest::group(context.group)),
             };
-            packet.emit(scene.association, buf);
+            packet.emit(context.association, buf);
             let to = Transmit::now(dest);
-            return Some(scene.events.data_sent(to, MessageId(number), buf.len(), true));
+            return Some(context.events.data_sent(to, MessageId(number), buf.len(), true));
         }
         None
     }
 
-    fn poll_message(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_message(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let payload = &self.held.get(self.next)?.payload;
         let data = Data { sequence: wire(self.next), oldest: wire(self.held.start()), payload };
-        Packet::Data(data).emit(scene.association, buf);
-        let to_group = scene.to_group();
-        let transmit = scene.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
+        Packet::Data(data).emit(context.association, buf);
+        let to_group = context.to_group();
+        let transmit = context.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
         self.next += 1;
         if let Some(heartbeats) = &mut self.heartbeats {
-            scene.timers.arm(Timer::Heartbeat, scene.now + heartbeats.restart());
+            context.timers.arm(Timer::Heartbeat, context.now + heartbeats.restart());
         }
         Some(transmit)
     }
@@ -204,7 +204,7 @@ impl Part for LmsSender {
         Some(self.held.len() as u64)
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Setup => self.setup_due = true,
             Timer::SrcRefresh => self.src_refresh_due = true,
@@ -214,7 +214,7 @@ impl Part for LmsSender {
                 if let Some(wait) = self.heartbeats.as_mut().map(Heartbeats::beat)
                     && wait < self.settings.setup_ivl
                 {
-                    scene.timers.arm(Timer::Heartbeat, scene.now + wait);
+                    context.timers.arm(Timer::Heartbeat, context.now + wait);
                 }
             }
             // `poll_transmit` looks at the time itself.
@@ -222,34 +222,34 @@ impl Part for LmsSender {
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
+            Packet::Req(request) => self.on_req(context, datagram.source, &request),
             // The replier at the source's router is the source, whoever offers itself.
-            Packet::Refresh(_) => scene.events.received("refresh", 0_u64),
-            Packet::Leave => scene.events.received("leave", 0_u64),
-            _ => scene.events.dropped(DropReason::Foreign),
+            Packet::Refresh(_) => context.events.received("refresh", 0_u64),
+            Packet::Leave => context.events.received("leave", 0_u64),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.poll_control(scene, buf) {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_control(context, buf) {
             return Some(transmit);
         }
-        if let Some(at) = self.pace.ready_at(scene.now) {
+        if let Some(at) = self.pace.ready_at(context.now) {
             if !self.answers.is_empty() || self.next < self.held.end() {
-                scene.timers.arm(Timer::Pace, at);
+                context.timers.arm(Timer::Pace, at);
             }
             return None;
         }
-        let transmit = self.poll_repair(scene, buf).or_else(|| self.poll_message(scene, buf))?;
-        self.pace.pause(scene.now, self.settings.send_interval);
+        let transmit = self.poll_repair(context, buf).or_else(|| self.poll_message(context, buf))?;
+        self.pace.pause(context.now, self.settings.send_interval);
         Some(transmit)
     }
 
     /// Nobody says what has arrived, so that only what has not gone out yet can be too much.
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -262,7 +262,7 @@ impl Part for LmsSender {
         Ok(MessageId(message))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.finished = true;
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use carillon_core::{BuildContext, Config, DropReason, Event, Received, Role, Time, Transmit};
 use carillon_wire::mbap::Packet;
 
-use crate::blocks::{AckWait, Part, Player, Reception, Scene};
+use crate::blocks::{AckWait, MachineContext, Part, Player, Reception};
 
 /// Takes messages in sequence only, and acknowledges when n have come or none for a while. With selective
 /// repair it keeps the others too, and asks for each that it misses.
@@ -55,10 +55,10 @@ enum Answer {
 
 impl MbapReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         MbapReceiver {
             window: settings.count("window"),
-            room: context.most_messages(settings.count("window")),
+            room: build.most_messages(settings.count("window")),
             expected: 0,
             unacknowledged: 0,
             answer: None,
@@ -66,42 +66,49 @@ impl MbapReceiver {
             negative: settings.choice("feedback") == "nak",
             early: (settings.choice("repair") == "selective").then(Box::default),
             ack_timer: None,
-            ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
+            ack_timeout: settings.span("ack_timeout").at(build.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
-            ack_wait: AckWait::or_told(context, settings),
+            ack_wait: AckWait::or_told(build, settings),
         }
-        .play(context)
+        .play(build)
     }
 
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
-    fn on_data(&mut self, scene: &mut Scene, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
+    fn on_data(
+        &mut self,
+        context: &mut MachineContext,
+        sequence: u16,
+        len: usize,
+        poll: bool,
+        datagram: Received<'_>,
+    ) {
         if u64::from(sequence) >= 2 * self.window {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         if self.early.is_some() {
-            return self.on_data_in_any_order(scene, sequence, len, poll, datagram);
+            return self.on_data_in_any_order(context, sequence, len, poll, datagram);
         }
         let ahead = self.ahead(sequence);
         if ahead > 0 {
             if self.negative {
-                self.look_for_gap(scene, ahead, poll);
+                self.look_for_gap(context, ahead, poll);
             } else if self.ack_timer.is_none() && self.expected > 0 {
                 // With the timer stopped nothing else would repeat a lost acknowledgment of a full
                 // window: the sender that sends on has not heard it.
-                self.ack_timer = Some(scene.now + self.ack_timeout);
+                self.ack_timer = Some(context.now + self.ack_timeout);
             }
-            return scene.events.dropped(DropReason::OutOfOrder);
+            return context.events.dropped(DropReason::OutOfOrder);
         }
-        if scene.waiting() as u64 >= self.room {
+        if context.waiting() as u64 >= self.room {
             // The application does not keep up: as good as lost, the sender will repeat it.
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
-        scene.events.received("data", self.expected);
+        context.events.received("data", self.expected);
         self.gap = None;
-        self.deliver(scene, datagram.bytes.slice(datagram.bytes.len() - len..));
+        self.deliver(context, datagram.bytes.slice(datagram.bytes.len() - len..));
         // With negative acknowledgments the sender asks instead.
-        self.ack_timer = (!self.negative).then(|| scene.now + self.ack_timeout);
+        self.ack_timer = (!self.negative).then(|| context.now + self.ack_timeout);
         if self.unacknowledged >= self.window || poll {
             self.answer = Some(Answer::Ack);
             if self.stop_after_full_window {
@@ -112,8 +119,8 @@ impl MbapReceiver {
 
     /// The next message goes to the application.
     #[inline]
-    fn deliver(&mut self, scene: &mut Scene, payload: Bytes) {
-        scene.deliver_sent(self.expected, payload);
+    fn deliver(&mut self, context: &mut MachineContext, payload: Bytes) {
+        context.deliver_sent(self.expected, payload);
         self.expected += 1;
         self.unacknowledged += 1;
     }
@@ -122,7 +129,7 @@ impl MbapReceiver {
     /// is asked for once, and again at each poll.
     fn on_data_in_any_order(
         &mut self,
-        scene: &mut Scene,
+        context: &mut MachineContext,
         sequence: u16,
         len: usize,
         poll: bool,
@@ -131,23 +138,23 @@ impl MbapReceiver {
         let Some(mut early) = self.early.take() else { return };
         let ahead = self.ahead(sequence);
         let message = self.expected + ahead;
-        let held = scene.waiting() as u64 + early.messages.len() as u64;
+        let held = context.waiting() as u64 + early.messages.len() as u64;
         if ahead >= self.window || early.messages.has(message) {
-            scene.events.dropped(DropReason::Duplicate);
+            context.events.dropped(DropReason::Duplicate);
         } else if held + u64::from(ahead > 0) >= self.room {
             // One place is left for the message that is next: without it nothing goes on.
-            scene.events.dropped(DropReason::BufferFull);
+            context.events.dropped(DropReason::BufferFull);
         } else {
-            scene.events.received("data", message);
+            context.events.received("data", message);
             early.asks.remove(&message);
             for missing in early.seen.max(self.expected)..message {
                 early.asks.insert(missing);
-                scene.events.loss_found(scene.sender, missing);
+                context.events.loss_found(context.sender, missing);
             }
             early.seen = early.seen.max(message + 1);
             early.messages.insert(message, datagram.bytes.slice(datagram.bytes.len() - len..));
             while let Some((_, payload)) = early.messages.pop() {
-                self.deliver(scene, payload);
+                self.deliver(context, payload);
             }
             if self.unacknowledged >= (self.window / SLIDING).max(1) {
                 self.answer = Some(Answer::Ack);
@@ -162,13 +169,13 @@ impl MbapReceiver {
 
     /// With negative acknowledgments: what is missing is asked for once each time the sender passes
     /// it, and when it polls.
-    fn look_for_gap(&mut self, scene: &mut Scene, ahead: u64, poll: bool) {
+    fn look_for_gap(&mut self, context: &mut MachineContext, ahead: u64, poll: bool) {
         if ahead >= self.window {
             // It is here already.
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
         } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
             if self.gap.is_none() {
-                scene.events.loss_found(scene.sender, self.expected);
+                context.events.loss_found(context.sender, self.expected);
             }
             self.gap = Some(ahead);
             self.answer = Some(Answer::Nak);
@@ -191,10 +198,10 @@ impl Part for MbapReceiver {
         Some(self.early.as_ref().map_or(0, |early| early.messages.len() as u64))
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let (sequence, len, poll) = match packet {
-            Packet::Ack { .. } | Packet::Nak { .. } => return scene.events.dropped(DropReason::Foreign),
+            Packet::Ack { .. } | Packet::Nak { .. } => return context.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, payload } => (sequence, payload.len(), false),
             Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
@@ -202,20 +209,20 @@ impl Part for MbapReceiver {
             }
             Packet::Poll { sequence, payload } => (sequence, payload.len(), true),
         };
-        self.on_data(scene, sequence, len, poll, datagram);
+        self.on_data(context, sequence, len, poll, datagram);
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        scene.events.push(Event::TimerFired { timer: "acknowledgment" });
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
+        context.events.push(Event::TimerFired { timer: "acknowledgment" });
         self.answer = Some(Answer::Ack);
-        self.ack_timer = Some(scene.now + self.ack_timeout);
+        self.ack_timer = Some(context.now + self.ack_timeout);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.ack_timer
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let modulus = 2 * self.window;
         let number = |message: u64| (message % modulus) as u16;
         let (name, about, packet) = match self.answer.take() {
@@ -234,8 +241,8 @@ impl Part for MbapReceiver {
                 ("nak", missing, Packet::Nak { sequence: number(missing) })
             }
         };
-        packet.emit(scene.association, buf);
-        Some(self.ack_wait.answer(scene, name, about, buf))
+        packet.emit(context.association, buf);
+        Some(self.ack_wait.answer(context, name, about, buf))
     }
 }
 
@@ -252,7 +259,7 @@ mod tests {
     use super::*;
 
     fn receiver() -> Player<MbapReceiver> {
-        let context = BuildContext {
+        let build = BuildContext {
             association: AssociationId(7),
             node: NodeId(2),
             sender: NodeId(1),
@@ -275,7 +282,7 @@ mod tests {
         {
             settings.set(parameters, key, value).expect("a valid setting");
         }
-        MbapReceiver::new(&context, &settings)
+        MbapReceiver::new(&build, &settings)
     }
 
     fn data(receiver: &mut Player<MbapReceiver>, now: Time, sequence: u16) {

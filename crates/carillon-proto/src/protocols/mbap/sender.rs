@@ -9,7 +9,7 @@ use super::config::SenderConfig;
 use super::describe::{ACK_SENDER, NAK_SENDER};
 use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients, Slot};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub enum Timer {
 
 impl MbapSender {
     /// A sender to these.
-    pub fn new(context: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
+    pub fn new(build: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MbapSender {
@@ -57,7 +57,7 @@ impl MbapSender {
             polls: 0,
             polled: None,
         }
-        .play(context)
+        .play(build)
     }
 
     /// The message of a sequence number, if it lies in the active window or is the next one.
@@ -68,58 +68,58 @@ impl MbapSender {
         (sequence < modulus && rank <= self.window.len() as u64).then_some(self.window.start() + rank)
     }
 
-    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, sequence: u16) {
+    fn on_ack(&mut self, context: &mut Context, source: NodeId, sequence: u16) {
         let Some(index) = self.window.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let Some(message) = self.message(sequence).filter(|&message| message < self.window.end()) else {
             // Outside of the active window it is no news.
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
-        self.on_answer(scene);
+        self.on_answer(context);
         let processed = self.processed.get_mut(index).and_then(|last| last.replace(sequence));
         if processed == Some(sequence) || !self.window.acknowledge(index, message) {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
         self.polls = 0;
-        scene.events.received("ack", message);
-        self.note_answer(scene, message);
-        self.advance(scene);
+        context.events.received("ack", message);
+        self.note_answer(context, message);
+        self.advance(context);
     }
 
     /// With selective repair messages complete long after they were sent: what is measured is the poll
     /// and its first answer.
-    fn on_answer(&mut self, scene: &mut Scene) {
+    fn on_answer(&mut self, context: &mut Context) {
         if let Some(polled) = self.polled.take() {
-            self.timer.timeout_mut().on_sample(scene.now.since(polled));
+            self.timer.timeout_mut().on_sample(context.now.since(polled));
         }
     }
 
     /// An answer to the whole window counts for the adaptive wait, unless the window was sent twice
     /// (Karn's rule).
-    fn note_answer(&mut self, scene: &mut Scene, message: u64) {
+    fn note_answer(&mut self, context: &mut Context, message: u64) {
         let whole = message + 1 == self.window.end();
         let slot = self.window.get(message).filter(|slot| whole && slot.retransmissions == 0);
         if let Some((sent, _)) = slot.and_then(|slot| slot.sent) {
-            self.timer.on_answer(scene.now.since(sent));
+            self.timer.on_answer(context.now.since(sent));
         }
     }
 
     /// A receiver has everything before this message and asks for it: the sender goes back to it,
     /// unless it has just done so for someone else.
-    fn on_nak(&mut self, scene: &mut Scene, source: NodeId, sequence: u16) {
+    fn on_nak(&mut self, context: &mut Context, source: NodeId, sequence: u16) {
         let Some(index) = self.window.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let Some(wanted) = self.message(sequence).filter(|_| self.config.negative) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
-        scene.events.received("nak", wanted);
-        self.on_answer(scene);
+        context.events.received("nak", wanted);
+        self.on_answer(context);
         let says_all_before = !self.config.selective;
         if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
             self.polls = 0;
-            self.advance(scene);
+            self.advance(context);
         }
         let Some(slot) = self.window.get_mut(wanted) else { return };
         // Where one alone is sent again, an answer to it takes no longer than one to a poll, however much time a whole
@@ -128,7 +128,7 @@ impl MbapSender {
             (window, timer) if self.config.selective => window.min(timer.deadline(at)),
             (window, _) => window,
         };
-        let just_resent = slot.resent.is_some_and(|at| scene.now < answered(at));
+        let just_resent = slot.resent.is_some_and(|at| context.now < answered(at));
         // Past the limit the packet timer decides what becomes of it.
         if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
         {
@@ -142,13 +142,13 @@ impl MbapSender {
             self.window.go_back_to(wanted);
         }
         // It lacks the first of them, and what else it lacks goes out with them.
-        scene.events.repair_needed(source, self.window.due_again());
+        context.events.repair_needed(source, self.window.due_again());
     }
 
     /// Section 2.6: the packet timer retransmits every message in the active window, unless the
     /// retransmission count is exceeded.
-    fn on_packet_timer(&mut self, scene: &mut Scene) {
-        scene.events.push(Event::TimerFired { timer: "packet" });
+    fn on_packet_timer(&mut self, context: &mut Context) {
+        context.events.push(Event::TimerFired { timer: "packet" });
         // Where requests repair what is lost, a poll is no sign of a path that is slower than thought, unless
         // the one before it went without an answer.
         if !self.config.selective || self.polls > 0 {
@@ -156,26 +156,26 @@ impl MbapSender {
         }
         self.timer.on_round_end();
         if self.config.negative {
-            return self.poll(scene);
+            return self.poll(context);
         }
         let limit = self.config.retransmission.limit;
         let exceeded = |slot: &Slot| slot.retransmissions > limit;
         match self.config.retransmission.past_limit {
             PastLimit::Skip => {
                 while self.window.first().is_some_and(exceeded) {
-                    self.window.fail_first(&mut scene.events);
+                    self.window.fail_first(&mut context.events);
                 }
             }
             PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
                 for index in self.window.missing_first() {
                     self.window.expel(index);
-                    scene.events.member_lost(self.window.node(index));
+                    context.events.member_lost(self.window.node(index));
                 }
-                self.advance(scene);
+                self.advance(context);
             }
             PastLimit::Expel | PastLimit::Wait => {}
         }
-        self.note_missing(scene);
+        self.note_missing(context);
         for slot in self.window.slots_mut() {
             slot.due = true;
         }
@@ -183,24 +183,24 @@ impl MbapSender {
 
     /// With negative acknowledgments: nobody misses anything, or requests were lost. The last message
     /// asks all, unless it has done so too often without any news.
-    fn poll(&mut self, scene: &mut Scene) {
+    fn poll(&mut self, context: &mut Context) {
         self.polls = self.polls.saturating_add(1);
         if self.config.retransmission.is_exceeded(self.polls) {
             self.polls = 0;
             if self.config.retransmission.past_limit == PastLimit::Expel {
-                self.window.expel_missing(&mut scene.events);
-                self.advance(scene);
+                self.window.expel_missing(&mut context.events);
+                self.advance(context);
             } else {
-                while self.window.fail_first(&mut scene.events).is_some() {}
+                while self.window.fail_first(&mut context.events).is_some() {}
             }
         }
-        self.note_missing(scene);
+        self.note_missing(context);
         self.poll_due = !self.window.is_empty();
     }
 
-    fn note_missing(&mut self, scene: &mut Scene) {
+    fn note_missing(&mut self, context: &mut Context) {
         for (index, messages) in self.window.missing() {
-            scene.events.repair_needed(self.window.node(index), messages);
+            context.events.repair_needed(self.window.node(index), messages);
         }
     }
 }
@@ -210,31 +210,31 @@ impl Part for MbapSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, context: &Context, tell: &mut dyn FnMut(InState)) {
         let of = if self.config.negative { NAK_SENDER.of } else { ACK_SENDER.of };
         let state = if self.window.is_full() { "Full" } else { "Open" };
         // Whatever leads back to a state sends a packet, which restarts the timer.
-        let turn = scene.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
+        let turn = context.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
         tell(InState { of, about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Ack { sequence } => self.on_ack(scene, datagram.source, sequence),
-            Packet::Nak { sequence } => self.on_nak(scene, datagram.source, sequence),
+            Packet::Ack { sequence } => self.on_ack(context, datagram.source, sequence),
+            Packet::Nak { sequence } => self.on_nak(context, datagram.source, sequence),
             Packet::Data { .. } | Packet::Timed { .. } | Packet::Poll { .. } => {
-                scene.events.dropped(DropReason::Foreign);
+                context.events.dropped(DropReason::Foreign);
             }
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         let Timer::Packet = timer;
-        self.on_packet_timer(scene);
+        self.on_packet_timer(context);
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let outstanding = self.window.len() as u32;
         let (last, modulus) = (self.window.end().saturating_sub(1), 2 * self.config.window as u64);
         let (number, slot, poll) = match self.window.first_due() {
@@ -245,30 +245,30 @@ impl Part for MbapSender {
         let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
         match poll {
             true => {
-                Packet::Poll { sequence, payload }.emit(scene.association, buf);
+                Packet::Poll { sequence, payload }.emit(context.association, buf);
                 // Of two it is not known which was answered (Karn's rule).
-                self.polled = (self.config.selective && self.polls == 1).then_some(scene.now);
+                self.polled = (self.config.selective && self.polls == 1).then_some(context.now);
             }
             false => {
                 let packet = match self.timer.ack_wait_nanos() {
                     Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
                     None => Packet::Data { sequence, payload },
                 };
-                packet.emit(scene.association, buf);
+                packet.emit(context.association, buf);
             }
         }
-        let again = slot.on_send(scene.now, outstanding);
+        let again = slot.on_send(context.now, outstanding);
         let sent = match self.config.from_departure {
             Some((rate, overhead)) => {
-                let begins = self.leaves.max(scene.now);
+                let begins = self.leaves.max(context.now);
                 self.leaves = begins + rate.time_for_bytes(buf.len() as u64 + u64::from(overhead));
                 begins
             }
-            None => scene.now,
+            None => context.now,
         };
-        scene.timers.arm(Timer::Packet, self.timer.deadline(sent));
+        context.timers.arm(Timer::Packet, self.timer.deadline(sent));
         let to = Transmit::now(self.data_dest.clone());
-        Some(scene.events.data_sent(to, MessageId(number), buf.len(), again))
+        Some(context.events.data_sent(to, MessageId(number), buf.len(), again))
     }
 
     fn window(&self) -> Option<&AckWindow> {
@@ -279,14 +279,14 @@ impl Part for MbapSender {
         Some(&mut self.window)
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         let mut last = None;
-        while let Some((_, slot)) = self.window.complete_first(&mut scene.events) {
+        while let Some((_, slot)) = self.window.complete_first(&mut context.events) {
             last = Some(slot);
         }
         match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
             Some(_) if self.config.selective => {}
-            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(context.now.since(sent)),
             None if last.is_some() => self.timer.timeout_mut().on_recovery(),
             None => {}
         }
@@ -295,7 +295,7 @@ impl Part for MbapSender {
         }
         if self.window.is_empty() {
             self.timer.on_round_end();
-            scene.timers.cancel(Timer::Packet);
+            context.timers.cancel(Timer::Packet);
         }
     }
 }

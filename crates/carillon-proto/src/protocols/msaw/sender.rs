@@ -9,7 +9,7 @@ use super::config::SenderConfig;
 use super::describe::ACK_SENDER;
 use crate::blocks::{AckWindow, Addressed, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub enum Timer {
 
 impl MsawSender {
     /// A sender to these.
-    pub fn new(context: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
+    pub fn new(build: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         let each = if config.addressed == Addressed::Unicast { members.len() } else { 0 };
@@ -49,33 +49,33 @@ impl MsawSender {
             counts: vec![0; each],
             again: Vec::new(),
         }
-        .play(context)
+        .play(build)
     }
 
-    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, sequence: u8) {
+    fn on_ack(&mut self, context: &mut Context, source: NodeId, sequence: u8) {
         let Some(index) = self.window.members().index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let message = self.window.start();
         let Some(slot) = self.window.first().filter(|_| u64::from(sequence) == message & 1) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
         // Karn's rule: an answer to a message that was sent twice says nothing.
         let undisturbed = slot.sent.filter(|_| slot.retransmissions == 0);
         if !self.window.acknowledge(index, message) {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
-        scene.events.received("ack", message);
+        context.events.received("ack", message);
         if let Some((sent, _)) = undisturbed {
-            self.timer.on_answer(scene.now.since(sent));
+            self.timer.on_answer(context.now.since(sent));
         }
-        self.leave_alone(scene, index);
-        self.advance(scene);
+        self.leave_alone(context, index);
+        self.advance(context);
     }
 
     /// The message is not sent again to this receiver.
-    fn leave_alone(&mut self, scene: &mut Scene, index: usize) {
-        scene.timers.cancel(Timer::Receiver(index as u32));
+    fn leave_alone(&mut self, context: &mut Context, index: usize) {
+        context.timers.cancel(Timer::Receiver(index as u32));
         self.again.retain(|&due| due != index);
     }
 }
@@ -85,7 +85,7 @@ impl Part for MsawSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         let (state, turn) = match self.window.first() {
             Some(slot) => {
                 let settled = self.window.members().len() - self.window.missing().count();
@@ -96,22 +96,22 @@ impl Part for MsawSender {
         tell(InState { of: ACK_SENDER.of, about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Ack { sequence } => self.on_ack(scene, datagram.source, sequence),
-            _ => scene.events.dropped(DropReason::Foreign),
+            Packet::Ack { sequence } => self.on_ack(context, datagram.source, sequence),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
     /// Section 2.5: the count "does not exceed the maximum": the message is sent again, else the
     /// failure is noted and the next message has its turn.
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         let message = self.window.start();
         let Some(slot) = self.window.get_mut(message) else { return };
         self.timer.timeout_mut().on_expiry();
         self.timer.on_round_end();
-        scene.events.push(Event::TimerFired { timer: "retransmission" });
+        context.events.push(Event::TimerFired { timer: "retransmission" });
         let count = match timer {
             Timer::Message => slot.retransmissions,
             Timer::Receiver(index) => self.counts[index as usize],
@@ -123,11 +123,11 @@ impl Part for MsawSender {
                 Timer::Receiver(index) => {
                     self.counts[index as usize] = count.saturating_add(1);
                     self.again.push(index as usize);
-                    return scene.events.repair_needed(self.window.node(index as usize), 1);
+                    return context.events.repair_needed(self.window.node(index as usize), 1);
                 }
             }
             for (index, _) in self.window.missing() {
-                scene.events.repair_needed(self.window.node(index), 1);
+                context.events.repair_needed(self.window.node(index), 1);
             }
             return;
         }
@@ -138,15 +138,15 @@ impl Part for MsawSender {
         for index in silent {
             if self.config.retransmission.past_limit == PastLimit::Expel {
                 self.window.expel(index);
-                scene.events.member_lost(self.window.node(index));
+                context.events.member_lost(self.window.node(index));
             } else {
                 self.window.give_up(index, message + 1);
             }
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let message = self.window.start();
         let to_all = std::mem::take(&mut self.window.get_mut(message)?.due);
         let alone = if to_all { None } else { Some(self.again.pop()?) };
@@ -157,21 +157,21 @@ impl Part for MsawSender {
             Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
             None => Packet::Data { sequence, payload },
         };
-        packet.emit(scene.association, buf);
+        packet.emit(context.association, buf);
         let again = slot.sent.is_some();
-        slot.sent.get_or_insert((scene.now, 1));
-        let deadline = self.timer.deadline(scene.now);
+        slot.sent.get_or_insert((context.now, 1));
+        let deadline = self.timer.deadline(context.now);
         match (self.config.addressed, alone) {
-            (Addressed::Multicast, _) => scene.timers.arm(Timer::Message, deadline),
-            (Addressed::Unicast, Some(index)) => scene.timers.arm(Timer::Receiver(index as u32), deadline),
+            (Addressed::Multicast, _) => context.timers.arm(Timer::Message, deadline),
+            (Addressed::Unicast, Some(index)) => context.timers.arm(Timer::Receiver(index as u32), deadline),
             (Addressed::Unicast, None) => {
                 for (index, _) in self.window.missing() {
-                    scene.timers.arm(Timer::Receiver(index as u32), deadline);
+                    context.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
             }
         }
         let to = Transmit::now(dest.unwrap_or_else(|| self.data_dest.clone()));
-        Some(scene.events.data_sent(to, MessageId(message), buf.len(), again))
+        Some(context.events.data_sent(to, MessageId(message), buf.len(), again))
     }
 
     fn window(&self) -> Option<&AckWindow> {
@@ -182,23 +182,23 @@ impl Part for MsawSender {
         Some(&mut self.window)
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         let Some((number, slot)) = self.window.pop_acknowledged() else { return };
-        scene.timers.clear();
+        context.timers.clear();
         self.counts.fill(0);
         self.timer.on_round_end();
         match slot.sent.filter(|_| slot.retransmissions == 0) {
-            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(context.now.since(sent)),
             None => self.timer.timeout_mut().on_recovery(),
         }
         let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
-        scene.events.completed(MessageId(number), outcome, 1);
+        context.events.completed(MessageId(number), outcome, 1);
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.window.expel_node(member) {
-            self.leave_alone(scene, index);
-            self.advance(scene);
+            self.leave_alone(context, index);
+            self.advance(context);
         }
     }
 }

@@ -4,7 +4,7 @@ use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, Received, 
 use carillon_wire::pf::Packet;
 
 use super::intake::Intake;
-use crate::blocks::{Part, Player, Scene};
+use crate::blocks::{MachineContext, Part, Player};
 
 /// Delivers in order; responds when a poll names it.
 #[derive(Debug)]
@@ -14,45 +14,45 @@ pub struct PfReceiver {
 
 impl PfReceiver {
     /// A child of the sender.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
-        let identity = context.identities.own(context.node) as u32;
-        let intake = Intake::new(identity, context.most_messages(settings.count("window")));
-        PfReceiver { intake }.play(context)
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
+        let identity = build.identities.own(build.node) as u32;
+        let intake = Intake::new(identity, build.most_messages(settings.count("window")));
+        PfReceiver { intake }.play(build)
     }
 }
 
 /// A packet of the parent at a child that delivers.
 pub(crate) fn take<T: Ord + Copy>(
     intake: &mut Intake,
-    scene: &mut Scene<T>,
+    context: &mut MachineContext<T>,
     packet: &Packet<'_>,
     datagram: &Received<'_>,
 ) {
     let before = intake.window.expected();
     let heard = match intake.on_packet(packet) {
         Ok(heard) => heard,
-        Err(reason) => return scene.events.dropped(reason),
+        Err(reason) => return context.events.dropped(reason),
     };
     if let Some(skipped) = heard.skipped {
-        scene.events.loss_found(scene.sender, before);
+        context.events.loss_found(context.sender, before);
         for (number, payload) in skipped.survivors {
-            scene.deliver_sent(number, payload);
+            context.deliver_sent(number, payload);
         }
     }
-    let Packet::Data { payload, .. } = packet else { return scene.received("poll", heard.number) };
+    let Packet::Data { payload, .. } = packet else { return context.received("poll", heard.number) };
     let missed = !intake.window.early().is_empty();
     let begin = datagram.bytes.len() - payload.len();
     match intake.keep(heard.number, datagram.bytes.slice(begin..)) {
-        Err(reason) => scene.events.dropped(reason),
+        Err(reason) => context.events.dropped(reason),
         Ok(()) => {
-            scene.received("data", heard.number);
+            context.received("data", heard.number);
             if heard.number > intake.window.expected() && !missed {
-                scene.events.loss_found(scene.sender, intake.window.expected());
+                context.events.loss_found(context.sender, intake.window.expected());
             }
         }
     }
     while let Some((number, payload)) = intake.window.pop() {
-        scene.deliver_sent(number, payload);
+        context.deliver_sent(number, payload);
     }
 }
 
@@ -65,23 +65,23 @@ impl Part for PfReceiver {
         Some(self.intake.window.held())
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        match scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) {
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        match context.of_sender(datagram.source, Packet::parse(datagram.bytes)) {
             None => {}
-            Some(Packet::Resp(_)) => scene.events.dropped(DropReason::Foreign),
-            Some(packet) => take(&mut self.intake, scene, &packet, &datagram),
+            Some(Packet::Resp(_)) => context.events.dropped(DropReason::Foreign),
+            Some(packet) => take(&mut self.intake, context, &packet, &datagram),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let left = self.intake.left();
-        let last = self.intake.response(left, |packet| packet.emit(scene.association, buf))?;
-        scene.control("resp", last);
-        Some(Transmit::now(Dest::Node(scene.sender)))
+        let last = self.intake.response(left, |packet| packet.emit(context.association, buf))?;
+        context.control("resp", last);
+        Some(Transmit::now(Dest::Node(context.sender)))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    fn poll_delivery(&mut self, context: &mut MachineContext) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         self.intake.window.fetched();
         Some(delivery)
     }

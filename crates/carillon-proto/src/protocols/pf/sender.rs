@@ -11,7 +11,7 @@ use super::config::Rules;
 use super::describe::DESCRIBED;
 use super::intake::{MODULUS, stamp};
 use super::parent::{Parent, Response, Sending, To};
-use crate::blocks::{Members, Part, Player, ReceiverMap, Scene};
+use crate::blocks::{MachineContext, Members, Part, Player, ReceiverMap};
 
 /// Sends messages to its children, and polls them so that their responses come no faster than it can take them in.
 #[derive(Debug)]
@@ -26,42 +26,47 @@ pub struct PfSender {
 
 impl PfSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let rules = Rules::new(context, settings)?;
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let rules = Rules::new(build, settings)?;
         Ok(PfSender {
-            members: Members::new(context.members.clone()),
-            identities: context.identities.clone(),
-            parent: Parent::new(rules, context.members.len()),
+            members: Members::new(build.members.clone()),
+            identities: build.identities.clone(),
+            parent: Parent::new(rules, build.members.len()),
             finished: false,
             names: Default::default(),
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_resp(&mut self, scene: &mut Scene, source: NodeId, resp: &Resp<'_>) {
+    fn on_resp(&mut self, context: &mut MachineContext, source: NodeId, resp: &Resp<'_>) {
         let Some(index) = self.members.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let Some(response) = read(&self.parent, index, resp) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         };
-        match self.parent.on_response(scene.now, index, &response) {
-            Err(reason) => return scene.events.dropped(reason),
-            Ok(()) => scene.received("resp", response.map.next().saturating_sub(1)),
+        match self.parent.on_response(context.now, index, &response) {
+            Err(reason) => return context.events.dropped(reason),
+            Ok(()) => context.received("resp", response.map.next().saturating_sub(1)),
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn emit(&mut self, scene: &mut Scene, sending: &Sending, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit(
+        &mut self,
+        context: &mut MachineContext,
+        sending: &Sending,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let PfSender { members, identities, parent, names: (names, written), .. } = self;
         names.clear();
         names.extend(sending.asked.iter().map(|&index| identities.member(index, members.node(index)) as u32));
         let poll = poll(sending, names, written);
         let to = match sending.to {
-            To::All => scene.to_group(),
+            To::All => context.to_group(),
             To::Child(index) => Transmit::now(Dest::Node(members.node(index))),
         };
-        emit(parent, scene, sending, poll, to, buf)
+        emit(parent, context, sending, poll, to, buf)
     }
 }
 
@@ -90,7 +95,7 @@ pub(crate) fn poll<'a>(sending: &Sending, names: &mut [u32], written: &'a mut Ve
 /// Emits what a parent sends, and records it as this node's own.
 fn emit(
     parent: &Parent,
-    scene: &mut Scene,
+    context: &mut MachineContext,
     sending: &Sending,
     poll: Option<Poll<'_>>,
     to: Transmit,
@@ -98,14 +103,14 @@ fn emit(
 ) -> Option<Transmit> {
     let first = (parent.messages().start() % MODULUS) as u32;
     let Some(number) = sending.message else {
-        Packet::Poll { first, poll: poll? }.emit(scene.association, buf);
-        scene.control("poll", sending.last);
+        Packet::Poll { first, poll: poll? }.emit(context.association, buf);
+        context.control("poll", sending.last);
         return Some(to);
     };
     let payload = &parent.messages().get(number)?.payload;
     let seq = (number % MODULUS) as u32;
-    Packet::Data { seq, first, poll, payload }.emit(scene.association, buf);
-    Some(scene.events.data_sent(to, MessageId(number), buf.len(), sending.again))
+    Packet::Data { seq, first, poll, payload }.emit(context.association, buf);
+    Some(context.events.data_sent(to, MessageId(number), buf.len(), sending.again))
 }
 
 impl Part for PfSender {
@@ -117,44 +122,44 @@ impl Part for PfSender {
         Some(self.parent.messages().len() as u64)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        match scene.of_session(Packet::parse(datagram.bytes)) {
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        match context.of_session(Packet::parse(datagram.bytes)) {
             None => {}
-            Some(Packet::Resp(resp)) => self.on_resp(scene, datagram.source, &resp),
-            Some(_) => scene.events.dropped(DropReason::Foreign),
+            Some(Packet::Resp(resp)) => self.on_resp(context, datagram.source, &resp),
+            Some(_) => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.parent.handle_timeout(scene.now);
-        self.advance(scene);
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
+        self.parent.handle_timeout(context.now);
+        self.advance(context);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.parent.poll_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
-            let sending = self.parent.poll_sending(scene.now);
+            let sending = self.parent.poll_sending(context.now);
             for (index, messages) in self.parent.take_needs() {
-                scene.events.repair_needed(self.members.node(index), messages);
+                context.events.repair_needed(self.members.node(index), messages);
             }
             let sending = sending?;
-            if let Some(transmit) = self.emit(scene, &sending, buf) {
+            if let Some(transmit) = self.emit(context, &sending, buf) {
                 return Some(transmit);
             }
         }
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
         let messages = self.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
             tell(InState { of: DESCRIBED.states[0].of, about: number, state: message.state(), turn: 0 });
         }
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut MachineContext, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -163,36 +168,36 @@ impl Part for PfSender {
         }
         let number = self.parent.push(payload);
         // With nobody left to acknowledge, the message is with all children at once.
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut MachineContext) {
         self.finished = true;
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut MachineContext) {
         for index in self.parent.take_lost() {
-            scene.events.push(Event::TimerFired { timer: "absent" });
-            scene.events.member_lost(self.members.node(index));
+            context.events.push(Event::TimerFired { timer: "absent" });
+            context.events.member_lost(self.members.node(index));
         }
         while let Some((number, outcome, window)) = self.parent.pop_complete() {
-            scene.events.completed(MessageId(number), outcome, window);
+            context.events.completed(MessageId(number), outcome, window);
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut MachineContext, member: NodeId) {
         if let Some(index) = self.members.index_of(member) {
             self.parent.remove(index);
-            self.advance(scene);
+            self.advance(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &MachineContext, member: NodeId) -> bool {
         self.members.index_of(member).is_some_and(|index| self.parent.awaits(index))
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &MachineContext, member: NodeId) -> Option<u64> {
         self.parent.acknowledged(self.members.index_of(member)?)
     }
 

@@ -18,7 +18,7 @@ use crate::blocks::{
     TransmitWindow, near, wire,
 };
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends data and SPMs, confirms requests and repairs.
 #[derive(Debug)]
@@ -82,9 +82,9 @@ pub enum Timer {
 
 impl PgmSource {
     /// The source of a session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let span = |name| settings.span(name).at(context.bit_rate);
-        let interval = |name| interval(settings, context.bit_rate, name);
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let span = |name| settings.span(name).at(build.bit_rate);
+        let interval = |name| interval(settings, build.bit_rate, name);
         let with_data = settings.choice("window_advance") == "data";
         let advance = match with_data {
             true => Advance::WithData(span("txw_adv_ivl")),
@@ -93,11 +93,11 @@ impl PgmSource {
         let rate = FixedRate(settings.rate("txw_max_rte")).rate();
         let burst = settings.size("txw_burst").0;
         Ok(PgmSource {
-            tsi: tsi(context.association),
+            tsi: tsi(build.association),
             destination_port: destination_port(settings)?,
-            path: address_of(&context.addresses, context.node),
-            group_address: context.addresses.of_group(context.group),
-            link_overhead: context.link_overhead.into(),
+            path: address_of(&build.addresses, build.node),
+            group_address: build.addresses.of_group(build.group),
+            link_overhead: build.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
             // Section 5.1.1.
             pace: Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
@@ -108,7 +108,7 @@ impl PgmSource {
             heartbeats: Heartbeats::new(Doubling { first: interval("ihb_min")?, most: interval("ihb_max")? }),
             rdata_delay: span("rdata_delay"),
             rdata_holdoff: span("rdata_holdoff"),
-            members: Members::new(context.members.clone()),
+            members: Members::new(build.members.clone()),
             budget: RepairBudget::new(settings.count("repair_budget")),
             join: settings.switch("join"),
             poll_ivl: (settings.count("dlr_every") > 0).then(|| interval("dlr_poll_ivl")).transpose()?,
@@ -123,43 +123,43 @@ impl PgmSource {
             finished: false,
             closed: false,
         }
-        .play(context))
+        .play(build))
     }
 
     /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
-    fn on_nak(&mut self, scene: &mut Scene, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_nak(&mut self, context: &mut Context, from: NodeId, nak: Nak, list: NakList<'_>) {
         if nak.group != self.group_address {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         }
         let (requester, expected) = (self.members.index_of(from), self.window.next());
         let left = self.budget.left(requester, expected);
         if left == 0 {
             // It has had its share: its requests hold nothing in the window, and are not confirmed.
-            return scene.events.dropped(DropReason::Redundant);
+            return context.events.dropped(DropReason::Redundant);
         }
         let (mut held, mut new) = (false, 0);
         for number in numbers(nak, list).map(|sqn| near(sqn, expected)) {
-            let Some(slot) = self.window.asked(scene.now, number) else { continue };
+            let Some(slot) = self.window.asked(context.now, number) else { continue };
             held = true;
-            let again = slot.repaired.is_over(scene.now, (), self.rdata_holdoff);
+            let again = slot.repaired.is_over(context.now, (), self.rdata_holdoff);
             if !slot.pending && again && new < left {
                 slot.pending = true;
                 new += 1;
                 match self.rdata_delay.is_zero() {
                     true => drop(self.repairs.insert(number)),
-                    false => scene.timers.arm(Timer::Repair(number), scene.now + self.rdata_delay),
+                    false => context.timers.arm(Timer::Repair(number), context.now + self.rdata_delay),
                 }
             }
         }
         if !held {
             // Whoever asks does not know the window: an SPM tells it.
-            scene.events.dropped(DropReason::OutOfWindow);
-            return self.ask_for_spm(scene);
+            context.events.dropped(DropReason::OutOfWindow);
+            return self.ask_for_spm(context);
         }
         self.budget.spend(requester, new);
         match new {
-            0 => scene.events.dropped(DropReason::Redundant),
-            _ => scene.events.received("nak", near(nak.sqn, expected)),
+            0 => context.events.dropped(DropReason::Redundant),
+            _ => context.events.received("nak", near(nak.sqn, expected)),
         }
         let confirmation = (nak, list.as_bytes().into());
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
@@ -169,32 +169,32 @@ impl PgmSource {
 
     /// A designated local repairer says that it repairs: the packets are not sent, but held as if they
     /// were asked for.
-    fn on_null(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
+    fn on_null(&mut self, context: &mut Context, nak: Nak, list: NakList<'_>) {
         let expected = self.window.next();
         for sqn in numbers(nak, list) {
-            self.window.asked(scene.now, near(sqn, expected));
+            self.window.asked(context.now, near(sqn, expected));
         }
-        scene.events.received("n-nak", near(nak.sqn, expected));
+        context.events.received("n-nak", near(nak.sqn, expected));
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
-    fn ask_for_spm(&mut self, scene: &mut Scene) {
-        self.spm_due |= self.last_spm.is_none_or(|last| scene.now.since(last) >= self.ihb_min);
+    fn ask_for_spm(&mut self, context: &mut Context) {
+        self.spm_due |= self.last_spm.is_none_or(|last| context.now.since(last) >= self.ihb_min);
     }
 
     /// With everything sent after `finish`, the group is told at once that this was all.
-    fn close_when_done(&mut self, scene: &mut Scene) {
+    fn close_when_done(&mut self, context: &mut Context) {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
             self.spm_due = true;
-            scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.restart());
-            scene.timers.arm(Timer::Over, scene.now + self.txw_secs);
+            context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
+            context.timers.arm(Timer::Over, context.now + self.txw_secs);
         }
     }
 
-    fn arm_advance(&mut self, scene: &mut Scene) {
+    fn arm_advance(&mut self, context: &mut Context) {
         if let Some(at) = self.window.next_advance() {
-            scene.timers.arm(Timer::Advance, at);
+            context.timers.arm(Timer::Advance, at);
         }
     }
 
@@ -202,29 +202,29 @@ impl PgmSource {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
 
-    fn emit_confirmation(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_confirmation(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (nak, list) = self.confirmations.pop_front()?;
         self.packet(Body::Ncf(nak), Options::listing(&list)).emit(buf);
-        scene.events.control("ncf", near(nak.sqn, self.window.next()));
-        Some(scene.to_group())
+        context.events.control("ncf", near(nak.sqn, self.window.next()));
+        Some(context.to_group())
     }
 
-    fn emit_spm(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_spm(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.spm_due = false;
-        self.last_spm = Some(scene.now);
+        self.last_spm = Some(context.now);
         let (trail, lead) = (wire(self.window.trail()), wire(self.window.next()).wrapping_sub(1));
         let spm = Spm { sqn: self.spm_sqn, trail, lead, path: self.path };
         let options = Options { join: self.join.then_some(trail), fin: self.closed, ..Options::default() };
         self.packet(Body::Spm(spm), options).emit(buf);
         self.spm_sqn = self.spm_sqn.wrapping_add(1);
-        self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
-        scene.events.control("spm", self.window.next().saturating_sub(1));
-        scene.to_group()
+        self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
+        context.events.control("spm", self.window.next().saturating_sub(1));
+        context.to_group()
     }
 
     /// Asks designated local repairers to make themselves known to their parents: each network element
     /// asks in its own name in turn.
-    fn emit_poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.poll_due = false;
         let poll = Poll {
             sqn: self.poll_sqn,
@@ -236,37 +236,39 @@ impl PgmSource {
             mask: 0,
         };
         self.packet(Body::Poll(poll), Options::default()).emit(buf);
-        scene.events.control("poll", self.poll_sqn);
+        context.events.control("poll", self.poll_sqn);
         self.poll_sqn = self.poll_sqn.wrapping_add(1);
-        scene.to_group()
+        context.to_group()
     }
 
-    fn emit_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(number) = self.repairs.pop_first() {
             let trail = wire(self.window.trail());
             // It may have left the window since it was asked for.
-            let Some(slot) = self.window.send_again(scene.now, number, self.rdata_holdoff) else { continue };
+            let Some(slot) = self.window.send_again(context.now, number, self.rdata_holdoff) else {
+                continue;
+            };
             let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
             self.packet(Body::Rdata(data), Options::default()).emit(buf);
             if self.paces_repairs {
-                self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
+                self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
             }
-            let to_group = scene.to_group();
-            return Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), true));
+            let to_group = context.to_group();
+            return Some(context.events.data_sent(to_group, MessageId(number), buf.len(), true));
         }
         None
     }
 
-    fn emit_data(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_data(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let trail = wire(self.window.trail());
-        let (number, slot) = self.window.send_next(scene.now)?;
+        let (number, slot) = self.window.send_next(context.now)?;
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
         self.packet(Body::Odata(data), Options::default()).emit(buf);
-        self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
-        scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.restart());
-        self.arm_advance(scene);
-        let to_group = scene.to_group();
-        Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), false))
+        self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
+        context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
+        self.arm_advance(context);
+        let to_group = context.to_group();
+        Some(context.events.data_sent(to_group, MessageId(number), buf.len(), false))
     }
 }
 
@@ -280,101 +282,101 @@ impl Part for PgmSource {
     }
 
     /// The first SPM goes out before all data.
-    fn start(&mut self, scene: &mut Scene) {
-        self.on_timer(scene, Timer::Ambient);
-        self.on_timer(scene, Timer::Poll);
+    fn start(&mut self, context: &mut Context) {
+        self.on_timer(context, Timer::Ambient);
+        self.on_timer(context, Timer::Poll);
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Advance => {
-                self.window.on_time(scene.now);
-                self.arm_advance(scene);
+                self.window.on_time(context.now);
+                self.arm_advance(context);
             }
             Timer::Ambient => {
                 self.spm_due = true;
-                scene.timers.arm(Timer::Ambient, scene.now + self.spm_ivl);
+                context.timers.arm(Timer::Ambient, context.now + self.spm_ivl);
             }
             Timer::Poll => {
                 if let Some(interval) = self.poll_ivl {
                     self.poll_due = true;
-                    scene.timers.arm(Timer::Poll, scene.now + interval);
+                    context.timers.arm(Timer::Poll, context.now + interval);
                 }
             }
             Timer::Heartbeat => {
                 self.spm_due = true;
-                scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.beat());
+                context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.beat());
             }
             Timer::Over => {
-                scene.timers.cancel(Timer::Ambient);
-                scene.timers.cancel(Timer::Heartbeat);
-                scene.timers.cancel(Timer::Poll);
+                context.timers.cancel(Timer::Ambient);
+                context.timers.cancel(Timer::Heartbeat);
+                context.timers.cancel(Timer::Poll);
             }
             Timer::Pace => {}
             Timer::Repair(number) => drop(self.repairs.insert(number)),
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let session = (Some(self.tsi), self.destination_port);
-        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
+        let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         match packet.body {
-            Body::Nak(nak) => self.on_nak(scene, datagram.source, nak, packet.options.nak_list),
-            Body::Nnak(nak) => self.on_null(scene, nak, packet.options.nak_list),
+            Body::Nak(nak) => self.on_nak(context, datagram.source, nak, packet.options.nak_list),
+            Body::Nnak(nak) => self.on_null(context, nak, packet.options.nak_list),
             Body::Spmr => {
-                scene.events.received("spmr", self.window.next().saturating_sub(1));
-                self.ask_for_spm(scene);
+                context.events.received("spmr", self.window.next().saturating_sub(1));
+                self.ask_for_spm(context);
             }
-            _ => scene.events.dropped(DropReason::Foreign),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
     /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.emit_confirmation(scene, buf) {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.emit_confirmation(context, buf) {
             return Some(transmit);
         }
         if self.spm_due {
-            return Some(self.emit_spm(scene, buf));
+            return Some(self.emit_spm(context, buf));
         }
         if self.poll_due {
-            return Some(self.emit_poll(scene, buf));
+            return Some(self.emit_poll(context, buf));
         }
-        let blocked = self.pace.ready_at(scene.now);
+        let blocked = self.pace.ready_at(context.now);
         if (blocked.is_none() || !self.paces_repairs)
-            && let Some(transmit) = self.emit_repair(scene, buf)
+            && let Some(transmit) = self.emit_repair(context, buf)
         {
             return Some(transmit);
         }
         if let Some(at) = blocked {
             if !self.window.is_sent() || !self.repairs.is_empty() {
-                scene.timers.arm(Timer::Pace, at);
+                context.timers.arm(Timer::Pace, at);
             }
             return None;
         }
-        let transmit = self.emit_data(scene, buf);
-        self.close_when_done(scene);
+        let transmit = self.emit_data(context, buf);
+        self.close_when_done(context);
         transmit
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
         if payload.len() > MAX_TSDU {
             return Err(OfferError::TooLarge { len: payload.len(), max: MAX_TSDU });
         }
-        self.window.push(scene.now, payload).map(MessageId).map_err(|until| {
+        self.window.push(context.now, payload).map(MessageId).map_err(|until| {
             if let Some(at) = until {
-                scene.timers.arm(Timer::Advance, at);
+                context.timers.arm(Timer::Advance, at);
             }
             OfferError::Full
         })
     }
 
-    fn finish(&mut self, scene: &mut Scene) {
+    fn finish(&mut self, context: &mut Context) {
         self.finished = true;
-        self.close_when_done(scene);
+        self.close_when_done(context);
     }
 
     fn is_finished(&self) -> bool {

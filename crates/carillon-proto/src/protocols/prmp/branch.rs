@@ -8,7 +8,7 @@ use carillon_core::{
 };
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
-use crate::blocks::Scene;
+use crate::blocks::MachineContext;
 use crate::protocols::pf::config::Rules;
 use crate::protocols::pf::intake::{MODULUS, stamp};
 use crate::protocols::pf::parent::{Parent, Sending, To};
@@ -42,21 +42,21 @@ struct Out {
 
 impl Branch {
     /// Of a node with these children.
-    pub fn new(context: &BuildContext, settings: &Config, nodes: Vec<NodeId>) -> Result<Self, ConfigError> {
+    pub fn new(build: &BuildContext, settings: &Config, nodes: Vec<NodeId>) -> Result<Self, ConfigError> {
         let rules = Rules {
             consumed: settings.choice("reliability") == "end",
             ahead: true,
-            helper_timeout: settings.span("helper_timeout").at(context.bit_rate),
-            ..Rules::new(context, settings)?
+            helper_timeout: settings.span("helper_timeout").at(build.bit_rate),
+            ..Rules::new(build, settings)?
         };
         let mut parent = Parent::new(rules, nodes.len());
-        let helpers: BTreeSet<NodeId> = context.helpers.helpers().iter().map(|helper| helper.node).collect();
+        let helpers: BTreeSet<NodeId> = build.helpers.helpers().iter().map(|helper| helper.node).collect();
         for (index, _) in nodes.iter().enumerate().filter(|(_, node)| helpers.contains(node)) {
             parent.set_helper(index);
         }
         Ok(Branch {
             parent,
-            table: context.helpers.clone(),
+            table: build.helpers.clone(),
             index: nodes.iter().copied().zip(0..).collect(),
             nodes,
             from_root: settings.choice("data") == "root",
@@ -67,27 +67,32 @@ impl Branch {
     }
 
     /// A response from below.
-    pub fn on_resp<T: Ord + Copy>(&mut self, scene: &mut Scene<T>, source: NodeId, resp: &Resp<'_>) {
+    pub fn on_resp<T: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<T>,
+        source: NodeId,
+        resp: &Resp<'_>,
+    ) {
         use carillon_core::DropReason::{NotAMember, OutOfWindow};
         let Some(&index) = self.index.get(&source) else {
-            return scene.events.dropped(NotAMember);
+            return context.events.dropped(NotAMember);
         };
         let Some(response) = read(&self.parent, index, resp) else {
-            return scene.events.dropped(OutOfWindow);
+            return context.events.dropped(OutOfWindow);
         };
-        match self.parent.on_response(scene.now, index, &response) {
-            Err(reason) => scene.events.dropped(reason),
-            Ok(()) => scene.received("resp", response.map.next().saturating_sub(1)),
+        match self.parent.on_response(context.now, index, &response) {
+            Err(reason) => context.events.dropped(reason),
+            Ok(()) => context.received("resp", response.map.next().saturating_sub(1)),
         }
     }
 
     /// Tells of those who were lost. What a lost helper's children may lack is kept until it is known
     /// who they turn to.
-    pub fn tell<T: Ord + Copy>(&mut self, scene: &mut Scene<T>) {
+    pub fn tell<T: Ord + Copy>(&mut self, context: &mut MachineContext<T>) {
         for index in self.parent.take_lost() {
             let node = self.nodes[index];
             self.hold_for(node);
-            scene.events.member_lost(node);
+            context.events.member_lost(node);
         }
     }
 
@@ -138,19 +143,19 @@ impl Branch {
     /// The next packet to a child. A root's first packet of a message is its own.
     pub fn poll_transmit<T: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<T>,
+        context: &mut MachineContext<T>,
         is_root: bool,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         loop {
             while let Some(out) = self.out.pop_front() {
-                if let Some(transmit) = self.emit(scene, is_root, out, buf) {
+                if let Some(transmit) = self.emit(context, is_root, out, buf) {
                     return Some(transmit);
                 }
             }
-            let sending = self.parent.poll_sending(scene.now);
+            let sending = self.parent.poll_sending(context.now);
             for (index, messages) in self.parent.take_needs() {
-                scene.events.repair_needed(self.nodes[index], messages);
+                context.events.repair_needed(self.nodes[index], messages);
             }
             let sending = sending?;
             self.spread(is_root, &sending);
@@ -201,13 +206,13 @@ impl Branch {
 
     fn emit<T: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<T>,
+        context: &mut MachineContext<T>,
         is_root: bool,
         out: Out,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let to = match out.to {
-            None => Transmit::now(Dest::group(scene.group)),
+            None => Transmit::now(Dest::group(context.group)),
             Some(index) => {
                 self.parent.child(index)?;
                 Transmit::now(Dest::Node(self.nodes[index]))
@@ -221,19 +226,19 @@ impl Branch {
         let Some(message) =
             out.message.and_then(|number| Some((number, self.parent.messages().get(number)?)))
         else {
-            Packet::Poll { first, poll: poll? }.emit(scene.association, buf);
-            scene.control("poll", out.poll?.1);
+            Packet::Poll { first, poll: poll? }.emit(context.association, buf);
+            context.control("poll", out.poll?.1);
             return Some(to);
         };
         let (number, message) = message;
         let seq = (number % MODULUS) as u32;
-        Packet::Data { seq, first, poll, payload: &message.payload }.emit(scene.association, buf);
-        let (source, bytes) = (scene.sender, buf.len());
+        Packet::Data { seq, first, poll, payload: &message.payload }.emit(context.association, buf);
+        let (source, bytes) = (context.sender, buf.len());
         if is_root {
-            return Some(scene.events.data_sent(to, MessageId(number), bytes, out.again));
+            return Some(context.events.data_sent(to, MessageId(number), bytes, out.again));
         }
         let (message, bytes) = (MessageId(number), bytes as u32);
-        scene.events.push(Event::Forwarded { source, message, bytes, repair: out.again });
+        context.events.push(Event::Forwarded { source, message, bytes, repair: out.again });
         Some(to)
     }
 }

@@ -9,7 +9,7 @@ use carillon_core::{
 use carillon_wire::pf::Packet;
 
 use super::branch::{Branch, YOU};
-use crate::blocks::{Part, Player, Scene};
+use crate::blocks::{MachineContext, Part, Player};
 use crate::protocols::pf::intake::{Intake, MODULUS};
 
 /// A receiver, an inner node, or both.
@@ -29,27 +29,27 @@ pub struct PrmpNode {
 
 impl PrmpNode {
     /// A node of the tree.
-    pub fn new(role: Role, context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let helps = role == Role::Helper || context.helpers.is_helper(context.node);
+    pub fn new(role: Role, build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let helps = role == Role::Helper || build.helpers.is_helper(build.node);
         let branch = match helps {
-            true => Some(Box::new(Branch::new(context, settings, context.helpers.children(context.node))?)),
+            true => Some(Box::new(Branch::new(build, settings, build.helpers.children(build.node))?)),
             false => None,
         };
         Ok(PrmpNode {
-            node: context.node,
-            intake: Intake::new(YOU, context.most_messages(settings.count("window"))),
-            upstream: context.helpers.parent(context.node).unwrap_or(context.sender),
-            table: context.helpers.clone(),
+            node: build.node,
+            intake: Intake::new(YOU, build.most_messages(settings.count("window"))),
+            upstream: build.helpers.parent(build.node).unwrap_or(build.sender),
+            table: build.helpers.clone(),
             delivers: role == Role::Receiver,
             branch,
             taken: 0,
             consumed: 0,
         }
-        .play(context))
+        .play(build))
     }
 
     /// A packet with a message, or a poll, of somebody above.
-    fn take(&mut self, scene: &mut Scene, packet: Packet<'_>, datagram: &Received<'_>) {
+    fn take(&mut self, context: &mut MachineContext, packet: Packet<'_>, datagram: &Received<'_>) {
         let expected = (self.intake.window.expected() % MODULUS) as u32;
         let is_mine = datagram.source == self.upstream;
         let is_told = is_mine && matches!(datagram.destination, Dest::Node(_));
@@ -62,15 +62,15 @@ impl PrmpNode {
                 Packet::Data { seq, first: expected.min(seq), poll: None, payload }
             }
             packet if is_told => packet,
-            _ => return scene.events.dropped(DropReason::Redundant),
+            _ => return context.events.dropped(DropReason::Redundant),
         };
         let before = self.intake.window.expected();
         let heard = match self.intake.on_packet(&packet) {
             Ok(heard) => heard,
-            Err(reason) => return scene.events.dropped(reason),
+            Err(reason) => return context.events.dropped(reason),
         };
         if let Some(skipped) = heard.skipped {
-            scene.events.loss_found(scene.sender, before);
+            context.events.loss_found(context.sender, before);
             (self.taken, self.consumed) = (self.taken.max(skipped.range.end), skipped.range.end);
             if let Some(branch) = &mut self.branch {
                 branch.parent.skip_to(skipped.range.end);
@@ -78,19 +78,19 @@ impl PrmpNode {
             for (number, payload) in skipped.survivors {
                 self.intake.window.fetched();
                 if self.delivers {
-                    scene.deliver_sent(number, payload);
+                    context.deliver_sent(number, payload);
                 }
             }
         }
-        let Packet::Data { payload, .. } = packet else { return scene.received("poll", heard.number) };
+        let Packet::Data { payload, .. } = packet else { return context.received("poll", heard.number) };
         let missed = !self.intake.window.early().is_empty();
         let begin = datagram.bytes.len() - payload.len();
         match self.intake.keep(heard.number, datagram.bytes.slice(begin..)) {
-            Err(reason) => scene.events.dropped(reason),
+            Err(reason) => context.events.dropped(reason),
             Ok(()) => {
-                scene.received("data", heard.number);
+                context.received("data", heard.number);
                 if self.delivers && heard.number > self.intake.window.expected() && !missed {
-                    scene.events.loss_found(scene.sender, self.intake.window.expected());
+                    context.events.loss_found(context.sender, self.intake.window.expected());
                 }
             }
         }
@@ -99,17 +99,17 @@ impl PrmpNode {
                 branch.parent.push(payload.clone());
             }
             if self.delivers {
-                scene.deliver_sent(number, payload);
+                context.deliver_sent(number, payload);
             }
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// What all below have, and its application has taken, is consumed.
-    fn settle(&mut self, scene: &mut Scene) {
+    fn settle(&mut self, context: &mut MachineContext) {
         let mut done = if self.delivers { self.taken } else { self.intake.window.expected() };
         if let Some(branch) = &mut self.branch {
-            branch.tell(scene);
+            branch.tell(context);
             while branch.parent.pop_complete().is_some() {}
             done = done.min(branch.parent.messages().start());
         }
@@ -136,28 +136,28 @@ impl Part for PrmpNode {
         self.delivers
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         let source = datagram.source;
         match (packet, &mut self.branch) {
             (Packet::Resp(resp), Some(branch)) => {
-                branch.on_resp(scene, source, &resp);
-                self.settle(scene);
+                branch.on_resp(context, source, &resp);
+                self.settle(context);
             }
-            (Packet::Resp(_), None) => scene.events.dropped(DropReason::Foreign),
+            (Packet::Resp(_), None) => context.events.dropped(DropReason::Foreign),
             (packet, _) => {
-                match source == self.upstream || source == scene.sender || self.table.is_helper(source) {
-                    true => self.take(scene, packet, &datagram),
-                    false => scene.events.dropped(DropReason::NotAMember),
+                match source == self.upstream || source == context.sender || self.table.is_helper(source) {
+                    true => self.take(context, packet, &datagram),
+                    false => context.events.dropped(DropReason::NotAMember),
                 }
             }
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
         if let Some(branch) = &mut self.branch {
-            branch.parent.handle_timeout(scene.now);
-            self.settle(scene);
+            branch.parent.handle_timeout(context.now);
+            self.settle(context);
         }
     }
 
@@ -165,31 +165,31 @@ impl Part for PrmpNode {
         self.branch.as_ref()?.parent.poll_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let left = self.intake.left();
-        if let Some(last) = self.intake.response(left, |packet| packet.emit(scene.association, buf)) {
-            scene.control("resp", last);
+        if let Some(last) = self.intake.response(left, |packet| packet.emit(context.association, buf)) {
+            context.control("resp", last);
             return Some(Transmit::now(Dest::Node(self.upstream)));
         }
-        self.branch.as_mut()?.poll_transmit(scene, false, buf)
+        self.branch.as_mut()?.poll_transmit(context, false, buf)
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    fn poll_delivery(&mut self, context: &mut MachineContext) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         self.taken = self.taken.max(delivery.message.0 + 1);
-        self.settle(scene);
+        self.settle(context);
         Some(delivery)
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
         if table.edition() <= self.table.edition() {
             return;
         }
         self.table = table.clone();
-        self.upstream = table.parent(self.node).unwrap_or(scene.sender);
+        self.upstream = table.parent(self.node).unwrap_or(context.sender);
         if let Some(branch) = &mut self.branch {
-            branch.retable(scene.now, table, &table.children(self.node));
-            self.settle(scene);
+            branch.retable(context.now, table, &table.children(self.node));
+            self.settle(context);
         }
     }
 }

@@ -10,7 +10,7 @@ use carillon_core::{
 use carillon_wire::pf::Packet;
 
 use super::branch::Branch;
-use crate::blocks::{Part, Player, Scene};
+use crate::blocks::{MachineContext, Part, Player};
 
 /// Sends messages to its children, and they to theirs.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub struct PrmpSender {
 
 impl PrmpSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let children = context.helpers.children_of_sender(&context.members);
-        Ok(PrmpSender { branch: Branch::new(context, settings, children)?, finished: false }.play(context))
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let children = build.helpers.children_of_sender(&build.members);
+        Ok(PrmpSender { branch: Branch::new(build, settings, children)?, finished: false }.play(build))
     }
 }
 
@@ -36,38 +36,38 @@ impl Part for PrmpSender {
         Some(self.branch.parent.messages().len() as u64)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        match scene.of_session(Packet::parse(datagram.bytes)) {
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        match context.of_session(Packet::parse(datagram.bytes)) {
             None => {}
             Some(Packet::Resp(resp)) => {
-                self.branch.on_resp(scene, datagram.source, &resp);
-                self.advance(scene);
+                self.branch.on_resp(context, datagram.source, &resp);
+                self.advance(context);
             }
-            Some(_) => scene.events.dropped(DropReason::Foreign),
+            Some(_) => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.branch.parent.handle_timeout(scene.now);
-        self.advance(scene);
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
+        self.branch.parent.handle_timeout(context.now);
+        self.advance(context);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.branch.parent.poll_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.branch.poll_transmit(scene, true, buf)
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.branch.poll_transmit(context, true, buf)
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
         let messages = self.branch.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
             tell(InState { of: super::ENTRY.states[0].of, about: number, state: message.state(), turn: 0 });
         }
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut MachineContext, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -75,38 +75,38 @@ impl Part for PrmpSender {
             return Err(OfferError::Full);
         }
         let number = self.branch.parent.push(payload);
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut MachineContext) {
         self.finished = true;
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
-        self.branch.tell(scene);
+    fn advance(&mut self, context: &mut MachineContext) {
+        self.branch.tell(context);
         while let Some((number, outcome, window)) = self.branch.parent.pop_complete() {
-            scene.events.completed(MessageId(number), outcome, window);
+            context.events.completed(MessageId(number), outcome, window);
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut MachineContext, member: NodeId) {
         self.branch.expel(member);
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
         if table.edition() > self.branch.table.edition() {
-            self.branch.retable(scene.now, table, &table.children_of_sender(&scene.nodes));
-            self.advance(scene);
+            self.branch.retable(context.now, table, &table.children_of_sender(&context.nodes));
+            self.advance(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &MachineContext, member: NodeId) -> bool {
         self.branch.index_of(member).is_some_and(|index| self.branch.parent.awaits(index))
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &MachineContext, member: NodeId) -> Option<u64> {
         self.branch.parent.acknowledged(self.branch.index_of(member)?)
     }
 

@@ -17,7 +17,7 @@ use super::config::Settings;
 use super::processor::{Processor, To};
 use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip, near, wire};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Says what it has, and repairs for those that report to it, if it is to.
 #[derive(Debug)]
@@ -74,18 +74,18 @@ pub enum Timer {
 
 impl RmtpNode {
     /// A receiver of this session, or a helper.
-    pub fn new(role: Role, context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
-        let helps = role == Role::Helper || context.helpers.is_helper(context.node);
-        let children = context.helpers.children(context.node);
+    pub fn new(role: Role, build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
+        let helps = role == Role::Helper || build.helpers.is_helper(build.node);
+        let children = build.helpers.children(build.node);
         let keep = if helps { settings.cache } else { settings.window };
-        let keep = context.most_messages(keep);
+        let keep = build.most_messages(keep);
         Ok(RmtpNode {
-            node: context.node,
-            table: context.helpers.clone(),
+            node: build.node,
+            table: build.helpers.clone(),
             delivers: role == Role::Receiver,
             window: KeptWindow::new(keep, if helps { keep as usize } else { 0 }, false),
-            processor: helps.then(|| Processor::new(&settings, &context.members, children)),
+            processor: helps.then(|| Processor::new(&settings, &build.members, children)),
             choice: Choice::new(settings.t_sap * 3),
             heard: 0,
             oldest: 0,
@@ -96,21 +96,21 @@ impl RmtpNode {
             due: Due::default(),
             untold: 0,
             rtt_acks: BTreeMap::new(),
-            rng: context.seeds.stream("rmtp.ack"),
+            rng: build.seeds.stream("rmtp.ack"),
             map: Vec::new(),
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
     /// Whom the session has it report to.
-    fn parent(&self, scene: &Scene) -> NodeId {
-        self.table.parent(self.node).unwrap_or(scene.sender)
+    fn parent(&self, context: &Context) -> NodeId {
+        self.table.parent(self.node).unwrap_or(context.sender)
     }
 
     /// Whom it reports to. Those who repair report to whom the session says: so no circle can form.
-    fn reports_to(&self, scene: &Scene) -> NodeId {
-        let parent = self.parent(scene);
+    fn reports_to(&self, context: &Context) -> NodeId {
+        let parent = self.parent(context);
         if self.processor.is_some() { parent } else { self.choice.of(parent) }
     }
 
@@ -125,61 +125,64 @@ impl RmtpNode {
     }
 
     /// Something passes: what it has is to be said in an interval at most.
-    fn on_news(&mut self, scene: &mut Scene) {
-        let at = scene.now + self.interval();
-        if std::mem::take(&mut self.same) > 0 && scene.timers.armed(Timer::Ack).is_none_or(|then| then > at) {
-            scene.timers.arm(Timer::Ack, at);
+    fn on_news(&mut self, context: &mut Context) {
+        let at = context.now + self.interval();
+        if std::mem::take(&mut self.same) > 0 && context.timers.armed(Timer::Ack).is_none_or(|then| then > at)
+        {
+            context.timers.arm(Timer::Ack, at);
         }
     }
 
-    fn on_data(&mut self, scene: &mut Scene, sequence: u32, oldest: u32, payload: Bytes) {
-        self.on_news(scene);
+    fn on_data(&mut self, context: &mut Context, sequence: u32, oldest: u32, payload: Bytes) {
+        self.on_news(context);
         let expected = self.window.expected();
         let number = near(sequence, expected);
         let oldest = near(oldest, number);
         if number.abs_diff(oldest) > FURTHEST {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         self.oldest = self.oldest.max(oldest);
-        self.skip(scene);
+        self.skip(context);
         self.heard = self.heard.max(number + 1);
         if number >= self.room() {
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
         match self.window.insert(number, payload) {
-            Arrival::Duplicate => return scene.events.dropped(DropReason::Duplicate),
-            Arrival::NoRoom => return scene.events.dropped(DropReason::BufferFull),
-            Arrival::New => scene.events.received("data", number),
+            Arrival::Duplicate => return context.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => return context.events.dropped(DropReason::BufferFull),
+            Arrival::New => context.events.received("data", number),
         }
         if let Some(processor) = &mut self.processor {
-            processor.pass(scene.now, number);
+            processor.pass(context.now, number);
         }
-        self.advance(scene);
+        self.advance(context);
         while let Some(gap) = self.window.take_gap() {
-            gap.for_each(|missing| scene.events.loss_found(scene.sender, missing));
+            gap.for_each(|missing| context.events.loss_found(context.sender, missing));
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// What lies before the oldest message that is kept will not come any more.
-    fn skip(&mut self, scene: &mut Scene) {
+    fn skip(&mut self, context: &mut Context) {
         let Some((skipped, _)) = self.window.skip_to(self.oldest) else { return };
-        scene.unrecoverable(None, skipped.range.start, skipped.lost());
+        context.unrecoverable(None, skipped.range.start, skipped.lost());
         for (number, _) in &skipped.survivors {
-            self.delivered(scene, *number);
+            self.delivered(context, *number);
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         while let Some(number) = self.window.advance() {
-            self.delivered(scene, number);
+            self.delivered(context, number);
         }
     }
 
-    fn delivered(&mut self, scene: &mut Scene, number: u64) {
+    fn delivered(&mut self, context: &mut Context, number: u64) {
         match self.delivers {
-            true => scene.events.push(Event::Delivered { source: scene.sender, message: MessageId(number) }),
+            true => {
+                context.events.push(Event::Delivered { source: context.sender, message: MessageId(number) })
+            }
             // It has no application: it is kept, and that is all.
             false => _ = self.window.fetch(),
         }
@@ -198,67 +201,70 @@ impl RmtpNode {
         self.window.limit().min(kept)
     }
 
-    fn on_ack(&mut self, scene: &mut Scene, from: NodeId, ack: &Ack<'_>, at_once: bool) {
+    fn on_ack(&mut self, context: &mut Context, from: NodeId, ack: &Ack<'_>, at_once: bool) {
         let RmtpNode { processor, window, heard, .. } = self;
-        let Some(processor) = processor else { return scene.events.dropped(DropReason::NotAMember) };
+        let Some(processor) = processor else { return context.events.dropped(DropReason::NotAMember) };
         let holds = |number| window.message(number).is_some();
         // It may have heard what this node has not.
-        match processor.on_ack(scene.now, from, ack, (*heard, u64::MAX), holds) {
+        match processor.on_ack(context.now, from, ack, (*heard, u64::MAX), holds) {
             Ok(next) => {
-                scene.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
+                context.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
                 if at_once {
                     processor.hurry(from);
                 }
-                if processor.is_asked() && scene.timers.armed(Timer::Retx).is_none() {
-                    scene.timers.arm(Timer::Retx, scene.now + self.settings.t_retx);
+                if processor.is_asked() && context.timers.armed(Timer::Retx).is_none() {
+                    context.timers.arm(Timer::Retx, context.now + self.settings.t_retx);
                 }
-                self.settle(scene);
+                self.settle(context);
             }
-            Err(reason) => scene.events.dropped(reason),
+            Err(reason) => context.events.dropped(reason),
         }
     }
 
-    fn settle(&mut self, scene: &mut Scene) {
+    fn settle(&mut self, context: &mut Context) {
         let Some(processor) = &mut self.processor else { return };
         processor.settle(self.window.expected());
         match processor.is_behind(self.heard) {
-            false => _ = scene.timers.cancel(Timer::Check),
-            true if scene.timers.armed(Timer::Check).is_none() => {
-                scene.timers.arm(Timer::Check, scene.now + self.settings.t_ack);
+            false => _ = context.timers.cancel(Timer::Check),
+            true if context.timers.armed(Timer::Check).is_none() => {
+                context.timers.arm(Timer::Check, context.now + self.settings.t_ack);
             }
             true => {}
         }
     }
 
-    fn check(&mut self, scene: &mut Scene) {
+    fn check(&mut self, context: &mut Context) {
         let RmtpNode { processor, window, heard, table, .. } = self;
         let Some(processor) = processor else { return };
         let holds = |number| window.message(number).is_some();
         let (lost, _) = processor.check(*heard, |node| table.is_helper(node), holds);
-        lost.into_iter().for_each(|node| scene.events.member_lost(node));
-        self.settle(scene);
+        lost.into_iter().for_each(|node| context.events.member_lost(node));
+        self.settle(context);
     }
 
-    fn on_rtt_ack(&mut self, scene: &mut Scene, from: NodeId, timestamp: u64) {
+    fn on_rtt_ack(&mut self, context: &mut Context, from: NodeId, timestamp: u64) {
         let sent = Time::from_nanos(timestamp);
-        if from != self.reports_to(scene) || sent > scene.now || scene.now.since(sent) > LONGEST_ROUND_TRIP {
-            return scene.events.dropped(DropReason::OutOfWindow);
+        if from != self.reports_to(context)
+            || sent > context.now
+            || context.now.since(sent) > LONGEST_ROUND_TRIP
+        {
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        scene.events.received("rtt_ack", 0_u64);
-        self.rtt.on_sample(scene.now.since(sent));
+        context.events.received("rtt_ack", 0_u64);
+        self.rtt.on_sample(context.now.since(sent));
         self.measured = true;
     }
 
     /// Looks who is nearest.
-    fn choose(&mut self, scene: &Scene) {
-        let (parent, expected) = (self.parent(scene), self.window.expected());
-        if self.choice.choose(scene.now, expected, parent) {
+    fn choose(&mut self, context: &Context) {
+        let (parent, expected) = (self.parent(context), self.window.expected());
+        if self.choice.choose(context.now, expected, parent) {
             (self.rtt, self.measured) = (RoundTrip::default(), false);
         }
     }
 
-    fn poll_ack(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (to, parent) = (self.reports_to(scene), self.parent(scene));
+    fn poll_ack(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (to, parent) = (self.reports_to(context), self.parent(context));
         let served = if std::mem::take(&mut self.due.ack) {
             false
         } else if std::mem::take(&mut self.due.word) && to != parent {
@@ -281,42 +287,42 @@ impl RmtpNode {
             true => (Packet::AckTxnow(ack), "ack_txnow"),
             false => (Packet::Ack(ack), "ack"),
         };
-        packet.emit(scene.association, buf);
-        scene.events.control(name, next.saturating_sub(1));
+        packet.emit(context.association, buf);
+        context.events.control(name, next.saturating_sub(1));
         Some(Transmit::now(Dest::Node(if served { parent } else { to })))
     }
 
-    fn poll_control(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_control(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some((node, timestamp)) = self.rtt_acks.pop_first() {
-            Packet::RttAck { timestamp }.emit(scene.association, buf);
-            scene.events.control("rtt_ack", 0_u64);
+            Packet::RttAck { timestamp }.emit(context.association, buf);
+            context.events.control("rtt_ack", 0_u64);
             return Some(Transmit::now(Dest::Node(node)));
         }
         if std::mem::take(&mut self.due.measure) {
-            Packet::RttMeasure { timestamp: scene.now.as_nanos() }.emit(scene.association, buf);
-            scene.events.control("rtt_measure", 0_u64);
-            return Some(Transmit::now(Dest::Node(self.reports_to(scene))));
+            Packet::RttMeasure { timestamp: context.now.as_nanos() }.emit(context.association, buf);
+            context.events.control("rtt_measure", 0_u64);
+            return Some(Transmit::now(Dest::Node(self.reports_to(context))));
         }
         if std::mem::take(&mut self.due.sap) {
             let oldest = self.processor.as_ref().map_or(0, Processor::base);
-            Packet::SndAckTome { oldest: wire(oldest) }.emit(scene.association, buf);
-            scene.events.control("snd_ack_tome", oldest);
-            return Some(Transmit::now(Dest::Group { group: scene.group, scope: self.settings.sap_scope }));
+            Packet::SndAckTome { oldest: wire(oldest) }.emit(context.association, buf);
+            context.events.control("snd_ack_tome", oldest);
+            return Some(Transmit::now(Dest::Group { group: context.group, scope: self.settings.sap_scope }));
         }
         None
     }
 
-    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let RmtpNode { processor, window, .. } = self;
         let holds = |number| window.message(number).is_some();
-        let (number, to) = processor.as_mut()?.next_repair(scene.now, holds)?;
+        let (number, to) = processor.as_mut()?.next_repair(context.now, holds)?;
         let payload = window.message(number)?;
         Packet::Data { sequence: wire(number), oldest: wire(self.oldest), payload }
-            .emit(scene.association, buf);
-        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
-        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+            .emit(context.association, buf);
+        let (source, message, bytes) = (context.sender, MessageId(number), buf.len() as u32);
+        context.events.push(Event::Forwarded { source, message, bytes, repair: true });
         Some(Transmit::now(match to {
-            To::Group => Dest::Group { group: scene.group, scope: self.settings.repair_scope },
+            To::Group => Dest::Group { group: context.group, scope: self.settings.repair_scope },
             To::Node(node) => Dest::Node(node),
         }))
     }
@@ -335,52 +341,52 @@ impl Part for RmtpNode {
         self.delivers
     }
 
-    fn start(&mut self, scene: &mut Scene) {
+    fn start(&mut self, context: &mut Context) {
         // All start at once: their acknowledgments are not to come at once for ever.
         let first = self.settings.t_ack.mul_f64(self.rng.unit());
-        scene.timers.arm(Timer::Ack, scene.now + first.max(Duration::from_nanos(1)));
-        scene.timers.arm(Timer::Rtt, scene.now + self.settings.t_rtt);
+        context.timers.arm(Timer::Ack, context.now + first.max(Duration::from_nanos(1)));
+        context.timers.arm(Timer::Rtt, context.now + self.settings.t_rtt);
         if self.settings.nearest && self.processor.is_some() {
             self.due.sap = true;
-            scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+            context.timers.arm(Timer::Sap, context.now + self.settings.t_sap);
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         let source = datagram.source;
-        let repairs = source == scene.sender || self.table.is_helper(source);
+        let repairs = source == context.sender || self.table.is_helper(source);
         match packet {
             Packet::Data { sequence, oldest, .. } if repairs => {
-                self.on_data(scene, sequence, oldest, datagram.bytes.slice(HEADER_LEN..));
+                self.on_data(context, sequence, oldest, datagram.bytes.slice(HEADER_LEN..));
             }
             Packet::SndAckTome { oldest } if repairs => {
-                scene.events.received("snd_ack_tome", 0_u64);
+                context.events.received("snd_ack_tome", 0_u64);
                 if self.settings.nearest {
                     let oldest = near(oldest, self.window.expected());
-                    self.choice.on_offer(scene.now, source, datagram.scope, oldest);
-                    self.choose(scene);
+                    self.choice.on_offer(context.now, source, datagram.scope, oldest);
+                    self.choose(context);
                 }
             }
-            Packet::RttAck { timestamp } => self.on_rtt_ack(scene, source, timestamp),
-            Packet::Ack(ack) => self.on_ack(scene, source, &ack, false),
-            Packet::AckTxnow(ack) => self.on_ack(scene, source, &ack, true),
+            Packet::RttAck { timestamp } => self.on_rtt_ack(context, source, timestamp),
+            Packet::Ack(ack) => self.on_ack(context, source, &ack, false),
+            Packet::AckTxnow(ack) => self.on_ack(context, source, &ack, true),
             Packet::RttMeasure { timestamp }
                 if self.processor.as_ref().is_some_and(|own| own.knows(source)) =>
             {
-                scene.events.received("rtt_measure", 0_u64);
+                context.events.received("rtt_measure", 0_u64);
                 self.rtt_acks.insert(source, timestamp);
             }
             Packet::RttMeasure { .. } | Packet::Data { .. } | Packet::SndAckTome { .. } => {
-                scene.events.dropped(DropReason::NotAMember);
+                context.events.dropped(DropReason::NotAMember);
             }
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Ack => {
-                self.choose(scene);
+                self.choose(context);
                 self.due.ack = true;
                 self.due.measure |= !self.measured;
                 self.untold += 1;
@@ -390,56 +396,56 @@ impl Part for RmtpNode {
                 let saying = (self.window.expected(), self.heard, self.stable());
                 self.same = if saying == self.said { (self.same + 1).min(31) } else { 0 };
                 self.said = saying;
-                scene.timers.arm(Timer::Ack, scene.now + self.next_ack());
+                context.timers.arm(Timer::Ack, context.now + self.next_ack());
             }
             Timer::Rtt => {
                 self.due.measure = true;
-                scene.timers.arm(Timer::Rtt, scene.now + self.settings.t_rtt);
+                context.timers.arm(Timer::Rtt, context.now + self.settings.t_rtt);
             }
             Timer::Retx => {
                 if let Some(processor) = &mut self.processor {
                     processor.on_retx();
                 }
             }
-            Timer::Check => self.check(scene),
+            Timer::Check => self.check(context),
             Timer::Sap => {
                 self.due.sap = true;
-                scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+                context.timers.arm(Timer::Sap, context.now + self.settings.t_sap);
             }
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.poll_ack(scene, buf)
-            .or_else(|| self.poll_control(scene, buf))
-            .or_else(|| self.poll_repair(scene, buf))
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_ack(context, buf)
+            .or_else(|| self.poll_control(context, buf))
+            .or_else(|| self.poll_repair(context, buf))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         let (number, payload) = self.window.fetch()?;
-        Some(Delivery { source: scene.sender, message: MessageId(number), payload })
+        Some(Delivery { source: context.sender, message: MessageId(number), payload })
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         if let Some(processor) = &self.processor {
             processor.tell_states(self.heard, tell);
         }
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() <= self.table.edition() {
             return;
         }
-        let before = self.reports_to(scene);
+        let before = self.reports_to(context);
         self.table = table.clone();
-        self.choice.retain(|node| node == scene.sender || table.is_helper(node));
-        self.choose(scene);
+        self.choice.retain(|node| node == context.sender || table.is_helper(node));
+        self.choose(context);
         if let Some(processor) = &mut self.processor {
             processor.adopt(table.children(self.node), |node| table.is_helper(node));
         }
-        self.settle(scene);
+        self.settle(context);
         // Who is turned to now does not know what is here.
-        if self.reports_to(scene) != before {
+        if self.reports_to(context) != before {
             (self.rtt, self.measured) = (RoundTrip::default(), false);
             (self.due.ack, self.due.measure) = (true, true);
         }

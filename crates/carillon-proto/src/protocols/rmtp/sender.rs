@@ -14,7 +14,7 @@ use super::config::Settings;
 use super::processor::{Processor, To};
 use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player, wire};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends as much at each opportunity as the congestion window has, and repairs for those that report to it.
 #[derive(Debug)]
@@ -58,12 +58,12 @@ pub enum Timer {
 
 impl RmtpSender {
     /// The sender of this session.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
-        let children = context.helpers.children_of_sender(&context.members);
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
+        let children = build.helpers.children_of_sender(&build.members);
         Ok(RmtpSender {
-            processor: Processor::new(&settings, &context.members, children),
-            table: context.helpers.clone(),
+            processor: Processor::new(&settings, &build.members, children),
+            table: build.helpers.clone(),
             kept: Numbered::default(),
             sent: 0,
             finished: false,
@@ -73,52 +73,52 @@ impl RmtpSender {
             sap_due: false,
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_ack(&mut self, scene: &mut Scene, from: NodeId, ack: &Ack<'_>, at_once: bool) {
+    fn on_ack(&mut self, context: &mut Context, from: NodeId, ack: &Ack<'_>, at_once: bool) {
         let kept = &self.kept;
         let bounds = (self.sent, self.sent);
-        match self.processor.on_ack(scene.now, from, ack, bounds, |number| kept.get(number).is_some()) {
+        match self.processor.on_ack(context.now, from, ack, bounds, |number| kept.get(number).is_some()) {
             Ok(next) => {
-                scene.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
+                context.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
                 if at_once {
                     self.processor.hurry(from);
                 }
-                if self.processor.is_asked() && scene.timers.armed(Timer::Retx).is_none() {
-                    scene.timers.arm(Timer::Retx, scene.now + self.settings.t_retx);
+                if self.processor.is_asked() && context.timers.armed(Timer::Retx).is_none() {
+                    context.timers.arm(Timer::Retx, context.now + self.settings.t_retx);
                 }
-                self.settle(scene);
+                self.settle(context);
             }
-            Err(reason) => scene.events.dropped(reason),
+            Err(reason) => context.events.dropped(reason),
         }
     }
 
-    fn settle(&mut self, scene: &mut Scene) {
+    fn settle(&mut self, context: &mut Context) {
         let base = self.processor.settle(self.sent);
         while self.kept.start() < base {
             let Some((number, _)) = self.kept.pop() else { break };
             let outcome = if number < self.skipped { Outcome::Failed } else { Outcome::Acknowledged };
-            scene.events.completed(MessageId(number), outcome, 1);
+            context.events.completed(MessageId(number), outcome, 1);
         }
         match self.processor.is_behind(self.sent) {
-            false => _ = scene.timers.cancel(Timer::Check),
-            true if scene.timers.armed(Timer::Check).is_none() => {
-                scene.timers.arm(Timer::Check, scene.now + self.settings.t_ack);
+            false => _ = context.timers.cancel(Timer::Check),
+            true if context.timers.armed(Timer::Check).is_none() => {
+                context.timers.arm(Timer::Check, context.now + self.settings.t_ack);
             }
             true => {}
         }
     }
 
-    fn check(&mut self, scene: &mut Scene) {
+    fn check(&mut self, context: &mut Context) {
         let RmtpSender { processor, table, kept, sent, .. } = self;
         let holds = |number: u64| kept.get(number).is_some();
         let (lost, skipped) = processor.check(*sent, |node| table.is_helper(node), holds);
         if skipped {
             self.skipped = self.sent;
         }
-        lost.into_iter().for_each(|node| scene.events.member_lost(node));
-        self.settle(scene);
+        lost.into_iter().for_each(|node| context.events.member_lost(node));
+        self.settle(context);
     }
 
     /// One past the last message that those who report here have room for.
@@ -128,41 +128,41 @@ impl RmtpSender {
         window.min(self.processor.limit().unwrap_or(u64::MAX))
     }
 
-    fn poll_rtt_ack(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_rtt_ack(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (node, timestamp) = self.rtt_acks.pop_first()?;
-        Packet::RttAck { timestamp }.emit(scene.association, buf);
-        scene.events.control("rtt_ack", 0_u64);
+        Packet::RttAck { timestamp }.emit(context.association, buf);
+        context.events.control("rtt_ack", 0_u64);
         Some(Transmit::now(Dest::Node(node)))
     }
 
-    fn poll_sap(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_sap(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !std::mem::take(&mut self.sap_due) {
             return None;
         }
-        Packet::SndAckTome { oldest: wire(self.kept.start()) }.emit(scene.association, buf);
-        scene.events.control("snd_ack_tome", self.kept.start());
-        Some(Transmit::now(Dest::Group { group: scene.group, scope: self.settings.sap_scope }))
+        Packet::SndAckTome { oldest: wire(self.kept.start()) }.emit(context.association, buf);
+        context.events.control("snd_ack_tome", self.kept.start());
+        Some(Transmit::now(Dest::Group { group: context.group, scope: self.settings.sap_scope }))
     }
 
-    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let kept = &self.kept;
-        let (number, to) = self.processor.next_repair(scene.now, |number| kept.get(number).is_some())?;
+        let (number, to) = self.processor.next_repair(context.now, |number| kept.get(number).is_some())?;
         let dest = match to {
-            To::Group => Dest::group(scene.group),
+            To::Group => Dest::group(context.group),
             To::Node(node) => Dest::Node(node),
         };
-        Some(self.send(scene, number, Transmit::now(dest), true, buf))
+        Some(self.send(context, number, Transmit::now(dest), true, buf))
     }
 
-    fn poll_message(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_message(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let number = self.sent;
         if number >= self.kept.end().min(self.limit()) {
             return None;
         }
         let opportunity = &mut self.opportunity;
         if opportunity.left == 0 {
-            if scene.now < opportunity.next {
-                scene.timers.arm(Timer::Send, opportunity.next);
+            if context.now < opportunity.next {
+                context.timers.arm(Timer::Send, opportunity.next);
                 return None;
             }
             opportunity.window = match self.processor.take_requests() > self.settings.congestion_thresh {
@@ -170,20 +170,20 @@ impl RmtpSender {
                 false => (opportunity.window + 1).min(self.settings.window),
             };
             opportunity.left = opportunity.window;
-            opportunity.next = scene.now + self.settings.t_send;
+            opportunity.next = context.now + self.settings.t_send;
         }
         opportunity.left -= 1;
         self.sent += 1;
-        self.processor.pass(scene.now, number);
-        let transmit = self.send(scene, number, scene.to_group(), false, buf);
+        self.processor.pass(context.now, number);
+        let transmit = self.send(context, number, context.to_group(), false, buf);
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.settle(scene);
+        self.settle(context);
         Some(transmit)
     }
 
     fn send(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         number: u64,
         to: Transmit,
         again: bool,
@@ -191,8 +191,8 @@ impl RmtpSender {
     ) -> Transmit {
         let payload = self.kept.get(number).map_or(&[][..], |payload| payload);
         let oldest = wire(self.kept.start());
-        Packet::Data { sequence: wire(number), oldest, payload }.emit(scene.association, buf);
-        scene.events.data_sent(to, MessageId(number), buf.len(), again)
+        Packet::Data { sequence: wire(number), oldest, payload }.emit(context.association, buf);
+        context.events.data_sent(to, MessageId(number), buf.len(), again)
     }
 }
 
@@ -205,51 +205,51 @@ impl Part for RmtpSender {
         Some(self.kept.len() as u64)
     }
 
-    fn start(&mut self, scene: &mut Scene) {
+    fn start(&mut self, context: &mut Context) {
         if self.settings.nearest {
             self.sap_due = true;
-            scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+            context.timers.arm(Timer::Sap, context.now + self.settings.t_sap);
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Ack(ack) => self.on_ack(scene, datagram.source, &ack, false),
-            Packet::AckTxnow(ack) => self.on_ack(scene, datagram.source, &ack, true),
+            Packet::Ack(ack) => self.on_ack(context, datagram.source, &ack, false),
+            Packet::AckTxnow(ack) => self.on_ack(context, datagram.source, &ack, true),
             Packet::RttMeasure { timestamp } if self.processor.knows(datagram.source) => {
-                scene.events.received("rtt_measure", 0_u64);
+                context.events.received("rtt_measure", 0_u64);
                 self.rtt_acks.insert(datagram.source, timestamp);
             }
-            Packet::RttMeasure { .. } => scene.events.dropped(DropReason::NotAMember),
-            _ => scene.events.dropped(DropReason::Foreign),
+            Packet::RttMeasure { .. } => context.events.dropped(DropReason::NotAMember),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Send => {}
             Timer::Retx => self.processor.on_retx(),
-            Timer::Check => self.check(scene),
+            Timer::Check => self.check(context),
             Timer::Sap => {
                 self.sap_due = true;
-                scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+                context.timers.arm(Timer::Sap, context.now + self.settings.t_sap);
             }
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.poll_rtt_ack(scene, buf)
-            .or_else(|| self.poll_sap(scene, buf))
-            .or_else(|| self.poll_repair(scene, buf))
-            .or_else(|| self.poll_message(scene, buf))
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_rtt_ack(context, buf)
+            .or_else(|| self.poll_sap(context, buf))
+            .or_else(|| self.poll_repair(context, buf))
+            .or_else(|| self.poll_message(context, buf))
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         self.processor.tell_states(self.sent, tell);
     }
 
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -260,29 +260,29 @@ impl Part for RmtpSender {
         Ok(MessageId(self.kept.push(payload)))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.finished = true;
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         self.processor.expel(member, self.table.is_helper(member));
-        self.settle(scene);
+        self.settle(context);
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
-            self.processor.adopt(table.children_of_sender(&scene.nodes), |node| table.is_helper(node));
-            self.settle(scene);
+            self.processor.adopt(table.children_of_sender(&context.nodes), |node| table.is_helper(node));
+            self.settle(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let blocked = self.sent < self.kept.end();
         self.processor.awaits(member, self.sent) || (blocked && self.processor.is_full(member, self.sent))
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
         self.processor.has(member)
     }
 

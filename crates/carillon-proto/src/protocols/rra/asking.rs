@@ -3,8 +3,8 @@
 use carillon_core::{BuildContext, Config, ConfigError, Identities};
 use carillon_wire::rra::{Asks, HEADER_LEN};
 
+use super::context::{Context, Timer};
 use super::messages::Messages;
-use super::scene::{Scene, Timer};
 use crate::blocks::{PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
 
 /// The receivers, whose turn it is, and the questions under way.
@@ -30,11 +30,11 @@ pub(super) struct Asking {
 
 impl Asking {
     /// Nobody was asked.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let burst = settings.count("burst");
         // One acknowledgment at a time: the formula's r is 1.
         let retransmission =
-            Retransmission::new(context, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
+            Retransmission::new(build, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
         let most_questions = settings.count("questions") as usize;
         let by_path = settings.choice("flow_control") == "path";
         if by_path && most_questions == 1 {
@@ -47,8 +47,8 @@ impl Asking {
             most_questions,
             by_path,
             retransmission,
-            identities: context.identities.clone(),
-            audience: PollingList::new(context.members.len(), timeout, by_path, flight),
+            identities: build.identities.clone(),
+            audience: PollingList::new(build.members.len(), timeout, by_path, flight),
             questions: Questions::default(),
             in_burst: 0,
             reporter: None,
@@ -62,13 +62,13 @@ impl Asking {
     }
 
     /// Asks a receiver with the packet that is about to go out.
-    pub fn ask(&mut self, scene: &mut Scene, messages: &Messages, index: usize, message: u64) -> Asks {
+    pub fn ask(&mut self, context: &mut Context, messages: &Messages, index: usize, message: u64) -> Asks {
         let member = self.audience.member(index);
         let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
-        let deadline = scene.now + member.timeout.current();
-        self.audience.on_ask(scene.now, index);
-        let number = self.questions.ask(Question { index, message, serial, end, at: scene.now, mark });
-        scene.timers.arm(Timer::Answer(number), deadline);
+        let deadline = context.now + member.timeout.current();
+        self.audience.on_ask(context.now, index);
+        let number = self.questions.ask(Question { index, message, serial, end, at: context.now, mark });
+        context.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
         let acker = self.identities.member(index, messages.window.node(index)) as u32;
         Asks { acker, question: number as u32 }
@@ -76,27 +76,27 @@ impl Asking {
 
     /// What a receiver answers, unless it was not asked this or has answered it; and how many questions to it fewer
     /// are open: it will not answer earlier ones any more.
-    pub fn on_answer(&mut self, scene: &mut Scene, index: usize, number: u32) -> Option<(Question, u32)> {
+    pub fn on_answer(&mut self, context: &mut Context, index: usize, number: u32) -> Option<(Question, u32)> {
         let number = self.questions.expand(number)?;
         let (question, open) = self.questions.answer(number, index)?;
-        scene.timers.cancel(Timer::Answer(number));
+        context.timers.cancel(Timer::Answer(number));
         // Of one question at a time all are the same one, asked again, and a late answer is one too.
         let before = if self.one_at_a_time() { u64::MAX } else { number };
-        Some((question, self.withdraw(scene, index, before) as u32 + u32::from(open)))
+        Some((question, self.withdraw(context, index, before) as u32 + u32::from(open)))
     }
 
     /// It is no longer in the group.
-    pub fn remove(&mut self, scene: &mut Scene, index: usize) {
-        self.withdraw(scene, index, u64::MAX);
+    pub fn remove(&mut self, context: &mut Context, index: usize) {
+        self.withdraw(context, index, u64::MAX);
         self.audience.remove(index);
     }
 
     /// There is nothing to ask about.
-    pub fn clear(&mut self, scene: &mut Scene) {
+    pub fn clear(&mut self, context: &mut Context) {
         self.questions.clear();
         self.audience.nothing_asked();
         self.ask_all = false;
-        scene.timers.clear();
+        context.timers.clear();
     }
 
     /// Counts a packet of a message; whether it is the last of its burst.
@@ -106,11 +106,11 @@ impl Asking {
     }
 
     /// Whether as much is under way as may be, with so many packets sent.
-    pub fn is_full(&self, scene: &Scene, serial: u64) -> bool {
+    pub fn is_full(&self, context: &Context, serial: u64) -> bool {
         if self.questions.open_count() >= self.most_questions {
             return true;
         }
-        self.by_path && self.audience.is_full(scene.now, serial, self.questions.open())
+        self.by_path && self.audience.is_full(context.now, serial, self.questions.open())
     }
 
     /// Packets for each question: by path few enough that each receiver is asked some times in a window.
@@ -123,10 +123,10 @@ impl Asking {
     }
 
     /// Questions to a receiver before this one will not be answered; how many there were.
-    fn withdraw(&mut self, scene: &mut Scene, index: usize, before: u64) -> usize {
+    fn withdraw(&mut self, context: &mut Context, index: usize, before: u64) -> usize {
         let earlier = self.questions.withdraw(index, before);
         for &number in &earlier {
-            scene.timers.cancel(Timer::Answer(number));
+            context.timers.cancel(Timer::Answer(number));
         }
         earlier.len()
     }

@@ -6,8 +6,8 @@ use carillon_core::{MessageId, Transmit};
 use carillon_wire::map::Map;
 use carillon_wire::rra::{Asks, Packet};
 
+use super::context::Context;
 use super::receiver::MODULUS;
-use super::scene::Scene;
 use crate::blocks::{AckWindow, Question, ReceiverMap};
 
 /// The messages that not all have, and those of them that somebody is known to lack.
@@ -59,9 +59,9 @@ impl Messages {
     }
 
     /// Completes what all have acknowledged.
-    pub fn advance(&mut self, scene: &mut Scene) {
+    pub fn advance(&mut self, context: &mut Context) {
         let before = self.window.start();
-        while let Some((number, _)) = self.window.complete_first(&mut scene.events) {
+        while let Some((number, _)) = self.window.complete_first(&mut context.events) {
             self.sent = self.sent.max(number + 1);
         }
         if self.window.start() > before && !self.repairs.is_empty() {
@@ -78,7 +78,7 @@ impl Messages {
     /// The packet, which asks somebody, or nobody.
     pub fn emit(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         number: u64,
         asks: Option<Asks>,
         buf: &mut Vec<u8>,
@@ -88,8 +88,8 @@ impl Messages {
         let slot = self.window.get_mut(number).expect("the message is in the window");
         slot.serial = self.serial;
         let sequence = (number % MODULUS) as u32;
-        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(scene.association, buf);
-        let again = slot.on_send(scene.now, window);
-        scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), again)
+        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(context.association, buf);
+        let again = slot.on_send(context.now, window);
+        context.events.data_sent(context.to_group(), MessageId(number), buf.len(), again)
     }
 }

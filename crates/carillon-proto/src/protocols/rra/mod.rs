@@ -7,10 +7,10 @@
 
 mod asking;
 mod config;
+mod context;
 mod describe;
 mod messages;
 mod receiver;
-mod scene;
 mod sender;
 #[cfg(test)]
 mod tests;

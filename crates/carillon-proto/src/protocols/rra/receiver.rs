@@ -5,7 +5,7 @@ use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, 
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rra::{HEADER_LEN, Packet};
 
-use crate::blocks::{AckWait, Part, PastLimit, Player, Reception, Scene};
+use crate::blocks::{AckWait, MachineContext, Part, PastLimit, Player, Reception};
 
 /// Delivers in order; acknowledges when the sender names it.
 #[derive(Debug)]
@@ -31,63 +31,63 @@ pub struct RraReceiver {
 
 impl RraReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         RraReceiver {
-            identity: context.identities.own(context.node) as u32,
+            identity: build.identities.own(build.node) as u32,
             window: settings.count("window"),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
-            capacity: context.most_messages(u64::MAX),
+            capacity: build.most_messages(u64::MAX),
             // One question at a time is the thesis's, whose acknowledgments are small.
             most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
             reception: Reception::default(),
             arrived: 0,
             asked: None,
-            ack_wait: AckWait::new(context, settings),
+            ack_wait: AckWait::new(build, settings),
             map: Vec::new(),
         }
-        .play(context)
+        .play(build)
     }
 
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
     /// lost. One event for all, however far the numbers jump.
-    fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
-        scene.events.loss_found(scene.sender, self.reception.expected());
+    fn give_up_before(&mut self, context: &mut MachineContext, first: u64) {
+        context.events.loss_found(context.sender, self.reception.expected());
         for (number, payload) in self.reception.skip_to(first) {
-            scene.deliver_sent(number, payload);
+            context.deliver_sent(number, payload);
         }
-        self.deliver_in_order(scene);
+        self.deliver_in_order(context);
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene) {
+    fn deliver_in_order(&mut self, context: &mut MachineContext) {
         while let Some((number, payload)) = self.reception.pop() {
-            scene.deliver_sent(number, payload);
+            context.deliver_sent(number, payload);
         }
     }
 
-    fn on_data(&mut self, scene: &mut Scene, number: u64, payload: Bytes) {
+    fn on_data(&mut self, context: &mut MachineContext, number: u64, payload: Bytes) {
         self.arrived = self.arrived.wrapping_add(1);
         let expected = self.reception.expected();
         if self.reception.has(number) {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
         if number >= expected + self.window {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        if number - expected >= self.room(scene) {
+        if number - expected >= self.room(context) {
             // The application does not keep up: as good as lost, the sender will repeat it.
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
-        scene.events.received("data", number);
+        context.events.received("data", number);
         if number > expected && self.reception.is_empty() {
-            scene.events.loss_found(scene.sender, expected);
+            context.events.loss_found(context.sender, expected);
         }
         self.reception.insert(number, payload);
-        self.deliver_in_order(scene);
+        self.deliver_in_order(context);
     }
 
     /// Messages from the expected one on that it can take.
-    fn room(&self, scene: &Scene) -> u64 {
-        self.window.min(self.capacity).saturating_sub(scene.waiting() as u64)
+    fn room(&self, context: &MachineContext) -> u64 {
+        self.window.min(self.capacity).saturating_sub(context.waiting() as u64)
     }
 }
 
@@ -100,10 +100,10 @@ impl Part for RraReceiver {
         Some(self.reception.len() as u64)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let (sequence, first, asks, data) = match packet {
-            Packet::Ack { .. } => return scene.events.dropped(DropReason::Foreign),
+            Packet::Ack { .. } => return context.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, first, asks, .. } => (sequence, first, asks, true),
             Packet::Poll { sequence, first, asks } => (sequence, first, Some(asks), false),
         };
@@ -112,25 +112,25 @@ impl Part for RraReceiver {
         let first = expand(first.into(), MODULUS, expected);
         // What the sender holds spans at most a window before its newest message.
         if first > number || number - first >= self.window {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         if first > expected && self.is_awaited {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         if first > expected {
-            self.give_up_before(scene, first);
+            self.give_up_before(context, first);
         }
         if data {
-            self.on_data(scene, number, datagram.bytes.slice(HEADER_LEN..));
+            self.on_data(context, number, datagram.bytes.slice(HEADER_LEN..));
         } else {
-            scene.events.received("poll", number);
+            context.events.received("poll", number);
         }
         if let Some(asks) = asks.filter(|asks| asks.acker == self.identity) {
             self.asked = Some(asks.question);
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let question = self.asked.take()?;
         self.map.clear();
         self.reception.map(self.most_words, |word| Map::push(word, &mut self.map));
@@ -139,11 +139,11 @@ impl Part for RraReceiver {
             expected: (expected % MODULUS) as u32,
             question,
             arrived: self.arrived,
-            room: u16::try_from(self.room(scene)).unwrap_or(u16::MAX),
+            room: u16::try_from(self.room(context)).unwrap_or(u16::MAX),
             received: Map::new(&self.map),
         }
-        .emit(scene.association, buf);
-        Some(self.ack_wait.answer(scene, "ack", expected.saturating_sub(1), buf))
+        .emit(context.association, buf);
+        Some(self.ack_wait.answer(context, "ack", expected.saturating_sub(1), buf))
     }
 }
 

@@ -7,10 +7,10 @@ use carillon_core::{
 use carillon_wire::rra::Packet;
 
 use super::asking::Asking;
+use super::context::{Context, Timer};
 use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::receiver::MODULUS;
-use super::scene::{Scene, Timer};
 use crate::blocks::{AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
@@ -30,24 +30,24 @@ pub struct RraSender {
 
 impl RraSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let window = FixedWindow(settings.count("window"));
         Ok(RraSender {
-            messages: Messages::new(AckWindow::new(Members::new(context.members.clone()), window)),
-            asking: Asking::new(context, settings)?,
+            messages: Messages::new(AckWindow::new(Members::new(build.members.clone()), window)),
+            asking: Asking::new(build, settings)?,
             pace: Pace::new(None, PACE_DEPTH),
             blocked: BLOCKED_FIRST,
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
+    fn on_no_answer(&mut self, context: &mut Context, number: u64) {
         let RraSender { messages, asking, .. } = self;
         let Some(question) = asking.questions.expire(number) else { return };
-        scene.events.push(Event::TimerFired { timer: "answer" });
+        context.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
         // If it was asked something else since, it may still answer that.
-        if !asking.audience.on_no_answer(scene.now, &question)
+        if !asking.audience.on_no_answer(context.now, &question)
             || !asking.retransmission.is_exceeded(asking.audience.member(index).repeats - 1)
         {
             return;
@@ -56,45 +56,51 @@ impl RraSender {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 messages.window.expel(index);
-                asking.remove(scene, index);
-                scene.events.member_lost(messages.window.node(index));
+                asking.remove(context, index);
+                context.events.member_lost(messages.window.node(index));
             }
             PastLimit::Skip => {
                 asking.audience.skip(index);
                 messages.window.give_up(index, messages.sent);
             }
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
     /// Emits message `number`, which asks `index` if anyone.
-    fn send(&mut self, scene: &mut Scene, number: u64, asks: Option<usize>, buf: &mut Vec<u8>) -> Transmit {
+    fn send(
+        &mut self,
+        context: &mut Context,
+        number: u64,
+        asks: Option<usize>,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
         self.messages.count(number);
-        let asks = asks.map(|index| self.asking.ask(scene, &self.messages, index, number));
-        self.messages.emit(scene, number, asks, buf)
+        let asks = asks.map(|index| self.asking.ask(context, &self.messages, index, number));
+        self.messages.emit(context, number, asks, buf)
     }
 
-    fn poll(&mut self, scene: &mut Scene, index: usize, buf: &mut Vec<u8>) -> Transmit {
+    fn poll(&mut self, context: &mut Context, index: usize, buf: &mut Vec<u8>) -> Transmit {
         let last = self.messages.sent.saturating_sub(1);
-        let asks = self.asking.ask(scene, &self.messages, index, last);
+        let asks = self.asking.ask(context, &self.messages, index, last);
         let first = (self.messages.window.start().min(last) % MODULUS) as u32;
-        Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(scene.association, buf);
-        scene.events.control("poll", last);
+        Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(context.association, buf);
+        context.events.control("poll", last);
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
         Transmit::now(match self.asking.one_at_a_time() {
-            true => Dest::group(scene.group),
+            true => Dest::group(context.group),
             false => Dest::Node(self.messages.window.node(index)),
         })
     }
 
     /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
     /// now, or if there is more to ask about than one message.
-    fn ask_again(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn ask_again(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (index, message) = self.asking.audience.next_again()?;
         let there = self.messages.window.get_mut(message).is_some();
         Some(match there && self.asking.one_at_a_time() {
-            true => self.send(scene, message, Some(index), buf),
-            false => self.poll(scene, index, buf),
+            true => self.send(context, message, Some(index), buf),
+            false => self.poll(context, index, buf),
         })
     }
 
@@ -127,12 +133,12 @@ impl RraSender {
     }
 
     /// Nothing to send: asks those who have not acknowledged everything.
-    fn next_poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn next_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.messages.sent, &self.messages.window);
         let lacks = |index: usize| window.acknowledged_below(index) < sent;
         if self.asking.one_at_a_time() {
             let index = self.asking.audience.next_turn(|index, _| lacks(index))?;
-            return Some(self.poll(scene, index, buf));
+            return Some(self.poll(context, index, buf));
         }
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
@@ -143,11 +149,11 @@ impl RraSender {
             return None;
         };
         if self.asking.ask_all {
-            return Some(self.poll(scene, index, buf));
+            return Some(self.poll(context, index, buf));
         }
-        if scene.timers.armed(Timer::Quiet).is_none() {
+        if context.timers.armed(Timer::Quiet).is_none() {
             let patience = if blocked { self.blocked } else { QUIET };
-            scene.timers.arm(Timer::Quiet, scene.now + patience);
+            context.timers.arm(Timer::Quiet, context.now + patience);
             if blocked {
                 self.blocked = (patience * 2).min(BLOCKED);
             }
@@ -161,21 +167,21 @@ impl Part for RraSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         let Packet::Ack { expected, question, arrived, room, received } = packet else {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         };
         let RraSender { messages, asking, pace, .. } = self;
         let Some(index) = messages.window.index_of(datagram.source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
-        let Some((question, closed)) = asking.on_answer(scene, index, question) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
+        let Some((question, closed)) = asking.on_answer(context, index, question) else {
+            return context.events.dropped(DropReason::OutOfWindow);
         };
         // It may have heard more since it was asked; not more than there is.
         let expected = expand(expected.into(), MODULUS, question.end).min(messages.sent);
-        scene.events.received("ack", expected.saturating_sub(1));
+        context.events.received("ack", expected.saturating_sub(1));
         let limit = expected.saturating_add(room.into());
         let answer = Answer {
             asked: question.at,
@@ -184,9 +190,9 @@ impl Part for RraSender {
             since: messages.serial - question.serial,
             arrived,
         };
-        asking.audience.on_answer(scene.now, index, closed, answer, limit);
+        asking.audience.on_answer(context.now, index, closed, answer, limit);
         if asking.by_path {
-            pace.set_rate(scene.now, asking.audience.rate());
+            pace.set_rate(context.now, asking.audience.rate());
         }
         if expected > messages.window.start() {
             messages.window.acknowledge(index, expected - 1);
@@ -201,12 +207,12 @@ impl Part for RraSender {
             asking.reporter = Some(index);
         }
         if lacking > 0 {
-            scene.events.repair_needed(datagram.source, lacking);
+            context.events.repair_needed(datagram.source, lacking);
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for (index, member) in self.asking.audience.members() {
             let state = if member.is_asked() { "Asking" } else { "Idle" };
             tell(InState {
@@ -218,33 +224,33 @@ impl Part for RraSender {
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Answer(number) => self.on_no_answer(scene, number),
+            Timer::Answer(number) => self.on_no_answer(context, number),
             Timer::Quiet => self.asking.ask_all = true,
             Timer::Pace => {}
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.ask_again(scene, buf) {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.ask_again(context, buf) {
             return Some(transmit);
         }
-        if self.messages.window.is_empty() || self.asking.is_full(scene, self.messages.serial) {
+        if self.messages.window.is_empty() || self.asking.is_full(context, self.messages.serial) {
             return None;
         }
         if self.asking.by_path
             && (self.has_new() || !self.messages.repairs.is_empty())
-            && let Some(at) = self.pace.ready_at(scene.now)
+            && let Some(at) = self.pace.ready_at(context.now)
         {
-            scene.timers.arm(Timer::Pace, at);
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
         if let Some((number, asks)) = self.next_message() {
-            self.pace.spend(scene.now, PACKET);
-            return Some(self.send(scene, number, asks, buf));
+            self.pace.spend(context.now, PACKET);
+            return Some(self.send(context, number, asks, buf));
         }
-        self.next_poll(scene, buf)
+        self.next_poll(context, buf)
     }
 
     fn window(&self) -> Option<&AckWindow> {
@@ -255,38 +261,38 @@ impl Part for RraSender {
         Some(&mut self.messages.window)
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
-        self.messages.advance(scene);
+    fn advance(&mut self, context: &mut Context) {
+        self.messages.advance(context);
         if self.messages.window.is_empty() {
-            self.asking.clear(scene);
+            self.asking.clear(context);
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.messages.window.expel_node(member) {
-            self.asking.remove(scene, index);
-            self.advance(scene);
+            self.asking.remove(context, index);
+            self.advance(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let (sent, window) = (self.messages.sent, &self.messages.window);
         let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
         let blocked = sent < window.end() && !self.asking.one_at_a_time();
         window.awaits(member) || (blocked && window.index_of(member).is_some_and(has_no_room))
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
         let index = self.messages.window.index_of(member)?;
         Some(self.messages.window.acknowledged_below(index))
     }
 
-    fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
+    fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.messages.window.index_of(member)?;
         self.asking.audience.member(index).measured(self.messages.sent)
     }
 
-    fn unanswered(&self, _scene: &Scene, member: NodeId) -> u32 {
+    fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {
         self.messages.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
     }
 }

@@ -8,8 +8,8 @@ use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::config::{LEAST_INTERVAL, Settings};
+use super::context::{Context, Timer};
 use super::order::Order;
-use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{Silence, near};
 
@@ -40,12 +40,12 @@ pub(super) struct Follower {
 
 impl Follower {
     /// A member of this view, of whose order it has all.
-    pub fn new(scene: &Scene, settings: &Settings, view: &View, length: u64) -> Self {
+    pub fn new(context: &Context, settings: &Settings, view: &View, length: u64) -> Self {
         let others = view.members.iter().filter(|&rank| rank != view.leader());
-        let (history, count) = (settings.history as u64, scene.nodes.len() as u64);
+        let (history, count) = (settings.history as u64, context.nodes.len() as u64);
         Follower {
-            is_acker: others.take(settings.resilience).any(|rank| rank == scene.rank),
-            dummy_after: (history / 4 + history / 4 * scene.rank as u64 / count).max(1),
+            is_acker: others.take(settings.resilience).any(|rank| rank == context.rank),
+            dummy_after: (history / 4 + history / 4 * context.rank as u64 / count).max(1),
             settings: settings.clone(),
             reported: length,
             report: None,
@@ -61,36 +61,36 @@ impl Follower {
     /// is, and the low bits of its number.
     pub fn on_ordered(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         place: u64,
         of: (usize, u32),
         payload: Option<Bytes>,
     ) {
         let (before, source) = (order.log.length(), of.0);
-        if source >= scene.nodes.len() {
-            return scene.events.dropped(DropReason::Malformed);
+        if source >= context.nodes.len() {
+            return context.events.dropped(DropReason::Malformed);
         }
         let number = near(of.1, order.log.next(source));
         let known = order.has(place);
         // Its own messages it has itself.
-        let own = || order.outbox.get(number).filter(|_| source == scene.rank).cloned();
+        let own = || order.outbox.get(number).filter(|_| source == context.rank).cloned();
         let payload = payload.or_else(own);
         if known {
-            scene.events.dropped(DropReason::Duplicate);
-        } else if order.insert(scene, place, (source, number), payload) {
-            scene.received("ordered", number);
+            context.events.dropped(DropReason::Duplicate);
+        } else if order.insert(context, place, (source, number), payload) {
+            context.received("ordered", number);
             self.wanted = Ranks::default();
-            if source == scene.rank {
+            if source == context.rank {
                 order.outbox.set_ordered(number);
                 self.progress = true;
             }
         } else {
-            scene.events.dropped(DropReason::BufferFull);
+            context.events.dropped(DropReason::BufferFull);
         }
-        let new = order.missing(scene, MOST_ASKED).find(|place| !self.asked.contains_key(place));
+        let new = order.missing(context, MOST_ASKED).find(|place| !self.asked.contains_key(place));
         if let Some(lacking) = new {
-            scene.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
+            context.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
         }
         let has = order.log.length();
         if self.is_acker {
@@ -104,10 +104,10 @@ impl Follower {
     }
 
     /// The sequencer says what it knows, and who is to answer.
-    pub fn on_status(&mut self, scene: &Scene, order: &Order, kind: Status, wanted: Ranks) {
-        if wanted.contains(scene.rank) {
+    pub fn on_status(&mut self, context: &Context, order: &Order, kind: Status, wanted: Ranks) {
+        if wanted.contains(context.rank) {
             let report = match kind {
-                Status::Phase1 if order.missing(scene, MOST_ASKED).next().is_none() => {
+                Status::Phase1 if order.missing(context, MOST_ASKED).next().is_none() => {
                     Some(Report::AckCommit)
                 }
                 Status::Phase2 => Some(Report::AckPhase2),
@@ -122,7 +122,7 @@ impl Follower {
 
     /// The sequencer, or the messages lacking, or an acceptance are waited for in vain. Returns whether the sequencer is
     /// taken to be dead.
-    pub fn on_wait(&mut self, scene: &Scene, order: &mut Order) -> bool {
+    pub fn on_wait(&mut self, context: &Context, order: &mut Order) -> bool {
         self.doubled = (self.doubled + 1).min(MOST_DOUBLED);
         if self.silence.missed(self.settings.patience, self.settings.request_timeout) {
             self.silence.heard();
@@ -132,7 +132,7 @@ impl Follower {
         // the network is not helped by more.
         if let Some(oldest) = order.outbox.first_unordered() {
             order.outbox.repeat(oldest);
-        } else if order.missing(scene, MOST_ASKED).next().is_none() {
+        } else if order.missing(context, MOST_ASKED).next().is_none() {
             // What is in its place lacks only its acceptance, if it is here.
             self.report = Some(Report::AliveReq);
         }
@@ -148,7 +148,7 @@ impl Follower {
     /// The next packet, if there is one. An acknowledgment that waits rides on whatever goes to the sequencer anyway.
     pub fn poll(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         view: &View,
         buf: &mut Vec<u8>,
@@ -156,32 +156,32 @@ impl Follower {
         let (leader, view) = (To::Rank(view.leader()), view.number());
         let has = order.log.length();
         let ack = has as u32;
-        if let Some(place) = self.next_to_ask(scene, order) {
-            self.asked.insert(place, scene.now);
+        if let Some(place) = self.next_to_ask(context, order) {
+            self.asked.insert(place, context.now);
             self.on_reported(has);
             let body = Body::Retrans { ack, order: place as u32 };
-            return Some(scene.control_to(leader, view, body, place, buf));
+            return Some(context.control_to(leader, view, body, place, buf));
         }
         if let Some(number) = order.outbox.first_due() {
             let payload = order.outbox.get(number)?;
             let broadcast = payload.len() >= self.settings.large;
-            scene.emit(view, Body::Request { ack, message: number as u32, broadcast, payload }, buf);
+            context.emit(view, Body::Request { ack, message: number as u32, broadcast, payload }, buf);
             let again = order.outbox.send(number);
             self.on_reported(has);
             let to = if broadcast { To::Group } else { leader };
-            return Some(scene.data_sent(to, (scene.rank, number), buf.len(), again, again));
+            return Some(context.data_sent(to, (context.rank, number), buf.len(), again, again));
         }
         let kind = self.report.take()?;
         self.reported = has;
-        Some(scene.control_to(leader, view, Body::Report { kind, ack }, has, buf))
+        Some(context.control_to(leader, view, Body::Report { kind, ack }, has, buf))
     }
 
     /// Sets the timers of what is waited for.
-    pub fn arm_timers(&mut self, scene: &mut Scene, order: &Order, is_orphaned: bool) {
+    pub fn arm_timers(&mut self, context: &mut Context, order: &Order, is_orphaned: bool) {
         if std::mem::take(&mut self.progress) {
             // What is waited for next has all of the time.
             self.doubled = 0;
-            scene.timers.cancel(Timer::Wait);
+            context.timers.cancel(Timer::Wait);
         }
         let waits = !order.outbox.is_empty() || order.waits();
         let alive = self.settings.alive_interval;
@@ -191,15 +191,15 @@ impl Follower {
             _ => None,
         };
         match wait {
-            None => _ = scene.timers.cancel(Timer::Wait),
-            Some(wait) if scene.timers.armed(Timer::Wait).is_none_or(|at| at > scene.now + wait) => {
-                scene.timers.arm(Timer::Wait, scene.now + wait);
+            None => _ = context.timers.cancel(Timer::Wait),
+            Some(wait) if context.timers.armed(Timer::Wait).is_none_or(|at| at > context.now + wait) => {
+                context.timers.arm(Timer::Wait, context.now + wait);
             }
             Some(_) => {}
         }
         match self.asked.values().min().map(|&asked| asked + self.settings.retrans_interval) {
-            Some(at) => scene.timers.arm(Timer::Retrans, at.max(scene.now + LEAST_INTERVAL)),
-            None => _ = scene.timers.cancel(Timer::Retrans),
+            Some(at) => context.timers.arm(Timer::Retrans, at.max(context.now + LEAST_INTERVAL)),
+            None => _ = context.timers.cancel(Timer::Retrans),
         }
     }
 
@@ -210,11 +210,11 @@ impl Follower {
     }
 
     /// The next place to ask for.
-    fn next_to_ask(&mut self, scene: &Scene, order: &Order) -> Option<u64> {
+    fn next_to_ask(&mut self, context: &Context, order: &Order) -> Option<u64> {
         let (asked, interval) = (&mut self.asked, self.settings.retrans_interval);
-        let missing: Vec<u64> = order.missing(scene, MOST_ASKED).collect();
+        let missing: Vec<u64> = order.missing(context, MOST_ASKED).collect();
         asked.retain(|place, _| missing.contains(place));
-        missing.into_iter().find(|place| asked.get(place).is_none_or(|&at| at + interval <= scene.now))
+        missing.into_iter().find(|place| asked.get(place).is_none_or(|&at| at + interval <= context.now))
     }
 
     /// An acknowledgment rode on another packet: it need not go alone.

@@ -8,8 +8,8 @@ use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::config::{LEAST_INTERVAL, Settings};
+use super::context::{Context, Timer};
 use super::order::{Entry, Order};
-use super::scene::{Scene, Timer};
 use crate::blocks::Silence;
 use crate::blocks::reformation::To;
 
@@ -61,7 +61,7 @@ struct Due {
 
 /// A message in its place, to all or to who asked for it, by the sequencer or between views; or that it is gone.
 pub(super) fn answer(
-    scene: &mut Scene,
+    context: &mut Context,
     order: &mut Order,
     view: u32,
     place: u64,
@@ -72,25 +72,25 @@ pub(super) fn answer(
     let Some(entry) = order.log.get(place) else {
         let first = order.log.base();
         let body = Body::Gone { order: first as u32, state: &order.log.state_at(first) };
-        return scene.control_to(to, view, body, first, buf);
+        return context.control_to(to, view, body, first, buf);
     };
     let (source, number, payload) = (entry.source, entry.message, &entry.payload);
     let between =
         || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
-    scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
-    let again = source == scene.rank && order.outbox.send_placed(number);
-    scene.data_sent(to, (source, number), buf.len(), again, to != To::Group)
+    context.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
+    let again = source == context.rank && order.outbox.send_placed(number);
+    context.data_sent(to, (source, number), buf.len(), again, to != To::Group)
 }
 
 impl Leader {
     /// The sequencer of a view with these members, all of which hold everything there is.
-    pub fn new(scene: &Scene, order: &mut Order, settings: &Settings, members: &Ranks) -> Self {
-        let (next, count, mut followers) = (order.log.length(), scene.nodes.len(), *members);
-        followers.remove(scene.rank);
-        order.parked.set_turn(scene.rank);
+    pub fn new(context: &Context, order: &mut Order, settings: &Settings, members: &Ranks) -> Self {
+        let (next, count, mut followers) = (order.log.length(), context.nodes.len(), *members);
+        followers.remove(context.rank);
+        order.parked.set_turn(context.rank);
         Leader {
             settings: settings.clone(),
-            quiet_since: scene.now,
+            quiet_since: context.now,
             followers,
             resilience: settings.resilience.min(followers.len()),
             next,
@@ -103,29 +103,29 @@ impl Leader {
     }
 
     /// Gives places to the messages that wait for them, the members taking turns.
-    pub fn give_places(&mut self, scene: &Scene, order: &mut Order) {
+    pub fn give_places(&mut self, context: &Context, order: &mut Order) {
         // One at a time: what has a place is sent before the next has one.
         while self.sent == self.next && self.sync == Sync::Open {
-            let waiting = order.parked.in_turn(|source| match source == scene.rank {
+            let waiting = order.parked.in_turn(|source| match source == context.rank {
                 true => order.outbox.get(order.log.next(source)).is_some(),
                 false => order.parked.get(source, order.log.next(source)).is_some(),
             });
             let Some(source) = waiting else { return };
             if self.next - self.purge() >= self.settings.history as u64 {
-                self.quiet_since = scene.now;
+                self.quiet_since = context.now;
                 (self.sync, self.due.phase) = (Sync::Phase1, true);
                 return self.advance_sync();
             }
-            if !order.has_room(scene, self.next) {
+            if !order.has_room(context, self.next) {
                 // Its own application is too slow.
                 return;
             }
             let message = order.log.next(source);
             let own = || order.outbox.get(message).cloned();
-            let payload = if source == scene.rank { own() } else { None };
-            order.insert(scene, self.next, (source, message), payload);
+            let payload = if source == context.rank { own() } else { None };
+            order.insert(context, self.next, (source, message), payload);
             order.parked.set_turn(source);
-            if source == scene.rank {
+            if source == context.rank {
                 order.outbox.set_ordered(message);
             }
             self.next += 1;
@@ -135,7 +135,7 @@ impl Leader {
     /// A member wants a message ordered.
     pub fn on_request(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         from: usize,
         message: u64,
@@ -143,11 +143,11 @@ impl Leader {
     ) {
         match message.checked_sub(order.log.next(from)) {
             Some(ahead) if ahead < self.settings.window as u64 => order.park(from, message, payload),
-            Some(_) => scene.events.dropped(DropReason::OutOfWindow),
+            Some(_) => context.events.dropped(DropReason::OutOfWindow),
             None => {
                 // It has a place, which its source does not know: it asks for what it lacks when it learns
                 // how far the order has come. Often the message is just on its way.
-                scene.events.dropped(DropReason::Duplicate);
+                context.events.dropped(DropReason::Duplicate);
                 self.due.alive.insert(from);
             }
         }
@@ -170,7 +170,7 @@ impl Leader {
     }
 
     /// A member says that it has all messages before this place.
-    pub fn on_ack(&mut self, scene: &mut Scene, order: &mut Order, rank: usize, ack: u64) {
+    pub fn on_ack(&mut self, context: &mut Context, order: &mut Order, rank: usize, ack: u64) {
         let before = self.accepted();
         self.silence[rank].heard();
         self.acks[rank] = self.acks[rank].max(ack.min(self.next));
@@ -178,9 +178,9 @@ impl Leader {
         self.advance_sync();
         // In the basic form it is waited for again, if it lacks nothing that is not held any more.
         if self.settings.resilience == 0 && ack >= order.log.base() && self.followers.insert(rank) {
-            scene.events.push(Event::MemberJoined { member: scene.nodes[rank] });
+            context.events.push(Event::MemberJoined { member: context.nodes[rank] });
         }
-        self.commit(scene, order);
+        self.commit(context, order);
     }
 
     /// Nothing has happened for long: asks again. Returns who has been silent too often.
@@ -201,17 +201,17 @@ impl Leader {
     /// The next packet, if there is one.
     pub fn poll(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         view: u32,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         if let Some((place, rank)) = self.due.repairs.pop_first() {
-            return Some(answer(scene, order, view, place, To::Rank(rank), Some(self), buf));
+            return Some(answer(context, order, view, place, To::Rank(rank), Some(self), buf));
         }
         if self.sent < self.next {
             self.sent += 1;
-            return self.multicast(scene, order, view, self.sent - 1, buf);
+            return self.multicast(context, order, view, self.sent - 1, buf);
         }
         let ((kind, wanted), to) = if let Some(rank) = self.due.alive.iter().next() {
             self.due.alive.remove(rank);
@@ -227,17 +227,17 @@ impl Leader {
         self.due.accept &= to != To::Group;
         let (next, accepted, purge) = (self.next as u32, self.accepted() as u32, self.purge() as u32);
         let body = Body::Status { kind, next, accepted, purge, wanted };
-        Some(scene.control_to(to, view, body, self.next, buf))
+        Some(context.control_to(to, view, body, self.next, buf))
     }
 
     /// Sets the timer of what is waited for.
-    pub fn arm_timer(&self, scene: &mut Scene) {
+    pub fn arm_timer(&self, context: &mut Context) {
         if self.purge() < self.next || self.sync != Sync::Open {
             // An acceptance makes it more patient: the timer may move back.
-            let at = (self.quiet_since + self.sync_interval()).max(scene.now + LEAST_INTERVAL);
-            scene.timers.arm(Timer::Sync, at);
+            let at = (self.quiet_since + self.sync_interval()).max(context.now + LEAST_INTERVAL);
+            context.timers.arm(Timer::Sync, at);
         } else {
-            scene.timers.cancel(Timer::Sync);
+            context.timers.cancel(Timer::Sync);
         }
     }
 
@@ -271,7 +271,7 @@ impl Leader {
     /// A message in its place, to all.
     fn multicast(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         order: &mut Order,
         view: u32,
         place: u64,
@@ -282,21 +282,21 @@ impl Leader {
         let entry = order.log.get(place)?;
         let message = entry.message;
         // BB: the others have it from its source.
-        let short = entry.source != scene.rank && entry.payload.len() >= self.settings.large;
+        let short = entry.source != context.rank && entry.payload.len() >= self.settings.large;
         let transmit = match short {
-            true => scene.control_to(To::Group, view, self.ordered(place, entry, short), message, buf),
-            false => answer(scene, order, view, place, To::Group, Some(self), buf),
+            true => context.control_to(To::Group, view, self.ordered(place, entry, short), message, buf),
+            false => answer(context, order, view, place, To::Group, Some(self), buf),
         };
-        self.commit(scene, order);
-        self.quiet_since = scene.now;
+        self.commit(context, order);
+        self.quiet_since = context.now;
         Some(transmit)
     }
 
     /// What is accepted is delivered here.
-    fn commit(&self, scene: &mut Scene, order: &mut Order) {
+    fn commit(&self, context: &mut Context, order: &mut Order) {
         order.learn(self.next, self.accepted(), self.purge());
-        order.tidy(scene);
-        order.deliver(scene);
+        order.tidy(context);
+        order.deliver(context);
     }
 
     /// How long it waits before it asks.

@@ -11,12 +11,12 @@
 //! `docs/protocols/sequencer.md` has the rules and what was decided where the source is silent.
 
 mod config;
+mod context;
 mod describe;
 mod follower;
 mod leader;
 mod order;
 mod peer;
-mod scene;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use carillon_core::{BuildContext, Event, MessageId, Outcome};
 
 use super::config::{FETCHED, Settings};
-use super::scene::{Scene, Timer};
+use super::context::{Context, Timer};
 use crate::blocks::reformation::View;
 use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder, near};
 
@@ -51,12 +51,12 @@ impl Order {
     }
 
     /// Of a group of so many members, none of which has sent anything.
-    pub fn new(context: &BuildContext, settings: &Settings) -> Self {
-        let members = context.members.len();
+    pub fn new(build: &BuildContext, settings: &Settings) -> Self {
+        let members = build.members.len();
         Order {
             log: OrderLog::new(members),
             parked: Unplaced::new(members),
-            outbox: Outbox::new(settings.window, Until::Delivered, context.max_payload as usize),
+            outbox: Outbox::new(settings.window, Until::Delivered, build.max_payload as usize),
             history: settings.history as u64,
             window: settings.window,
             accepted: 0,
@@ -66,8 +66,14 @@ impl Order {
     }
 
     /// A message is in this place; returns whether there is room for it.
-    pub fn insert(&mut self, scene: &Scene, place: u64, of: (usize, u64), payload: Option<Bytes>) -> bool {
-        if !self.has_room(scene, place) {
+    pub fn insert(
+        &mut self,
+        context: &Context,
+        place: u64,
+        of: (usize, u64),
+        payload: Option<Bytes>,
+    ) -> bool {
+        if !self.has_room(context, place) {
             return false;
         }
         self.horizon = self.horizon.max(place + 1);
@@ -108,15 +114,15 @@ impl Order {
 
     /// Hands what is accepted to the application. Returns whether that is what this member waits for: its own messages
     /// may have been lost while those of others go through.
-    pub fn deliver(&mut self, scene: &mut Scene) -> bool {
+    pub fn deliver(&mut self, context: &mut Context) -> bool {
         let (mut progress, accepted) = (false, self.accepted);
         while self.log.delivered() < accepted
             && let Some(entry) = self.log.deliver_if(|_| true)
         {
             let Entry { source, message, payload } = entry.clone();
-            scene.deliver(source, message, payload);
-            if source == scene.rank {
-                progress |= self.complete_below(scene, message + 1, Outcome::Acknowledged);
+            context.deliver(source, message, payload);
+            if source == context.rank {
+                progress |= self.complete_below(context, message + 1, Outcome::Acknowledged);
             }
             progress |= self.outbox.is_empty();
         }
@@ -124,33 +130,33 @@ impl Order {
     }
 
     /// Is done with its own messages before this one; returns whether there were any.
-    pub fn complete_below(&mut self, scene: &mut Scene, end: u64, outcome: Outcome) -> bool {
+    pub fn complete_below(&mut self, context: &mut Context, end: u64, outcome: Outcome) -> bool {
         let mut any = false;
         while let Some((number, sent)) = self.outbox.complete_below(end) {
-            scene.events.completed(MessageId(number), outcome, sent.unwrap_or(1));
+            context.events.completed(MessageId(number), outcome, sent.unwrap_or(1));
             any = true;
         }
         any
     }
 
     /// Forgets the oldest messages that nobody needs.
-    pub fn tidy(&mut self, scene: &Scene) {
-        let (limit, history) = (self.purge.min(self.consumed(scene)), self.history as usize);
+    pub fn tidy(&mut self, context: &Context) {
+        let (limit, history) = (self.purge.min(self.consumed(context)), self.history as usize);
         self.log.purge(|place, _, held| place < limit && held > history);
     }
 
     /// Nothing before this place can be had any more.
-    pub fn skip_to(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) {
+    pub fn skip_to(&mut self, context: &mut Context, place: u64, numbers: Vec<u64>) {
         self.accepted = self.accepted.max(self.log.length());
-        self.deliver(scene);
+        self.deliver(context);
         for (source, &number) in numbers.iter().enumerate() {
             let message = MessageId(self.log.next(source));
             if message.0 < number {
-                scene.events.push(Event::LossFound { source: None, message });
+                context.events.push(Event::LossFound { source: None, message });
             }
         }
         // Those that had them all have delivered its own messages too.
-        self.complete_below(scene, numbers[scene.rank], Outcome::Acknowledged);
+        self.complete_below(context, numbers[context.rank], Outcome::Acknowledged);
         self.begin_at(place, numbers);
     }
 
@@ -160,10 +166,10 @@ impl Order {
     }
 
     /// The places in which messages are known to be and lacking, not far ahead.
-    pub fn missing(&self, scene: &Scene, most: u64) -> impl Iterator<Item = u64> {
+    pub fn missing(&self, context: &Context, most: u64) -> impl Iterator<Item = u64> {
         let from = self.log.length();
         let end = self.horizon.min(from.saturating_add(most));
-        (from..end).filter(|&place| self.has_room(scene, place) && !self.has(place))
+        (from..end).filter(|&place| self.has_room(context, place) && !self.has(place))
     }
 
     /// Whether something is known to be under way that cannot be delivered yet.
@@ -178,13 +184,13 @@ impl Order {
 
     /// Whether a message in this place could be kept: the application must not be too far behind,
     /// nor the slowest member.
-    pub fn has_room(&self, scene: &Scene, place: u64) -> bool {
-        place < self.consumed(scene).min(self.purge).saturating_add(self.history)
+    pub fn has_room(&self, context: &Context, place: u64) -> bool {
+        place < self.consumed(context).min(self.purge).saturating_add(self.history)
     }
 
     /// The next place for the application.
-    fn consumed(&self, scene: &Scene) -> u64 {
-        self.log.delivered().saturating_sub(scene.waiting() as u64)
+    fn consumed(&self, context: &Context) -> u64 {
+        self.log.delivered().saturating_sub(context.waiting() as u64)
     }
 
     fn begin_at(&mut self, place: u64, numbers: Vec<u64>) {
@@ -223,7 +229,7 @@ impl ViewOrder<Timer> for Order {
 
     fn replace(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         from: u64,
         skipped: Option<Vec<u64>>,
         entries: impl Iterator<Item = Entry>,
@@ -232,25 +238,25 @@ impl ViewOrder<Timer> for Order {
             None => self.log.truncate(from),
             Some(numbers) => {
                 self.log.truncate(self.log.delivered());
-                self.skip_to(scene, from, numbers);
+                self.skip_to(context, from, numbers);
             }
         }
         entries.for_each(|entry| self.log.push(entry));
         self.horizon = self.log.length();
     }
 
-    fn join(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) -> bool {
+    fn join(&mut self, context: &mut Context, place: u64, numbers: Vec<u64>) -> bool {
         if self.outbox.is_empty() {
-            self.outbox.number_from(numbers[scene.rank]);
+            self.outbox.number_from(numbers[context.rank]);
         }
         self.begin_at(place, numbers);
         true
     }
 
-    fn install(&mut self, scene: &mut Scene, _view: &View) {
+    fn install(&mut self, context: &mut Context, _view: &View) {
         let length = self.log.length();
         (self.horizon, self.accepted, self.purge) = (length, length, length);
-        self.deliver(scene);
-        self.outbox.reorder(self.log.next(scene.rank));
+        self.deliver(context);
+        self.outbox.reorder(self.log.next(context.rank));
     }
 }

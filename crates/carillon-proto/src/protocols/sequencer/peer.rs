@@ -11,10 +11,10 @@ use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
+use super::context::{Context, Timer};
 use super::follower::{Follower, MOST_ASKED};
 use super::leader::{Leader, answer};
 use super::order::{Entry, Order};
-use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player, near, next_numbers};
 
@@ -37,18 +37,18 @@ pub struct SequencerPeer {
 
 impl SequencerPeer {
     /// The member at the node of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config);
-        let mut scene = Scene::of_member(context, Ranks::CAPACITY)?;
-        let mut order = Order::new(context, &settings);
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config);
+        let mut context = Context::of_member(build, Ranks::CAPACITY)?;
+        let mut order = Order::new(build, &settings);
         let terms = Terms::new(settings.vote_interval, settings.patience, settings.resilience);
-        let rng = context.seeds.stream("sequencer.reformation");
-        let agreement = Reformation::new(scene.rank, scene.nodes.len(), terms, rng, context.rejoining)?;
+        let rng = build.seeds.stream("sequencer.reformation");
+        let agreement = Reformation::new(context.rank, context.nodes.len(), terms, rng, build.rejoining)?;
         let view = *agreement.view();
-        let leads = agreement.takes_part() && scene.rank == view.leader();
+        let leads = agreement.takes_part() && context.rank == view.leader();
         let mut peer = SequencerPeer {
-            leader: leads.then(|| Leader::new(&scene, &mut order, &settings, &view.members)),
-            follower: Follower::new(&scene, &settings, &view, 0),
+            leader: leads.then(|| Leader::new(&context, &mut order, &settings, &view.members)),
+            follower: Follower::new(&context, &settings, &view, 0),
             is_orphaned: false,
             newer: None,
             settings,
@@ -56,37 +56,37 @@ impl SequencerPeer {
             serve: BTreeSet::new(),
             order,
         };
-        peer.step(&mut scene);
-        Ok(Player::of(peer, scene))
+        peer.step(&mut context);
+        Ok(Player::of(peer, context))
     }
 
     /// Does what the reformation says.
-    fn step(&mut self, scene: &mut Scene) {
-        while let Some(change) = self.membership.follow(scene, &mut self.order) {
+    fn step(&mut self, context: &mut Context) {
+        while let Some(change) = self.membership.follow(context, &mut self.order) {
             let is_installed = change == Change::Installed;
             if is_installed {
                 // What was asked for between two views is not any more.
                 self.serve.clear();
             }
             let (view, settings) = (self.membership.agreement().view(), &self.settings);
-            let leads = is_installed && view.leader() == scene.rank;
-            self.follower = Follower::new(scene, settings, view, self.order.log.length());
-            self.leader = leads.then(|| Leader::new(scene, &mut self.order, settings, &view.members));
+            let leads = is_installed && view.leader() == context.rank;
+            self.follower = Follower::new(context, settings, view, self.order.log.length());
+            self.leader = leads.then(|| Leader::new(context, &mut self.order, settings, &view.members));
         }
     }
 
     /// Takes in a packet of the member of this rank.
-    fn on_packet(&mut self, scene: &mut Scene, from: usize, bytes: &Bytes, packet: Packet<'_>) {
+    fn on_packet(&mut self, context: &mut Context, from: usize, bytes: &Bytes, packet: Packet<'_>) {
         let agreement = self.membership.agreement_mut();
         let (view, body) = match packet {
             // In the basic form nobody is replaced, so nobody can come back.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
-                return scene.events.dropped(DropReason::OutOfWindow);
+                return context.events.dropped(DropReason::OutOfWindow);
             }
             Packet::Reformation(packet) => {
-                scene.received(packet.name(), self.order.log.length());
-                agreement.handle(scene.now, from, &packet);
-                return self.step(scene);
+                context.received(packet.name(), self.order.log.length());
+                agreement.handle(context.now, from, &packet);
+                return self.step(context);
             }
             Packet::Normal { view, body } => (view, body),
         };
@@ -98,32 +98,32 @@ impl SequencerPeer {
             _ => false,
         };
         if between {
-            self.on_between(scene, from, view, body, bytes);
-            return self.step(scene);
+            self.on_between(context, from, view, body, bytes);
+            return self.step(context);
         }
-        agreement.on_packet_of(scene.now, from, view);
-        self.step(scene);
+        agreement.on_packet_of(context.now, from, view);
+        self.step(context);
         if self.membership.is_behind(view) {
             // Whoever leads that view says so in answer.
             self.newer = Some(from);
         }
-        if self.membership.admits(scene, from, view) {
-            self.on_body(scene, from, body, bytes);
+        if self.membership.admits(context, from, view) {
+            self.on_body(context, from, body, bytes);
         }
     }
 
     /// FETCH, FETCHED and GONE between two views: what the [reformation](crate::blocks::reformation) asks for.
-    fn on_between(&mut self, scene: &mut Scene, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
-        let (order, membership, members) = (&mut self.order, &mut self.membership, scene.nodes.len());
+    fn on_between(&mut self, context: &mut Context, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
+        let (order, membership, members) = (&mut self.order, &mut self.membership, context.nodes.len());
         if view != membership.agreement().promised().number {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let asked = membership.asks(from);
         let at = membership.missing().unwrap_or(order.log.length());
         match body {
             Body::Fetch { order: place } => {
                 let place = order.near(place);
-                scene.received(body.name(), place);
+                context.received(body.name(), place);
                 if place < order.log.length() {
                     self.serve.insert((place, from));
                 }
@@ -134,26 +134,26 @@ impl SequencerPeer {
                 let (source, place) = (usize::from(source), near(place, at));
                 let message = near(message, order.log.next(source));
                 let entry = Entry { source, message, payload: bytes.slice_ref(payload) };
-                scene.received(body.name(), message);
-                membership.on_fetched(scene, order, from, place, entry);
+                context.received(body.name(), message);
+                membership.on_fetched(context, order, from, place, entry);
             }
             Body::Gone { order: place, state } if asked => {
                 if let Some(numbers) = next_numbers(state, members) {
-                    membership.on_gone(scene, order, near(place, at), numbers);
+                    membership.on_gone(context, order, near(place, at), numbers);
                 }
             }
-            _ => scene.events.dropped(DropReason::OutOfWindow),
+            _ => context.events.dropped(DropReason::OutOfWindow),
         }
     }
 
     /// A packet of this view from another of its members.
-    fn on_body(&mut self, scene: &mut Scene, from: usize, body: Body<'_>, bytes: &Bytes) {
+    fn on_body(&mut self, context: &mut Context, from: usize, body: Body<'_>, bytes: &Bytes) {
         let (order, follower) = (&mut self.order, &mut self.follower);
         let is_leader = from == self.membership.agreement().view().leader();
         if is_leader {
             follower.silence.heard();
             if std::mem::take(&mut self.is_orphaned) {
-                scene.events.push(Event::MemberJoined { member: scene.nodes[from] });
+                context.events.push(Event::MemberJoined { member: context.nodes[from] });
             }
         }
         match (body, &mut self.leader) {
@@ -164,104 +164,104 @@ impl SequencerPeer {
                 let next = order.near(place.wrapping_add(1));
                 order.learn(next, order.near(accepted), order.near(purge));
                 let (place, of) = (order.near(place), (usize::from(source), message));
-                follower.on_ordered(scene, order, place, of, payload);
+                follower.on_ordered(context, order, place, of, payload);
             }
             (Body::Status { kind, next, accepted, purge, wanted }, None) if is_leader => {
-                scene.received(body.name(), u64::from(next));
+                context.received(body.name(), u64::from(next));
                 order.learn(order.near(next), order.near(accepted), order.near(purge));
-                follower.on_status(scene, order, kind, wanted);
+                follower.on_status(context, order, kind, wanted);
             }
             // The sequencer of the basic form has gone on without this member.
             (Body::Gone { order: place, state }, None) if is_leader => {
                 let place = order.near(place);
-                match next_numbers(state, scene.nodes.len()) {
-                    Some(numbers) if place > order.log.length() => order.skip_to(scene, place, numbers),
-                    _ => scene.events.dropped(DropReason::OutOfWindow),
+                match next_numbers(state, context.nodes.len()) {
+                    Some(numbers) if place > order.log.length() => order.skip_to(context, place, numbers),
+                    _ => context.events.dropped(DropReason::OutOfWindow),
                 }
             }
             (Body::Request { ack, message, broadcast, payload }, leader) => {
                 let (number, payload) = (near(message, order.log.next(from)), bytes.slice_ref(payload));
-                scene.received(body.name(), number);
+                context.received(body.name(), number);
                 if let Some(leader) = leader {
-                    leader.on_ack(scene, order, from, order.near(ack));
-                    leader.on_request(scene, order, from, number, payload);
+                    leader.on_ack(context, order, from, order.near(ack));
+                    leader.on_request(context, order, from, number, payload);
                 } else if broadcast {
                     order.park(from, number, payload);
                 } else {
-                    scene.events.dropped(DropReason::OutOfWindow);
+                    context.events.dropped(DropReason::OutOfWindow);
                 }
             }
             (Body::Retrans { ack, order: place }, Some(leader)) => {
                 let place = order.near(place);
-                scene.received(body.name(), place);
-                leader.on_ack(scene, order, from, order.near(ack));
+                context.received(body.name(), place);
+                leader.on_ack(context, order, from, order.near(ack));
                 leader.on_retrans(from, place);
             }
             (Body::Report { kind, ack }, Some(leader)) => {
-                scene.received(body.name(), u64::from(ack));
-                leader.on_ack(scene, order, from, order.near(ack));
+                context.received(body.name(), u64::from(ack));
+                leader.on_ack(context, order, from, order.near(ack));
                 leader.on_report(from, kind);
             }
-            _ => scene.events.dropped(DropReason::OutOfWindow),
+            _ => context.events.dropped(DropReason::OutOfWindow),
         }
-        follower.progress |= order.deliver(scene);
+        follower.progress |= order.deliver(context);
     }
 
     /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
     /// waited for.
-    fn suspect(&mut self, scene: &mut Scene, rank: usize) {
+    fn suspect(&mut self, context: &mut Context, rank: usize) {
         let agreement = self.membership.agreement_mut();
-        let (member, is_leader) = (scene.nodes[rank], rank == agreement.view().leader());
+        let (member, is_leader) = (context.nodes[rank], rank == agreement.view().leader());
         if self.settings.resilience > 0 {
             if self.leader.is_some() || is_leader {
-                agreement.begin(scene.now);
+                agreement.begin(context.now);
             }
         } else if let Some(leader) = &mut self.leader {
             if leader.give_up(rank) {
-                scene.events.member_lost(member);
+                context.events.member_lost(member);
             }
         } else if is_leader && !self.is_orphaned {
             self.is_orphaned = true;
-            scene.events.member_lost(member);
-            self.order.complete_below(scene, u64::MAX, Outcome::Failed);
+            context.events.member_lost(member);
+            self.order.complete_below(context, u64::MAX, Outcome::Failed);
         }
     }
 
     /// The next packet, if there is one.
-    fn next_packet(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn next_packet(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let length = self.order.log.length();
         if let Some((to, packet)) = self.membership.agreement_mut().poll_transmit(length) {
-            scene.control(packet.name(), length);
-            Packet::Reformation(packet).emit(scene.association, buf);
-            return Some(scene.transmit(to));
+            context.control(packet.name(), length);
+            Packet::Reformation(packet).emit(context.association, buf);
+            return Some(context.transmit(to));
         }
-        if let Some(transmit) = self.poll_between(scene, buf) {
+        if let Some(transmit) = self.poll_between(context, buf) {
             return Some(transmit);
         }
         let (order, agreement) = (&mut self.order, self.membership.agreement());
         let view = Some(agreement.view()).filter(|_| agreement.takes_part())?;
         if let Some(rank) = self.newer.take() {
             let body = Body::Report { kind: Report::AliveReq, ack: length as u32 };
-            return Some(scene.control_to(To::Rank(rank), view.number(), body, length, buf));
+            return Some(context.control_to(To::Rank(rank), view.number(), body, length, buf));
         }
         match &mut self.leader {
-            Some(leader) => leader.poll(scene, order, view.number(), buf),
-            None => self.follower.poll(scene, order, view, buf),
+            Some(leader) => leader.poll(context, order, view.number(), buf),
+            None => self.follower.poll(context, order, view, buf),
         }
     }
 
     /// FETCH, and the answers to it.
-    fn poll_between(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_between(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let view = self.membership.agreement().promised().number;
         if let Some((place, rank)) = self.serve.pop_first() {
-            return Some(answer(scene, &mut self.order, view, place, To::Rank(rank), None, buf));
+            return Some(answer(context, &mut self.order, view, place, To::Rank(rank), None, buf));
         }
         let (from, run) = self.membership.ask(MOST_ASKED, 1)?;
-        if scene.timers.armed(Timer::Fetch).is_none() {
-            scene.timers.arm(Timer::Fetch, scene.now + self.settings.retrans_interval);
+        if context.timers.armed(Timer::Fetch).is_none() {
+            context.timers.arm(Timer::Fetch, context.now + self.settings.retrans_interval);
         }
         let body = Body::Fetch { order: run.start as u32 };
-        Some(scene.control_to(To::Rank(from), view, body, run.start, buf))
+        Some(context.control_to(To::Rank(from), view, body, run.start, buf))
     }
 }
 
@@ -274,84 +274,84 @@ impl Part for SequencerPeer {
         Some(self.order.held())
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         tell(self.membership.agreement().state());
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
-        let from = scene.rank_of(datagram.source);
-        match from.filter(|&from| from != scene.rank) {
-            Some(from) => self.on_packet(scene, from, datagram.bytes, packet),
-            None => scene.events.dropped(DropReason::NotAMember),
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
+        let from = context.rank_of(datagram.source);
+        match from.filter(|&from| from != context.rank) {
+            Some(from) => self.on_packet(context, from, datagram.bytes, packet),
+            None => context.events.dropped(DropReason::NotAMember),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Wait if self.follower.on_wait(scene, &mut self.order) => {
-                self.suspect(scene, self.membership.agreement().view().leader());
+            Timer::Wait if self.follower.on_wait(context, &mut self.order) => {
+                self.suspect(context, self.membership.agreement().view().leader());
             }
             Timer::Wait => {}
-            Timer::Retrans => self.follower.on_retrans_timer(scene.now),
+            Timer::Retrans => self.follower.on_retrans_timer(context.now),
             Timer::Sync => {
-                let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(scene.now));
-                dead.unwrap_or_default().iter().for_each(|rank| self.suspect(scene, rank));
+                let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(context.now));
+                dead.unwrap_or_default().iter().for_each(|rank| self.suspect(context, rank));
             }
             Timer::Fetch => self.membership.on_fetch_timeout(),
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.membership.agreement_mut().handle_timeout(scene.now, self.order.log.length());
-        self.step(scene);
-        self.fire(scene);
+    fn handle_timeout(&mut self, context: &mut Context) {
+        self.membership.agreement_mut().handle_timeout(context.now, self.order.log.length());
+        self.step(context);
+        self.fire(context);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.membership.agreement().poll_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(leader) = &mut self.leader {
-            leader.give_places(scene, &mut self.order);
+            leader.give_places(context, &mut self.order);
         }
-        let transmit = self.next_packet(scene, buf);
+        let transmit = self.next_packet(context, buf);
         match &self.leader {
-            Some(leader) => leader.arm_timer(scene),
+            Some(leader) => leader.arm_timer(context),
             None => {
                 // Between views nobody waits for the sequencer.
                 let idle = self.is_orphaned || !self.membership.agreement().takes_part();
-                self.follower.arm_timers(scene, &self.order, idle);
+                self.follower.arm_timers(context, &self.order, idle);
             }
         }
         transmit
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         let number = self.order.outbox.offer(payload)?;
         if self.is_orphaned {
-            self.order.complete_below(scene, number + 1, Outcome::Failed);
+            self.order.complete_below(context, number + 1, Outcome::Failed);
         }
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.order.outbox.finish();
     }
 
     /// A view is made without it; in the basic form it is not waited for.
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        let Some(rank) = scene.rank_of(member).filter(|&rank| rank != scene.rank) else { return };
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
+        let Some(rank) = context.rank_of(member).filter(|&rank| rank != context.rank) else { return };
         if self.settings.resilience == 0 {
-            return self.suspect(scene, rank);
+            return self.suspect(context, rank);
         }
-        self.membership.expel(scene, rank);
-        self.step(scene);
+        self.membership.expel(context, rank);
+        self.step(context);
     }
 
-    fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
-        let (Some(rank), agreement) = (scene.rank_of(member), self.membership.agreement()) else {
+    fn awaits(&self, context: &Context, member: NodeId) -> bool {
+        let (Some(rank), agreement) = (context.rank_of(member), self.membership.agreement()) else {
             return false;
         };
         match &self.leader {
@@ -361,8 +361,8 @@ impl Part for SequencerPeer {
         }
     }
 
-    fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
-        let rank = scene.rank_of(member)?;
+    fn acknowledged(&self, context: &Context, member: NodeId) -> Option<u64> {
+        let rank = context.rank_of(member)?;
         self.leader.as_ref().map(|leader| leader.acknowledged(rank))
     }
 
@@ -370,9 +370,9 @@ impl Part for SequencerPeer {
         self.order.outbox.is_done()
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
-        self.order.tidy(scene);
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
+        self.order.tidy(context);
         Some(delivery)
     }
 }

@@ -5,7 +5,7 @@ use carillon_core::{DropReason, Time};
 
 use super::config::Settings;
 use super::report::Report;
-use crate::blocks::{Arrival, Numbered, ReceiveWindow, ReceiverMap, Scene};
+use crate::blocks::{Arrival, MachineContext, Numbered, ReceiveWindow, ReceiverMap};
 
 /// An endpoint, or a representative that only helps.
 ///
@@ -47,7 +47,7 @@ impl Endpoint {
     /// A block came in.
     pub fn take<K: Ord + Copy>(
         &mut self,
-        scene: &mut Scene<K>,
+        context: &mut MachineContext<K>,
         number: u64,
         payload: Bytes,
     ) -> Result<(), DropReason> {
@@ -63,29 +63,29 @@ impl Endpoint {
             Arrival::Duplicate => return Err(DropReason::Duplicate),
             Arrival::NoRoom => return Err(DropReason::BufferFull),
         }
-        scene.events.received("data", number);
+        context.events.received("data", number);
         while let Some((number, payload)) = self.window.pop() {
-            self.pass_on(scene, number, payload);
+            self.pass_on(context, number, payload);
         }
         Ok(())
     }
 
     /// What lies before `first` all have, or it was given up for them.
-    pub fn skip_to<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, first: u64) {
+    pub fn skip_to<K: Ord + Copy>(&mut self, context: &mut MachineContext<K>, first: u64) {
         let expected = self.window.expected();
         let Some(skipped) = self.window.skip_to(first) else { return };
         let lost = skipped.lost();
-        scene.events.loss_found(scene.sender, expected);
-        scene.unrecoverable(None, expected, lost);
+        context.events.loss_found(context.sender, expected);
+        context.unrecoverable(None, expected, lost);
         // Numbers that are kept have no gap.
         self.kept = Numbered::starting_at(first);
         let keeps = std::mem::replace(&mut self.keeps, false);
         for (number, payload) in skipped.survivors {
-            self.pass_on(scene, number, payload);
+            self.pass_on(context, number, payload);
         }
         self.keeps = keeps;
         while let Some((number, payload)) = self.window.pop() {
-            self.pass_on(scene, number, payload);
+            self.pass_on(context, number, payload);
         }
     }
 
@@ -130,12 +130,12 @@ impl Endpoint {
         Report { lower, map, done: lower, buffer: self.free(), echo, since: now }
     }
 
-    fn pass_on<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, number: u64, payload: Bytes) {
+    fn pass_on<K: Ord + Copy>(&mut self, context: &mut MachineContext<K>, number: u64, payload: Bytes) {
         if self.keeps {
             self.kept.push(payload.clone());
         }
         match self.delivers {
-            true => scene.deliver_sent(number, payload),
+            true => context.deliver_sent(number, payload),
             false => self.window.fetched(),
         }
     }

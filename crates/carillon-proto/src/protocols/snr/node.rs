@@ -19,7 +19,7 @@ use super::report::{Consolidation, MODULUS, Report};
 use super::rule::{Repairs, Rule};
 use crate::blocks::{Part, Player};
 
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// Takes data, says what it has, and does for others what its protocol lets it.
 #[derive(Debug)]
@@ -78,16 +78,16 @@ impl StatusNode {
     pub fn new(
         rule: Rule,
         role: Role,
-        context: &BuildContext,
+        build: &BuildContext,
         config: &Config,
     ) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config, &rule)?;
+        let settings = Settings::new(build, config, &rule)?;
         let delivers = role == Role::Receiver;
         let takes_data = delivers || rule.consolidation.is_none();
         let mut node = StatusNode {
             rule,
-            table: context.helpers.clone(),
-            node: context.node,
+            table: build.helpers.clone(),
+            node: build.node,
             delivers,
             endpoint: takes_data.then(|| Endpoint::new(&settings, delivers, false)),
             children: Children::default(),
@@ -105,12 +105,12 @@ impl StatusNode {
             status_due: false,
             said: None,
             pace: Pace::new(settings.rate, PACE_DEPTH),
-            rng: context.seeds.stream("status.interval"),
+            rng: build.seeds.stream("status.interval"),
             map: Vec::new(),
             settings,
         };
         node.adopt(Time::ZERO);
-        Ok(node.play(context))
+        Ok(node.play(build))
     }
 
     fn adopt(&mut self, now: Time) {
@@ -139,44 +139,47 @@ impl StatusNode {
         }
     }
 
-    fn on_data(&mut self, scene: &mut Scene, datagram: Received<'_>, data: Data) {
-        let may =
-            if data.local { self.is_local_source(datagram.source) } else { datagram.source == scene.sender };
+    fn on_data(&mut self, context: &mut Context, datagram: Received<'_>, data: Data) {
+        let may = if data.local {
+            self.is_local_source(datagram.source)
+        } else {
+            datagram.source == context.sender
+        };
         if !may || datagram.source == self.node {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         }
         let near = self.endpoint.as_ref().map_or(self.known.1, Endpoint::expected);
         let number = expand(data.block.into(), MODULUS, near);
         let first = expand(data.first.into(), MODULUS, near);
-        if !data.local && !self.hear_source(scene, data.seq, (first, number + 1), data.interval) {
-            return scene.events.dropped(DropReason::Malformed);
+        if !data.local && !self.hear_source(context, data.seq, (first, number + 1), data.interval) {
+            return context.events.dropped(DropReason::Malformed);
         }
         if data.local && self.settings.is_relayed && self.table.parent(self.node) == Some(datagram.source) {
             // It hears nothing of the source itself.
-            if !self.hear_bounds(scene, (first, number + 1)) {
-                return scene.events.dropped(DropReason::Malformed);
+            if !self.hear_bounds(context, (first, number + 1)) {
+                return context.events.dropped(DropReason::Malformed);
             }
         }
         if self.settings.is_addressed && matches!(datagram.destination, Dest::Node(_)) {
             self.pass_on(number, datagram.bytes);
         }
         let is_known = number < self.known.0;
-        let Some(endpoint) = &mut self.endpoint else { return scene.events.received("data", number) };
+        let Some(endpoint) = &mut self.endpoint else { return context.events.received("data", number) };
         if is_known {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
-        match endpoint.take(scene, number, datagram.bytes.slice(HEADER_LEN..)) {
+        match endpoint.take(context, number, datagram.bytes.slice(HEADER_LEN..)) {
             Ok(()) => {
                 if self.rule.is_local() {
-                    self.local.arrived(scene.now, number);
+                    self.local.arrived(context.now, number);
                 }
                 // Nobody else sends it to those below.
                 if self.settings.is_relayed && !self.children.is_empty() {
                     self.local.due(number);
                 }
-                self.wake(scene);
+                self.wake(context);
             }
-            Err(reason) => scene.events.dropped(reason),
+            Err(reason) => context.events.dropped(reason),
         }
     }
 
@@ -191,7 +194,7 @@ impl StatusNode {
         }
     }
 
-    fn send_passing(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn send_passing(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (number, node, payload) = loop {
             let (number, payload, to) = self.passing.front_mut()?;
             match to.pop() {
@@ -199,23 +202,23 @@ impl StatusNode {
                 None => drop(self.passing.pop_front()),
             }
         };
-        self.forward(scene, number, &payload, buf);
+        self.forward(context, number, &payload, buf);
         Some(Transmit::now(Dest::Node(node)))
     }
 
     /// A packet of the source says how far it is. What it keeps does not span more than it can.
     fn hear_source(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         seq: u32,
         (first, upper): (u64, u64),
         interval: u32,
     ) -> bool {
-        if !self.hear_bounds(scene, (first, upper)) {
+        if !self.hear_bounds(context, (first, upper)) {
             return false;
         }
-        self.log.push(seq, scene.now);
-        self.echo = Some((seq, scene.now));
+        self.log.push(seq, context.now);
+        self.echo = Some((seq, context.now));
         if self.settings.kou.is_some() {
             let told = Duration::from_micros(interval.into());
             self.interval = told.clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
@@ -224,18 +227,18 @@ impl StatusNode {
     }
 
     /// The oldest block that the source keeps, and one past one that it has sent: no further apart than it can keep.
-    fn hear_bounds(&mut self, scene: &mut Scene, (first, upper): (u64, u64)) -> bool {
+    fn hear_bounds(&mut self, context: &mut Context, (first, upper): (u64, u64)) -> bool {
         let most = 8 * self.settings.window.max(MOST_KEPT);
         if first > upper || upper - first > most {
             return false;
         }
         if upper > self.known.1 {
-            self.raised = scene.now;
+            self.raised = context.now;
         }
         self.known = (self.known.0.max(first), self.known.1.max(upper));
         if let Some(endpoint) = &mut self.endpoint {
             if first > endpoint.expected() {
-                endpoint.skip_to(scene, first);
+                endpoint.skip_to(context, first);
             }
             if self.rule.repairs == Repairs::Holder {
                 endpoint.release(self.known.0);
@@ -246,28 +249,28 @@ impl StatusNode {
     }
 
     /// Something happened: the next status is not put off any more.
-    fn wake(&mut self, scene: &mut Scene) {
+    fn wake(&mut self, context: &mut Context) {
         if self.k > 1 {
             self.k = 1;
-            self.arm_status(scene);
+            self.arm_status(context);
         }
     }
 
-    fn arm_status(&mut self, scene: &mut Scene) {
+    fn arm_status(&mut self, context: &mut Context) {
         // Once every 4 to 6 ms where T_IN is 5 ms (section 7).
         let share = 800 + self.rng.below(401) as u32;
-        scene.timers.arm(Timer::Status, scene.now + self.interval * self.k * share / 1000);
+        context.timers.arm(Timer::Status, context.now + self.interval * self.k * share / 1000);
     }
 
-    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: &Status<'_>) {
+    fn on_status(&mut self, context: &mut Context, source: NodeId, status: &Status<'_>) {
         let near = self.known.0;
-        let (child, mut report) = match self.children.hear(source, status, scene.now, near) {
-            None => return scene.events.dropped(DropReason::NotAMember),
-            Some(None) => return scene.events.dropped(DropReason::Duplicate),
+        let (child, mut report) = match self.children.hear(source, status, context.now, near) {
+            None => return context.events.dropped(DropReason::NotAMember),
+            Some(None) => return context.events.dropped(DropReason::Duplicate),
             Some(Some(heard)) => heard,
         };
         if !report.is_nobodys() && report.map.end() > near + FURTHEST {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         report.done = report.done.min(report.map.next());
         if let Some((seq, at)) = report.echo
@@ -277,23 +280,23 @@ impl StatusNode {
             child.trip.on_sample(at.since(passed) * 2);
         }
         if report.map != child.report.map || report.done > child.report.done {
-            child.since = scene.now;
+            child.since = context.now;
         }
-        (child.heard, child.is_heard) = (scene.now, true);
+        (child.heard, child.is_heard) = (context.now, true);
         child.report = report;
-        scene.events.received("status", u64::from(status.lower.wrapping_sub(1)));
+        context.events.received("status", u64::from(status.lower.wrapping_sub(1)));
         let changed = self.settle();
-        let own = self.own(scene.now);
-        let is_quiet = scene.now.since(self.raised) >= self.interval * 2;
+        let own = self.own(context.now);
+        let is_quiet = context.now.since(self.raised) >= self.interval * 2;
         match self.rule.repairs {
             Repairs::Source => {}
             Repairs::Representative => self.repair(source),
             Repairs::Holder => {
-                self.orders.look(scene.now, &mut self.children, own.as_ref(), self.known, is_quiet)
+                self.orders.look(context.now, &mut self.children, own.as_ref(), self.known, is_quiet)
             }
         }
         if changed {
-            self.wake(scene);
+            self.wake(context);
         }
     }
 
@@ -321,23 +324,23 @@ impl StatusNode {
         endpoint.kept().start > before
     }
 
-    fn on_patience(&mut self, scene: &mut Scene) {
+    fn on_patience(&mut self, context: &mut Context) {
         let upper = self.known.1;
         let lacks = |child: &Child| child.report.done < upper;
         for node in
-            self.children.failed(scene.now, (self.settings.patience, 2 * self.settings.patience), lacks)
+            self.children.failed(context.now, (self.settings.patience, 2 * self.settings.patience), lacks)
         {
             self.children.lose(node);
-            scene.events.member_lost(node);
+            context.events.member_lost(node);
         }
         self.settle();
-        self.watch(scene);
+        self.watch(context);
     }
 
     /// Looks now and then who has failed, as long as there is somebody.
-    fn watch(&mut self, scene: &mut Scene) {
-        if !self.children.is_empty() && scene.timers.armed(Timer::Patience).is_none() {
-            scene.timers.arm(Timer::Patience, scene.now + self.settings.patience / 8);
+    fn watch(&mut self, context: &mut Context) {
+        if !self.children.is_empty() && context.timers.armed(Timer::Patience).is_none() {
+            context.timers.arm(Timer::Patience, context.now + self.settings.patience / 8);
         }
     }
 
@@ -384,8 +387,8 @@ impl StatusNode {
         }
     }
 
-    fn send_status(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
-        let report = self.report(scene.now);
+    fn send_status(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
+        let report = self.report(context.now);
         let is_news = match (&report, &self.said) {
             (Some(report), Some(said)) => {
                 // Room that an application makes one by one is told of as it doubles.
@@ -397,35 +400,35 @@ impl StatusNode {
         self.k = if is_news { 1 } else { (2 * self.k).min(self.settings.most_k) };
         self.seq = self.seq.wrapping_add(1);
         let parent = self.table.parent(self.node);
-        let nobody = Report::nothing(self.known.0, 0, scene.now);
+        let nobody = Report::nothing(self.known.0, 0, context.now);
         let status =
-            report.as_ref().unwrap_or(&nobody).packet(scene.now, self.settings.most_words, &mut self.map);
+            report.as_ref().unwrap_or(&nobody).packet(context.now, self.settings.most_words, &mut self.map);
         let k = if report.is_some() { self.k as u8 } else { 0 };
         let lower = u64::from(status.lower);
         Packet::Status(Status { local: parent.is_some(), seq: self.seq, k, ..status }).emit(
             self.rule.family,
-            scene.association,
+            context.association,
             buf,
         );
         self.said = report;
-        scene.events.control("status", lower.saturating_sub(1));
+        context.events.control("status", lower.saturating_sub(1));
         if let Some(endpoint) = self.endpoint.as_ref().filter(|_| self.delivers) {
             let fields = vec![("messages", Value::Count(endpoint.held()))];
-            scene.events.push(Event::Note(Box::new(Note { name: "held", fields })));
+            context.events.push(Event::Note(Box::new(Note { name: "held", fields })));
         }
-        self.arm_status(scene);
-        Transmit::now(Dest::Node(parent.unwrap_or(scene.sender)))
+        self.arm_status(context);
+        Transmit::now(Dest::Node(parent.unwrap_or(context.sender)))
     }
 
-    fn send_local(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn send_local(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
         let payload = self.endpoint.as_ref()?.get(number)?.clone();
-        let scope = self.local.sent(scene.now, number);
-        self.forward(scene, number, &payload, buf);
-        Some(Transmit::now(Dest::Group { group: scene.group, scope: Scope(scope) }))
+        let scope = self.local.sent(context.now, number);
+        self.forward(context, number, &payload, buf);
+        Some(Transmit::now(Dest::Group { group: context.group, scope: Scope(scope) }))
     }
 
     /// A block goes out by this node.
-    fn forward(&mut self, scene: &mut Scene, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
+    fn forward(&mut self, context: &mut Context, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
         self.data_seq = self.data_seq.wrapping_add(1);
         Packet::Data {
             local: true,
@@ -435,10 +438,10 @@ impl StatusNode {
             interval: u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX),
             payload,
         }
-        .emit(self.rule.family, scene.association, buf);
-        self.pace.spend(scene.now, buf.len() as u64);
-        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
-        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        .emit(self.rule.family, context.association, buf);
+        self.pace.spend(context.now, buf.len() as u64);
+        let (source, message, bytes) = (context.sender, MessageId(number), buf.len() as u32);
+        context.events.push(Event::Forwarded { source, message, bytes, repair: true });
     }
 
     /// The next block to be multicast here, unless nobody is known to lack it any more.
@@ -456,18 +459,18 @@ impl StatusNode {
         None
     }
 
-    fn on_order(&mut self, scene: &mut Scene, source: NodeId, block: u32, start: bool) {
+    fn on_order(&mut self, context: &mut Context, source: NodeId, block: u32, start: bool) {
         let is_above = self.table.parent(self.node) == Some(source);
         if self.rule.repairs != Repairs::Holder || !is_above {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         }
         let number = expand(block.into(), MODULUS, self.known.1);
-        scene.events.received("order", number);
+        context.events.received("order", number);
         let has = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.get(number).is_some());
         if has {
-            self.local.order(scene.now, number, start, self.interval);
+            self.local.order(context.now, number, start, self.interval);
         } else if number >= self.known.0 && number < self.known.1.max(self.known.0) {
-            self.orders.on_order_above(scene.now, number, start, self.interval);
+            self.orders.on_order_above(context.now, number, start, self.interval);
         }
     }
 }
@@ -490,89 +493,91 @@ impl Part for StatusNode {
         Some(self.endpoint.as_ref().map_or(0, |endpoint| endpoint.held()))
     }
 
-    fn start(&mut self, scene: &mut Scene) {
-        self.arm_status(scene);
-        self.watch(scene);
+    fn start(&mut self, context: &mut Context) {
+        self.arm_status(context);
+        self.watch(context);
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(self.rule.family, datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(self.rule.family, datagram.bytes)) else {
+            return;
+        };
         match packet {
             Packet::Data { local, seq, block, first, interval, .. } => {
-                self.on_data(scene, datagram, Data { local, seq, block, first, interval });
+                self.on_data(context, datagram, Data { local, seq, block, first, interval });
             }
-            Packet::Status(status) if status.local => self.on_status(scene, datagram.source, &status),
-            Packet::Order { block, start } => self.on_order(scene, datagram.source, block, start),
-            Packet::State { seq, upper, first, interval, .. } if datagram.source == scene.sender => {
+            Packet::Status(status) if status.local => self.on_status(context, datagram.source, &status),
+            Packet::Order { block, start } => self.on_order(context, datagram.source, block, start),
+            Packet::State { seq, upper, first, interval, .. } if datagram.source == context.sender => {
                 let near = self.known.1;
                 let (upper, first) =
                     (expand(upper.into(), MODULUS, near), expand(first.into(), MODULUS, near));
-                match self.hear_source(scene, seq, (first, upper), interval) {
-                    true => scene.events.received("state", upper.saturating_sub(1)),
-                    false => scene.events.dropped(DropReason::Malformed),
+                match self.hear_source(context, seq, (first, upper), interval) {
+                    true => context.events.received("state", upper.saturating_sub(1)),
+                    false => context.events.dropped(DropReason::Malformed),
                 }
             }
-            Packet::Status(_) | Packet::State { .. } => scene.events.dropped(DropReason::Foreign),
+            Packet::Status(_) | Packet::State { .. } => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Status => {
                 self.status_due = true;
-                let own = self.own(scene.now);
-                self.orders.refresh(scene.now, &mut self.children, own.as_ref(), self.node, self.interval);
+                let own = self.own(context.now);
+                self.orders.refresh(context.now, &mut self.children, own.as_ref(), self.node, self.interval);
             }
-            Timer::Local => self.local.on_time(scene.now, self.interval),
+            Timer::Local => self.local.on_time(context.now, self.interval),
             Timer::Pace => {}
-            Timer::Patience => self.on_patience(scene),
+            Timer::Patience => self.on_patience(context),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if std::mem::take(&mut self.status_due) {
-            return Some(self.send_status(scene, buf));
+            return Some(self.send_status(context, buf));
         }
         while let Some((holder, number, start)) = self.orders.next() {
             if holder == self.node {
-                self.local.order(scene.now, number, start, self.interval);
+                self.local.order(context.now, number, start, self.interval);
                 continue;
             }
             Packet::Order { block: (number % MODULUS) as u32, start }.emit(
                 self.rule.family,
-                scene.association,
+                context.association,
                 buf,
             );
-            scene.events.control("order", number);
+            context.events.control("order", number);
             return Some(Transmit::now(Dest::Node(holder)));
         }
         let mut transmit = None;
         if !self.local.is_idle() || !self.passing.is_empty() {
-            match self.pace.ready_at(scene.now) {
-                Some(at) => scene.timers.arm(Timer::Pace, at),
+            match self.pace.ready_at(context.now) {
+                Some(at) => context.timers.arm(Timer::Pace, at),
                 None => {
-                    transmit = self.send_passing(scene, buf);
+                    transmit = self.send_passing(context, buf);
                     if transmit.is_none()
                         && let Some(number) = self.next_local()
                     {
-                        transmit = self.send_local(scene, number, buf);
+                        transmit = self.send_local(context, number, buf);
                     }
                 }
             }
         }
         // The port may have been busy since an order came, so that its time has passed and no timer was armed for it.
-        if self.local.next_time().is_some_and(|at| at <= scene.now) {
-            self.local.on_time(scene.now, self.interval);
+        if self.local.next_time().is_some_and(|at| at <= context.now) {
+            self.local.on_time(context.now, self.interval);
         }
         match self.local.next_time() {
-            Some(at) => scene.timers.arm(Timer::Local, at),
-            None => drop(scene.timers.cancel(Timer::Local)),
+            Some(at) => context.timers.arm(Timer::Local, at),
+            None => drop(context.timers.cancel(Timer::Local)),
         }
         transmit
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.fetched();
         }
@@ -583,15 +588,15 @@ impl Part for StatusNode {
         self.delivers
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
-            self.adopt(scene.now);
-            self.children.wait_from(scene.now);
+            self.adopt(context.now);
+            self.children.wait_from(context.now);
             self.settle();
-            self.watch(scene);
+            self.watch(context);
             self.k = 1;
-            self.arm_status(scene);
+            self.arm_status(context);
         }
     }
 }

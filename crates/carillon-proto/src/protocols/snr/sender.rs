@@ -17,7 +17,7 @@ use super::report::{MODULUS, Report};
 use super::rule::{Rule, TransmitterState};
 use crate::blocks::{Numbered, Part, PastLimit, Player, RepairBudget};
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Multicasts blocks, and again what a status does not have in the expected time.
 #[derive(Debug)]
@@ -77,11 +77,11 @@ pub enum Timer {
 
 impl StatusSender {
     /// The source of a group.
-    pub fn new(rule: Rule, context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config, &rule)?;
+    pub fn new(rule: Rule, build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config, &rule)?;
         let mut sender = StatusSender {
             rule,
-            table: context.helpers.clone(),
+            table: build.helpers.clone(),
             children: Children::default(),
             blocks: Numbered::default(),
             next: 0,
@@ -101,8 +101,8 @@ impl StatusSender {
             said: 0,
             settings,
         };
-        sender.adopt(&context.members, Time::ZERO);
-        Ok(sender.play(context))
+        sender.adopt(&build.members, Time::ZERO);
+        Ok(sender.play(build))
     }
 
     fn adopt(&mut self, members: &[NodeId], now: Time) {
@@ -118,20 +118,20 @@ impl StatusSender {
         self.set_limit();
     }
 
-    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: &Status<'_>) {
+    fn on_status(&mut self, context: &mut Context, source: NodeId, status: &Status<'_>) {
         let start = self.blocks.start();
-        let (child, mut report) = match self.children.hear(source, status, scene.now, start) {
-            None => return scene.events.dropped(DropReason::NotAMember),
-            Some(None) => return scene.events.dropped(DropReason::Duplicate),
+        let (child, mut report) = match self.children.hear(source, status, context.now, start) {
+            None => return context.events.dropped(DropReason::NotAMember),
+            Some(None) => return context.events.dropped(DropReason::Duplicate),
             Some(Some(heard)) => heard,
         };
         if !report.is_nobodys() && (report.lower > self.next || report.done > self.next) {
             if !child.is_helper {
-                return scene.events.dropped(DropReason::OutOfWindow);
+                return context.events.dropped(DropReason::OutOfWindow);
             }
             // It says what others told it, and cannot know better.
             let map = (start..self.next).filter(|&block| report.map.has(block));
-            let map = map.fold(Report::nothing(start, 0, scene.now).map, |mut map, block| {
+            let map = map.fold(Report::nothing(start, 0, context.now).map, |mut map, block| {
                 map.insert(block);
                 map
             });
@@ -139,16 +139,16 @@ impl StatusSender {
             report.map = map;
         }
         report.done = report.done.min(report.map.next());
-        scene.events.received("status", report.lower.saturating_sub(1));
+        context.events.received("status", report.lower.saturating_sub(1));
         if let Some((seq, at)) = report.echo
             && let Some(sent) = self.log.at(seq)
         {
             child.trip.on_sample(at.since(sent));
         }
         if report.map != child.report.map || report.done > child.report.done {
-            child.since = scene.now;
+            child.since = context.now;
         }
-        (child.heard, child.is_heard) = (scene.now, true);
+        (child.heard, child.is_heard) = (context.now, true);
         // As many new blocks as it has room for beside those that are under way to it.
         let under_way = report.map.lacking(start..self.next);
         let room = self.next.saturating_add(report.buffer.saturating_sub(under_way));
@@ -175,34 +175,34 @@ impl StatusSender {
         child.report = report;
         self.budget.spend(source, news);
         if lacking > 0 {
-            scene.events.repair_needed(source, lacking);
+            context.events.repair_needed(source, lacking);
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// Completes what all have, and sees how far it may go on.
-    fn settle(&mut self, scene: &mut Scene) {
+    fn settle(&mut self, context: &mut Context) {
         let done = self.children.least_done().unwrap_or(self.next).min(self.next);
         while self.blocks.start() < done
             && let Some((number, block)) = self.blocks.pop()
         {
             self.due.remove(&number);
             let outcome = if block.failed { Outcome::Failed } else { Outcome::Acknowledged };
-            scene.events.completed(MessageId(number), outcome, self.settings.window as u32);
+            context.events.completed(MessageId(number), outcome, self.settings.window as u32);
         }
         self.set_limit();
         match self.blocks.is_empty() || self.next == self.blocks.start() {
             true => {
                 self.is_waiting = false;
-                scene.timers.cancel(Timer::Patience);
+                context.timers.cancel(Timer::Patience);
             }
             false => {
                 if !std::mem::replace(&mut self.is_waiting, true) {
                     // Nothing was outstanding until now: nobody is late yet.
-                    self.children.wait_from(scene.now);
+                    self.children.wait_from(context.now);
                 }
-                if scene.timers.armed(Timer::Patience).is_none() {
-                    scene.timers.arm(Timer::Patience, scene.now + self.settings.patience / 8);
+                if context.timers.armed(Timer::Patience).is_none() {
+                    context.timers.arm(Timer::Patience, context.now + self.settings.patience / 8);
                 }
             }
         }
@@ -230,24 +230,24 @@ impl StatusSender {
         if self.rule.is_local() { 4 * self.settings.window } else { self.settings.window }
     }
 
-    fn on_patience(&mut self, scene: &mut Scene) {
+    fn on_patience(&mut self, context: &mut Context) {
         let next = self.next;
         let lacks = |child: &Child| child.report.done < next;
         if self.settings.past_limit != PastLimit::Wait {
             for node in
-                self.children.failed(scene.now, (self.settings.patience, self.settings.patience), lacks)
+                self.children.failed(context.now, (self.settings.patience, self.settings.patience), lacks)
             {
                 match self.settings.past_limit {
                     // Others turn to a helper, and are not given up with it.
-                    PastLimit::Skip if !self.table.is_helper(node) => self.skip(node, scene.now),
+                    PastLimit::Skip if !self.table.is_helper(node) => self.skip(node, context.now),
                     _ => {
                         self.children.lose(node);
-                        scene.events.member_lost(node);
+                        context.events.member_lost(node);
                     }
                 }
             }
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// What this one lacks is given up.
@@ -276,12 +276,12 @@ impl StatusSender {
     }
 
     /// Sends a block: to all, or to each of those who say their state here and are not known to have it.
-    fn send(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn send(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
         let is_repair = self.blocks.get(number).is_some_and(|block| block.sent.is_some());
         let is_addressed = self.settings.is_relayed || (self.settings.is_addressed && is_repair);
         if !is_addressed {
-            let to = scene.to_group();
-            return self.send_to(scene, number, to, None, buf);
+            let to = context.to_group();
+            return self.send_to(context, number, to, None, buf);
         }
         let block = self.blocks.get_mut(number)?;
         let again = block.sent.is_some();
@@ -292,16 +292,16 @@ impl StatusSender {
         let copies = self.children.live().filter(lacks).enumerate();
         self.copies.extend(copies.map(|(turn, (node, _))| (number, node, again || turn > 0)));
         if self.copies.is_empty() {
-            let to = scene.to_group();
-            return self.send_to(scene, number, to, Some(again), buf);
+            let to = context.to_group();
+            return self.send_to(context, number, to, Some(again), buf);
         }
-        self.next_copy(scene, buf)
+        self.next_copy(context, buf)
     }
 
-    fn next_copy(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn next_copy(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, node, again)) = self.copies.pop_front() {
             let to = Transmit::now(Dest::Node(node));
-            if let Some(transmit) = self.send_to(scene, number, to, Some(again), buf) {
+            if let Some(transmit) = self.send_to(context, number, to, Some(again), buf) {
                 return Some(transmit);
             }
         }
@@ -310,7 +310,7 @@ impl StatusSender {
 
     fn send_to(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         number: u64,
         to: Transmit,
         copy_again: Option<bool>,
@@ -327,20 +327,20 @@ impl StatusSender {
             interval: micros(self.interval),
             payload: &block.payload,
         }
-        .emit(self.rule.family, scene.association, buf);
+        .emit(self.rule.family, context.association, buf);
         let again = copy_again.unwrap_or(block.sent.is_some());
-        block.sent = Some(scene.now);
+        block.sent = Some(context.now);
         block.again |= again && copy_again.is_none();
-        self.log.push(self.seq, scene.now);
-        self.sent_at = Some(scene.now);
-        self.pace.spend(scene.now, buf.len() as u64);
-        Some(scene.events.data_sent(to, MessageId(number), buf.len(), again))
+        self.log.push(self.seq, context.now);
+        self.sent_at = Some(context.now);
+        self.pace.spend(context.now, buf.len() as u64);
+        Some(context.events.data_sent(to, MessageId(number), buf.len(), again))
     }
 
-    fn send_state(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn send_state(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.state_due = false;
         self.seq = self.seq.wrapping_add(1).max(1);
-        self.log.push(self.seq, scene.now);
+        self.log.push(self.seq, context.now);
         let progress = self.next + self.blocks.start();
         self.k = if progress == self.said { (2 * self.k).min(self.settings.most_k) } else { 1 };
         self.said = progress;
@@ -351,10 +351,10 @@ impl StatusSender {
             interval: micros(self.interval),
             k: self.k as u8,
         }
-        .emit(self.rule.family, scene.association, buf);
-        scene.timers.arm(Timer::State, scene.now + self.interval * self.k);
-        scene.events.control("state", self.next.saturating_sub(1));
-        scene.to_group()
+        .emit(self.rule.family, context.association, buf);
+        context.timers.arm(Timer::State, context.now + self.interval * self.k);
+        context.events.control("state", self.next.saturating_sub(1));
+        context.to_group()
     }
 }
 
@@ -367,64 +367,66 @@ impl Part for StatusSender {
         Some(self.blocks.len() as u64)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let packet = Packet::parse(self.rule.family, datagram.bytes);
-        match scene.of_session(packet) {
+        match context.of_session(packet) {
             None => {}
-            Some(Packet::Status(status)) if !status.local => self.on_status(scene, datagram.source, &status),
-            Some(_) => scene.events.dropped(DropReason::Foreign),
+            Some(Packet::Status(status)) if !status.local => {
+                self.on_status(context, datagram.source, &status)
+            }
+            Some(_) => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Pace => {}
             Timer::State => {
-                let quiet = self.sent_at.is_none_or(|at| scene.now.since(at) >= self.interval);
+                let quiet = self.sent_at.is_none_or(|at| context.now.since(at) >= self.interval);
                 let due = self.rule.transmitter_state == TransmitterState::Always || quiet;
                 self.state_due = due && !self.is_finished();
                 if !due {
-                    scene.timers.arm(Timer::State, scene.now + self.interval);
+                    context.timers.arm(Timer::State, context.now + self.interval);
                 }
             }
-            Timer::Patience => self.on_patience(scene),
+            Timer::Patience => self.on_patience(context),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if self.state_due {
-            return Some(self.send_state(scene, buf));
+            return Some(self.send_state(context, buf));
         }
         let has_new = self.next < self.limit.min(self.blocks.end());
         if !has_new && self.due.is_empty() && self.copies.is_empty() {
             return None;
         }
-        if let Some(at) = self.pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::Pace, at);
+        if let Some(at) = self.pace.ready_at(context.now) {
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
-        if let Some(transmit) = self.next_copy(scene, buf) {
+        if let Some(transmit) = self.next_copy(context, buf) {
             return Some(transmit);
         }
         if let Some(number) = self.next_repair() {
-            return self.send(scene, number, buf);
+            return self.send(context, number, buf);
         }
         if !has_new {
             return None;
         }
         let number = self.next;
         self.next += 1;
-        let transmit = self.send(scene, number, buf);
+        let transmit = self.send(context, number, buf);
         if self.rule.transmitter_state != TransmitterState::Never
-            && scene.timers.armed(Timer::State).is_none()
+            && context.timers.armed(Timer::State).is_none()
         {
-            scene.timers.arm(Timer::State, scene.now + self.interval);
+            context.timers.arm(Timer::State, context.now + self.interval);
         }
-        self.settle(scene);
+        self.settle(context);
         transmit
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         for (number, block) in (self.blocks.start()..).zip(self.blocks.iter()) {
             let state = match block.sent {
                 None => "Waiting",
@@ -435,7 +437,7 @@ impl Part for StatusSender {
         }
     }
 
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -447,20 +449,20 @@ impl Part for StatusSender {
         Ok(MessageId(self.blocks.push(block)))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.finished = true;
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         match self.table.is_helper(member) {
             // What those who turn to it may lack is kept until they turn to somebody else.
             true => self.children.lose(member),
             false => self.children.expel(member),
         }
-        self.settle(scene);
+        self.settle(context);
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let is_out = self.blocks.first().is_some_and(|block| block.sent.is_some());
         let blocked = self.next < self.blocks.end();
         self.children.get(member).is_some_and(|child| {
@@ -468,16 +470,16 @@ impl Part for StatusSender {
         })
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
         self.children.get(member).map(|child| child.report.done)
     }
 
-    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
-            let members = scene.nodes.clone();
-            self.adopt(&members, scene.now);
-            self.settle(scene);
+            let members = context.nodes.clone();
+            self.adopt(&members, context.now);
+            self.settle(context);
         }
     }
 

@@ -7,8 +7,8 @@ use carillon_core::{DropReason, Scope, Transmit};
 use carillon_wire::srm::{Answer, Data, Packet, Request};
 
 use super::config::Settings;
+use super::context::{Context, micros};
 use super::recovery::Key;
-use super::scene::{Scene, micros};
 use super::streams::Streams;
 use crate::blocks::reformation::To;
 use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
@@ -30,56 +30,67 @@ impl Answers {
     }
 
     /// A member asks for a message.
-    pub fn on_request(&mut self, scene: &mut Scene, streams: &mut Streams, request: &Request, scope: Scope) {
+    pub fn on_request(
+        &mut self,
+        context: &mut Context,
+        streams: &mut Streams,
+        request: &Request,
+        scope: Scope,
+    ) {
         let source = request.source;
-        if source as usize >= scene.nodes.len() {
-            return scene.events.dropped(DropReason::Malformed);
+        if source as usize >= context.nodes.len() {
+            return context.events.dropped(DropReason::Malformed);
         }
         let stream = streams.stream(source, request.sequence);
         let number = stream.expand(request.sequence);
         let (key, rounds, is_here) =
             ((source, number), stream.rounds(number), stream.payload(number).is_some());
-        scene.events.received("request", number);
+        context.events.received("request", number);
         if number >= stream.next() {
-            if source as usize == scene.rank {
+            if source as usize == context.rank {
                 // It asks for what was never sent.
-                return scene.events.dropped(DropReason::OutOfWindow);
+                return context.events.dropped(DropReason::OutOfWindow);
             }
-            return streams.learn(scene, source, number + 1, None);
+            return streams.learn(context, source, number + 1, None);
         }
         let allowed = self.budget.left(request.from, streams.stored()) > 0;
         if request.scope == u8::MAX {
             streams.recovery.widen(key);
         }
-        if streams.recovery.on_request(scene, key, request.round.into(), false) {
+        if streams.recovery.on_request(context, key, request.round.into(), false) {
             return;
         }
         if !is_here {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         if !allowed {
-            return scene.events.dropped(DropReason::Redundant);
+            return context.events.dropped(DropReason::Redundant);
         }
         // Routers on the way, and one more: the hops that a packet must be able to travel back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
         let reach = self.settings.local.reach(Asked { scope: request.scope, way });
-        streams.recovery.begin_repair(scene, key, request.from, rounds, reach);
+        streams.recovery.begin_repair(context, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }
 
     /// A message that this member lacked has come by a repair, which it may have to repeat.
-    pub fn on_repaired(&mut self, scene: &Scene, key: Key, answer: Answer) {
-        let is_asked = answer.again > 0 && answer.requester as usize == scene.rank;
+    pub fn on_repaired(&mut self, context: &Context, key: Key, answer: Answer) {
+        let is_asked = answer.again > 0 && answer.requester as usize == context.rank;
         if is_asked && self.settings.local == LocalRecovery::TwoStep {
             self.repeats.insert(key, answer.again.min(self.settings.local_scope));
         }
     }
 
     /// The next repair: one that is to be repeated, or an answer to a request.
-    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        streams: &mut Streams,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         while let Some((key, scope)) = self.repeats.pop_first() {
-            let answer = Answer { round: 0, scope, again: 0, distance_us: 0, requester: scene.rank as u32 };
-            if let Some(transmit) = emit(scene, streams, key, answer, buf) {
+            let answer = Answer { round: 0, scope, again: 0, distance_us: 0, requester: context.rank as u32 };
+            if let Some(transmit) = emit(context, streams, key, answer, buf) {
                 return Some(transmit);
             }
         }
@@ -88,8 +99,8 @@ impl Answers {
             let Reach::Group { scope, again } = repair.reach else { continue };
             let distance_us = micros(streams.recovery.known.distance(requester));
             let answer = Answer { round, scope, again, distance_us, requester };
-            let transmit = emit(scene, streams, key, answer, buf);
-            streams.recovery.on_sent_repair(scene, key, round, distance_us);
+            let transmit = emit(context, streams, key, answer, buf);
+            streams.recovery.on_sent_repair(context, key, round, distance_us);
             if transmit.is_some() {
                 return transmit;
             }
@@ -100,15 +111,15 @@ impl Answers {
 
 /// A repair of a message that is here.
 fn emit(
-    scene: &mut Scene,
+    context: &mut Context,
     streams: &Streams,
     (source, number): Key,
     answer: Answer,
     buf: &mut Vec<u8>,
 ) -> Option<Transmit> {
-    let (from, payload) = (scene.rank as u32, streams.payload((source, number))?);
+    let (from, payload) = (context.rank as u32, streams.payload((source, number))?);
     let data = Data { from, source, sequence: number as u32, payload };
-    Packet::Repair { data, answer }.emit(scene.association, buf);
-    let sent = scene.data_sent(To::Group, (source as usize, number), buf.len(), true, true);
-    Some(Transmit { dest: scene.within(answer.scope), ..sent })
+    Packet::Repair { data, answer }.emit(context.association, buf);
+    let sent = context.data_sent(To::Group, (source as usize, number), buf.len(), true, true);
+    Some(Transmit { dest: context.within(answer.scope), ..sent })
 }

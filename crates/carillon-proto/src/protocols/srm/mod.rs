@@ -12,11 +12,11 @@
 
 mod answers;
 mod config;
+mod context;
 mod describe;
 mod peer;
 mod recovery;
 mod reports;
-mod scene;
 mod source;
 mod streams;
 #[cfg(test)]

@@ -12,9 +12,9 @@ use carillon_wire::srm::{Answer, Data, HEADER_LEN, Packet, Request};
 
 use super::answers::Answers;
 use super::config::Settings;
+use super::context::{Context, Timer, micros};
 use super::recovery::Key;
 use super::reports::Reports;
-use super::scene::{Scene, Timer, micros};
 use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{LocalRecovery, Part, Player};
@@ -35,105 +35,105 @@ pub struct SrmPeer {
 
 impl SrmPeer {
     /// The member at the node of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Arc::new(Settings::new(context, config)?);
-        let scene = Scene::of_member(context, u32::MAX as usize)?;
-        let own = scene.rank as u32;
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Arc::new(Settings::new(build, config)?);
+        let context = Context::of_member(build, u32::MAX as usize)?;
+        let own = context.rank as u32;
         let peer = SrmPeer {
-            streams: Streams::new(settings.clone(), own, context),
-            source: Source::new(settings.clone(), own, context),
-            reports: Reports::new(settings.clone(), context.seeds.stream("srm.session")),
+            streams: Streams::new(settings.clone(), own, build),
+            source: Source::new(settings.clone(), own, build),
+            reports: Reports::new(settings.clone(), build.seeds.stream("srm.session")),
             answers: Answers::new(settings.clone()),
             gone: BTreeSet::new(),
             request_pace: Pace::default(),
             send_pace: Pace::default(),
             settings,
         };
-        Ok(Player::of(peer, scene))
+        Ok(Player::of(peer, context))
     }
 
     /// A message came, from its source or, with `answer`, as a repair.
-    fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, answer: Option<Answer>) {
+    fn on_data(&mut self, context: &mut Context, data: Data<'_>, payload: Bytes, answer: Option<Answer>) {
         let streams = &mut self.streams;
         let source = data.source;
         // Only its source sends a message for the first time.
-        if (answer.is_none() && source != data.from) || source as usize >= scene.nodes.len() {
-            return scene.events.dropped(DropReason::Malformed);
+        if (answer.is_none() && source != data.from) || source as usize >= context.nodes.len() {
+            return context.events.dropped(DropReason::Malformed);
         }
         let number = streams.stream(source, data.sequence).expand(data.sequence);
         if !streams.has_room(source, number, &payload) {
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
         let key = (source, number);
         let packet = if answer.is_some() { "repair" } else { "data" };
         let stream = streams.stream(source, data.sequence);
         let (base, is_awaited) = (stream.base(), stream.is_awaited(number));
         if number >= stream.next() {
-            if source as usize == scene.rank {
-                return scene.events.dropped(DropReason::OutOfWindow);
+            if source as usize == context.rank {
+                return context.events.dropped(DropReason::OutOfWindow);
             }
-            scene.events.received(packet, number);
-            streams.learn(scene, source, number + 1, Some(number));
-            return streams.store(scene, key, payload);
+            context.events.received(packet, number);
+            streams.learn(context, source, number + 1, Some(number));
+            return streams.store(context, key, payload);
         }
         if number < base {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
-        let was_missing = streams.recovery.on_arrival(scene, key, answer.is_none());
+        let was_missing = streams.recovery.on_arrival(context, key, answer.is_none());
         if let Some(answer) = answer {
-            streams.recovery.on_repair(scene, key, answer.round, answer.distance_us);
+            streams.recovery.on_repair(context, key, answer.round, answer.distance_us);
         }
         if !is_awaited {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
         debug_assert!(was_missing, "what is missing is asked for");
-        scene.events.received(packet, number);
+        context.events.received(packet, number);
         if let Some(answer) = answer {
-            let (source, message) = (scene.nodes[source as usize], MessageId(number));
-            scene.events.push(Event::LossRepaired { source, message });
-            self.answers.on_repaired(scene, key, answer);
+            let (source, message) = (context.nodes[source as usize], MessageId(number));
+            context.events.push(Event::LossRepaired { source, message });
+            self.answers.on_repaired(context, key, answer);
         }
-        streams.store(scene, key, payload);
+        streams.store(context, key, payload);
     }
 
     /// A wait of a message is over; with how many rounds are over, its hold-down.
-    fn on_message_timer(&mut self, scene: &mut Scene, key: Key, rounds: Option<u8>) {
+    fn on_message_timer(&mut self, context: &mut Context, key: Key, rounds: Option<u8>) {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
         let is_hopeless = |round| round > self.settings.backoff_limit + 1;
         if self.gone.contains(&source) && self.streams.recovery.request_round(key).is_some_and(is_hopeless) {
             self.streams.recovery.forget(source, number..number + 1);
-            return self.streams.give_up(scene, key);
+            return self.streams.give_up(context, key);
         }
         if let Some(rounds) = rounds {
             self.streams.set_rounds(key, rounds);
         }
     }
 
-    fn poll_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_request(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.streams.recovery.requests.is_due() {
             return None;
         }
-        if let Some(at) = self.request_pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::RequestPace, at);
+        if let Some(at) = self.request_pace.ready_at(context.now) {
+            context.timers.arm(Timer::RequestPace, at);
             return None;
         }
         let (key, round) = self.streams.recovery.next_request()?;
-        self.request_pace.pause(scene.now, self.settings.request_ivl);
+        self.request_pace.pause(context.now, self.settings.request_ivl);
         let (source, number) = key;
         let distance_us = micros(self.streams.recovery.known.distance(source));
         let local = round == 1 && self.settings.local != LocalRecovery::Off;
         let scope = if local { self.settings.local_scope } else { u8::MAX };
         let (from, sequence, round_sent) =
-            (scene.rank as u32, number as u32, round.min(u8::MAX.into()) as u8);
+            (context.rank as u32, number as u32, round.min(u8::MAX.into()) as u8);
         let request = Request { from, source, sequence, round: round_sent, scope, distance_us };
-        Packet::Request(request).emit(scene.association, buf);
+        Packet::Request(request).emit(context.association, buf);
         buf.resize(buf.len().max(self.settings.request_bytes), 0);
-        scene.events.control("request", number);
-        let (source, message) = (scene.nodes[source as usize], MessageId(number));
-        scene.events.push(Event::Requested { source, message });
-        self.streams.recovery.on_request(scene, key, round, true);
-        Some(Transmit::now(scene.within(scope)))
+        context.events.control("request", number);
+        let (source, message) = (context.nodes[source as usize], MessageId(number));
+        context.events.push(Event::Requested { source, message });
+        self.streams.recovery.on_request(context, key, round, true);
+        Some(Transmit::now(context.within(scope)))
     }
 }
 
@@ -146,34 +146,34 @@ impl Part for SrmPeer {
         Some(self.streams.held())
     }
 
-    fn start(&mut self, scene: &mut Scene) {
-        self.reports.arm(scene, &self.streams.recovery.known);
+    fn start(&mut self, context: &mut Context) {
+        self.reports.arm(context, &self.streams.recovery.known);
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         self.streams.recovery.tell_states(tell);
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         let rank = packet.sender();
-        if rank as usize == scene.rank || scene.nodes.get(rank as usize) != Some(&datagram.source) {
-            return scene.events.dropped(DropReason::NotAMember);
+        if rank as usize == context.rank || context.nodes.get(rank as usize) != Some(&datagram.source) {
+            return context.events.dropped(DropReason::NotAMember);
         }
         let SrmPeer { streams, source, reports, answers, .. } = self;
         streams.recovery.known.on_heard(rank);
         let payload = || datagram.bytes.slice(HEADER_LEN..);
         match packet {
-            Packet::Session(session) => reports.on_session(scene, streams, source, &session),
+            Packet::Session(session) => reports.on_session(context, streams, source, &session),
             Packet::Request(request) => {
-                answers.on_request(scene, streams, &request, datagram.scope);
+                answers.on_request(context, streams, &request, datagram.scope);
             }
-            Packet::Data(data) => self.on_data(scene, data, payload(), None),
-            Packet::Repair { data, answer } => self.on_data(scene, data, payload(), Some(answer)),
+            Packet::Data(data) => self.on_data(context, data, payload(), None),
+            Packet::Repair { data, answer } => self.on_data(context, data, payload(), Some(answer)),
         }
     }
 
-    fn on_timer(&mut self, _scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, _context: &mut Context, timer: Timer) {
         match timer {
             Timer::Session => self.reports.due = true,
             // `poll_transmit` looks at the time itself.
@@ -181,10 +181,10 @@ impl Part for SrmPeer {
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.fire(scene);
-        while let Some((key, rounds)) = self.streams.recovery.expire(scene.now) {
-            self.on_message_timer(scene, key, rounds);
+    fn handle_timeout(&mut self, context: &mut Context) {
+        self.fire(context);
+        while let Some((key, rounds)) = self.streams.recovery.expire(context.now) {
+            self.on_message_timer(context, key, rounds);
         }
     }
 
@@ -192,9 +192,9 @@ impl Part for SrmPeer {
         self.streams.recovery.next_timeout()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let report = self.reports.poll(scene, &mut self.streams, buf);
-        let control = report.or_else(|| self.poll_request(scene, buf));
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let report = self.reports.poll(context, &mut self.streams, buf);
+        let control = report.or_else(|| self.poll_request(context, buf));
         if control.is_some() {
             return control;
         }
@@ -203,42 +203,42 @@ impl Part for SrmPeer {
         if !has_repairs && !source.is_ready(streams.sent()) {
             return None;
         }
-        if let Some(at) = self.send_pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::SendPace, at);
+        if let Some(at) = self.send_pace.ready_at(context.now) {
+            context.timers.arm(Timer::SendPace, at);
             return None;
         }
         // Repairs first: others wait for them in order.
-        let transmit = answers.poll(scene, streams, buf).or_else(|| source.poll(scene, streams, buf))?;
-        self.send_pace.pause(scene.now, self.settings.send_ivl);
+        let transmit = answers.poll(context, streams, buf).or_else(|| source.poll(context, streams, buf))?;
+        self.send_pace.pause(context.now, self.settings.send_ivl);
         Some(transmit)
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        self.streams.poll_delivery(scene)
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        self.streams.poll_delivery(context)
     }
 
-    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         let waiting = self.source.outgoing.offer(payload)?;
         Ok(MessageId(self.streams.sent() + waiting))
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
+    fn finish(&mut self, _context: &mut Context) {
         self.source.outgoing.finish();
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        if let Some(rank) = scene.rank_of(member) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
+        if let Some(rank) = context.rank_of(member) {
             self.gone.insert(rank as u32);
-            self.source.expel(scene, self.streams.sent(), rank as u32);
+            self.source.expel(context, self.streams.sent(), rank as u32);
         }
     }
 
-    fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
-        scene.rank_of(member).is_some_and(|rank| self.source.awaits(self.streams.sent(), rank as u32))
+    fn awaits(&self, context: &Context, member: NodeId) -> bool {
+        context.rank_of(member).is_some_and(|rank| self.source.awaits(self.streams.sent(), rank as u32))
     }
 
-    fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
-        self.source.acknowledged(scene.rank_of(member)? as u32)
+    fn acknowledged(&self, context: &Context, member: NodeId) -> Option<u64> {
+        self.source.acknowledged(context.rank_of(member)? as u32)
     }
 
     fn is_finished(&self) -> bool {

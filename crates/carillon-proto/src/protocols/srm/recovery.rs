@@ -11,8 +11,8 @@ use std::time::Duration;
 use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 
 use super::config::{LONGEST_DISTANCE, Mode, Settings};
+use super::context::Context;
 use super::describe::DESCRIBED;
-use super::scene::Scene;
 use crate::blocks::{
     AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
     Stage, Tries, in_seconds,
@@ -84,12 +84,12 @@ impl Recovery {
     }
 
     /// These messages of a source are found missing: a request timer for each.
-    pub fn on_missing(&mut self, scene: &mut Scene, source: u32, numbers: impl Iterator<Item = u64>) {
+    pub fn on_missing(&mut self, context: &mut Context, source: u32, numbers: impl Iterator<Item = u64>) {
         let mut found = false;
         for number in numbers {
             found = true;
-            let node = scene.nodes[source as usize];
-            scene.events.loss_found(node, number);
+            let node = context.nodes[source as usize];
+            context.events.loss_found(node, number);
             let (mut c1, mut c2) = (self.settings.c1, self.settings.c2);
             if let Some([pair, _]) = self.adaptive.as_deref_mut() {
                 pair.adapt(MOST_C1, self.known.group() as f64);
@@ -97,9 +97,9 @@ impl Recovery {
             }
             let mut distance = Distance::new(self.settings.distance_gain);
             distance.sample(self.known.distance(source));
-            let mut request = Request { since: scene.now, distance, c1, c2, round: 0, ignore_until: None };
+            let mut request = Request { since: context.now, distance, c1, c2, round: 0, ignore_until: None };
             let wait = next_wait(&self.settings, &mut self.draws, &self.known, source, &mut request);
-            self.requests.begin(scene.now, (source, number), wait, request);
+            self.requests.begin(context.now, (source, number), wait, request);
         }
         if let Some([pair, _]) = self.adaptive.as_deref_mut().filter(|_| found) {
             pair.mark_period();
@@ -108,39 +108,46 @@ impl Recovery {
 
     /// A request for a message that was known came, this member's own too. False if nothing is pending
     /// for the message: then it is here, and to be repaired.
-    pub fn on_request(&mut self, scene: &mut Scene, key: Key, round: u32, is_own: bool) -> bool {
+    pub fn on_request(&mut self, context: &mut Context, key: Key, round: u32, is_own: bool) -> bool {
         let is_open = self.is_open(key);
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else {
             let is_pending = self.requests.stage(key).or(self.repairs.stage(key)).is_some();
             if is_pending {
-                scene.events.dropped(DropReason::Redundant);
+                context.events.dropped(DropReason::Redundant);
             }
             return is_pending;
         };
         let ignore = request.ignore_until;
         if round == 1
             && request.round == 2
-            && ignore.is_some_and(|until| scene.now <= until)
+            && ignore.is_some_and(|until| context.now <= until)
             && let Some([pair, _]) = self.adaptive.as_deref_mut()
         {
             pair.count_duplicate();
         }
-        if ignore.is_some_and(|until| scene.now < until) {
-            scene.events.dropped(DropReason::Redundant);
+        if ignore.is_some_and(|until| context.now < until) {
+            context.events.dropped(DropReason::Redundant);
             return true;
         }
-        end_first_round(&mut self.adaptive, scene.now, request);
+        end_first_round(&mut self.adaptive, context.now, request);
         let wait = next_wait(&self.settings, &mut self.draws, &self.known, key.0, request);
-        request.ignore_until = Some(scene.now + wait / 2);
-        self.requests.back_off(scene.now, key, wait);
+        request.ignore_until = Some(context.now + wait / 2);
+        self.requests.back_off(context.now, key, wait);
         if !is_own {
-            scene.events.push(Event::RequestSuppressed { message: MessageId(key.1) });
+            context.events.push(Event::RequestSuppressed { message: MessageId(key.1) });
         }
         true
     }
 
     /// A member asks for a message that is here: a repair timer. `rounds` is how many were over before.
-    pub fn begin_repair(&mut self, scene: &mut Scene, key: Key, requester: u32, rounds: u8, reach: Reach) {
+    pub fn begin_repair(
+        &mut self,
+        context: &mut Context,
+        key: Key,
+        requester: u32,
+        rounds: u8,
+        reach: Reach,
+    ) {
         let (mut d1, mut d2) = (self.settings.d1, self.settings.d2);
         let group = self.known.group() as f64;
         let log_group = libm::log10(group);
@@ -161,8 +168,8 @@ impl Recovery {
         let mut delay = ByDistance { first: d1, second: d2, growth: (1.0, 0), draws: &mut self.draws };
         let wait = delay.delay(0, away);
         let round = u32::from(rounds) + 1;
-        let repair = Repair { since: scene.now, requester, distance, round, is_sent: false, reach };
-        self.repairs.begin(scene.now, key, wait, repair);
+        let repair = Repair { since: context.now, requester, distance, round, is_sent: false, reach };
+        self.repairs.begin(context.now, key, wait, repair);
     }
 
     /// Somebody far away asks too: the repair that waits goes to all.
@@ -178,7 +185,7 @@ impl Recovery {
     }
 
     /// A message came that is not new: the original, late, or a repair. Whether it was missing.
-    pub fn on_arrival(&mut self, scene: &mut Scene, key: Key, is_original: bool) -> bool {
+    pub fn on_arrival(&mut self, context: &mut Context, key: Key, is_original: bool) -> bool {
         let is_open = self.is_open(key);
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else { return false };
         if is_original && request.round == 1 {
@@ -187,13 +194,13 @@ impl Recovery {
             return true;
         }
         let away = request.distance.sample(self.known.distance(key.0));
-        end_first_round(&mut self.adaptive, scene.now, request);
-        self.requests.hold_down(scene.now, key, in_seconds(HOLD_DOWN * away, 1.0));
+        end_first_round(&mut self.adaptive, context.now, request);
+        self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN * away, 1.0));
         true
     }
 
     /// A repair of a message that is here, this member's own too.
-    pub fn on_repair(&mut self, scene: &mut Scene, key: Key, round: u8, distance_us: u32) {
+    pub fn on_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         let is_held_down = self.repairs.stage(key) == Some(Stage::HeldDown);
         let Some(repair) = self.repairs.get_mut(key) else { return };
         let away = self.known.distance(repair.requester);
@@ -210,9 +217,9 @@ impl Recovery {
         let hold_down =
             in_seconds(HOLD_DOWN * repair.distance.sample(away), 1.0).max(self.settings.hold_down_min);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| repair.round == 1) {
-            pair.on_delay(repair.distance.round_trips(scene.now.since(repair.since)));
+            pair.on_delay(repair.distance.round_trips(context.now.since(repair.since)));
         }
-        self.repairs.hold_down(scene.now, key, hold_down);
+        self.repairs.hold_down(context.now, key, hold_down);
     }
 
     /// The next wait that is over: of a request that is due now, or, with how many rounds are over, of one whose
@@ -261,11 +268,11 @@ impl Recovery {
     }
 
     /// A repair was sent: this member hears it, and has sent it only then, as in ns-2.
-    pub fn on_sent_repair(&mut self, scene: &mut Scene, key: Key, round: u8, distance_us: u32) {
+    pub fn on_sent_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
             pair.on_sending(libm::log10(self.known.group() as f64));
         }
-        self.on_repair(scene, key, round, distance_us);
+        self.on_repair(context, key, round, distance_us);
         if let Some(repair) = self.repairs.get_mut(key) {
             repair.is_sent = true;
         }

@@ -6,7 +6,7 @@ use carillon_core::{DropReason, Rng, Transmit};
 use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::config::Settings;
-use super::scene::{Scene, Timer};
+use super::context::{Context, Timer};
 use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{Distances, Echo, KeptStream, in_seconds};
@@ -27,57 +27,67 @@ impl Reports {
     }
 
     /// The next one is due after a random time.
-    pub fn arm(&mut self, scene: &mut Scene, known: &Distances) {
+    pub fn arm(&mut self, context: &mut Context, known: &Distances) {
         let group = known.group() as f64;
         let scale = if self.settings.session_log { 1.0 + libm::log(group) } else { 1.0 };
         let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
-        scene.timers.arm(Timer::Session, scene.now + in_seconds(interval, 1.0));
+        context.timers.arm(Timer::Session, context.now + in_seconds(interval, 1.0));
     }
 
     /// Another member says how far away it is, and what it has.
     pub fn on_session(
         &self,
-        scene: &mut Scene,
+        context: &mut Context,
         streams: &mut Streams,
         source: &mut Source,
         session: &Session<'_>,
     ) {
         // Only the entry of this member is looked for.
-        let own = scene.rank as u32;
+        let own = context.rank as u32;
         let echo = session.sources.of(own).or_else(|| session.others.of(own));
         let echo = echo.map(|Entry { came_us, sent_us, .. }| Echo { came_us, sent_us });
-        if !streams.recovery.known.on_report(scene.now, session.from, session.number, session.clock_us, echo)
-        {
-            return scene.events.dropped(DropReason::OutOfOrder);
+        if !streams.recovery.known.on_report(
+            context.now,
+            session.from,
+            session.number,
+            session.clock_us,
+            echo,
+        ) {
+            return context.events.dropped(DropReason::OutOfOrder);
         }
-        scene.events.received("session", session.next.saturating_sub(1));
+        context.events.received("session", session.next.saturating_sub(1));
         if session.next != 0 || streams.get(session.from).is_some() {
             let stream = streams.stream(session.from, session.next);
             let next = stream.expand(session.next);
-            streams.learn(scene, session.from, next, None);
+            streams.learn(context, session.from, next, None);
             let oldest = streams.stream(session.from, session.next).expand(session.oldest);
             // What its source has forgotten, the others have too: their buffers are not larger.
             if oldest <= next {
-                streams.give_up_before(scene, session.from, oldest);
-                streams.deliver(scene, session.from);
+                streams.give_up_before(context, session.from, oldest);
+                streams.deliver(context, session.from);
             }
         }
         for entry in session.sources.iter() {
             if entry.member == own {
-                source.on_word(scene, streams, session.from, entry.next);
-            } else if (entry.member as usize) < scene.nodes.len() {
+                source.on_word(context, streams, session.from, entry.next);
+            } else if (entry.member as usize) < context.nodes.len() {
                 let next = streams.stream(entry.member, entry.next).expand(entry.next);
-                streams.learn(scene, entry.member, next, None);
+                streams.learn(context, entry.member, next, None);
             }
         }
     }
 
     /// The next session message, if it is due, or if a source may be waiting for it.
-    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        streams: &mut Streams,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if !(std::mem::take(&mut self.due) | std::mem::take(&mut streams.has_news)) {
             return None;
         }
-        self.arm(scene, &streams.recovery.known);
+        self.arm(context, &streams.recovery.known);
         self.number = self.number.wrapping_add(1);
         let mut lists = [Vec::new(), Vec::new()];
         let report = streams.report(self.settings.session_entries);
@@ -86,19 +96,19 @@ impl Reports {
             lists[usize::from(next == 0)].push(entry.to_bytes());
         }
         let [sources, others] = lists;
-        let own = scene.rank as u32;
+        let own = context.rank as u32;
         let (next, oldest) = (streams.sent(), streams.get(own).map_or(0, KeptStream::base));
         let session = Session {
             from: own,
             number: self.number,
-            clock_us: streams.recovery.known.clock_us(scene.now),
+            clock_us: streams.recovery.known.clock_us(context.now),
             next: next as u32,
             oldest: oldest as u32,
             sources: Entries::new(&sources),
             others: Entries::new(&others),
         };
-        Packet::Session(session).emit(scene.association, buf);
-        scene.events.control("session", next.saturating_sub(1));
-        Some(scene.to_group())
+        Packet::Session(session).emit(context.association, buf);
+        context.events.control("session", next.saturating_sub(1));
+        Some(context.to_group())
     }
 }

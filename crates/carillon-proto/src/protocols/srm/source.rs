@@ -6,7 +6,7 @@ use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::srm::{Data, Packet};
 
 use super::config::Settings;
-use super::scene::Scene;
+use super::context::Context;
 use super::streams::Streams;
 use crate::blocks::{FlowControl, Outgoing, SlowestMember};
 
@@ -20,30 +20,30 @@ pub(super) struct Source {
 
 impl Source {
     /// The sending side of the member of this rank.
-    pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
-        let flow = || Box::new(SlowestMember::new(own, context.members.len(), settings.buffer));
+    pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
+        let flow = || Box::new(SlowestMember::new(own, build.members.len(), settings.buffer));
         let flow = settings.flow.then(flow);
-        Source { outgoing: Outgoing::new(MOST_WAITING, context.rejoining), flow, settings }
+        Source { outgoing: Outgoing::new(MOST_WAITING, build.rejoining), flow, settings }
     }
 
     /// With flow control: a member says which of this member's messages it lacks first.
-    pub fn on_word(&mut self, scene: &mut Scene, streams: &Streams, rank: u32, next: u32) {
-        let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(scene.rank as u32)) else { return };
+    pub fn on_word(&mut self, context: &mut Context, streams: &Streams, rank: u32, next: u32) {
+        let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(context.rank as u32)) else { return };
         let (sent, lacks) = (stream.next(), stream.expand(next));
         if lacks > sent {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let before = flow.start();
         flow.on_word(rank, lacks);
-        self.complete(scene, before, sent);
+        self.complete(context, before, sent);
     }
 
     /// A member is gone.
-    pub fn expel(&mut self, scene: &mut Scene, sent: u64, rank: u32) {
+    pub fn expel(&mut self, context: &mut Context, sent: u64, rank: u32) {
         let Some(flow) = &mut self.flow else { return };
         let before = flow.start();
         flow.remove(rank);
-        self.complete(scene, before, sent);
+        self.complete(context, before, sent);
     }
 
     /// Whether the first message that some lack is held because of this member.
@@ -62,24 +62,29 @@ impl Source {
     }
 
     /// The next message.
-    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        streams: &mut Streams,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if !self.is_ready(streams.sent()) {
             return None;
         }
         let payload = self.outgoing.pop()?;
-        let number = streams.push(scene, payload.clone());
-        let own = scene.rank as u32;
+        let number = streams.push(context, payload.clone());
+        let own = context.rank as u32;
         let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
-        Packet::Data(data).emit(scene.association, buf);
-        Some(scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), false))
+        Packet::Data(data).emit(context.association, buf);
+        Some(context.events.data_sent(context.to_group(), MessageId(number), buf.len(), false))
     }
 
     /// All members that are left have the messages from `before` on to which they now are.
-    fn complete(&self, scene: &mut Scene, before: u64, sent: u64) {
+    fn complete(&self, context: &mut Context, before: u64, sent: u64) {
         let now = self.flow.as_deref().map_or(0, SlowestMember::start);
         for number in before.min(sent)..now.min(sent) {
             let window = self.settings.buffer as u32;
-            scene.events.completed(MessageId(number), Outcome::Acknowledged, window);
+            context.events.completed(MessageId(number), Outcome::Acknowledged, window);
         }
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use carillon_core::{BuildContext, Delivery, MessageId};
 
 use super::config::Settings;
+use super::context::Context;
 use super::recovery::{Key, Recovery};
-use super::scene::Scene;
 use crate::blocks::{Echo, KeptStream, cost};
 
 /// The messages of all sources, this member's own too: what is here, and recovery of what is missing.
@@ -37,12 +37,12 @@ impl Streams {
     }
 
     /// Nothing was sent.
-    pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
+    pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
         Streams {
-            recovery: Recovery::new(settings.clone(), own, context.seeds.clone()),
+            recovery: Recovery::new(settings.clone(), own, build.seeds.clone()),
             settings,
             own,
-            rejoining: context.rejoining,
+            rejoining: build.rejoining,
             streams: BTreeMap::new(),
             waiting: 0,
             ready: BTreeSet::new(),
@@ -88,11 +88,11 @@ impl Streams {
     }
 
     /// This member sends a message; the last ones are kept.
-    pub fn push(&mut self, scene: &mut Scene, payload: Bytes) -> u64 {
+    pub fn push(&mut self, context: &mut Context, payload: Bytes) -> u64 {
         let stream = self.streams.entry(self.own).or_insert_with(|| KeptStream::new(0));
         let number = stream.push(payload);
         let base = stream.next().saturating_sub(self.settings.buffer);
-        self.forget_before(scene, self.own, base);
+        self.forget_before(context, self.own, base);
         number
     }
 
@@ -108,22 +108,22 @@ impl Streams {
     }
 
     /// Keeps a message, and delivers what it makes deliverable; the oldest of its source make room for it.
-    pub fn store(&mut self, scene: &mut Scene, key: Key, payload: Bytes) {
+    pub fn store(&mut self, context: &mut Context, key: Key, payload: Bytes) {
         let ((source, number), share) = (key, self.share());
         while let Some(stream) = self.get(source).filter(|_| source != self.own)
             && stream.bytes() + cost(&payload) > share
             && stream.base() < number
             && !(self.settings.flow && stream.base() >= stream.deliver())
         {
-            self.forget_before(scene, source, stream.base() + 1);
+            self.forget_before(context, source, stream.base() + 1);
         }
         self.stream(source, 0).store(number, payload);
-        self.deliver(scene, source);
+        self.deliver(context, source);
     }
 
     /// All messages of a source before `next` were sent. Those not known before are missing, but for
     /// the one that has just come.
-    pub fn learn(&mut self, scene: &mut Scene, source: u32, next: u64, coming: Option<u64>) {
+    pub fn learn(&mut self, context: &mut Context, source: u32, next: u64, coming: Option<u64>) {
         let stream = &self.streams[&source];
         let known = stream.next();
         // No source that waits for its members is further ahead of this one.
@@ -132,16 +132,16 @@ impl Streams {
             return;
         }
         let base = next.saturating_sub(self.places());
-        self.forget_before(scene, source, base);
+        self.forget_before(context, source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
-        self.recovery.on_missing(scene, source, missing);
+        self.recovery.on_missing(context, source, missing);
     }
 
     /// What is still missing before `limit` will not come any more.
-    pub fn give_up_before(&mut self, scene: &mut Scene, source: u32, limit: u64) {
+    pub fn give_up_before(&mut self, context: &mut Context, source: u32, limit: u64) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
-        let (node, first) = (scene.nodes[source as usize], stream.deliver());
+        let (node, first) = (context.nodes[source as usize], stream.deliver());
         if first >= limit {
             return;
         }
@@ -150,17 +150,17 @@ impl Streams {
         let known = stream.next().clamp(first, limit);
         let named = limit.saturating_sub(MOST_NAMED).max(known);
         if named > known {
-            scene.unrecoverable(Some(node), known, named - known);
+            context.unrecoverable(Some(node), known, named - known);
         }
         for number in (first..known).chain(named..limit) {
             let has_room =
-                (scene.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room;
+                (context.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room;
             match stream.payload(number).cloned() {
                 Some(payload) if has_room => {
                     self.waiting += cost(&payload);
-                    scene.deliver(source as usize, number, payload);
+                    context.deliver(source as usize, number, payload);
                 }
-                _ if stream.give_up(number) => scene.events.given_up(node, MessageId(number)),
+                _ if stream.give_up(number) => context.events.given_up(node, MessageId(number)),
                 _ => {}
             }
         }
@@ -168,12 +168,12 @@ impl Streams {
     }
 
     /// A message that nobody answers for is given up.
-    pub fn give_up(&mut self, scene: &mut Scene, (source, number): Key) {
+    pub fn give_up(&mut self, context: &mut Context, (source, number): Key) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         if stream.give_up(number) {
-            scene.events.given_up(scene.nodes[source as usize], MessageId(number));
+            context.events.given_up(context.nodes[source as usize], MessageId(number));
         }
-        self.deliver(scene, source);
+        self.deliver(context, source);
     }
 
     /// So many rounds of requests and repairs of a message are over.
@@ -184,12 +184,12 @@ impl Streams {
     }
 
     /// Hands over what is next in order, while the application takes it.
-    pub fn deliver(&mut self, scene: &mut Scene, source: u32) {
+    pub fn deliver(&mut self, context: &mut Context, source: u32) {
         let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
-        while (scene.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room {
+        while (context.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room {
             let Some((number, payload)) = stream.take() else { break };
             self.waiting += cost(&payload);
-            scene.deliver(source as usize, number, payload);
+            context.deliver(source as usize, number, payload);
         }
         match stream.is_ready() {
             true => self.ready.insert(source),
@@ -199,19 +199,19 @@ impl Streams {
     }
 
     /// The next message for the application, which makes room for others.
-    pub fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let delivery = scene.poll_delivery()?;
+    pub fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
         self.waiting -= cost(&delivery.payload);
         if let Some(&source) = self.ready.first() {
-            self.deliver(scene, source);
+            self.deliver(context, source);
         }
         Some(delivery)
     }
 
     /// Messages before `base` are kept no longer.
-    fn forget_before(&mut self, scene: &mut Scene, source: u32, base: u64) {
+    fn forget_before(&mut self, context: &mut Context, source: u32, base: u64) {
         let Some(old) = self.get(source).map(KeptStream::base).filter(|&old| old < base) else { return };
-        self.give_up_before(scene, source, base);
+        self.give_up_before(context, source, base);
         self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.forget_before(base);

@@ -22,7 +22,7 @@ impl XtpSender {
     /// The next of what is to be said to somebody.
     pub(super) fn put_word(
         &mut self,
-        scene: &mut super::sender::Scene,
+        context: &mut super::sender::Context,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let (node, word) = self.words.pop()?;
@@ -42,50 +42,50 @@ impl XtpSender {
             }
         };
         self.emit(options, seq, body, buf);
-        scene.control(name, 0);
+        context.control(name, 0);
         Some(Transmit::now(Dest::Node(node)))
     }
 
     /// A node asks to join: it gets what has not begun to go out.
-    pub(super) fn on_join(&mut self, scene: &mut super::sender::Scene, node: NodeId, handover: Handover) {
+    pub(super) fn on_join(&mut self, context: &mut super::sender::Context, node: NodeId, handover: Handover) {
         let is_open = !matches!(self.phase, Phase::Quiescent | Phase::Inactive);
         let Some(place) = self.group.place_of(node).filter(|_| is_open && self.settings.late_join) else {
             if is_open {
                 self.say(node, Word::Refused);
             }
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
-        scene.received("jcntl", 0);
+        context.received("jcntl", 0);
         self.say(node, Word::Joined(handover.xkey));
         let is_known = self.group.context(place).key == Some(handover.xkey);
         if self.group.is_spared(node) || (is_known && self.group.index_of(node).is_some()) {
             return;
         }
         let from = self.stream.fresh_message();
-        self.group.admit(place, handover.xkey, from, self.settings.room, self.sync, scene.now);
-        scene.events.push(Event::MemberJoined { member: node });
+        self.group.admit(place, handover.xkey, from, self.settings.room, self.sync, context.now);
+        context.events.push(Event::MemberJoined { member: node });
         // What it had before, or lacked, it has lost.
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// A member reads no more.
-    pub(super) fn on_leave(&mut self, scene: &mut super::sender::Scene, index: usize) {
+    pub(super) fn on_leave(&mut self, context: &mut super::sender::Context, index: usize) {
         let node = self.group.node(index);
         let fields = vec![("member", Value::Count(node.0.into()))];
-        scene.events.push(Event::Note(Box::new(Note { name: "left", fields })));
+        context.events.push(Event::Note(Box::new(Note { name: "left", fields })));
         self.group.remove(index);
-        scene.events.member_lost(node);
-        self.settle(scene);
+        context.events.member_lost(node);
+        self.settle(context);
     }
 }
 
 impl XtpReceiver {
     /// A packet came, of an association that FIRST has not opened here.
-    pub(super) fn on_unopened(&mut self, scene: &mut super::receiver::Scene, packet: &Packet<'_>) {
+    pub(super) fn on_unopened(&mut self, context: &mut super::receiver::Context, packet: &Packet<'_>) {
         match packet.body {
             Body::Jcntl(handover, _, traffic) if handover.xkey == self.own => {
-                scene.received("jcntl", 0);
-                scene.timers.cancel(Timer::Join);
+                context.received("jcntl", 0);
+                context.timers.cancel(Timer::Join);
                 self.open = Some(Open::of(&traffic));
                 self.stream.start_at(packet.seq);
                 self.echo = packet.sync;
@@ -98,38 +98,38 @@ impl XtpReceiver {
             }
             // It may not.
             Body::Diag(_) => {
-                scene.received("diag", 0);
-                scene.timers.cancel(Timer::Join);
+                context.received("diag", 0);
+                context.timers.cancel(Timer::Join);
                 self.is_abandoned = true;
             }
             Body::Data(_) | Body::First(..) | Body::Cntl(_) if !packet.has(option::END) => {
-                scene.received(packet.name(), 0);
-                if scene.timers.armed(Timer::Join).is_none() {
+                context.received(packet.name(), 0);
+                if context.timers.armed(Timer::Join).is_none() {
                     self.joins = 0;
-                    self.ask_to_join(scene);
+                    self.ask_to_join(context);
                 }
             }
-            _ => scene.events.dropped(DropReason::Foreign),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
     /// Asks, and again if nobody answers.
-    pub(super) fn ask_to_join(&mut self, scene: &mut super::receiver::Scene) {
+    pub(super) fn ask_to_join(&mut self, context: &mut super::receiver::Context) {
         if self.open.is_some() || self.is_abandoned || self.joins >= MOST_JOINS {
             return;
         }
         self.joins += 1;
         self.answer = Some(Answer::Join);
-        scene.timers.arm(Timer::Join, scene.now + self.settings.wtimer);
+        context.timers.arm(Timer::Join, context.now + self.settings.wtimer);
     }
 
     /// JCNTL.
-    pub(super) fn put_join(&self, scene: &mut super::receiver::Scene, buf: &mut Vec<u8>) {
+    pub(super) fn put_join(&self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
         let common = Common { rseq: 0, alloc: self.settings.room, echo: self.echo };
         let traffic = Traffic::rates(self.settings.service, Rates::default());
         let body = Body::Jcntl(Handover { common, xkey: self.own }, Address::NULL, traffic);
         let name = self.emit(0, 0, 0, body, buf);
-        scene.control(name, 0);
+        context.control(name, 0);
     }
 
     /// Nothing is demanded of this node: what it lacks does not come, and is not asked for.
@@ -154,11 +154,11 @@ impl XtpReceiver {
     }
 
     /// A control packet of another member, because of a gap: it speaks for this node too if this lacks nothing that the other has.
-    pub(super) fn on_other(&mut self, scene: &mut super::receiver::Scene, packet: &Packet<'_>) {
+    pub(super) fn on_other(&mut self, context: &mut super::receiver::Context, packet: &Packet<'_>) {
         let Some(status) = packet.status().filter(|_| packet.has(option::FASTNAK)) else {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         };
-        scene.received(packet.name(), self.messages);
+        context.received(packet.name(), self.messages);
         let theirs: Vec<(u64, u64)> = match packet.body {
             Body::Ecntl(_, spans) => spans.iter().collect(),
             _ => Vec::new(),
@@ -175,8 +175,8 @@ impl XtpReceiver {
         };
         if self.slotted == Some(Answer::Nak) && status.rseq <= next && status.echo >= self.echo && covers {
             self.slotted = None;
-            scene.timers.cancel(Timer::Slot);
-            scene.events.push(Event::RequestSuppressed { message: self.messages.into() });
+            context.timers.cancel(Timer::Slot);
+            context.events.push(Event::RequestSuppressed { message: self.messages.into() });
         }
     }
 }

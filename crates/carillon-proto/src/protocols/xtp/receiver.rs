@@ -13,7 +13,7 @@ use super::config::{ErrorControl, Paradigm, Settings};
 use super::tag::{EMPTY_TAG, Place};
 use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The receiver's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,24 +128,24 @@ pub(super) enum Answer {
 
 impl XtpReceiver {
     /// A receiver of this association.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
+    pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(build, config)?;
         let most = settings.slots.map_or(0, |(slots, _)| slots);
         Ok(XtpReceiver {
-            key: key_of(context.association),
-            own: context.seeds.stream("xtp.key").below(RTN - 1) + 1,
+            key: key_of(build.association),
+            own: build.seeds.stream("xtp.key").below(RTN - 1) + 1,
             open: None,
             stream: stream_of(settings.room),
             slotted: None,
             // A whole number of slots: each is a nanosecond of the draw.
-            slots: Uniform::new(Duration::from_nanos(most), context.seeds.clone(), "xtp.slots"),
+            slots: Uniform::new(Duration::from_nanos(most), build.seeds.clone(), "xtp.slots"),
             is_unheeded: false,
             joins: 0,
             has_left: false,
             taken: 0,
             part: Vec::new(),
             part_len: 0,
-            longest: u64::from(context.max_payload).max(1),
+            longest: u64::from(build.max_payload).max(1),
             messages: 0,
             untaken: Default::default(),
             untaken_bytes: 0,
@@ -158,56 +158,56 @@ impl XtpReceiver {
             closed: None,
             is_abandoned: false,
             is_asked: false,
-            rejoining: context.rejoining,
+            rejoining: build.rejoining,
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
-    fn on_data(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
+    fn on_data(&mut self, context: &mut Context, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
         if self.is_unrepaired() {
-            return self.on_unrepaired(scene, packet, data, bytes);
+            return self.on_unrepaired(context, packet, data, bytes);
         }
         let end = packet.seq.saturating_add(bytes.len() as u64);
         if end > self.limit() {
-            scene.events.dropped(DropReason::BufferFull);
+            context.events.dropped(DropReason::BufferFull);
             return;
         }
         let before = self.stream.next();
         let keeps = self.settings.errors == ErrorControl::Selective || packet.seq <= before;
         let mark = match (self.settings.are_numbered, data.tag) {
             (true, Some(tag)) => Mark::of(Place::read(tag)),
-            (true, None) => return scene.events.dropped(DropReason::Malformed),
+            (true, None) => return context.events.dropped(DropReason::Malformed),
             (false, tag) => Mark::plain(tag == Some(EMPTY_TAG)),
         };
         let mark = packet.has(option::EOM).then_some(mark);
         if bytes.is_empty() {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         let is_gap = packet.seq > before;
         // Another gap lies behind those that are known.
         let is_another = keeps && packet.seq > self.stream.end();
         if !keeps {
             // A receiver that goes back keeps nothing beyond a gap.
-            scene.events.dropped(DropReason::OutOfOrder);
+            context.events.dropped(DropReason::OutOfOrder);
         } else if self.stream.insert(packet.seq, bytes, mark) {
-            scene.received("data", self.messages);
+            context.received("data", self.messages);
         } else {
-            scene.events.dropped(DropReason::Duplicate);
+            context.events.dropped(DropReason::Duplicate);
         }
         if is_gap {
             if self.told_gap.is_none_or(|(begin, _)| begin != before) {
-                scene.events.loss_found(scene.sender, self.messages);
+                context.events.loss_found(context.sender, self.messages);
             }
             // Once for each gap, and once more when what was sent again has left it.
             let known = self.told_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
             if packet.has(option::FASTNAK) && (!known || is_another) {
                 self.told_gap = Some((before, packet.sync));
-                self.answer(scene, Answer::Nak);
+                self.answer(context, Answer::Nak);
             }
         }
         while let Some(piece) = self.stream.pop() {
-            self.take(scene, piece.bytes, piece.mark);
+            self.take(context, piece.bytes, piece.mark);
         }
         if self.stream.next() > before && self.told_gap.is_some_and(|told| told.0 < self.stream.next()) {
             self.told_gap = None;
@@ -217,24 +217,24 @@ impl XtpReceiver {
     /// What is lost does not come: of a message all packets come one after the other, or it is not delivered.
     pub(super) fn on_unrepaired(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         packet: &Packet<'_>,
         data: Data<'_>,
         bytes: bytes::Bytes,
     ) {
         let Some(place) = data.tag.map(Place::read).filter(|_| !bytes.is_empty()) else {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         };
         let is_in_part = !self.part.is_empty() && place.message == self.messages;
         let is_known = place.message < self.messages || packet.seq < self.stream.next();
         if is_known || (is_in_part && place.begins) {
-            return scene.events.dropped(DropReason::Duplicate);
+            return context.events.dropped(DropReason::Duplicate);
         }
         // What lies further ahead than messages that were lost can take is not believed.
         let ahead = place.message - self.messages;
         let furthest = self.stream.next().saturating_add((ahead + 1).saturating_mul(self.longest));
         if ahead > FURTHEST || packet.seq > furthest {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let follows = is_in_part && packet.seq == self.stream.next();
         if !follows {
@@ -242,21 +242,21 @@ impl XtpReceiver {
             self.part_len = 0;
         }
         if !follows && !place.begins {
-            return scene.events.dropped(DropReason::OutOfOrder);
+            return context.events.dropped(DropReason::OutOfOrder);
         }
         if self.untaken_bytes + self.part_len + bytes.len() as u64 > self.settings.room {
-            return scene.events.dropped(DropReason::BufferFull);
+            return context.events.dropped(DropReason::BufferFull);
         }
-        scene.received(packet.name(), place.message);
-        self.tell_lost(scene, place.message);
+        context.received(packet.name(), place.message);
+        self.tell_lost(context, place.message);
         self.messages = place.message;
         self.stream.start_at(packet.seq.saturating_add(bytes.len() as u64));
         let mark = packet.has(option::EOM).then_some(Mark::of(place));
-        self.take(scene, bytes, mark);
+        self.take(context, bytes, mark);
     }
 
     /// The next bytes in order.
-    pub(super) fn take(&mut self, scene: &mut Scene, bytes: bytes::Bytes, mark: Option<Mark>) {
+    pub(super) fn take(&mut self, context: &mut Context, bytes: bytes::Bytes, mark: Option<Mark>) {
         self.part_len += bytes.len() as u64;
         // Nobody sends longer ones; what is beyond is not kept.
         if self.part_len <= self.longest {
@@ -273,7 +273,7 @@ impl XtpReceiver {
         let len = std::mem::take(&mut self.part_len);
         self.untaken.push_back(len);
         self.untaken_bytes += len;
-        scene.deliver_sent(self.messages, payload);
+        context.deliver_sent(self.messages, payload);
         self.messages += 1;
     }
 
@@ -283,16 +283,16 @@ impl XtpReceiver {
         taken.saturating_add(self.settings.room).max(self.alloc)
     }
 
-    pub(super) fn answer(&mut self, scene: &mut Scene, answer: Answer) {
+    pub(super) fn answer(&mut self, context: &mut Context, answer: Answer) {
         let is_status = matches!(answer, Answer::Status | Answer::Nak);
         match self.settings.slots {
             Some((_, slot)) if is_status && !self.is_unheeded => {
                 // One that is asked for is not damped.
                 let both = self.slotted.is_some_and(|slotted| slotted != answer);
                 self.slotted = if both { Some(Answer::Status) } else { Some(answer) };
-                if scene.timers.armed(Timer::Slot).is_none() {
+                if context.timers.armed(Timer::Slot).is_none() {
                     let slots = self.slots.delay(0, 0.0).as_nanos() as u32;
-                    scene.timers.arm(Timer::Slot, scene.now + slot.saturating_mul(slots));
+                    context.timers.arm(Timer::Slot, context.now + slot.saturating_mul(slots));
                 }
             }
             _ => self.answer_at_once(answer),
@@ -317,73 +317,73 @@ impl Part for XtpReceiver {
 
     const ROLE: Role = Role::Receiver;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let Ok(packet) = Packet::parse(datagram.bytes) else {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         };
         if packet.key == self.key | RTN && self.settings.slots.is_some() && self.open.is_some() {
-            return self.on_other(scene, &packet);
+            return self.on_other(context, &packet);
         }
         if packet.key != self.key {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         }
-        if datagram.source != scene.sender {
-            return scene.events.dropped(DropReason::NotAMember);
+        if datagram.source != context.sender {
+            return context.events.dropped(DropReason::NotAMember);
         }
         if self.has_left {
             // The sender has not heard of it, perhaps.
             if packet.has(option::SREQ) || packet.has(option::DREQ) {
                 self.answer = Some(Answer::End);
             }
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         }
         if (self.rejoining && !self.settings.late_join) || self.is_abandoned {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         }
         if self.settings.paradigm.is_single() {
-            return self.handle_single(scene, &packet, datagram);
+            return self.handle_single(context, &packet, datagram);
         }
         let opens = matches!(packet.body, Body::First(..)) && !self.rejoining;
         if self.open.is_none() && self.settings.late_join && !opens {
-            return self.on_unopened(scene, &packet);
+            return self.on_unopened(context, &packet);
         }
         if let Body::First(_, traffic, _) = packet.body {
             if traffic.service != self.settings.service {
-                return scene.events.dropped(DropReason::Foreign);
+                return context.events.dropped(DropReason::Foreign);
             }
             self.open.get_or_insert(Open::of(&traffic));
-            scene.received("first", 0);
-            self.answer(scene, Answer::Handover);
+            context.received("first", 0);
+            self.answer(context, Answer::Handover);
         }
         if self.open.is_none() {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         }
         self.echo = self.echo.max(packet.sync);
         match packet.body {
             Body::First(_, _, data) if data.bytes.is_empty() => {}
             Body::Data(data) | Body::First(_, _, data) => {
                 let from = datagram.bytes.len() - data.bytes.len();
-                self.on_data(scene, &packet, data, datagram.bytes.slice(from..));
+                self.on_data(context, &packet, data, datagram.bytes.slice(from..));
                 if packet.has(option::WCLOSE) {
                     self.closed = Some(packet.seq.saturating_add(data.bytes.len() as u64));
                 }
             }
             Body::Cntl(_) => {
-                scene.received("cntl", self.messages);
+                context.received("cntl", self.messages);
                 if packet.has(option::NOERR) && self.settings.demanded != usize::MAX {
                     self.on_unheeded();
                 }
             }
             // It was given up.
             Body::Diag(_) => {
-                scene.received("diag", self.messages);
+                context.received("diag", self.messages);
                 self.is_abandoned = true;
                 return;
             }
-            _ => return scene.events.dropped(DropReason::Foreign),
+            _ => return context.events.dropped(DropReason::Foreign),
         }
         if packet.has(option::SREQ) {
-            self.answer(scene, Answer::Status);
+            self.answer(context, Answer::Status);
         }
         if packet.has(option::DREQ) {
             self.when_taken = Some(self.stream.next());
@@ -391,22 +391,22 @@ impl Part for XtpReceiver {
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Slot => self.answer = self.answer.max(self.slotted.take()),
-            Timer::Join => self.ask_to_join(scene),
+            Timer::Join => self.ask_to_join(context),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let answer = self.answer.take()?;
         if self.settings.paradigm.is_single() {
-            self.put_single_answer(scene, buf);
-            return Some(Transmit::now(Dest::Node(scene.sender)));
+            self.put_single_answer(context, buf);
+            return Some(Transmit::now(Dest::Node(context.sender)));
         }
         if answer == Answer::Join {
-            self.put_join(scene, buf);
-            return Some(Transmit::now(Dest::Node(scene.sender)));
+            self.put_join(context, buf);
+            return Some(Transmit::now(Dest::Node(context.sender)));
         }
         let open = self.open?;
         self.alloc = self.limit();
@@ -433,17 +433,17 @@ impl Part for XtpReceiver {
         };
         // It sends no data: the stream of its direction ends where it begins.
         let name = self.emit(options, 0, 0, body, buf);
-        scene.control(name, self.messages);
+        context.control(name, self.messages);
         // Others hear of a gap, so that they need not say the same.
         let to_all = is_nak && self.settings.slots.is_some();
-        Some(Transmit::now(if to_all { Dest::group(scene.group) } else { Dest::Node(scene.sender) }))
+        Some(Transmit::now(if to_all { Dest::group(context.group) } else { Dest::Node(context.sender) }))
     }
 
-    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         if self.has_left {
             return None;
         }
-        let delivery = scene.poll_delivery()?;
+        let delivery = context.poll_delivery()?;
         self.untaken_bytes -= self.untaken.pop_front().unwrap_or(0);
         self.taken += 1;
         if self.taken == self.settings.leave_after {
@@ -459,7 +459,7 @@ impl Part for XtpReceiver {
         Some(delivery)
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         if self.settings.paradigm.is_single() {
             let state = match (self.is_asked, self.untaken.is_empty()) {
                 _ if self.is_abandoned || self.settings.paradigm != Paradigm::Transaction => return,

@@ -16,7 +16,7 @@ use super::tag::{EMPTY_TAG, Place};
 use super::wait::WaitRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends a stream to all, and what is missing of it again.
 #[derive(Debug)]
@@ -98,21 +98,21 @@ pub enum Timer {
 impl XtpSender {
     /// A sender to the members of the context, which says what became of its messages or does not.
     pub fn new(
-        context: &BuildContext,
+        build: &BuildContext,
         config: &Config,
         is_confirmed: bool,
     ) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config)?;
-        if settings.is_unicast && context.members.len() > 1 {
+        let settings = Settings::new(build, config)?;
+        if settings.is_unicast && build.members.len() > 1 {
             let reason = "service = 4, unicast, has one receiver; several need 6, multicast";
             return Err(ConfigError::Conflict(reason.into()));
         }
         Ok(XtpSender {
-            rules: WaitRules::new(context, config),
-            group: Contexts::new(Members::new(context.members.clone()), settings.demanded),
+            rules: WaitRules::new(build, config),
+            group: Contexts::new(Members::new(build.members.clone()), settings.demanded),
             stream: SendStream::default(),
-            key: key_of(context.association),
-            address: address(&context.addresses, context),
+            key: key_of(build.association),
+            address: address(&build.addresses, build),
             sync: 0,
             is_confirmed,
             phase: Phase::Quiescent,
@@ -127,44 +127,44 @@ impl XtpSender {
             ends: false,
             settings,
         }
-        .play(context))
+        .play(build))
     }
 
     fn is_single(&self) -> bool {
         self.settings.paradigm.is_single()
     }
 
-    fn on_status(&mut self, scene: &mut Scene, index: usize, packet: &Packet<'_>, status: Common) {
+    fn on_status(&mut self, context: &mut Context, index: usize, packet: &Packet<'_>, status: Common) {
         // Who claims to have what was not sent deceives itself; that it answers is heard all the same.
         let status = Common {
             rseq: status.rseq.min(self.stream.sent_end()),
             echo: status.echo.min(self.sync),
             ..status
         };
-        scene.received(packet.name(), self.stream.messages_before(status.rseq));
+        context.received(packet.name(), self.stream.messages_before(status.rseq));
         let is_stale = status.echo < self.group.context(index).echo;
         let oldest = !self.rules.is_repaired();
-        let takes_back = self.group.on_status(scene.now, index, status, oldest);
+        let takes_back = self.group.on_status(context.now, index, status, oldest);
         if takes_back && self.settings.errors != ErrorControl::Off && status.rseq < self.stream.start() {
             // It has never had what it, or somebody in its name, said it had, and what it lacks is gone.
-            self.give_up(scene, index, "none");
-            return self.settle(scene);
+            self.give_up(context, index, "none");
+            return self.settle(context);
         }
         // A message that is alone in its association goes again when WTIMER expires: nothing else tells that it was lost.
         if self.settings.errors != ErrorControl::Off && !is_stale && !self.is_single() {
             match packet.body {
-                Body::Ecntl(_, spans) => self.on_missing(scene, index, packet, status, spans),
-                _ => self.on_missing(scene, index, packet, status, Spans::default()),
+                Body::Ecntl(_, spans) => self.on_missing(context, index, packet, status, spans),
+                _ => self.on_missing(context, index, packet, status, Spans::default()),
             }
         }
-        self.after_answer(scene);
-        self.advance(scene);
+        self.after_answer(context);
+        self.advance(context);
     }
 
     /// Finds out what this receiver lacks of what it must have had.
     fn on_missing(
         &mut self,
-        scene: &mut Scene,
+        context: &mut Context,
         index: usize,
         packet: &Packet<'_>,
         status: Common,
@@ -206,7 +206,7 @@ impl XtpSender {
         // Behind those it has nothing.
         lacking += self.stream.again_from(behind) as u32;
         if lacking > 0 {
-            scene.events.repair_needed(self.group.node(index), lacking);
+            context.events.repair_needed(self.group.node(index), lacking);
         }
         let Some(&oldest) = missing.first() else { return };
         // What tells of nothing newer than this does not tell of what goes again now.
@@ -218,7 +218,7 @@ impl XtpSender {
     }
 
     /// All may have answered what they were asked.
-    fn after_answer(&mut self, scene: &mut Scene) {
+    fn after_answer(&mut self, context: &mut Context) {
         self.group.prune_asks();
         let is_over = match self.phase {
             Phase::Opening => self.group.all_open(),
@@ -233,7 +233,7 @@ impl XtpSender {
             }
             // Whatever was asked before is answered by this, or is asked again.
             self.group.forget_asks();
-            scene.timers.cancel(Timer::Ctimeout);
+            context.timers.cancel(Timer::Ctimeout);
         }
         if self.phase == Phase::Active {
             match self.group.newest_ask() {
@@ -241,35 +241,35 @@ impl XtpSender {
                     if !self.is_single() {
                         self.expiries = 0;
                     }
-                    scene.timers.cancel(Timer::Wtimer);
-                    self.watch_pause(scene);
+                    context.timers.cancel(Timer::Wtimer);
+                    self.watch_pause(context);
                 }
-                Some(ask) => self.arm_wait(scene, ask),
+                Some(ask) => self.arm_wait(context, ask),
             }
         }
-        self.watch(scene);
+        self.watch(context);
     }
 
     /// "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a): what is asked last is
     /// answered for all before it, so that while requests go out the loss of one is told by the answer to the next, and only
     /// when none follows does it take time to know that no answer comes.
-    fn arm_wait(&mut self, scene: &mut Scene, ask: Ask) {
+    fn arm_wait(&mut self, context: &mut Context, ask: Ask) {
         let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
-        scene.timers.arm(Timer::Wtimer, ask.at + wait);
+        context.timers.arm(Timer::Wtimer, ask.at + wait);
     }
 
     /// Status is asked for, by the packet that is going out: returns its number.
-    pub(super) fn ask(&mut self, scene: &mut Scene) -> u32 {
+    pub(super) fn ask(&mut self, context: &mut Context) -> u32 {
         self.sync += 1;
         self.unasked = 0;
-        let ask = Ask { sync: self.sync, at: scene.now };
+        let ask = Ask { sync: self.sync, at: context.now };
         self.group.asked(ask);
-        self.arm_wait(scene, ask);
+        self.arm_wait(context, ask);
         self.sync
     }
 
-    fn on_wtimer(&mut self, scene: &mut Scene) {
-        scene.events.push(Event::TimerFired { timer: "wtimer" });
+    fn on_wtimer(&mut self, context: &mut Context) {
+        context.events.push(Event::TimerFired { timer: "wtimer" });
         self.expiries = self.expiries.saturating_add(1);
         if !self.rules.is_repaired() {
             // "XTP uses lost packets to reset a Round Trip Timer" (V.A.2.a).
@@ -279,30 +279,30 @@ impl XtpSender {
         if self.phase == Phase::Active {
             // The number is that of the CNTL that opens it.
             self.phase = Phase::Handshake(self.sync + 1);
-            scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+            context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
         }
         let limit = self.settings.handshake_limit;
         if limit > 0 && self.expiries > limit && self.settings.past_limit != PastLimit::Wait {
-            return self.abandon(scene, "wtimer");
+            return self.abandon(context, "wtimer");
         }
         if self.is_single() {
-            self.tell_unanswered(scene);
+            self.tell_unanswered(context);
         }
         self.asks = true;
     }
 
-    fn on_ctimeout(&mut self, scene: &mut Scene) {
-        scene.events.push(Event::TimerFired { timer: "ctimeout" });
+    fn on_ctimeout(&mut self, context: &mut Context) {
+        context.events.push(Event::TimerFired { timer: "ctimeout" });
         let sync = self.asked_for();
         let patience = self.settings.ctimeout;
-        let is_heard = |index: usize| scene.now.since(self.group.context(index).heard) < patience;
+        let is_heard = |index: usize| context.now.since(self.group.context(index).heard) < patience;
         let spared = self.rules.is_repaired() && self.group.silent(sync).into_iter().all(is_heard);
         if self.settings.past_limit == PastLimit::Wait || spared {
             // Who lives is asked on.
-            scene.timers.arm(Timer::Ctimeout, scene.now + patience);
+            context.timers.arm(Timer::Ctimeout, context.now + patience);
             return;
         }
-        self.abandon(scene, "ctimeout");
+        self.abandon(context, "ctimeout");
     }
 
     /// The number that those have to answer who hold the association up.
@@ -314,10 +314,10 @@ impl XtpSender {
     }
 
     /// Goes on without those that have not answered: this timer has ended it for them.
-    fn abandon(&mut self, scene: &mut Scene, timer: &'static str) {
+    fn abandon(&mut self, context: &mut Context, timer: &'static str) {
         let silent = match self.phase {
             Phase::Opening => {
-                let closed = self.group.active().filter(|(_, context)| context.key.is_none());
+                let closed = self.group.active().filter(|(_, build)| build.key.is_none());
                 closed.map(|(index, _)| index).collect()
             }
             _ => self.group.silent(self.asked_for()),
@@ -325,44 +325,44 @@ impl XtpSender {
         for index in silent {
             if self.rules.is_repaired()
                 && timer == "ctimeout"
-                && scene.now.since(self.group.context(index).heard) < self.settings.ctimeout
+                && context.now.since(self.group.context(index).heard) < self.settings.ctimeout
             {
                 continue;
             }
-            self.give_up(scene, index, timer);
+            self.give_up(context, index, timer);
         }
         self.expiries = 0;
-        self.settle(scene);
+        self.settle(context);
     }
 
     /// Goes on without this one.
-    fn give_up(&mut self, scene: &mut Scene, index: usize, timer: &'static str) {
+    fn give_up(&mut self, context: &mut Context, index: usize, timer: &'static str) {
         let node = self.group.node(index);
         let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
-        scene.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
+        context.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
         self.group.remove(index);
         if self.settings.past_limit != PastLimit::Skip {
-            scene.events.member_lost(node);
+            context.events.member_lost(node);
         } else {
             self.skipped = true;
         }
     }
 
     /// Somebody is gone: who is left may have everything.
-    pub(super) fn settle(&mut self, scene: &mut Scene) {
-        self.after_answer(scene);
+    pub(super) fn settle(&mut self, context: &mut Context) {
+        self.after_answer(context);
         if matches!(self.phase, Phase::Opening | Phase::Handshake(_)) {
             self.asks = true;
         }
-        self.advance(scene);
+        self.advance(context);
     }
 
     /// CTIMER runs while the association is open and more may be sent.
-    fn watch(&mut self, scene: &mut Scene) {
+    fn watch(&mut self, context: &mut Context) {
         match self.phase {
             _ if self.is_single() => {}
-            Phase::Quiescent | Phase::Inactive => _ = scene.timers.cancel(Timer::Ctimer),
-            _ => scene.timers.arm(Timer::Ctimer, scene.now + self.settings.ctimer),
+            Phase::Quiescent | Phase::Inactive => _ = context.timers.cancel(Timer::Ctimer),
+            _ => context.timers.arm(Timer::Ctimer, context.now + self.settings.ctimer),
         }
     }
 
@@ -398,22 +398,22 @@ impl XtpSender {
     }
 
     /// Nothing may go out, and nobody was asked whether what went has come: that is asked after a while.
-    fn watch_pause(&mut self, scene: &mut Scene) {
+    fn watch_pause(&mut self, context: &mut Context) {
         let unasked = self.group.newest_ask().is_none() && self.settings.errors != ErrorControl::Off;
         let is_awaited = if self.is_single() { self.awaits_answers() } else { self.is_held() };
         if self.phase == Phase::Active && unasked && is_awaited {
             let expiries = if self.is_single() { self.expiries } else { self.pauses };
-            let wait = self.rules.wait(self.group.active().map(|(_, context)| &context.trip), expiries);
-            scene.timers.arm(Timer::Pause, scene.now + wait);
+            let wait = self.rules.wait(self.group.active().map(|(_, build)| &build.trip), expiries);
+            context.timers.arm(Timer::Pause, context.now + wait);
         } else {
-            scene.timers.cancel(Timer::Pause);
+            context.timers.cancel(Timer::Pause);
         }
     }
 
-    pub(super) fn dest(&self, scene: &Scene) -> Dest {
+    pub(super) fn dest(&self, context: &Context) -> Dest {
         match self.settings.is_unicast {
-            true => scene.nodes.first().map_or(Dest::group(scene.group), |&node| Dest::Node(node)),
-            false => Dest::group(scene.group),
+            true => context.nodes.first().map_or(Dest::group(context.group), |&node| Dest::Node(node)),
+            false => Dest::group(context.group),
         }
     }
 
@@ -423,7 +423,7 @@ impl XtpSender {
     }
 
     /// FIRST, or the CNTL of a handshake, whichever those that have not answered need.
-    fn put_ask(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn put_ask(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.asks = false;
         if let Phase::Handshake(_) = self.phase
             && !self.rules.is_repaired()
@@ -432,15 +432,15 @@ impl XtpSender {
             // WTIMER, only a longer WTIMER ends it.
             self.phase = Phase::Handshake(self.sync + 1);
         }
-        self.ask(scene);
+        self.ask(context);
         if self.is_single() || !self.group.all_open() {
             let first = self.stream.first_piece().filter(|_| self.settings.data_in_first);
-            return self.put_first(scene, first, true, buf);
+            return self.put_first(context, first, true, buf);
         }
         let seq = self.stream.sent_end();
         self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
-        scene.control("cntl", self.stream.messages_before(seq));
-        Transmit::now(self.dest(scene))
+        context.control("cntl", self.stream.messages_before(seq));
+        Transmit::now(self.dest(context))
     }
 
     /// What is set in the packet with this piece because of what it ends.
@@ -457,7 +457,7 @@ impl XtpSender {
         }
     }
 
-    fn put_data(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Transmit {
+    fn put_data(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Transmit {
         let follows = self.stream.second().is_some_and(|second| self.has_room(second));
         if let Some(piece) = self.stream.piece(number).filter(|piece| piece.edges.0) {
             self.opening = piece.bytes.len() as u64;
@@ -477,29 +477,29 @@ impl XtpSender {
         let due = self.sync + 1;
         let mut options = 0;
         if asks {
-            self.ask(scene);
+            self.ask(context);
             options |= self.settings.asks_for;
         }
         self.stream.sent(number, due, self.sync);
-        let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(scene)) };
+        let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(context)) };
         options |= self.ends_with(piece);
         let data = Data { tag: self.tag_of(piece), bytes: &piece.bytes };
         self.emit(options, piece.seq, Body::Data(data), buf);
-        let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(scene)));
+        let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(context)));
         match (piece.times, piece.edges.0) {
             (1, false) => {
-                scene.events.push(Event::Continued { message, bytes: buf.len() as u32 });
+                context.events.push(Event::Continued { message, bytes: buf.len() as u32 });
                 transmit
             }
-            (times, _) => scene.events.data_sent(transmit, message, buf.len(), times > 1),
+            (times, _) => context.events.data_sent(transmit, message, buf.len(), times > 1),
         }
     }
 }
 
 /// Where the association is addressed to, if that fits the segment.
-fn address(book: &Addresses, context: &BuildContext) -> Address<'static> {
+fn address(book: &Addresses, build: &BuildContext) -> Address<'static> {
     let book: &dyn AddressBook = &**book;
-    match (book.of_group(context.group), book.of_node(context.node)) {
+    match (book.of_group(build.group), book.of_node(build.node)) {
         (std::net::IpAddr::V4(group), Some(std::net::IpAddr::V4(node))) => {
             Address { domain: 0, form: AddressForm::V4 { destination: (group, PORT), source: (node, PORT) } }
         }
@@ -512,30 +512,30 @@ impl Part for XtpSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let parsed = Packet::parse(datagram.bytes).map(|packet| (packet.association(), packet));
         let (association, packet) = match parsed {
             Ok((Some(association), packet)) => (association, packet),
-            Ok((None, _)) => return scene.events.dropped(DropReason::Foreign),
-            Err(_) => return scene.events.dropped(DropReason::Malformed),
+            Ok((None, _)) => return context.events.dropped(DropReason::Foreign),
+            Err(_) => return context.events.dropped(DropReason::Malformed),
         };
-        if association != scene.association || packet.key & RTN == 0 {
-            return scene.events.dropped(DropReason::Foreign);
+        if association != context.association || packet.key & RTN == 0 {
+            return context.events.dropped(DropReason::Foreign);
         }
         if let Body::Jcntl(handover, ..) = packet.body {
-            return self.on_join(scene, datagram.source, handover);
+            return self.on_join(context, datagram.source, handover);
         }
         let Some(index) = self.group.index_of(datagram.source) else {
             if self.group.is_gone(datagram.source) {
                 self.say(datagram.source, Word::Abandoned);
             } else if self.group.is_spared(datagram.source) {
                 self.say(datagram.source, Word::Unheeded);
-                return scene.received(packet.name(), 0);
+                return context.received(packet.name(), 0);
             }
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let Some(status) = self.response(&packet).or_else(|| packet.status()) else {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         };
         let key = match packet.body {
             Body::Tcntl(handover, _) => Some(handover.xkey),
@@ -549,25 +549,25 @@ impl Part for XtpSender {
             None => self.group.context(index).key.is_some(),
         };
         match known {
-            true if packet.has(option::END) && !self.is_single() => self.on_leave(scene, index),
-            true => self.on_status(scene, index, &packet, status),
-            false => scene.events.dropped(DropReason::Foreign),
+            true if packet.has(option::END) && !self.is_single() => self.on_leave(context, index),
+            true => self.on_status(context, index, &packet, status),
+            false => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Wtimer => self.on_wtimer(scene),
-            Timer::Ctimeout => self.on_ctimeout(scene),
+            Timer::Wtimer => self.on_wtimer(context),
+            Timer::Ctimeout => self.on_ctimeout(context),
             Timer::Ctimer => {
-                scene.events.push(Event::TimerFired { timer: "ctimer" });
+                context.events.push(Event::TimerFired { timer: "ctimer" });
                 if self.phase == Phase::Active {
                     self.phase = Phase::Handshake(self.sync + 1);
-                    self.group.begin(scene.now);
-                    scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+                    self.group.begin(context.now);
+                    context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
                     self.asks = true;
                 }
-                self.watch(scene);
+                self.watch(context);
             }
             Timer::Pace => {}
             Timer::Pause => {
@@ -581,41 +581,41 @@ impl Part for XtpSender {
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.put_word(scene, buf) {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.put_word(context, buf) {
             return Some(transmit);
         }
         if std::mem::take(&mut self.ends) {
             let options = option::WCLOSE | option::RCLOSE | option::END;
             let end = self.stream.start();
             self.emit(options, end, Body::Cntl(Common::default()), buf);
-            scene.control("cntl", self.stream.messages_before(end));
-            return Some(Transmit::now(self.dest(scene)));
+            context.control("cntl", self.stream.messages_before(end));
+            return Some(Transmit::now(self.dest(context)));
         }
         if self.asks {
-            return Some(self.put_ask(scene, buf));
+            return Some(self.put_ask(context, buf));
         }
         if self.phase != Phase::Active {
             return None;
         }
         let number = self.stream.next().filter(|&number| self.has_room(number))?;
-        if let Some(at) = self.settings.pace.ready_at(scene.now) {
-            scene.timers.arm(Timer::Pace, at);
+        if let Some(at) = self.settings.pace.ready_at(context.now) {
+            context.timers.arm(Timer::Pace, at);
             return None;
         }
         let transmit = match self.is_single() {
-            true => self.put_single(scene, number, buf),
-            false => self.put_data(scene, number, buf),
+            true => self.put_single(context, number, buf),
+            false => self.put_data(context, number, buf),
         };
-        self.watch_pause(scene);
-        self.settings.pace.spend(scene.now, buf.len() as u64);
+        self.watch_pause(context);
+        self.settings.pace.spend(context.now, buf.len() as u64);
         if self.settings.errors == ErrorControl::Off {
-            self.advance(scene);
+            self.advance(context);
         }
         Some(transmit)
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -634,29 +634,29 @@ impl Part for XtpSender {
             self.phase = if self.phase == Phase::Quiescent { Phase::Active } else { self.phase };
         } else if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
             self.phase = Phase::Opening;
-            self.group.begin(scene.now);
-            scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+            self.group.begin(context.now);
+            context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
             self.asks = true;
-            self.watch(scene);
+            self.watch(context);
         }
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, scene: &mut Scene) {
+    fn finish(&mut self, context: &mut Context) {
         self.finished = true;
-        self.advance(scene);
+        self.advance(context);
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         let all = self.group.rseq().unwrap_or(self.stream.end());
         let sent = if self.settings.errors == ErrorControl::Off { self.stream.sent_end() } else { 0 };
         let base = all.max(sent);
         while let Some((number, message)) = self.stream.complete(base) {
             let outcome = if self.skipped { Outcome::Failed } else { Outcome::Acknowledged };
             if self.is_confirmed {
-                scene.events.completed(MessageId(number), outcome, message.window.unwrap_or(0));
+                context.events.completed(MessageId(number), outcome, message.window.unwrap_or(0));
             }
             if self.is_single() {
                 self.expiries = 0;
@@ -669,35 +669,35 @@ impl Part for XtpSender {
             }
             self.phase = Phase::Inactive;
             self.asks = false;
-            scene.timers.clear();
+            context.timers.clear();
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.group.index_of(member)
             && self.group.remove(index)
         {
-            self.settle(scene);
+            self.settle(context);
         }
     }
 
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let Some(index) = self.group.index_of(member) else { return false };
-        let context = self.group.context(index);
+        let build = self.group.context(index);
         match self.phase {
-            Phase::Opening => context.key.is_none(),
+            Phase::Opening => build.key.is_none(),
             _ => {
                 let next = self.stream.next().and_then(|number| self.stream.piece(number));
                 let flow = self.settings.flow && self.settings.errors != ErrorControl::Off;
-                let has_no_room = next.is_some_and(|piece| piece.times == 0 && context.alloc < piece.end());
+                let has_no_room = next.is_some_and(|piece| piece.times == 0 && build.alloc < piece.end());
                 let oldest = self.stream.oldest();
-                let lacks = oldest.is_some_and(|oldest| oldest.window.is_some() && context.rseq < oldest.end);
+                let lacks = oldest.is_some_and(|oldest| oldest.window.is_some() && build.rseq < oldest.end);
                 lacks || (flow && has_no_room)
             }
         }
     }
 
-    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
         let index = self.group.index_of(member)?;
         Some(self.stream.messages_before(self.group.context(index).rseq))
     }
@@ -706,7 +706,7 @@ impl Part for XtpSender {
         self.finished && self.stream.is_empty()
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         if self.is_single() {
             let (state, turn) = match self.phase {
                 _ if self.settings.paradigm == Paradigm::Datagram => return,

@@ -23,7 +23,7 @@ impl XtpSender {
     /// FIRST, with this piece if it is to carry data.
     pub(super) fn put_first(
         &mut self,
-        scene: &mut super::sender::Scene,
+        context: &mut super::sender::Context,
         carried: Option<u64>,
         asks: bool,
         buf: &mut Vec<u8>,
@@ -41,8 +41,8 @@ impl XtpSender {
         let piece = carried.and_then(|number| self.stream.piece(number));
         let Some(piece) = piece else {
             self.emit(options, 0, Body::First(self.address, traffic, Data::default()), buf);
-            scene.control("first", 0);
-            return Transmit::now(self.dest(scene));
+            context.control("first", 0);
+            return Transmit::now(self.dest(context));
         };
         options |= self.ends_with(piece);
         options |= match paradigm {
@@ -53,7 +53,7 @@ impl XtpSender {
         let data = Data { tag: self.tag_of(piece), bytes: &piece.bytes };
         self.emit(options, piece.seq, Body::First(self.address, traffic, data), buf);
         let (message, times) = (MessageId(piece.message), piece.times);
-        scene.events.data_sent(Transmit::now(self.dest(scene)), message, buf.len(), times > 1)
+        context.events.data_sent(Transmit::now(self.dest(context)), message, buf.len(), times > 1)
     }
 
     /// What it sends, and how fast.
@@ -67,15 +67,15 @@ impl XtpSender {
     /// The next message goes out.
     pub(super) fn put_single(
         &mut self,
-        scene: &mut super::sender::Scene,
+        context: &mut super::sender::Context,
         number: u64,
         buf: &mut Vec<u8>,
     ) -> Transmit {
         let asks = self.settings.errors != ErrorControl::Off;
         if asks {
-            self.ask(scene);
+            self.ask(context);
         }
-        self.put_first(scene, Some(number), asks, buf)
+        self.put_first(context, Some(number), asks, buf)
     }
 
     /// What is said by a packet that answers a message of its own: the response of a transaction says that all of it came.
@@ -101,10 +101,10 @@ impl XtpSender {
     }
 
     /// Those that have not answered in time: the message goes again because of them.
-    pub(super) fn tell_unanswered(&mut self, scene: &mut super::sender::Scene) {
+    pub(super) fn tell_unanswered(&mut self, context: &mut super::sender::Context) {
         let Some(end) = self.stream.oldest().map(|oldest| oldest.end) else { return };
-        for (index, _) in self.group.active().filter(|(_, context)| context.rseq < end) {
-            scene.events.repair_needed(self.group.node(index), 1);
+        for (index, _) in self.group.active().filter(|(_, build)| build.rseq < end) {
+            context.events.repair_needed(self.group.node(index), 1);
         }
     }
 }
@@ -113,68 +113,68 @@ impl XtpReceiver {
     /// A packet came, of an association of one message.
     pub(super) fn handle_single(
         &mut self,
-        scene: &mut super::receiver::Scene,
+        context: &mut super::receiver::Context,
         packet: &Packet<'_>,
         datagram: Received<'_>,
     ) {
         match packet.body {
             Body::First(_, traffic, data) if traffic.service == self.settings.service => {
                 let from = datagram.bytes.len() - data.bytes.len();
-                self.on_single(scene, packet, data, datagram.bytes.slice(from..));
+                self.on_single(context, packet, data, datagram.bytes.slice(from..));
             }
             // A transaction is over.
             Body::Cntl(_) if packet.has(option::END) && self.is_asked && self.untaken.is_empty() => {
-                scene.received("cntl", self.messages);
+                context.received("cntl", self.messages);
                 self.is_asked = false;
             }
             // It was given up.
             Body::Diag(_) => {
-                scene.received("diag", self.messages);
+                context.received("diag", self.messages);
                 self.is_abandoned = true;
             }
-            _ => scene.events.dropped(DropReason::Foreign),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
     /// FIRST came, with a message.
     fn on_single(
         &mut self,
-        scene: &mut super::receiver::Scene,
+        context: &mut super::receiver::Context,
         packet: &Packet<'_>,
         data: Data<'_>,
         bytes: Bytes,
     ) {
         self.echo = self.echo.max(packet.sync);
         if self.settings.errors == ErrorControl::Off {
-            return self.on_unrepaired(scene, packet, data, bytes);
+            return self.on_unrepaired(context, packet, data, bytes);
         }
         let (next, end) = (self.stream.next(), packet.seq.saturating_add(bytes.len() as u64));
         self.closed = Some(end);
         if packet.seq > next {
             // The sender has gone on without this node.
-            scene.events.dropped(DropReason::OutOfOrder);
+            context.events.dropped(DropReason::OutOfOrder);
         } else if bytes.is_empty() || (packet.seq < next && end > next) {
-            scene.events.dropped(DropReason::Malformed);
+            context.events.dropped(DropReason::Malformed);
         } else if packet.seq < next {
-            scene.events.dropped(DropReason::Duplicate);
+            context.events.dropped(DropReason::Duplicate);
         } else if end > self.limit() {
-            scene.events.dropped(DropReason::BufferFull);
+            context.events.dropped(DropReason::BufferFull);
         } else {
-            scene.received("first", self.messages);
+            context.received("first", self.messages);
             self.is_asked = true;
             self.stream.start_at(end);
-            self.take(scene, bytes, Some(Mark::plain(data.tag == Some(EMPTY_TAG))));
+            self.take(context, bytes, Some(Mark::plain(data.tag == Some(EMPTY_TAG))));
             if self.awaits_user() {
                 // That it has come is said by and by, or when it is asked for again.
                 self.when_taken = Some(end);
                 return self.tell_taken();
             }
         }
-        self.answer(scene, Answer::Status);
+        self.answer(context, Answer::Status);
     }
 
     /// The answer to a message: an acknowledgment and the end, a response, or, while its user has not taken it, neither.
-    pub(super) fn put_single_answer(&mut self, scene: &mut super::receiver::Scene, buf: &mut Vec<u8>) {
+    pub(super) fn put_single_answer(&mut self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
         let rseq = self.stream.next() - if self.awaits_user() { self.untaken_bytes } else { 0 };
         let closes = self.closed.is_some_and(|end| rseq >= end);
         let common = Common { rseq, alloc: self.limit(), echo: self.echo };
@@ -186,11 +186,11 @@ impl XtpReceiver {
                 let data = Data { tag: Some(EMPTY_TAG), bytes: &[0] };
                 let seq = responses.saturating_sub(1);
                 self.emit(both | option::EOM, self.echo, seq, Body::Data(data), buf);
-                scene.control("response", self.messages);
+                context.control("response", self.messages);
             }
             _ => {
                 self.emit(if closes { both | option::END } else { 0 }, 0, 0, Body::Cntl(common), buf);
-                scene.control("cntl", self.messages);
+                context.control("cntl", self.messages);
             }
         }
     }
@@ -201,10 +201,10 @@ impl XtpReceiver {
     }
 
     /// Messages that were lost, of a sender that does not send them again.
-    pub(super) fn tell_lost(&mut self, scene: &mut super::receiver::Scene, until: u64) {
+    pub(super) fn tell_lost(&mut self, context: &mut super::receiver::Context, until: u64) {
         for message in (self.messages..until).map(MessageId) {
-            scene.events.loss_found(scene.sender, message);
-            scene.events.given_up(scene.sender, message);
+            context.events.loss_found(context.sender, message);
+            context.events.given_up(context.sender, message);
         }
     }
 }

@@ -12,8 +12,8 @@ use carillon_wire::chang_maxemchuk::{Ack, Id};
 use carillon_wire::reformation::{Ballot, Ranks};
 
 use super::config::Settings;
+use super::context::Context;
 use super::order::Order;
-use super::scene::Scene;
 use super::{ENTRY, Peer};
 use crate::blocks::reformation::View;
 use site::context;
@@ -23,11 +23,11 @@ fn refusal(settings: &[(&str, &str)], sites: u32) -> Option<ConfigError> {
     for (key, value) in settings {
         config.set(ENTRY.parameters, key, value).unwrap();
     }
-    let mut context = context(0);
+    let mut build = context(0);
     if sites != 3 {
-        context.members = (0..sites).map(carillon_core::NodeId).collect();
+        build.members = (0..sites).map(carillon_core::NodeId).collect();
     }
-    Peer::new(&context, &config).err()
+    Peer::new(&build, &config).err()
 }
 
 #[test]
@@ -60,13 +60,13 @@ fn delivery_settings_are_settings() {
 
 #[test]
 fn what_lies_beyond_a_gap_is_held_once() {
-    let context = context(1);
-    let settings = Settings::new(&context, &Config::defaults(ENTRY.parameters)).unwrap();
-    let mut scene = Scene::of_member(&context, 3).unwrap();
+    let build = context(1);
+    let settings = Settings::new(&build, &Config::defaults(ENTRY.parameters)).unwrap();
+    let mut context = Context::of_member(&build, 3).unwrap();
     let view = View { ballot: Ballot::default(), members: Ranks::below(3), joiners: Ranks::default() };
-    let mut order = Order::new(&context, settings, view);
+    let mut order = Order::new(&build, settings, view);
     let id = Id { source: 0, number: 1 };
     let ack = Ack { site: 0, timestamp: 1, next: 0, message: Some(id) };
-    order.on_ack(&mut scene, ack, Some(Bytes::from_static(b"m")));
+    order.on_ack(&mut context, ack, Some(Bytes::from_static(b"m")));
     assert_eq!(order.held(), 1);
 }

@@ -4,7 +4,7 @@ use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, 
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
 use super::MODULUS;
-use crate::blocks::{AckWait, Part, Player, Scene};
+use crate::blocks::{AckWait, MachineContext, Part, Player};
 
 /// Takes messages in sequence only; silent unless it misses something or is polled. One message waits for the
 /// application, as in stop-and-wait.
@@ -26,54 +26,63 @@ enum Answer {
 
 impl NakReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+    pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         NakReceiver {
             poll_interval: settings.count("poll_interval"),
             expected: 0,
             answer: None,
-            ack_wait: AckWait::new(context, settings),
+            ack_wait: AckWait::new(build, settings),
         }
-        .play(context)
+        .play(build)
     }
 
     fn number(&self, sequence: u8) -> u64 {
         expand(sequence.into(), MODULUS, self.expected)
     }
 
-    fn on_message(&mut self, scene: &mut Scene, sequence: u8, datagram: Received<'_>) {
+    fn on_message(&mut self, context: &mut MachineContext, sequence: u8, datagram: Received<'_>) {
         let number = self.number(sequence);
         match number.cmp(&self.expected) {
-            std::cmp::Ordering::Less => scene.events.dropped(DropReason::Duplicate),
+            std::cmp::Ordering::Less => context.events.dropped(DropReason::Duplicate),
             // Its announcement comes next, and will be answered.
-            std::cmp::Ordering::Greater => scene.events.dropped(DropReason::OutOfOrder),
+            std::cmp::Ordering::Greater => context.events.dropped(DropReason::OutOfOrder),
             // The application has not fetched the last one: as good as lost.
-            std::cmp::Ordering::Equal if scene.waiting() > 0 => scene.events.dropped(DropReason::BufferFull),
+            std::cmp::Ordering::Equal if context.waiting() > 0 => {
+                context.events.dropped(DropReason::BufferFull)
+            }
             std::cmp::Ordering::Equal => {
                 self.expected += 1;
-                scene.events.received("data", number);
-                scene.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
+                context.events.received("data", number);
+                context.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
             }
         }
     }
 
     /// The sender says how far it is, and asks those that miss something, or all.
-    fn on_announcement(&mut self, scene: &mut Scene, sequence: u8, first: u8, round: u8, poll: bool) {
+    fn on_announcement(
+        &mut self,
+        context: &mut MachineContext,
+        sequence: u8,
+        first: u8,
+        round: u8,
+        poll: bool,
+    ) {
         let (number, first) = (self.number(sequence), self.number(first));
         if first > number || number - first >= self.poll_interval {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         let packet = if poll { "poll" } else { "announce" };
-        scene.events.received(packet, number);
+        context.events.received(packet, number);
         if first > self.expected {
             // The sender has given up what lies before: it will not come any more.
-            scene.events.loss_found(scene.sender, self.expected);
+            context.events.loss_found(context.sender, self.expected);
             self.expected = first;
         }
         if self.expected > number {
             self.answer = poll.then_some(Answer::Ack);
-        } else if poll || scene.waiting() == 0 {
+        } else if poll || context.waiting() == 0 {
             // Without room for what is missing there is no use in asking, unless all are asked.
-            scene.events.loss_found(scene.sender, self.expected);
+            context.events.loss_found(context.sender, self.expected);
             self.answer = Some(Answer::Nak { round });
         }
     }
@@ -88,19 +97,19 @@ impl Part for NakReceiver {
         Some(0)
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
+        let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Numbered { sequence, .. } => self.on_message(scene, sequence, datagram),
+            Packet::Numbered { sequence, .. } => self.on_message(context, sequence, datagram),
             Packet::Announce { sequence, first, round } | Packet::Poll { sequence, first, round } => {
                 let poll = matches!(packet, Packet::Poll { .. });
-                self.on_announcement(scene, sequence, first, round, poll);
+                self.on_announcement(context, sequence, first, round, poll);
             }
-            _ => scene.events.dropped(DropReason::Foreign),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = |message: u64| (message % MODULUS) as u8;
         let (name, about, packet) = match self.answer.take()? {
             Answer::Ack => {
@@ -111,7 +120,7 @@ impl Part for NakReceiver {
                 ("nak", self.expected, Packet::Nak { sequence: sequence(self.expected), round })
             }
         };
-        packet.emit(scene.association, buf);
-        Some(self.ack_wait.answer(scene, name, about, buf))
+        packet.emit(context.association, buf);
+        Some(self.ack_wait.answer(context, name, about, buf))
     }
 }

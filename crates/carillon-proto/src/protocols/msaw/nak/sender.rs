@@ -14,7 +14,7 @@ use crate::blocks::{AckWindow, FixedWindow, Members, Part, PastLimit, Player, Re
 use crate::protocols::msaw::config::SenderConfig;
 use crate::protocols::msaw::describe::NAK_SENDER;
 
-type Scene = crate::blocks::Scene<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
 #[derive(Debug)]
@@ -60,12 +60,12 @@ pub enum Timer {
 
 impl NakSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, config: SenderConfig, settings: &Config) -> Player<Self> {
+    pub fn new(build: &BuildContext, config: SenderConfig, settings: &Config) -> Player<Self> {
         let room = FixedWindow(settings.count("poll_interval"));
         NakSender {
-            window: AckWindow::new(Members::new(context.members.clone()), room),
+            window: AckWindow::new(Members::new(build.members.clone()), room),
             // A timer for this very moment would fire again and again.
-            wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate))
+            wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(build.bit_rate))
                 .max(Duration::from_nanos(1)),
             phase: Phase::Ready,
             next: None,
@@ -75,37 +75,37 @@ impl NakSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
             config,
         }
-        .play(context)
+        .play(build)
     }
 
     /// A receiver has everything before `below`.
-    fn on_answer(&mut self, scene: &mut Scene, source: NodeId, sequence: u8, missing: Option<u8>) {
+    fn on_answer(&mut self, context: &mut Context, source: NodeId, sequence: u8, missing: Option<u8>) {
         let Some(index) = self.window.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
+            return context.events.dropped(DropReason::NotAMember);
         };
         let start = self.window.start();
         let rank = (u64::from(sequence) + MODULUS - start % MODULUS) % MODULUS;
         let below = start + rank + u64::from(missing.is_none());
         if below > self.window.end() {
-            return scene.events.dropped(DropReason::OutOfWindow);
+            return context.events.dropped(DropReason::OutOfWindow);
         }
         let packet = if missing.is_some() { "nak" } else { "ack" };
-        scene.events.received(packet, start + rank);
+        context.events.received(packet, start + rank);
         if below > start && self.window.acknowledge(index, below - 1) {
             self.repeats = 0;
-            self.advance(scene);
+            self.advance(context);
         }
         // It is no silence.
-        if scene.timers.armed(Timer::Silence).is_some() {
-            scene.timers.arm(Timer::Silence, scene.now + self.wait);
+        if context.timers.armed(Timer::Silence).is_some() {
+            context.timers.arm(Timer::Silence, context.now + self.wait);
         }
         if let Some(round) = missing {
-            self.go_back(scene, source, below, round);
+            self.go_back(context, source, below, round);
         }
     }
 
     /// Everything from `wanted` on is sent again, unless it was for someone else after that round.
-    fn go_back(&mut self, scene: &mut Scene, member: NodeId, wanted: u64, round: u8) {
+    fn go_back(&mut self, context: &mut Context, member: NodeId, wanted: u64, round: u8) {
         let round = expand(round.into(), MODULUS, self.rounds);
         let Some(slot) = self.window.get(wanted) else { return };
         // Past the limit the poll decides what becomes of it.
@@ -114,54 +114,54 @@ impl NakSender {
         }
         let messages = self.window.go_back_to(wanted);
         if messages > 0 {
-            scene.events.repair_needed(member, messages);
+            context.events.repair_needed(member, messages);
         }
     }
 
-    fn advance(&mut self, scene: &mut Scene) {
+    fn advance(&mut self, context: &mut Context) {
         while let Some((number, _)) = self.window.pop_acknowledged() {
-            scene.events.completed(MessageId(number), Outcome::Acknowledged, 1);
+            context.events.completed(MessageId(number), Outcome::Acknowledged, 1);
         }
         if self.window.is_empty()
-            && scene.timers.armed(Timer::Silence).is_none()
+            && context.timers.armed(Timer::Silence).is_none()
             && self.phase == Phase::Waiting
         {
             // Nobody is left to send it to, or to tell of it.
-            self.next_may_come(scene);
+            self.next_may_come(context);
         }
         if self.window.is_empty() && self.phase == Phase::Polling {
             match self.polled {
-                Some(polled) if self.repeats == 0 => self.timeout.on_sample(scene.now.since(polled)),
+                Some(polled) if self.repeats == 0 => self.timeout.on_sample(context.now.since(polled)),
                 _ => self.timeout.on_recovery(),
             }
-            self.next_may_come(scene);
+            self.next_may_come(context);
         }
     }
 
-    fn next_may_come(&mut self, scene: &mut Scene) {
-        scene.timers.clear();
+    fn next_may_come(&mut self, context: &mut Context) {
+        context.timers.clear();
         self.phase = Phase::Ready;
         self.next = None;
         self.polled = None;
         self.repeats = 0;
     }
 
-    fn poll_all(&mut self, scene: &mut Scene) {
+    fn poll_all(&mut self, context: &mut Context) {
         if !self.window.is_empty() {
-            scene.timers.clear();
+            context.timers.clear();
             self.phase = Phase::Polling;
             self.next = Some(Phase::Polling);
         }
     }
 
     /// The poll was repeated too often without news.
-    fn give_up(&mut self, scene: &mut Scene) {
+    fn give_up(&mut self, context: &mut Context) {
         if self.config.retransmission.past_limit == PastLimit::Expel {
-            self.window.expel_missing(&mut scene.events);
-            return self.advance(scene);
+            self.window.expel_missing(&mut context.events);
+            return self.advance(context);
         }
-        while self.window.fail_first(&mut scene.events).is_some() {}
-        self.next_may_come(scene);
+        while self.window.fail_first(&mut context.events).is_some() {}
+        self.next_may_come(context);
     }
 }
 
@@ -170,7 +170,7 @@ impl Part for NakSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
         let (state, turn) = match self.phase {
             Phase::Ready => ("Ready", 0),
             Phase::Waiting => ("Waiting", self.rounds),
@@ -179,52 +179,52 @@ impl Part for NakSender {
         tell(InState { of: NAK_SENDER.of, about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::AckUpTo { sequence } => self.on_answer(scene, datagram.source, sequence, None),
+            Packet::AckUpTo { sequence } => self.on_answer(context, datagram.source, sequence, None),
             Packet::Nak { sequence, round } => {
-                self.on_answer(scene, datagram.source, sequence, Some(round));
+                self.on_answer(context, datagram.source, sequence, Some(round));
             }
-            _ => scene.events.dropped(DropReason::Foreign),
+            _ => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Silence => {
                 self.phase = Phase::Ready;
                 if self.window.is_closed() {
-                    self.poll_all(scene);
+                    self.poll_all(context);
                 } else {
-                    scene.timers.arm(Timer::Idle, scene.now + self.wait);
+                    context.timers.arm(Timer::Idle, context.now + self.wait);
                 }
             }
-            Timer::Idle => self.poll_all(scene),
+            Timer::Idle => self.poll_all(context),
             Timer::Poll => {
-                scene.events.push(Event::TimerFired { timer: "poll" });
+                context.events.push(Event::TimerFired { timer: "poll" });
                 self.timeout.on_expiry();
                 self.repeats = self.repeats.saturating_add(1);
                 if self.config.retransmission.is_exceeded(self.repeats) {
-                    self.give_up(scene);
+                    self.give_up(context);
                 }
-                self.poll_all(scene);
+                self.poll_all(context);
             }
         }
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let full = self.window.is_full();
         if let Some((number, slot)) = self.window.first_due() {
             let sequence = (number % MODULUS) as u8;
-            Packet::Numbered { sequence, payload: &slot.payload }.emit(scene.association, buf);
+            Packet::Numbered { sequence, payload: &slot.payload }.emit(context.association, buf);
             slot.serial = self.rounds;
-            let again = slot.on_send(scene.now, 1);
+            let again = slot.on_send(context.now, 1);
             // It is announced again after what is sent again.
-            scene.timers.clear();
+            context.timers.clear();
             let asks_all = full || self.phase == Phase::Polling;
             self.next = Some(if asks_all { Phase::Polling } else { Phase::Waiting });
-            return Some(scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), again));
+            return Some(context.events.data_sent(context.to_group(), MessageId(number), buf.len(), again));
         }
         let (first, last) = (self.window.start(), self.window.end().checked_sub(1)?);
         let (sequence, first) = ((last % MODULUS) as u8, (first % MODULUS) as u8);
@@ -232,44 +232,44 @@ impl Part for NakSender {
         let round = (self.rounds % MODULUS) as u8;
         self.rounds += 1;
         let (packet, name) = if self.phase == Phase::Polling {
-            self.polled.get_or_insert(scene.now);
-            scene.timers.arm(Timer::Poll, scene.now + self.timeout.current());
+            self.polled.get_or_insert(context.now);
+            context.timers.arm(Timer::Poll, context.now + self.timeout.current());
             (Packet::Poll { sequence, first, round }, "poll")
         } else {
-            scene.timers.arm(Timer::Silence, scene.now + self.wait);
+            context.timers.arm(Timer::Silence, context.now + self.wait);
             (Packet::Announce { sequence, first, round }, "announce")
         };
-        packet.emit(scene.association, buf);
-        scene.events.control(name, last);
-        Some(scene.to_group())
+        packet.emit(context.association, buf);
+        context.events.control(name, last);
+        Some(context.to_group())
     }
 
     fn window(&self) -> Option<&AckWindow> {
         Some(&self.window)
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.phase != Phase::Ready && !self.window.is_closed() {
             return Err(OfferError::Full);
         }
         let number = self.window.offer(payload)?;
-        scene.timers.clear();
+        context.timers.clear();
         self.phase = Phase::Waiting;
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
+        self.advance(context);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, scene: &mut Scene) {
+    fn finish(&mut self, context: &mut Context) {
         self.window.finish();
         if self.phase == Phase::Ready {
-            self.poll_all(scene);
+            self.poll_all(context);
         }
     }
 
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+    fn expel(&mut self, context: &mut Context, member: NodeId) {
         if self.window.expel_node(member).is_some() {
-            self.advance(scene);
+            self.advance(context);
         }
     }
 }

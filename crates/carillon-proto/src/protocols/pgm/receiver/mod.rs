@@ -17,8 +17,8 @@ use super::config::interval;
 use super::describe::DESCRIBED;
 use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse, tsi};
 use crate::blocks::{
-    ConfirmedRequests, FeedbackDelay, Part, Player, Reception, RequestSchedule, Scene, Stage, Tries, Uniform,
-    Waits, near, wire,
+    ConfirmedRequests, FeedbackDelay, MachineContext, Part, Player, Reception, RequestSchedule, Stage, Tries,
+    Uniform, Waits, near, wire,
 };
 use repairer::{Repairer, Task};
 
@@ -69,10 +69,10 @@ struct SpmRequest {
 
 impl PgmReceiver {
     /// A receiver of a session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let span = |name| settings.span(name).at(context.bit_rate);
-        let interval = |name| interval(settings, context.bit_rate, name);
-        let back_off = |most, stream| Uniform::new(most, context.seeds.clone(), stream);
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let span = |name| settings.span(name).at(build.bit_rate);
+        let interval = |name| interval(settings, build.bit_rate, name);
+        let back_off = |most, stream| Uniform::new(most, build.seeds.clone(), stream);
         let waits = Waits {
             back_off: back_off(span("nak_bo_ivl"), "pgm.nak_back_off"),
             ncf: interval("nak_rpt_ivl")?,
@@ -83,15 +83,15 @@ impl PgmReceiver {
             unrepaired: settings.count("nak_data_retries") as u32,
         };
         let every = settings.count("dlr_every");
-        let repairs = context.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
-        let held = context.most_messages(settings.count("dlr_sqns")) as usize;
+        let repairs = build.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
+        let held = build.most_messages(settings.count("dlr_sqns")) as usize;
         Ok(PgmReceiver {
-            repairer: repairs.then(|| Box::new(Repairer::new(held, &context.seeds))),
-            tsi: tsi(context.association),
+            repairer: repairs.then(|| Box::new(Repairer::new(held, &build.seeds))),
+            tsi: tsi(build.association),
             destination_port: destination_port(settings)?,
-            node: context.node,
-            addresses: context.addresses.clone(),
-            rxw_sqns: context.most_messages(settings.count("rxw_sqns")),
+            node: build.node,
+            addresses: build.addresses.clone(),
+            rxw_sqns: build.most_messages(settings.count("rxw_sqns")),
             nak_list: settings.count("nak_list") as u8,
             upstream: None,
             spm_sqn: 0,
@@ -108,7 +108,7 @@ impl PgmReceiver {
                 request: RequestSchedule::new(Tries::ANY),
             },
         }
-        .play(context))
+        .play(build))
     }
 
     /// The full number of one that came in a packet.
@@ -117,32 +117,33 @@ impl PgmReceiver {
     }
 
     /// Section 6.2: an SPM says where requests go, and what there is.
-    fn on_spm(&mut self, scene: &mut Scene, from: NodeId, spm: Spm, options: Options<'_>) {
+    fn on_spm(&mut self, context: &mut MachineContext, from: NodeId, spm: Spm, options: Options<'_>) {
         if self.upstream.is_some() && !is_newer(spm.sqn, self.spm_sqn) {
-            return scene.events.dropped(DropReason::Redundant);
+            return context.events.dropped(DropReason::Redundant);
         }
         let has_window = (spm.trail, spm.lead) != Spm::NO_WINDOW && !options.neighbour_unreachable;
         let window = self.window_of(spm);
         if has_window && window.is_none() {
-            return scene.events.dropped(DropReason::Malformed);
+            return context.events.dropped(DropReason::Malformed);
         }
         let lead = self.expand(spm.lead);
-        scene.events.received("spm", lead);
+        context.events.received("spm", lead);
         self.spm_sqn = spm.sqn;
         let Some((trail, end)) = window.filter(|_| has_window) else { return };
         let first = self.upstream.is_none();
         let node = node_on_path(&self.addresses, spm.path, from, self.node);
-        let source = if node == scene.sender { spm.path } else { address_of(&self.addresses, scene.sender) };
+        let source =
+            if node == context.sender { spm.path } else { address_of(&self.addresses, context.sender) };
         self.upstream = Some(Upstream { node, source });
         if first {
             self.synchronise(trail, end, options.join);
         }
         self.known = self.known.max(Some(end));
-        self.on_trail(scene, trail);
-        self.go_on(scene);
+        self.on_trail(context, trail);
+        self.go_on(context);
         if options.reset.is_some_and(|flags| flags & NO_NAKS != 0) {
-            self.give_up_before(scene, self.tracked);
-            self.deliver_in_order(scene);
+            self.give_up_before(context, self.tracked);
+            self.deliver_in_order(context);
         }
     }
 
@@ -176,7 +177,7 @@ impl PgmReceiver {
     }
 
     /// The source holds nothing before `trail` any more (section 6.3): what is missed of that is lost.
-    fn on_trail(&mut self, scene: &mut Scene, trail: u64) {
+    fn on_trail(&mut self, context: &mut MachineContext, trail: u64) {
         if trail <= self.trail {
             return;
         }
@@ -184,161 +185,161 @@ impl PgmReceiver {
         if trail <= self.early.expected() {
             return;
         }
-        self.give_up_before(scene, trail.min(self.tracked));
+        self.give_up_before(context, trail.min(self.tracked));
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
-            scene.events.loss_found(scene.sender, number);
-            scene.events.given_up(scene.sender, MessageId(number));
+            context.events.loss_found(context.sender, number);
+            context.events.given_up(context.sender, MessageId(number));
         }
         for (number, payload) in self.early.skip_to(trail) {
             if let Some(payload) = payload {
-                scene.deliver_sent(number, payload);
+                context.deliver_sent(number, payload);
             }
         }
         self.tracked = self.tracked.max(trail);
     }
 
-    fn give_up_before(&mut self, scene: &mut Scene, limit: u64) {
+    fn give_up_before(&mut self, context: &mut MachineContext, limit: u64) {
         while let Some(number) = self.missing.first_before(limit) {
             self.missing.remove(number);
-            self.give_up(scene, number);
+            self.give_up(context, number);
         }
     }
 
     /// A packet will not be asked for any more.
-    fn give_up(&mut self, scene: &mut Scene, number: u64) {
+    fn give_up(&mut self, context: &mut MachineContext, number: u64) {
         self.early.insert(number, None);
-        scene.events.given_up(scene.sender, MessageId(number));
+        context.events.given_up(context.sender, MessageId(number));
     }
 
     /// Delivers what can be, and finds out what is missed of what is known to exist.
-    fn go_on(&mut self, scene: &mut Scene) {
+    fn go_on(&mut self, context: &mut MachineContext) {
         if self.upstream.is_none() {
             return;
         }
-        self.deliver_in_order(scene);
+        self.deliver_in_order(context);
         let limit = self.known.unwrap_or(0).min(self.limit());
         if limit <= self.tracked {
             return;
         }
         let missing = self.early.missing(self.tracked..limit);
-        let found = missing.inspect(|&number| scene.events.loss_found(scene.sender, number));
-        self.missing.add(scene.now, found);
+        let found = missing.inspect(|&number| context.events.loss_found(context.sender, number));
+        self.missing.add(context.now, found);
         self.tracked = limit;
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene) {
+    fn deliver_in_order(&mut self, context: &mut MachineContext) {
         while let Some((number, payload)) = self.early.pop() {
             if let Some(payload) = payload {
-                scene.deliver_sent(number, payload);
+                context.deliver_sent(number, payload);
             }
         }
         self.tracked = self.tracked.max(self.early.expected());
     }
 
     /// Original data or a repair.
-    fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, is_repair: bool) {
+    fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = self.expand(data.sqn);
         let message = MessageId(number);
         if self.upstream.is_none() {
             self.known = self.known.max(Some(number + 1));
-            self.ask_for_spm(scene);
+            self.ask_for_spm(context);
         } else {
             let trail = near(data.trail, number);
             if trail > number {
-                return scene.events.dropped(DropReason::Malformed);
+                return context.events.dropped(DropReason::Malformed);
             }
             self.known = self.known.max(Some(number + 1));
-            self.on_trail(scene, trail);
+            self.on_trail(context, trail);
             let there = matches!(self.early.get(number), Some(Some(_)));
             if number < self.early.expected() || there {
-                scene.events.dropped(DropReason::Duplicate);
-                return self.go_on(scene);
+                context.events.dropped(DropReason::Duplicate);
+                return self.go_on(context);
             }
             if number >= self.limit() || self.early.has(number) {
-                scene.events.dropped(DropReason::OutOfWindow);
-                return self.go_on(scene);
+                context.events.dropped(DropReason::OutOfWindow);
+                return self.go_on(context);
             }
         }
-        if (self.heard.len() + self.early.len() + scene.waiting()) as u64 >= self.rxw_sqns {
+        if (self.heard.len() + self.early.len() + context.waiting()) as u64 >= self.rxw_sqns {
             // The application does not keep up: as good as lost.
-            scene.events.dropped(DropReason::BufferFull);
-            return self.go_on(scene);
+            context.events.dropped(DropReason::BufferFull);
+            return self.go_on(context);
         }
-        scene.events.received(if is_repair { "rdata" } else { "odata" }, message);
+        context.events.received(if is_repair { "rdata" } else { "odata" }, message);
         if let Some(repairer) = &mut self.repairer {
             repairer.hold(number, payload.clone());
         }
         if self.missing.remove(number) && is_repair {
-            scene.events.push(Event::LossRepaired { source: scene.sender, message });
+            context.events.push(Event::LossRepaired { source: context.sender, message });
         }
         match self.upstream {
             Some(_) => self.early.insert(number, Some(payload)),
             None => drop(self.heard.insert(number, payload)),
         }
-        self.go_on(scene);
+        self.go_on(context);
     }
 
     /// Section 6.4: what was confirmed for anybody is not asked for.
-    fn on_ncf(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
-        scene.events.received("ncf", self.expand(nak.sqn));
+    fn on_ncf(&mut self, context: &mut MachineContext, nak: Nak, list: NakList<'_>) {
+        context.events.received("ncf", self.expand(nak.sqn));
         if self.upstream.is_none() {
             return;
         }
         for number in self.numbers(nak, list) {
-            self.on_wanted(scene, number);
-            if self.missing.on_confirmed(scene.now, number) == Some(true) {
-                scene.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            self.on_wanted(context, number);
+            if self.missing.on_confirmed(context.now, number) == Some(true) {
+                context.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
         }
     }
 
     /// A packet that somebody asks for was sent (section 6.3).
-    fn on_wanted(&mut self, scene: &mut Scene, number: u64) {
+    fn on_wanted(&mut self, context: &mut MachineContext, number: u64) {
         if number >= self.tracked && number < self.limit() {
             self.known = self.known.max(Some(number + 1));
-            self.go_on(scene);
+            self.go_on(context);
         }
     }
 
     /// The parent asks its repairer for what others miss. What is not held is not answered; if it is
     /// missed here too, then the parent is told so at once by a request.
-    fn on_redirected(&mut self, scene: &mut Scene, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_redirected(&mut self, context: &mut MachineContext, from: NodeId, nak: Nak, list: NakList<'_>) {
         let numbers = self.numbers(nak, list);
         let is_parent = self.upstream.is_some_and(|upstream| upstream.node == from);
         let Some(repairer) = self.repairer.as_mut().filter(|_| is_parent) else {
-            return scene.events.dropped(DropReason::Foreign);
+            return context.events.dropped(DropReason::Foreign);
         };
-        scene.events.received("nak", numbers[0]);
+        context.events.received("nak", numbers[0]);
         let trail = self.trail;
         let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
         for number in lacking {
-            self.on_wanted(scene, number);
-            self.missing.hurry(scene.now, number);
+            self.on_wanted(context, number);
+            self.missing.hurry(context.now, number);
         }
     }
 
     /// Somebody looks for repairers: one answers if it is its parent. One right below the source has
     /// nobody to help.
-    fn on_poll(&mut self, scene: &mut Scene, poll: Poll) {
-        scene.events.received("poll", poll.sqn);
+    fn on_poll(&mut self, context: &mut MachineContext, poll: Poll) {
+        context.events.received("poll", poll.sqn);
         let path = self.addresses.node_at(poll.path);
-        let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != scene.sender);
+        let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != context.sender);
         if let Some(repairer) = &mut self.repairer
             && poll.subtype == Poll::REPAIRERS
             && upstream.is_some()
             && upstream == path
         {
-            repairer.on_poll(scene.now, poll);
+            repairer.on_poll(context.now, poll);
         }
     }
 
     /// Another receiver's NAK.
-    fn on_nak(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
-        scene.events.received("nak", self.expand(nak.sqn));
+    fn on_nak(&mut self, context: &mut MachineContext, nak: Nak, list: NakList<'_>) {
+        context.events.received("nak", self.expand(nak.sqn));
         for number in self.numbers(nak, list) {
-            if self.missing.on_overheard(scene.now, number) == Some(true) {
-                scene.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            if self.missing.on_overheard(context.now, number) == Some(true) {
+                context.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
         }
     }
@@ -348,17 +349,17 @@ impl PgmReceiver {
     }
 
     /// Section 6.5: without an SPM nothing can be asked for.
-    fn ask_for_spm(&mut self, scene: &mut Scene) {
+    fn ask_for_spm(&mut self, context: &mut MachineContext) {
         let SpmRequest { back_off, again, asked, request } = &mut self.spm_request;
         if request.stage(()).is_some() {
             return;
         }
         let moment = Duration::from_nanos(1);
         let wait = match *asked {
-            Some(asked) => (asked + *again).since(scene.now).max(moment),
+            Some(asked) => (asked + *again).since(context.now).max(moment),
             None => moment + back_off.delay(0, 0.0),
         };
-        request.begin(scene.now, (), wait, ());
+        request.begin(context.now, (), wait, ());
     }
 
     fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
@@ -366,56 +367,66 @@ impl PgmReceiver {
     }
 
     /// Asks for the oldest of what is due.
-    fn emit_nak(&mut self, scene: &mut Scene, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let due = std::iter::from_fn(|| self.missing.ask_next(scene.now)).take(self.nak_list.into());
+    fn emit_nak(
+        &mut self,
+        context: &mut MachineContext,
+        upstream: Upstream,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let due = std::iter::from_fn(|| self.missing.ask_next(context.now)).take(self.nak_list.into());
         let mut asked = due.inspect(|&number| {
-            scene.events.push(Event::Requested { source: scene.sender, message: MessageId(number) });
+            context.events.push(Event::Requested { source: context.sender, message: MessageId(number) });
         });
         let first = asked.next()?;
         let list = list_of(asked.map(wire));
         let nak =
-            Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(scene.group) };
+            Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(context.group) };
         self.packet(Body::Nak(nak), Options::listing(&list)).emit(buf);
-        scene.events.control("nak", first);
+        context.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
     /// What a repairer owes its parent.
-    fn emit_task(&mut self, scene: &mut Scene, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_task(
+        &mut self,
+        context: &mut MachineContext,
+        upstream: Upstream,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let task = self.repairer.as_mut()?.next_task()?;
-        let group = self.addresses.of_group(scene.group);
+        let group = self.addresses.of_group(context.group);
         let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
         match task {
             Task::Confirm(first, list) => {
                 self.packet(Body::Ncf(nak(first)), Options::listing(&list)).emit(buf);
-                scene.events.control("ncf", first);
+                context.events.control("ncf", first);
             }
             Task::Null(first, list) => {
                 self.packet(Body::Nnak(nak(first)), Options::listing(&list)).emit(buf);
-                scene.events.control("n-nak", first);
+                context.events.control("n-nak", first);
             }
             Task::Answer(sqn, round) => {
                 let redirect = Some(address_of(&self.addresses, self.node));
                 let options = Options { redirect, ..Options::default() };
                 self.packet(Body::Polr { sqn, round }, options).emit(buf);
-                scene.events.control("polr", sqn);
+                context.events.control("polr", sqn);
             }
             Task::Repair(number, payload) => {
                 let data = Data { sqn: wire(number), trail: wire(self.trail.min(number)), payload: &payload };
                 self.packet(Body::Rdata(data), Options::default()).emit(buf);
-                let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
-                scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+                let (source, message, bytes) = (context.sender, MessageId(number), buf.len() as u32);
+                context.events.push(Event::Forwarded { source, message, bytes, repair: true });
             }
         }
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
-    fn emit_spm_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_spm_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Transmit {
         self.spm_request.request.remove(());
-        self.spm_request.asked = Some(scene.now);
+        self.spm_request.asked = Some(context.now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
-        scene.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
-        Transmit::now(Dest::Node(scene.sender))
+        context.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
+        Transmit::now(Dest::Node(context.sender))
     }
 }
 
@@ -428,7 +439,7 @@ impl Part for PgmReceiver {
         Some((self.early.len() + self.heard.len()) as u64)
     }
 
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
         let of = DESCRIBED.states[0].of;
         for (about, stage, ends) in self.missing.stages() {
             let turn = ends.map_or(0, Time::as_nanos);
@@ -446,37 +457,37 @@ impl Part for PgmReceiver {
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, context: &mut MachineContext, datagram: Received<'_>) {
         let session = (Some(self.tsi), self.destination_port);
-        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
+        let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         let options = packet.options;
         let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
         match packet.body {
             Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
-                self.on_redirected(scene, datagram.source, nak, options.nak_list);
+                self.on_redirected(context, datagram.source, nak, options.nak_list);
             }
-            Body::Nak(nak) => self.on_nak(scene, nak, options.nak_list),
+            Body::Nak(nak) => self.on_nak(context, nak, options.nak_list),
             // What goes downstream bears the name of the source, whoever sent it on.
-            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
-            Body::Spm(spm) => self.on_spm(scene, datagram.source, spm, options),
-            Body::Odata(data) => self.on_data(scene, data, payload(), false),
-            Body::Rdata(data) => self.on_data(scene, data, payload(), true),
-            Body::Ncf(nak) => self.on_ncf(scene, nak, options.nak_list),
-            Body::Poll(poll) => self.on_poll(scene, poll),
-            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => scene.events.dropped(DropReason::Foreign),
+            _ if datagram.source != context.sender => context.events.dropped(DropReason::NotAMember),
+            Body::Spm(spm) => self.on_spm(context, datagram.source, spm, options),
+            Body::Odata(data) => self.on_data(context, data, payload(), false),
+            Body::Rdata(data) => self.on_data(context, data, payload(), true),
+            Body::Ncf(nak) => self.on_ncf(context, nak, options.nak_list),
+            Body::Poll(poll) => self.on_poll(context, poll),
+            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => context.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, scene: &mut Scene) {
-        let given_up = self.missing.expire(scene.now);
+    fn handle_timeout(&mut self, context: &mut MachineContext) {
+        let given_up = self.missing.expire(context.now);
         if !given_up.is_empty() {
-            given_up.into_iter().for_each(|number| self.give_up(scene, number));
-            self.go_on(scene);
+            given_up.into_iter().for_each(|number| self.give_up(context, number));
+            self.go_on(context);
         }
         if let Some(repairer) = &mut self.repairer {
-            repairer.on_time(scene.now);
+            repairer.on_time(context.now);
         }
-        while self.spm_request.request.expire(scene.now).is_some() {}
+        while self.spm_request.request.expire(context.now).is_some() {}
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -485,12 +496,12 @@ impl Part for PgmReceiver {
         [self.missing.next_timeout(), request, answer].into_iter().flatten().min()
     }
 
-    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         match self.upstream {
             Some(upstream) => {
-                self.emit_task(scene, upstream, buf).or_else(|| self.emit_nak(scene, upstream, buf))
+                self.emit_task(context, upstream, buf).or_else(|| self.emit_nak(context, upstream, buf))
             }
-            None if self.spm_request.request.is_due() => Some(self.emit_spm_request(scene, buf)),
+            None if self.spm_request.request.is_due() => Some(self.emit_spm_request(context, buf)),
             _ => None,
         }
     }

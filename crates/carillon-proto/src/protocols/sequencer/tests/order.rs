@@ -5,57 +5,57 @@ use carillon_core::{Config, Event};
 
 use super::super::ENTRY;
 use super::super::config::Settings;
+use super::super::context::Context;
 use super::super::order::Order;
-use super::super::scene::Scene;
 use super::table::context;
 
 /// A member with a history of 8 places, of which 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members, all accepted.
-fn six(purge: u64) -> (Scene, Order) {
+fn six(purge: u64) -> (Context, Order) {
     let mut config = Config::defaults(ENTRY.parameters);
     config.set(ENTRY.parameters, "history", "8").unwrap();
-    let context = context(3, false);
-    let mut scene = Scene::new(&context);
-    let mut order = Order::new(&context, &Settings::new(&context, &config));
+    let build = context(3, false);
+    let mut context = Context::new(&build);
+    let mut order = Order::new(&build, &Settings::new(&build, &config));
     for place in 0..6 {
-        assert!(put(&scene, &mut order, place, (place as usize % 2, place / 2)));
+        assert!(put(&context, &mut order, place, (place as usize % 2, place / 2)));
     }
     order.learn(6, 6, purge);
-    order.deliver(&mut scene);
-    (scene, order)
+    order.deliver(&mut context);
+    (context, order)
 }
 
-fn put(scene: &Scene, order: &mut Order, place: u64, of: (usize, u64)) -> bool {
-    order.insert(scene, place, of, Some(Bytes::from_static(b"m")))
+fn put(context: &Context, order: &mut Order, place: u64, of: (usize, u64)) -> bool {
+    order.insert(context, place, of, Some(Bytes::from_static(b"m")))
 }
 
 /// The application takes all that it may; how many.
-fn take(scene: &mut Scene, order: &mut Order) -> usize {
-    let taken = std::iter::from_fn(|| scene.poll_delivery()).count();
-    order.tidy(scene);
+fn take(context: &mut Context, order: &mut Order) -> usize {
+    let taken = std::iter::from_fn(|| context.poll_delivery()).count();
+    order.tidy(context);
     taken
 }
 
 #[test]
 fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lacks() {
-    let (mut scene, mut order) = six(6);
-    assert_eq!(take(&mut scene, &mut order), 6);
+    let (mut context, mut order) = six(6);
+    assert_eq!(take(&mut context, &mut order), 6);
     for place in 6..14 {
-        assert!(put(&scene, &mut order, place, (0, place)), "at {place}");
+        assert!(put(&context, &mut order, place, (0, place)), "at {place}");
         order.learn(place + 1, place + 1, place - 6);
-        order.deliver(&mut scene);
+        order.deliver(&mut context);
     }
-    assert!(!order.has_room(&scene, 14), "the application has taken nothing since");
-    assert_eq!(take(&mut scene, &mut order), 8);
-    assert!(order.has_room(&scene, 14));
-    assert!(!order.has_room(&scene, 15), "the slowest member has but seven");
+    assert!(!order.has_room(&context, 14), "the application has taken nothing since");
+    assert_eq!(take(&mut context, &mut order), 8);
+    assert!(order.has_room(&context, 14));
+    assert!(!order.has_room(&context, 15), "the slowest member has but seven");
     assert_eq!(order.log.base(), 6, "a history is kept, and nothing that a member lacks goes");
 }
 
 #[test]
 fn what_lies_beyond_a_gap_is_held_once() {
-    let (scene, mut order) = six(0);
+    let (context, mut order) = six(0);
     assert_eq!(order.held(), 6);
-    assert!(put(&scene, &mut order, 7, (0, 3)));
+    assert!(put(&context, &mut order, 7, (0, 3)));
     assert_eq!(order.held(), 7);
 }
 
@@ -63,15 +63,15 @@ fn what_lies_beyond_a_gap_is_held_once() {
 fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
     // Also if it is longer than a history.
     for place in [9, 60] {
-        let (mut scene, mut order) = six(0);
-        order.skip_to(&mut scene, place, vec![5, 4, 0, 0]);
-        let events = std::iter::from_fn(|| scene.events.pop());
+        let (mut context, mut order) = six(0);
+        order.skip_to(&mut context, place, vec![5, 4, 0, 0]);
+        let events = std::iter::from_fn(|| context.events.pop());
         assert_eq!(events.filter(|event| matches!(event, Event::LossFound { .. })).count(), 2);
-        assert_eq!(take(&mut scene, &mut order), 6, "what was there stays");
-        assert!(put(&scene, &mut order, place, (1, 4)));
+        assert_eq!(take(&mut context, &mut order), 6, "what was there stays");
+        assert!(put(&context, &mut order, place, (1, 4)));
         order.learn(place + 1, place + 1, 0);
-        order.deliver(&mut scene);
-        assert_eq!(scene.poll_delivery().map(|delivery| delivery.message.0), Some(4));
+        order.deliver(&mut context);
+        assert_eq!(context.poll_delivery().map(|delivery| delivery.message.0), Some(4));
         assert_eq!(order.log.base(), place, "what lies before the gap cannot be given to others");
     }
 }

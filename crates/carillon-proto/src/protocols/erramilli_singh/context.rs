@@ -1,7 +1,7 @@
 //! Where source and sink act, and their timers.
 
 /// Where source and sink act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

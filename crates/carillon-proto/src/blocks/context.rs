@@ -12,7 +12,7 @@ use super::reformation::{To, View};
 
 /// What the parts of a machine share: the time, the timers, what is recorded, the group, and the way to the application.
 #[derive(Debug)]
-pub struct Scene<K = ()> {
+pub struct MachineContext<K = ()> {
     /// The time of the call that is being answered.
     pub now: Time,
     /// The session.
@@ -32,16 +32,16 @@ pub struct Scene<K = ()> {
     deliveries: LeanQueue<Delivery, 1>,
 }
 
-impl<K: Ord + Copy> Scene<K> {
+impl<K: Ord + Copy> MachineContext<K> {
     /// Of the node of the context.
-    pub fn new(context: &BuildContext) -> Self {
-        Scene {
+    pub fn new(build: &BuildContext) -> Self {
+        MachineContext {
             now: Time::ZERO,
-            association: context.association,
-            group: context.group,
-            sender: context.sender,
-            rank: context.rank().unwrap_or(context.members.len()),
-            nodes: context.members.clone(),
+            association: build.association,
+            group: build.group,
+            sender: build.sender,
+            rank: build.rank().unwrap_or(build.members.len()),
+            nodes: build.members.clone(),
             timers: Timers::new(),
             events: Events::default(),
             deliveries: LeanQueue::default(),
@@ -49,10 +49,10 @@ impl<K: Ord + Copy> Scene<K> {
     }
 
     /// The same of a node that is to be one of at most so many members.
-    pub fn of_member(context: &BuildContext, most: usize) -> Result<Self, ConfigError> {
-        let scene = Scene::new(context);
-        match scene.rank < scene.nodes.len() && scene.nodes.len() <= most {
-            true => Ok(scene),
+    pub fn of_member(build: &BuildContext, most: usize) -> Result<Self, ConfigError> {
+        let context = MachineContext::new(build);
+        match context.rank < context.nodes.len() && context.nodes.len() <= most {
+            true => Ok(context),
             false => {
                 let reason = format!("this node must be one of at most {most} members");
                 Err(ConfigError::Conflict(reason))
@@ -183,7 +183,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Of the node of this number, among six members with numbers from 10 on.
-    pub(in crate::blocks) fn context(node: u32) -> BuildContext {
+    pub(in crate::blocks) fn build_context(node: u32) -> BuildContext {
         BuildContext {
             association: AssociationId(7),
             node: NodeId(node),
@@ -202,39 +202,42 @@ pub(super) mod tests {
         }
     }
 
-    fn told(scene: &mut Scene) -> (Vec<Event>, Vec<Notice>) {
-        let events = std::iter::from_fn(|| scene.events.pop()).collect();
-        (events, std::iter::from_fn(|| scene.events.pop_notice()).collect())
+    fn told(context: &mut MachineContext) -> (Vec<Event>, Vec<Notice>) {
+        let events = std::iter::from_fn(|| context.events.pop()).collect();
+        (events, std::iter::from_fn(|| context.events.pop_notice()).collect())
     }
 
     #[test]
     fn a_place_is_that_of_the_node_and_others_are_none() {
         for node in 0..30 {
-            let (scene, place) =
-                (Scene::<()>::new(&context(node)), (10..16).position(|member| member == node));
-            assert_eq!(Some(scene.rank).filter(|&rank| rank < 6), place);
-            assert_eq!(scene.rank_of(NodeId(node)), place);
-            assert_eq!(Scene::<()>::of_member(&context(node), 6).is_ok(), place.is_some());
-            assert!(Scene::<()>::of_member(&context(node), 5).is_err(), "the group is too large");
+            let (context, place) =
+                (MachineContext::<()>::new(&build_context(node)), (10..16).position(|member| member == node));
+            assert_eq!(Some(context.rank).filter(|&rank| rank < 6), place);
+            assert_eq!(context.rank_of(NodeId(node)), place);
+            assert_eq!(MachineContext::<()>::of_member(&build_context(node), 6).is_ok(), place.is_some());
+            assert!(
+                MachineContext::<()>::of_member(&build_context(node), 5).is_err(),
+                "the group is too large"
+            );
         }
     }
 
     #[test]
     fn packets_are_of_the_session_and_of_the_sender_or_dropped() {
-        let mut scene = Scene::<()>::new(&context(12));
+        let mut context = MachineContext::<()>::new(&build_context(12));
         let ours = |packet: u8| Ok::<_, ()>((AssociationId(7), packet));
-        assert_eq!((scene.of_session(ours(5)), scene.of_sender(NodeId(1), ours(6))), (Some(5), Some(6)));
-        assert_eq!(scene.of_sender(NodeId(11), ours(6)), None);
-        assert_eq!(scene.of_sender(NodeId(1), Ok::<_, ()>((AssociationId(8), 6))), None);
-        assert_eq!(scene.of_sender(NodeId(11), Err::<(AssociationId, u8), _>(())), None);
+        assert_eq!((context.of_session(ours(5)), context.of_sender(NodeId(1), ours(6))), (Some(5), Some(6)));
+        assert_eq!(context.of_sender(NodeId(11), ours(6)), None);
+        assert_eq!(context.of_sender(NodeId(1), Ok::<_, ()>((AssociationId(8), 6))), None);
+        assert_eq!(context.of_sender(NodeId(11), Err::<(AssociationId, u8), _>(())), None);
         let reasons = [DropReason::NotAMember, DropReason::Foreign, DropReason::Malformed];
-        assert_eq!(told(&mut scene).0, reasons.map(|reason| Event::Dropped { reason }));
+        assert_eq!(told(&mut context).0, reasons.map(|reason| Event::Dropped { reason }));
     }
 
     #[test]
     fn what_is_sent_and_delivered_agrees_with_a_model_under_random_operations() {
-        let mut rng = Seeds::new(1).stream("scene");
-        let mut scene = Scene::<()>::new(&context(12));
+        let mut rng = Seeds::new(1).stream("context");
+        let mut context = MachineContext::<()>::new(&build_context(12));
         let mut waiting = VecDeque::new();
         for number in 0..20_000 {
             let (rank, message, payload) =
@@ -242,21 +245,21 @@ pub(super) mod tests {
             let source = NodeId(10 + rank as u32);
             match rng.below(4) {
                 0 => {
-                    scene.deliver(rank, number, payload.clone());
+                    context.deliver(rank, number, payload.clone());
                     waiting.push_back(Delivery { source, message, payload });
-                    assert_eq!(told(&mut scene), (vec![Event::Delivered { source, message }], vec![]));
+                    assert_eq!(told(&mut context), (vec![Event::Delivered { source, message }], vec![]));
                 }
                 1 => {
-                    scene.deliver_sent(number, payload.clone());
+                    context.deliver_sent(number, payload.clone());
                     waiting.push_back(Delivery { source: NodeId(1), message, payload });
                     let delivered = Event::Delivered { source: NodeId(1), message };
-                    assert_eq!(told(&mut scene), (vec![delivered], vec![]));
+                    assert_eq!(told(&mut context), (vec![delivered], vec![]));
                 }
-                2 => assert_eq!(scene.poll_delivery(), waiting.pop_front()),
+                2 => assert_eq!(context.poll_delivery(), waiting.pop_front()),
                 _ => {
                     let (again, repair, to_all) = (rng.below(2) == 0, rng.below(2) == 0, rng.below(2) == 0);
                     let to = if to_all { To::Group } else { To::Rank(rank) };
-                    let transmit = scene.data_sent(to, (rank, number), 90, again, repair);
+                    let transmit = context.data_sent(to, (rank, number), 90, again, repair);
                     let dest = if to_all { Dest::group(GroupId(3)) } else { Dest::Node(source) };
                     // Only a message of its own is its own to mark and to tell of.
                     let own = rank == 2;
@@ -268,22 +271,22 @@ pub(super) mod tests {
                         (false, _) => Event::Forwarded { source, message, bytes: 90, repair },
                     };
                     let notices = own.then_some(Notice::Sent { message, repair: again });
-                    assert_eq!(told(&mut scene), (vec![event], notices.into_iter().collect()));
+                    assert_eq!(told(&mut context), (vec![event], notices.into_iter().collect()));
                 }
             }
-            assert_eq!(scene.waiting(), waiting.len());
+            assert_eq!(context.waiting(), waiting.len());
         }
     }
 
     #[test]
     fn a_view_names_whoever_is_gone_or_has_come_but_not_this_member() {
-        let mut rng = Seeds::new(2).stream("scene");
-        let mut scene = Scene::<()>::new(&context(12));
+        let mut rng = Seeds::new(2).stream("context");
+        let mut context = MachineContext::<()>::new(&build_context(12));
         let some = |rng: &mut Rng| (0..6).filter(|_| rng.below(2) == 0).collect::<Ranks>();
         for _ in 0..2_000 {
             let (before, members) = (some(&mut rng), some(&mut rng));
             let joiners: Ranks = some(&mut rng).iter().filter(|&rank| members.contains(rank)).collect();
-            scene.on_view(&before, &View { ballot: Ballot::default(), members, joiners });
+            context.on_view(&before, &View { ballot: Ballot::default(), members, joiners });
             let node = |rank| NodeId(10 + rank as u32);
             let gone = (0..6).filter(|&rank| before.contains(rank) && !members.contains(rank));
             let gone: Vec<_> = gone.map(|rank| Notice::MemberLost { member: node(rank) }).collect();
@@ -291,7 +294,7 @@ pub(super) mod tests {
                 rank != 2 && (members.contains(rank) && !before.contains(rank) || joiners.contains(rank))
             });
             let come: Vec<_> = come.map(|rank| Event::MemberJoined { member: node(rank) }).collect();
-            let (events, notices) = told(&mut scene);
+            let (events, notices) = told(&mut context);
             assert_eq!((notices.len(), &notices), (gone.len(), &gone));
             assert_eq!(events[gone.len()..], come);
         }

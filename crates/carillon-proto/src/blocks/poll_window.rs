@@ -3,8 +3,8 @@
 /// How many questions may be open at once: what answers them comes in a heap, and meets queues on its way. As with a window of packets they become
 /// more with each answer, and half as many where more answers are missing than are lost by chance (Chiu and Jain 1989).
 #[derive(Clone, Copy, Debug)]
-pub struct Bearable {
-    most: usize,
+pub struct PollWindow {
+    limit: usize,
     /// Answers that came and did not since it was last looked at.
     answered: u32,
     missed: u32,
@@ -12,21 +12,21 @@ pub struct Bearable {
     forgiven: usize,
 }
 
-impl Default for Bearable {
+impl Default for PollWindow {
     fn default() -> Self {
-        Bearable { most: LEAST, answered: 0, missed: 0, forgiven: 0 }
+        PollWindow { limit: LEAST, answered: 0, missed: 0, forgiven: 0 }
     }
 }
 
-impl Bearable {
+impl PollWindow {
     /// So many.
-    pub fn most(&self) -> usize {
-        self.most
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// A question was answered, by one of a group of this size: no more than a part of it is asked at once.
     pub fn on_answer(&mut self, group: usize) {
-        self.most = (self.most + 1).min(group / PART).max(LEAST);
+        self.limit = (self.limit + 1).min(group / PART).max(LEAST);
         self.answered += 1;
         self.look();
     }
@@ -40,7 +40,7 @@ impl Bearable {
         self.missed += 1;
         let asked = f64::from(self.answered + self.missed);
         if f64::from(self.missed) > FEW + asked * (by_chance * MORE + ALWAYS) {
-            (self.most, self.answered, self.missed) = ((self.most / 2).max(LEAST), 0, 0);
+            (self.limit, self.answered, self.missed) = ((self.limit / 2).max(LEAST), 0, 0);
             self.forgiven = open;
         }
         self.look();
@@ -48,7 +48,7 @@ impl Bearable {
 
     /// What was long ago says nothing; but those that are missing come together, after the answers of the others.
     fn look(&mut self) {
-        if (self.answered + self.missed) as usize >= LOOK.max(2 * self.most) {
+        if (self.answered + self.missed) as usize >= LOOK.max(2 * self.limit) {
             (self.answered, self.missed) = (self.answered / 2, self.missed / 2);
         }
     }
@@ -74,19 +74,19 @@ mod tests {
     /// Questions to a crowd in rounds, each answer of which is lost with a chance, and all beyond a queue. Returns how many were open at the end, and
     /// which part of the second half was lost in the queue.
     fn asked(loss: f64, queue: usize) -> (usize, f64) {
-        let (mut bearable, mut rng) = (Bearable::default(), Seeds::new(1).stream("answers"));
+        let (mut poll_window, mut rng) = (PollWindow::default(), Seeds::new(1).stream("answers"));
         let (mut asked, mut dropped) = (0, 0);
         for round in 0..200 {
-            let open = bearable.most();
+            let open = poll_window.limit();
             let came = (0..open).filter(|&number| number < queue && rng.unit() >= loss).count();
-            (0..came).for_each(|_| bearable.on_answer(100_000));
-            (came..open).for_each(|missed| bearable.on_no_answer(loss, open - missed));
+            (0..came).for_each(|_| poll_window.on_answer(100_000));
+            (came..open).for_each(|missed| poll_window.on_no_answer(loss, open - missed));
             if round >= 100 {
                 asked += open;
                 dropped += open.saturating_sub(queue);
             }
         }
-        (bearable.most(), f64::from(dropped as u32) / f64::from(asked as u32))
+        (poll_window.limit(), f64::from(dropped as u32) / f64::from(asked as u32))
     }
 
     #[test]
@@ -101,9 +101,9 @@ mod tests {
 
     #[test]
     fn a_small_group_is_asked_whole_times_over() {
-        let mut bearable = Bearable::default();
-        (0..10_000).for_each(|_| bearable.on_answer(100));
-        (0..10_000).for_each(|_| bearable.on_no_answer(0.0, 100));
-        assert_eq!(bearable.most(), LEAST);
+        let mut poll_window = PollWindow::default();
+        (0..10_000).for_each(|_| poll_window.on_answer(100));
+        (0..10_000).for_each(|_| poll_window.on_no_answer(0.0, 100));
+        assert_eq!(poll_window.limit(), LEAST);
     }
 }

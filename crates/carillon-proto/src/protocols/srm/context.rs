@@ -3,7 +3,7 @@
 use carillon_core::{Dest, Scope};
 
 /// Where the parts of a member act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub(super) fn micros(seconds: f64) -> u32 {
     (seconds * 1e6) as u32
 }
 
-impl Scene {
+impl Context {
     /// A datagram that goes so many hops far.
     pub(super) fn within(&self, scope: u8) -> Dest {
         Dest::Group { group: self.group, scope: Scope(scope) }

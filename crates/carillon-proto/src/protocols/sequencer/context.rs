@@ -6,7 +6,7 @@ use carillon_wire::sequencer::{Body, Packet};
 use crate::blocks::reformation::To;
 
 /// Where the parts of a member act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub enum Timer {
     Fetch,
 }
 
-impl Scene {
+impl Context {
     /// Appends a packet of this view, or ballot.
     pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
         Packet::Normal { view, body }.emit(self.association, buf);

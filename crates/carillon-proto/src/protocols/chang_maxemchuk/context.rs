@@ -3,7 +3,7 @@
 use carillon_wire::chang_maxemchuk::{Ack, Body, Packet};
 
 /// Where the parts of a site act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The timers of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub enum Timer {
     Message(u64),
 }
 
-impl Scene {
+impl Context {
     /// Appends a packet of this view, or ballot.
     pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
         Packet { view, body }.emit(self.association, buf);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Where the parts of a sender act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
