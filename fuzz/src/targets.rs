@@ -9,7 +9,7 @@ use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, Part, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, Helping, MemberRole, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
 use carillon_sim::graph::gt_itm;
 use carillon_testkit::TREE;
@@ -121,9 +121,9 @@ fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEn
     let mut config = ReceiverSessionConfig::new(input.pick(&["a", "", "b\n"]), GroupId(0), entries);
     let flags = input.byte();
     config.part = match (flags & 8 == 8, flags & 16 == 16) {
-        (true, true) => Part::ReceivesAndHelps,
-        (true, false) if entry.helpers != Helpers::None => Part::Helps,
-        _ => Part::Receives,
+        (true, true) => MemberRole::ReceivesAndHelps,
+        (true, false) if entry.helpers != Helpers::None => MemberRole::Helps,
+        _ => MemberRole::Receives,
     };
     config.keep_seeking = flags & 1 == 1;
     if flags & 2 == 2 {

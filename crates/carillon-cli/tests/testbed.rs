@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use carillon_testkit::{can_make_namespaces, one_in};
+use carillon_testkit::{can_make_namespaces, sampling_step};
 
 fn carillon(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
@@ -72,7 +72,7 @@ fn every_protocol_runs_on_it() {
     let listed =
         Command::new(env!("CARGO_BIN_EXE_carillon")).arg("protocols").arg("--json").output().unwrap();
     let protocols: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("a list");
-    for protocol in protocols.as_array().expect("a list").iter().step_by(one_in(3)) {
+    for protocol in protocols.as_array().expect("a list").iter().step_by(sampling_step(3)) {
         let name = protocol["name"].as_str().expect("a name");
         let set = format!("protocol.name={name}");
         // Room for repairs of Chang and Maxemchuk, whose header is 12 bytes longer than that of messages.

@@ -19,7 +19,7 @@ pub trait AddressBook: Debug + Send + Sync {
     fn of_group(&self, group: GroupId) -> IpAddr;
 }
 
-/// A shared [`AddressBook`]. The default one is [`Numbered`].
+/// A shared [`AddressBook`]. The default one is [`NumberedAddresses`].
 #[derive(Clone, Debug)]
 pub struct Addresses(Arc<dyn AddressBook>);
 
@@ -32,7 +32,7 @@ impl Addresses {
 
 impl Default for Addresses {
     fn default() -> Self {
-        Addresses::new(Numbered)
+        Addresses::new(NumberedAddresses)
     }
 }
 
@@ -47,9 +47,9 @@ impl std::ops::Deref for Addresses {
 /// Addresses made of numbers, as in the simulator: node n is 10.0.0.1 + n, group g is
 /// 239.255.0.1 + g.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Numbered;
+pub struct NumberedAddresses;
 
-impl Numbered {
+impl NumberedAddresses {
     /// The address of a node. Only the low 24 bits of its number fit.
     pub fn node(node: NodeId) -> Ipv4Addr {
         (NODES | (node.0.wrapping_add(1) & !NODES_MASK)).into()
@@ -66,7 +66,7 @@ const NODES: u32 = 0x0a00_0000;
 const NODES_MASK: u32 = 0xff00_0000;
 const GROUPS: u32 = 0xefff_0000;
 
-impl AddressBook for Numbered {
+impl AddressBook for NumberedAddresses {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
         Some(Self::node(node).into())
     }

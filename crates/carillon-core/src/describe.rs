@@ -14,14 +14,14 @@ pub struct Format {
     /// would send in this session.
     pub fuzzed: fn(&mut Input<'_>, AssociationId, &mut Vec<u8>),
     /// Parses a datagram, and emits and shows what was read.
-    pub read: fn(&[u8]) -> Result<Reading, String>,
+    pub read: fn(&[u8]) -> Result<ParsedPacket, String>,
     /// One packet of each type.
     pub golden: &'static [Golden],
 }
 
 /// What a format makes of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ParsedPacket {
     /// The packet in a line.
     pub line: String,
     /// The packet emitted again.
@@ -29,25 +29,25 @@ pub struct Reading {
     /// How long it says it is.
     pub wire_len: usize,
     /// What may differ from the datagram that was read.
-    pub rest: Rest,
+    pub remainder: Remainder,
 }
 
-impl Reading {
+impl ParsedPacket {
     /// A packet that was read, emitted again as these bytes.
-    pub fn new(packet: &impl Display, bytes: Vec<u8>, wire_len: usize, rest: Rest) -> Self {
-        Reading { line: packet.to_string(), bytes, wire_len, rest }
+    pub fn new(packet: &impl Display, bytes: Vec<u8>, wire_len: usize, remainder: Remainder) -> Self {
+        ParsedPacket { line: packet.to_string(), bytes, wire_len, remainder }
     }
 }
 
 /// What a datagram may have that is not part of its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum Remainder {
     /// Nothing: the packet is all of it.
-    Nothing,
+    Empty,
     /// Padding behind the packet.
     Padding,
     /// Fields that this format does not know or puts in by itself, anywhere.
-    Anywhere,
+    UnknownFields,
 }
 
 /// The bytes of a packet, which never change.
@@ -61,21 +61,21 @@ pub struct Golden {
 
 /// What a member that lies says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum Forgery {
     /// It lacks nothing before the last message that it has.
-    Whole,
+    Complete,
     /// It has so many messages more than it has.
-    More(u32),
+    Ahead(u32),
     /// It has room for whatever there is.
-    Room,
+    UnlimitedRoom,
 }
 
 /// Makes of a packet in which a member says what it has the one that a liar would send; leaves others as they are.
-pub type Boast = fn(Lie, &mut [u8]);
+pub type FeedbackForger = fn(Forgery, &mut [u8]);
 
 /// What a protocol promises of its deliveries, beyond what the traits say.
 #[derive(Clone, Copy, Debug)]
-pub enum Promise {
+pub enum DeliveryGuarantee {
     /// One sender learns from each receiver what has arrived: all that live get everything, and who does not
     /// is named.
     Acknowledged {
@@ -106,7 +106,7 @@ pub enum Promise {
 
 /// Where a suite tries a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum TrialNetwork {
     /// Links of a few milliseconds, infinitely fast.
     Links,
     /// An Ethernet on which a frame takes more than a millisecond.
@@ -122,7 +122,7 @@ pub enum Ground {
 #[derive(Debug)]
 pub struct Trial<'a> {
     /// Where.
-    pub ground: Ground,
+    pub network: TrialNetwork,
     /// Members of the group, its senders too.
     pub nodes: u32,
     /// Peers that are going to crash.
@@ -130,7 +130,7 @@ pub struct Trial<'a> {
     /// Datagrams are lost.
     pub is_lossy: bool,
     /// After so many attempts a sender is to give up; `None` if nobody who lives is to be given up.
-    pub tries: Option<u32>,
+    pub max_attempts: Option<u32>,
     /// Who is given up is a member no more; otherwise it misses what it was given up for.
     pub expels: bool,
     /// What settings are drawn from.
@@ -141,14 +141,19 @@ pub struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// A trial of this many nodes where things get lost, nobody crashes, and nobody is given up.
-    pub fn new(parameters: &'static [Parameter], ground: Ground, nodes: u32, rng: &'a mut Rng) -> Self {
+    pub fn new(
+        parameters: &'static [Parameter],
+        network: TrialNetwork,
+        nodes: u32,
+        rng: &'a mut Rng,
+    ) -> Self {
         let config = Config::defaults(parameters);
         Trial {
-            ground,
+            network,
             nodes,
             crashes: 0,
             is_lossy: true,
-            tries: None,
+            max_attempts: None,
             expels: false,
             rng,
             parameters,
@@ -202,21 +207,21 @@ impl<'a> Trial<'a> {
 pub struct States {
     /// What has them: `sender`, or `receiver, for a missing message`.
     pub of: &'static str,
-    /// From a state, or [`ANY`], to a state, and why. [`OUTSIDE`] is where it begins and ends.
+    /// From a state, or [`ANY_STATE`], to a state, and why. [`PSEUDO_STATE`] is where it begins and ends.
     pub transitions: &'static [(&'static str, &'static str, &'static str)],
     /// Of these, from a state and to a state, those that no run of the suite takes, and why not.
     pub rare: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Where a diagram of states begins and ends.
-pub const OUTSIDE: &str = "[*]";
+pub const PSEUDO_STATE: &str = "[*]";
 
 /// From any state.
-pub const ANY: &str = "Any";
+pub const ANY_STATE: &str = "Any";
 
 /// A state that a machine is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InState {
+pub struct ObservedState {
     /// Whose: [`States::of`].
     pub of: &'static str,
     /// Which one of them, where a machine has many: a message, a member.
@@ -234,7 +239,7 @@ impl States {
             let found = self.transitions.iter().find(|transition| transition.0 == from && transition.1 == to);
             found.map(|&(from, to, _)| (from, to))
         };
-        declared(from).or_else(|| if from == OUTSIDE { None } else { declared(ANY) })
+        declared(from).or_else(|| if from == PSEUDO_STATE { None } else { declared(ANY_STATE) })
     }
 
     /// Whether a state is declared.

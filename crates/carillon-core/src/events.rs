@@ -2,7 +2,7 @@
 
 use crate::notice::Notices;
 use crate::{
-    AssociationId, DropReason, Event, LeanQueue, MessageId, NodeId, Note, Notice, Outcome, Transmit,
+    AssociationId, DropReason, Event, InlineQueue, MessageId, NodeId, Note, Notice, Outcome, Transmit,
 };
 
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
@@ -10,7 +10,7 @@ use crate::{
 pub struct Events {
     /// A datagram makes two at a receiver, most times: it came, and is delivered. Three at a sender: it came, a message is
     /// completed by it, and the next one sent.
-    events: LeanQueue<Event, 3>,
+    events: InlineQueue<Event, 3>,
     notices: Notices,
 }
 
@@ -127,13 +127,13 @@ impl Events {
     /// This node gives up a message of another that it misses.
     pub fn given_up(&mut self, source: NodeId, message: MessageId) {
         self.push(Event::LossFinal { source, message });
-        self.tell(Notice::GivenUp { source, message });
+        self.tell(Notice::LossFinal { source, message });
     }
 
     /// So few members answer that it cannot go on; the note says how many.
-    pub fn too_few(&mut self, note: Note) {
+    pub fn too_few_members(&mut self, note: Note) {
         self.push(Event::Note(Box::new(note)));
-        self.tell(Notice::TooFew);
+        self.tell(Notice::TooFewMembers);
     }
 }
 
@@ -146,7 +146,7 @@ impl Event {
             Event::Completed { message, outcome, .. } => Notice::Completed { message, outcome },
             Event::RepairNeeded { member, messages } => Notice::RepairNeeded { member, messages },
             Event::MemberLost { member } => Notice::MemberLost { member },
-            Event::LossFinal { source, message } => Notice::GivenUp { source, message },
+            Event::LossFinal { source, message } => Notice::LossFinal { source, message },
             _ => return None,
         })
     }

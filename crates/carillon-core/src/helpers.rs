@@ -62,13 +62,13 @@ pub struct HelperTable {
 pub enum TableError {
     /// A helper stands in it twice.
     #[error("helper {0} stands twice in the table")]
-    Twice(NodeId),
+    DuplicateHelper(NodeId),
     /// Somebody turns to a node that is no helper.
     #[error("{0} turns to {1}, which is no helper")]
-    Unknown(NodeId, NodeId),
+    UnknownHelper(NodeId, NodeId),
     /// A way from helper to helper does not end at the sender.
     #[error("helper {0} turns to itself by way of others")]
-    Circle(NodeId),
+    Cycle(NodeId),
 }
 
 impl HelperTable {
@@ -82,13 +82,13 @@ impl HelperTable {
         let mut known = BTreeMap::new();
         for helper in &table.helpers {
             if known.insert(helper.node, helper.parent).is_some() {
-                return Err(TableError::Twice(helper.node));
+                return Err(TableError::DuplicateHelper(helper.node));
             }
         }
         let turns = table.helpers.iter().filter_map(|helper| Some((helper.node, helper.parent?)));
         let members = table.members.iter().map(|(&member, &helper)| (member, helper));
         if let Some((node, to)) = turns.chain(members).find(|(_, to)| !known.contains_key(to)) {
-            return Err(TableError::Unknown(node, to));
+            return Err(TableError::UnknownHelper(node, to));
         }
         // Helpers from which the sender is reached: each is gone by once.
         let mut reaching = BTreeSet::new();
@@ -96,7 +96,7 @@ impl HelperTable {
             let (mut way, mut at) = (BTreeSet::new(), Some(helper.node));
             while let Some(node) = at.filter(|node| !reaching.contains(node)) {
                 if !way.insert(node) {
-                    return Err(TableError::Circle(helper.node));
+                    return Err(TableError::Cycle(helper.node));
                 }
                 at = known.get(&node).copied().flatten();
             }
@@ -290,11 +290,14 @@ mod tests {
         let table =
             |helpers, members: &[(NodeId, NodeId)]| HelperTable::new(helpers, members.iter().copied());
         let twice = vec![helper(8, None), helper(8, None)];
-        assert_eq!(table(twice, &[]), Err(TableError::Twice(NodeId(8))));
+        assert_eq!(table(twice, &[]), Err(TableError::DuplicateHelper(NodeId(8))));
         let strange = vec![helper(8, Some(3))];
-        assert_eq!(table(strange, &[]), Err(TableError::Unknown(NodeId(8), NodeId(3))));
+        assert_eq!(table(strange, &[]), Err(TableError::UnknownHelper(NodeId(8), NodeId(3))));
         let circle = vec![helper(8, Some(9)), helper(9, Some(8))];
-        assert_eq!(table(circle, &[]), Err(TableError::Circle(NodeId(8))));
-        assert_eq!(table(vec![], &[(NodeId(1), NodeId(2))]), Err(TableError::Unknown(NodeId(1), NodeId(2))));
+        assert_eq!(table(circle, &[]), Err(TableError::Cycle(NodeId(8))));
+        assert_eq!(
+            table(vec![], &[(NodeId(1), NodeId(2))]),
+            Err(TableError::UnknownHelper(NodeId(1), NodeId(2)))
+        );
     }
 }

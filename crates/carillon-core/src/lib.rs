@@ -12,43 +12,42 @@ mod event;
 mod events;
 mod helpers;
 mod ids;
+mod inline_queue;
 mod input;
-mod lean;
 pub mod machine;
 mod notice;
 mod observer;
-mod one_in;
-mod pace;
 mod parameters;
 mod pool;
 mod registry;
 mod rng;
 mod role;
+mod sampler;
 mod sequence;
 mod time;
 mod timers;
+mod token_bucket;
 mod units;
 
-pub use addresses::{AddressBook, Addresses, Numbered};
+pub use addresses::{AddressBook, Addresses, NumberedAddresses};
 pub use bytes::{Bytes, BytesMut};
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use describe::{
-    ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,
+    ANY_STATE, DeliveryGuarantee, FeedbackForger, Forgery, Format, Golden, ObservedState, PSEUDO_STATE,
+    ParsedPacket, Remainder, States, Trial, TrialNetwork,
 };
 pub use drain::{Host, check_early, drain};
 pub use event::{DropReason, Event, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
 pub use events::Events;
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
+pub use inline_queue::InlineQueue;
 pub use input::Input;
-pub use lean::LeanQueue;
 pub use machine::{
     Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
 };
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
-pub use one_in::OneIn;
-pub use pace::Pace;
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
@@ -57,9 +56,11 @@ pub use registry::{
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;
+pub use sampler::IntervalSampler;
 pub use sequence::{SeqSet, expand};
 pub use time::Time;
 pub use timers::Timers;
+pub use token_bucket::TokenBucket;
 pub use units::{BitRate, DataSize, Probability, Span, UnitError};
 
 pub use std::time::Duration;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::{
-    Event, Events, HelperTable, InState, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict,
+    Event, Events, HelperTable, MessageId, NodeId, Notice, ObservedState, Received, Time, Transmit, Verdict,
 };
 
 /// One protocol role at one node: a state machine that does no I/O.
@@ -66,7 +66,7 @@ pub trait Machine: Debug + Send {
 
     /// Tells which of the [states](crate::ProtocolEntry::states) that its entry declares it is in now. For suites that watch
     /// it and for debugging: nobody acts upon it.
-    fn tell_states(&self, _now: Time, _tell: &mut dyn FnMut(InState)) {}
+    fn report_states(&self, _now: Time, _tell: &mut dyn FnMut(ObservedState)) {}
 
     /// Messages that it keeps now, for its application or for others, if it tells. For measurements: nobody acts upon it.
     fn held(&self) -> Option<u64> {
@@ -75,7 +75,7 @@ pub trait Machine: Debug + Send {
 
     /// A helper is lost, and the nodes that turned to it turn to others. A table that is not newer than the last one
     /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.
-    fn retable(&mut self, _now: Time, _table: &Arc<HelperTable>) {}
+    fn update_helpers(&mut self, _now: Time, _table: &Arc<HelperTable>) {}
 
     /// This machine as a source of messages, if it is one: for as long as it lives, or never.
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -39,9 +39,9 @@ pub enum Notice {
         member: NodeId,
     },
     /// So few members answer that the protocol cannot go on.
-    TooFew,
+    TooFewMembers,
     /// This node has given a message up that it misses, and its application will not get it.
-    GivenUp {
+    LossFinal {
         /// The node whose message it is.
         source: NodeId,
         /// Which of its messages.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Addresses, AssociationId, BitRate, Boast, Config, ConfigError, Format, GroupId, HelperTable, Helpers,
-    Machine, NodeId, Parameter, Promise, Role, Seeds, States, Trial,
+    Addresses, AssociationId, BitRate, Config, ConfigError, DeliveryGuarantee, FeedbackForger, Format,
+    GroupId, HelperTable, Helpers, Machine, NodeId, Parameter, Role, Seeds, States, Trial,
 };
 
 /// A protocol: its description and its constructor.
@@ -28,7 +28,7 @@ pub struct ProtocolEntry {
     /// The order in which its members deliver.
     pub order: Order,
     /// The parameter, and its value, with which they deliver each message as soon as it is there.
-    pub as_they_come: Option<(&'static str, &'static str)>,
+    pub unordered_with: Option<(&'static str, &'static str)>,
     /// Whether a sender comes to know which of its messages have arrived. If not, receivers ask for
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
     /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
@@ -64,11 +64,11 @@ pub struct ProtocolEntry {
     /// How its packets go right over IP, if they can.
     pub raw_ip: Option<RawIp>,
     /// What a member that lies makes of what it says of itself, if suites are to try that.
-    pub boast: Option<Boast>,
+    pub forge_feedback: Option<FeedbackForger>,
     /// Whether members send each other messages by order of somebody else, so that any of them can give others wrong ones.
     pub orders_members: bool,
     /// What it promises.
-    pub promise: Promise,
+    pub guarantee: DeliveryGuarantee,
     /// Draws settings with which it keeps its promise in a trial.
     pub trial: fn(&mut Trial<'_>),
     /// The states of its machines, as its page draws them.
@@ -124,7 +124,7 @@ impl ProtocolEntry {
         reference: "",
         roles: &[],
         order: Order::Source,
-        as_they_come: None,
+        unordered_with: None,
         confirmed: false,
         one_way: None,
         waits: false,
@@ -139,9 +139,9 @@ impl ProtocolEntry {
         host_settings: &[],
         format: &Format { name: "", fuzzed: |_, _, _| {}, read: |_| Err(String::new()), golden: &[] },
         raw_ip: None,
-        boast: None,
+        forge_feedback: None,
         orders_members: false,
-        promise: Promise::BestEffort,
+        guarantee: DeliveryGuarantee::BestEffort,
         trial: |_| {},
         states: &[],
         timers: &[],
@@ -156,7 +156,7 @@ impl ProtocolEntry {
 
     /// The order in which members with these settings deliver.
     pub fn order_with(&self, settings: &Config) -> Order {
-        match self.as_they_come {
+        match self.unordered_with {
             Some((key, value)) if settings.choice(key) == value => Order::Arrival,
             _ => self.order,
         }
@@ -164,7 +164,7 @@ impl ProtocolEntry {
 
     /// Whether what is lost comes in the end, as long as somebody has it.
     pub fn repairs(&self) -> bool {
-        !matches!(self.promise, Promise::BestEffort)
+        !matches!(self.guarantee, DeliveryGuarantee::BestEffort)
     }
 }
 
@@ -198,7 +198,7 @@ pub enum HostValue {
     },
     /// The same for a protocol that finds out by itself how much the path carries, and fills the receivers'
     /// buffers only where it carries more.
-    Flight {
+    AdaptiveWindow {
         /// As many as this however small the buffers.
         min: u64,
         /// No more than this however large.
@@ -218,7 +218,7 @@ impl HostValue {
     pub fn text(self, window: u64, message: u64, path: u64, member_timeout: Duration) -> String {
         let messages = |bytes: u64| (bytes / message.max(1)).max(1).to_string();
         match self {
-            HostValue::Window { min, max } | HostValue::Flight { min, max } => {
+            HostValue::Window { min, max } | HostValue::AdaptiveWindow { min, max } => {
                 window.clamp(min, max).to_string()
             }
             HostValue::Bytes(bytes) => messages(bytes),
@@ -313,24 +313,24 @@ pub struct BuildContext {
 impl BuildContext {
     /// How many messages of others fit the memory, each as large as a datagram of this session gets: at
     /// most as many as were asked for, and one in any case.
-    pub fn most_messages(&self, wanted: u64) -> u64 {
-        let each = Self::longest_datagram(self.max_payload).saturating_add(BESIDE);
+    pub fn max_messages(&self, wanted: u64) -> u64 {
+        let each = Self::max_datagram_len(self.max_payload).saturating_add(MESSAGE_OVERHEAD);
         wanted.min((self.memory / each) as u64).max(1)
     }
 
     /// The longest datagram that a session whose messages have up to so many bytes needs. A host that has
     /// a budget of memory lets no longer one in.
-    pub fn longest_datagram(max_payload: u32) -> usize {
-        (max_payload as usize).saturating_add(MOST_HEADERS).max(LEAST_DATAGRAM)
+    pub fn max_datagram_len(max_payload: u32) -> usize {
+        (max_payload as usize).saturating_add(MAX_HEADER_BYTES).max(MIN_DATAGRAM_LIMIT)
     }
 
     /// The same where each of the other members may send, and has a share of its own.
-    pub fn most_messages_of_each(&self, wanted: u64) -> u64 {
+    pub fn max_messages_per_member(&self, wanted: u64) -> u64 {
         let others = self.members.len().saturating_sub(1).max(1) as u64;
         if self.memory == usize::MAX {
             wanted
         } else {
-            wanted.min(self.most_messages(u64::MAX) / others).max(1)
+            wanted.min(self.max_messages(u64::MAX) / others).max(1)
         }
     }
 
@@ -343,11 +343,11 @@ impl BuildContext {
 }
 
 /// What the headers of any protocol add to a payload, at most.
-const MOST_HEADERS: usize = 256;
+const MAX_HEADER_BYTES: usize = 256;
 /// Datagrams that carry no message may be as long as this.
-const LEAST_DATAGRAM: usize = 2048;
+const MIN_DATAGRAM_LIMIT: usize = 2048;
 /// What it takes to keep a message, beside itself.
-const BESIDE: usize = 128;
+const MESSAGE_OVERHEAD: usize = 128;
 
 /// What names nodes in packets: numbers on which the sender and each receiver agree. Their
 /// [`NodeId`]s will not do where each process numbers its peers by itself.
@@ -381,7 +381,7 @@ mod tests {
     fn what_the_host_knows_is_a_setting() {
         let text = |value: HostValue, path| value.text(20, 1000, path, Duration::from_secs(5));
         assert_eq!(text(HostValue::Window { min: 30, max: 40 }, u64::MAX), "30");
-        assert_eq!(text(HostValue::Flight { min: 1, max: 10 }, u64::MAX), "10");
+        assert_eq!(text(HostValue::AdaptiveWindow { min: 1, max: 10 }, u64::MAX), "10");
         assert_eq!(text(HostValue::Bytes(50_000), 10_000), "50");
         assert_eq!(text(HostValue::Outstanding(50_000), 10_000), "10");
         assert_eq!(text(HostValue::Outstanding(50_000), u64::MAX), "50");

@@ -17,8 +17,8 @@ pub struct Timers<K>(Repr<K>);
 /// one is indexed.
 #[derive(Clone, Debug)]
 enum Repr<K> {
-    Few(Vec<(Time, K)>),
-    Many(Box<Index<K>>),
+    List(Vec<(Time, K)>),
+    Index(Box<Index<K>>),
 }
 
 /// Every protocol's own key makes this anew, so it is made of what takes little code.
@@ -37,13 +37,13 @@ impl<K: Ord + Copy> Index<K> {
     fn arm(&mut self, key: K, at: Time) {
         if self.by_key.insert(key, at) != Some(at) {
             self.by_time.push(Reverse((at, key)));
-            self.tidy();
+            self.remove_stale();
         }
     }
 
     fn cancel(&mut self, key: K) -> bool {
         let armed = self.by_key.remove(&key).is_some();
-        self.tidy();
+        self.remove_stale();
         armed
     }
 
@@ -53,7 +53,7 @@ impl<K: Ord + Copy> Index<K> {
             return None;
         }
         self.by_key.remove(&key);
-        self.tidy();
+        self.remove_stale();
         Some(key)
     }
 
@@ -62,13 +62,13 @@ impl<K: Ord + Copy> Index<K> {
     }
 
     /// Lets go of what is not armed any more: in front, and everywhere once it is most of what there is.
-    fn tidy(&mut self) {
+    fn remove_stale(&mut self) {
         let Index { by_key, by_time } = self;
         let is_armed = |&Reverse((time, key)): &Reverse<(Time, K)>| by_key.get(&key) == Some(&time);
         while by_time.peek().is_some_and(|first| !is_armed(first)) {
             by_time.pop();
         }
-        if by_time.len() > 2 * by_key.len() + FEW {
+        if by_time.len() > 2 * by_key.len() + MAX_LISTED_TIMERS {
             by_time.retain(is_armed);
         }
     }
@@ -81,59 +81,59 @@ impl<K: Ord + Copy> Timers<K> {
 
     /// No timer armed.
     pub const fn new() -> Self {
-        Timers(Repr::Few(Vec::new()))
+        Timers(Repr::List(Vec::new()))
     }
 
     /// Arms `key` for `at`, wherever it stood before.
     pub fn arm(&mut self, key: K, at: Time) {
         match &mut self.0 {
-            Repr::Few(list) => {
+            Repr::List(list) => {
                 if let Some(entry) = list.iter_mut().find(|entry| entry.1 == key) {
                     entry.0 = at;
-                } else if !Self::INDEXED || list.len() < FEW {
+                } else if !Self::INDEXED || list.len() < MAX_LISTED_TIMERS {
                     list.push((at, key));
                 } else {
                     let mut index = Box::new(Index::new());
                     list.drain(..).chain([(at, key)]).for_each(|(at, key)| index.arm(key, at));
-                    self.0 = Repr::Many(index);
+                    self.0 = Repr::Index(index);
                 }
             }
-            Repr::Many(index) if Self::INDEXED => index.arm(key, at),
-            Repr::Many(_) => {}
+            Repr::Index(index) if Self::INDEXED => index.arm(key, at),
+            Repr::Index(_) => {}
         }
     }
 
     /// Disarms `key`; returns whether it was armed.
     pub fn cancel(&mut self, key: K) -> bool {
         match &mut self.0 {
-            Repr::Few(list) => match list.iter().position(|entry| entry.1 == key) {
+            Repr::List(list) => match list.iter().position(|entry| entry.1 == key) {
                 Some(at) => {
                     list.swap_remove(at);
                     true
                 }
                 None => false,
             },
-            Repr::Many(index) if Self::INDEXED => index.cancel(key),
-            Repr::Many(_) => false,
+            Repr::Index(index) if Self::INDEXED => index.cancel(key),
+            Repr::Index(_) => false,
         }
     }
 
     /// Disarms all.
     pub fn clear(&mut self) {
         match &mut self.0 {
-            Repr::Few(list) => list.clear(),
-            Repr::Many(index) if Self::INDEXED => {
+            Repr::List(list) => list.clear(),
+            Repr::Index(index) if Self::INDEXED => {
                 index.by_key.clear();
                 index.by_time.clear();
             }
-            Repr::Many(_) => {}
+            Repr::Index(_) => {}
         }
     }
 
     /// Disarms and returns the first timer due at or before `now`. Call until `None`.
     pub fn expire(&mut self, now: Time) -> Option<K> {
         match &mut self.0 {
-            Repr::Few(list) => {
+            Repr::List(list) => {
                 let (at, &(time, key)) = list.iter().enumerate().min_by_key(|(_, entry)| **entry)?;
                 if time > now {
                     return None;
@@ -141,26 +141,26 @@ impl<K: Ord + Copy> Timers<K> {
                 list.swap_remove(at);
                 Some(key)
             }
-            Repr::Many(index) if Self::INDEXED => index.expire(now),
-            Repr::Many(_) => None,
+            Repr::Index(index) if Self::INDEXED => index.expire(now),
+            Repr::Index(_) => None,
         }
     }
 
     /// When `key` is armed for, if it is.
     pub fn armed(&self, key: K) -> Option<Time> {
         match &self.0 {
-            Repr::Few(list) => list.iter().find(|entry| entry.1 == key).map(|entry| entry.0),
-            Repr::Many(index) if Self::INDEXED => index.by_key.get(&key).copied(),
-            Repr::Many(_) => None,
+            Repr::List(list) => list.iter().find(|entry| entry.1 == key).map(|entry| entry.0),
+            Repr::Index(index) if Self::INDEXED => index.by_key.get(&key).copied(),
+            Repr::Index(_) => None,
         }
     }
 
     /// The earliest deadline: what `poll_timeout` returns.
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
-            Repr::Few(list) => list.iter().map(|entry| entry.0).min(),
-            Repr::Many(index) if Self::INDEXED => index.next(),
-            Repr::Many(_) => None,
+            Repr::List(list) => list.iter().map(|entry| entry.0).min(),
+            Repr::Index(index) if Self::INDEXED => index.next(),
+            Repr::Index(_) => None,
         }
     }
 }
@@ -172,4 +172,4 @@ impl<K: Ord + Copy> Default for Timers<K> {
 }
 
 /// Up to this many timers a linear search beats an index.
-const FEW: usize = 16;
+const MAX_LISTED_TIMERS: usize = 16;

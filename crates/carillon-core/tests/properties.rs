@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 use std::time::Duration;
 
-use carillon_core::{BitRate, LeanQueue, NodeId, Seeds, SeqSet, Span, Time, Timers, expand};
+use carillon_core::{BitRate, InlineQueue, NodeId, Seeds, SeqSet, Span, Time, Timers, expand};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ enum SetOp {
 }
 
 fn behaves_like_a_queue<const N: usize>(ops: &[Option<u32>]) -> Result<(), TestCaseError> {
-    let mut queue: LeanQueue<Box<u32>, N> = LeanQueue::default();
+    let mut queue: InlineQueue<Box<u32>, N> = InlineQueue::default();
     let mut oracle = VecDeque::new();
     for op in ops {
         match *op {

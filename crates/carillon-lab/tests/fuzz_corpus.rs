@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use carillon_core::{Rng, Seeds};
-use carillon_testkit::{first_seed, is_long, variable};
+use carillon_testkit::{first_seed, is_long_tier, variable};
 
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
@@ -37,7 +37,7 @@ fn every_corpus_folder_belongs_to_a_target() {
 fn random_inputs_pass() {
     let seed = first_seed();
     let inputs =
-        variable("CARILLON_RUNS").unwrap_or(if is_long() { RANDOM_INPUTS } else { RANDOM_INPUTS / 8 });
+        variable("CARILLON_RUNS").unwrap_or(if is_long_tier() { RANDOM_INPUTS } else { RANDOM_INPUTS / 8 });
     for target in targets() {
         let mut rng = Seeds::new(seed).part("fuzz").stream(&target.name);
         let read = |path| std::fs::read(path).expect("the corpus can be read");

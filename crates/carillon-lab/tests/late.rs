@@ -8,7 +8,7 @@ use carillon_core::{
     NodeId, Role, Seeds, Time,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig};
-use carillon_testkit::{Contents, Offers, Oracle, Received, Tape, loopback_group};
+use carillon_testkit::{Contents, MessageSource, Oracle, Received, Recorder, loopback_group};
 
 const MESSAGES: u64 = 60;
 const PAYLOAD: usize = 1_000;
@@ -16,7 +16,7 @@ const PAYLOAD: usize = 1_000;
 const OWN: NodeId = NodeId(0);
 const SENDER: NodeId = NodeId(1);
 
-type Host = Driver<dyn Machine, Box<dyn Application>, Tape>;
+type Host = Driver<dyn Machine, Box<dyn Application>, Recorder>;
 
 fn machine(role: Role, number: u32, addresses: Addresses) -> Box<dyn Machine> {
     let entry = carillon_proto::find("xtp").expect("it is in the registry");
@@ -60,7 +60,7 @@ fn receiver(
     let oracle = Oracle::new(OWN, SENDER, contents(), Duration::ZERO).from_anywhere();
     let received = oracle.received();
     let machine = machine(Role::Receiver, number, endpoint.addresses(OWN));
-    (Driver::new(endpoint, machine, Box::new(oracle), Tape::default()), received)
+    (Driver::new(endpoint, machine, Box::new(oracle), Recorder::default()), received)
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_receiver_that_comes_late_joins_over_udp_and_has_everything_from_then_on() {
     assert_eq!(sends.keep_peer(Time::ZERO, first.local_addr()), Some(NodeId(1)));
     let (mut early, early_has) = receiver(first, 1, at);
     let offers: Box<dyn Application> =
-        Box::new(Offers::new(contents(), MESSAGES).every(Duration::from_millis(3)));
+        Box::new(MessageSource::new(contents(), MESSAGES).every(Duration::from_millis(3)));
     let machine = machine(Role::Sender, 0, sends.addresses(OWN));
-    let mut sender: Host = Driver::new(sends, machine, offers, Tape::default());
+    let mut sender: Host = Driver::new(sends, machine, offers, Recorder::default());
     let mut late: Option<(Host, Arc<Mutex<Received>>)> = None;
     let numbers = |received: &Arc<Mutex<Received>>| -> Vec<u64> {
         let received = received.lock().expect("no host panics");

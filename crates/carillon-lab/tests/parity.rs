@@ -8,15 +8,16 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Addresses, Application, AssociationId, BitRate, BuildContext, Bytes, Config, Event, Ground, GroupId,
-    Identities, Machine, MessageId, NetworkKind, NodeId, Probability, Promise, ProtocolEntry, Role, Seeds,
-    Time, TraceEvent, Trial,
+    Addresses, Application, AssociationId, BitRate, BuildContext, Bytes, Config, DeliveryGuarantee, Event,
+    GroupId, Identities, Machine, MessageId, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Seeds,
+    Time, TraceEvent, Trial, TrialNetwork,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig};
 use carillon_proto::REGISTRY;
 use carillon_sim::World;
 use carillon_testkit::{
-    Contents, Link, Offers, Oracle, Received, Star, Tape, chosen, first_seed, loopback_group, one_in,
+    Contents, Link, MessageSource, Oracle, Received, Recorder, Star, chosen, first_seed, loopback_group,
+    sampling_step,
 };
 
 /// What is run in both ways. Host 0 sends.
@@ -54,11 +55,11 @@ fn for_all(loss: f64) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let chosen = chosen(REGISTRY, REGISTRY.iter().copied());
     // With losses one of three, unless it is asked for.
-    let step = if loss > 0.0 && chosen.len() > 1 { one_in(3) } else { 1 };
+    let step = if loss > 0.0 && chosen.len() > 1 { sampling_step(3) } else { 1 };
     for entry in chosen.into_iter().step_by(step) {
-        let why = match entry.promise {
+        let why = match entry.guarantee {
             _ if !entry.networks.contains(&NetworkKind::Udp) => "it does not run on UDP",
-            Promise::BestEffort if loss > 0.0 => "it repairs nothing, and what is lost is chance",
+            DeliveryGuarantee::BestEffort if loss > 0.0 => "it repairs nothing, and what is lost is chance",
             _ => "",
         };
         if !why.is_empty() {
@@ -67,7 +68,7 @@ fn for_all(loss: f64) {
         }
         let seed = first_seed();
         let mut rng = Seeds::new(seed).stream("parity");
-        let mut trial = Trial::new(entry.parameters, Ground::Loopback, HOSTS, &mut rng);
+        let mut trial = Trial::new(entry.parameters, TrialNetwork::Loopback, HOSTS, &mut rng);
         trial.is_lossy = loss > 0.0;
         (entry.trial)(&mut trial);
         let scenario = Scenario { entry, settings: trial.into_config(), loss };
@@ -94,7 +95,7 @@ fn each_paradigm_of_xtp_is_the_same_over_udp() {
         ("xtp", &[("paradigm", "transaction")], &[0.0, 0.1]),
         ("xtp-datagram", &[], &[0.0]),
     ];
-    for &(name, way, losses) in ways.iter().step_by(one_in(3)) {
+    for &(name, way, losses) in ways.iter().step_by(sampling_step(3)) {
         let entry = carillon_proto::find(name).expect("it is in the registry");
         for &loss in losses {
             let mut settings = Config::defaults(entry.parameters);
@@ -178,7 +179,7 @@ fn compare(scenario: &Scenario, simulated: &Outcome, real: &Outcome) {
 
 /// Whether a sender is done soon after everything has arrived.
 fn is_told_at_once(entry: &ProtocolEntry) -> bool {
-    matches!(entry.promise, Promise::Acknowledged { .. })
+    matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. })
 }
 
 /// How host `host` numbers itself and the others: as all do in the simulator; on UDP itself 0 and the others from 1.
@@ -240,10 +241,10 @@ fn application(scenario: &Scenario, numbering: Numbering) -> (Box<dyn Applicatio
     let received = oracle.received();
     let application: Box<dyn Application> = match (numbering.host, scenario.entry.roles.contains(&Role::Peer))
     {
-        (0, false) => Box::new(Offers::new(contents, MESSAGES)),
-        (0, true) => Box::new((Offers::new(contents, MESSAGES), oracle)),
+        (0, false) => Box::new(MessageSource::new(contents, MESSAGES)),
+        (0, true) => Box::new((MessageSource::new(contents, MESSAGES), oracle)),
         (_, false) => Box::new(oracle),
-        (_, true) => Box::new((Offers::new(contents, 0), oracle)),
+        (_, true) => Box::new((MessageSource::new(contents, 0), oracle)),
     };
     (application, received)
 }
@@ -275,7 +276,7 @@ fn outcome(received: &[Arc<Mutex<Received>>], tapes: Vec<Vec<TraceEvent>>) -> Ou
 
 fn simulated(scenario: &Scenario) -> Outcome {
     let star = Star::new(HOSTS, Link::losing(scenario.loss), &Seeds::new(1));
-    let mut world = World::new(star, Tape::default());
+    let mut world = World::new(star, Recorder::default());
     let mut received = Vec::new();
     for host in 0..HOSTS {
         let numbering = Numbering { host, is_own: false };
@@ -324,7 +325,7 @@ fn over_udp(scenario: &Scenario) -> Option<Outcome> {
         received.push(one);
         let (over, finished, ready) = (over.clone(), finished.clone(), ready.clone());
         hosts.push(std::thread::spawn(move || {
-            let mut driver = Driver::new(endpoint, machine, application, Tape::default());
+            let mut driver = Driver::new(endpoint, machine, application, Recorder::default());
             ready.wait();
             while !over.load(Ordering::Relaxed) {
                 driver.step(Duration::from_millis(5)).expect("loopback works");

@@ -8,7 +8,7 @@ use carillon_core::{Duration, NodeId, Observer, Probability};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_proto::protocols::pgm::ENTRY;
 use carillon_sim::graph::{GraphConfig, Link, LossModel, Topology};
-use carillon_testkit::{Group, is_installed, is_long, skip};
+use carillon_testkit::{Group, is_installed, is_long_tier, skip};
 
 /// A dissector that was made by others finds no fault with any packet of a run with losses.
 #[test]
@@ -20,7 +20,7 @@ fn tshark_reads_the_packets() {
 #[test]
 fn tshark_reads_what_routers_that_repair_send() {
     let settings = [("ne_dlr_sqns", "16")];
-    if is_long() {
+    if is_long_tier() {
         tshark_reads(&settings, &[]);
     }
     tshark_reads(&[&settings[..], &[("dlr_every", "1")]].concat(), &["0x01", "0x02"]);

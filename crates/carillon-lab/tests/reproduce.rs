@@ -60,11 +60,11 @@ fn a_source_stands_for_all_its_tables_and_figures() {
 fn published_means_lie_within_their_bounds() {
     let dir = tempfile::tempdir().unwrap();
     // Of few packets the means scatter more.
-    let (messages, slack) = if carillon_testkit::is_long() { (1500, 1.5) } else { (500, 2.5) };
+    let (messages, slack) = if carillon_testkit::is_long_tier() { (1500, 1.5) } else { (500, 2.5) };
     let mut laboratory = laboratory(messages, dir.path());
     // All of them in the long tier.
     let (mine, others) = (["4.1"], ["4.2", "4.3", "4.4", "4.5", "4.6"]);
-    let others = others.into_iter().filter(|_| carillon_testkit::is_long());
+    let others = others.into_iter().filter(|_| carillon_testkit::is_long_tier());
     for id in mine.into_iter().chain(others) {
         let comparison = table(&mut laboratory, &format!("segovia-{id}"));
         assert!(comparison.published_cells().count() >= 3, "{id}");
@@ -102,7 +102,7 @@ fn a_table_without_published_numbers_says_so_and_has_no_column_for_them() {
 #[test]
 fn every_table_and_figure_is_made_and_stands_on_the_page() {
     let dir = tempfile::tempdir().unwrap();
-    let mut laboratory = laboratory(if carillon_testkit::is_long() { 30 } else { 5 }, dir.path());
+    let mut laboratory = laboratory(if carillon_testkit::is_long_tier() { 30 } else { 5 }, dir.path());
     let mut page = Page::new("All");
     let segovia = matching("segovia");
     for experiment in &segovia {

@@ -11,7 +11,7 @@ use carillon_lab::reproduce::{
     matching,
 };
 use carillon_lab::results::Existing;
-use carillon_testkit::{is_long, is_long_or_says_so};
+use carillon_testkit::{is_long_or_skipped, is_long_tier};
 
 fn study(id: &str, messages: u64) -> Study {
     let dir = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
                 continue;
             }
             // What reads them makes their networks, which takes long.
-            if is_long() || plans.len() % 32 == 1 {
+            if is_long_tier() || plans.len() % 32 == 1 {
                 let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
                 let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
                 assert!(!file.points().is_empty(), "{}", plan.id);
@@ -73,7 +73,7 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
 
 #[test]
 fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
     let study = study("open-ack-wait", 15);
@@ -113,7 +113,7 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
 
 #[test]
 fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
     let study = study("open-retransmission", 40);
@@ -135,7 +135,7 @@ fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
 
 #[test]
 fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
     let study = study("open-error-tolerance", 60);
@@ -158,7 +158,7 @@ fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
 
 #[test]
 fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
-    let study = study("open-error-tolerance", if is_long() { 20 } else { 6 });
+    let study = study("open-error-tolerance", if is_long_tier() { 20 } else { 6 });
     assert_eq!((study.sheets.len(), study.figures.len()), (4, 8));
     for figure in &study.figures {
         // A line and its interval for each of five alternatives.

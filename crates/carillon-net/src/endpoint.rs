@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use std::time::Instant;
 
-use carillon_core::{Addresses, BitRate, GroupId, NodeId, OneIn, Pace, Probability, RawIp, Seeds, Time};
+use carillon_core::{
+    Addresses, BitRate, GroupId, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
+};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -92,7 +94,7 @@ pub struct Endpoint {
     pub(crate) injector: Injector,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
-    pub(crate) pace: Pace,
+    pub(crate) pace: TokenBucket,
     /// When the clock of its drivers was zero.
     pub(crate) clock: Option<Instant>,
     pub(crate) stats: Stats,
@@ -161,7 +163,7 @@ impl Endpoint {
             receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
         let injector = Injector::new(config.drop, &config.seeds);
-        let pace = Pace::new(config.rate, PACE_DEPTH);
+        let pace = TokenBucket::new(config.rate, PACE_DEPTH);
         Ok(Endpoint {
             group,
             ttl,
@@ -225,7 +227,7 @@ impl Endpoint {
     }
 
     /// Has the fault injector drop these too, of the datagrams that arrive.
-    pub fn drop_one_in(&mut self, one_in: OneIn) {
+    pub fn drop_one_in(&mut self, one_in: IntervalSampler) {
         self.injector.drop_one_in(one_in);
     }
 

@@ -1,13 +1,13 @@
 //! The fault injector: drops datagrams on arrival, the same for every protocol.
 
-use carillon_core::{OneIn, Probability, Rng, Seeds};
+use carillon_core::{IntervalSampler, Probability, Rng, Seeds};
 
 /// Decides for each datagram that arrives, in order of arrival, whether it is lost.
 #[derive(Debug)]
 pub(crate) struct Injector {
     drop: f64,
     rng: Rng,
-    one_in: Option<OneIn>,
+    one_in: Option<IntervalSampler>,
 }
 
 impl Injector {
@@ -16,14 +16,14 @@ impl Injector {
     }
 
     /// Drops these as well.
-    pub(crate) fn drop_one_in(&mut self, one_in: OneIn) {
+    pub(crate) fn drop_one_in(&mut self, one_in: IntervalSampler) {
         self.one_in = Some(one_in);
     }
 
     /// Whether the next datagram is lost. Draws nothing when nothing is to be lost.
     #[inline]
     pub(crate) fn drops(&mut self) -> bool {
-        let chosen = self.one_in.as_mut().is_some_and(OneIn::chooses);
+        let chosen = self.one_in.as_mut().is_some_and(IntervalSampler::selects);
         chosen || (self.drop > 0.0 && self.rng.chance(self.drop))
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     fn one_in_so_many_is_lost_beside_the_share() {
         for (share, expected) in [(0.0, 2000), (0.5, 6000)] {
             let mut injector = Injector::new(Probability::new(share).expect("a share"), &Seeds::new(1));
-            injector.drop_one_in(OneIn::new(5, Seeds::new(2).stream("one in")));
+            injector.drop_one_in(IntervalSampler::new(5, Seeds::new(2).stream("one in")));
             let dropped = (0..10_000).filter(|_| injector.drops()).count();
             assert!(dropped.abs_diff(expected) < 250, "{dropped} of 10000 are not {expected}");
         }

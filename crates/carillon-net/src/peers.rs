@@ -269,7 +269,7 @@ mod tests {
         let mut peers = Peers::new(crate::endpoint::PEERS);
         let members: Vec<NodeId> = (1..=100).filter_map(|n| peers.keep(seconds(0), address(n))).collect();
         let mut stranger = 1000;
-        for second in 0..if carillon_testkit::is_long() { 100 } else { 20 } {
+        for second in 0..if carillon_testkit::is_long_tier() { 100 } else { 20 } {
             for _ in 0..10_500 {
                 stranger += 1;
                 let node = peers.hear(seconds(second), address(stranger)).expect("there is a place");

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, OneIn, PortId, Scope, Seeds, Time, Transmit, Verdict,
+    BitRate, Bytes, Dest, Event, IntervalSampler, NodeId, Observer, PortId, Scope, Seeds, Time, Transmit,
+    Verdict,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -34,8 +35,8 @@ pub struct HostDrops {
 
 impl HostDrops {
     /// Which packets of a run they are.
-    pub fn of(self, seeds: &Seeds) -> OneIn {
-        OneIn::new(self.one_in, seeds.part("hosts").stream("drops"))
+    pub fn of(self, seeds: &Seeds) -> IntervalSampler {
+        IntervalSampler::new(self.one_in, seeds.part("hosts").stream("drops"))
     }
 }
 
@@ -53,7 +54,7 @@ pub struct Hosts<N> {
     work: Vec<Option<Work>>,
     free: Vec<usize>,
     ready: VecDeque<NodeId>,
-    drops: Option<OneIn>,
+    drops: Option<IntervalSampler>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +107,7 @@ impl<N: Network> Hosts<N> {
     /// Whether this host drops the packet that it has taken in.
     fn is_dropped(&mut self, node: NodeId) -> bool {
         let drops = self.config.drops.is_some_and(|drops| drops.node == node);
-        drops && self.drops.as_mut().is_some_and(OneIn::chooses)
+        drops && self.drops.as_mut().is_some_and(IntervalSampler::selects)
     }
 
     fn work(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {

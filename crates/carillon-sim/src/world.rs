@@ -146,7 +146,7 @@ impl<N: Network, O: Observer> World<N, O> {
         self.nodes[index] = Node { machine, application, sends, wanted, scheduled };
         self.senders_moved = true;
         self.settle(index, false);
-        self.retable();
+        self.update_helpers();
     }
 
     /// The ends are told that a node is lost, as by a host that has not heard of it for long: the sender gives it up, and
@@ -157,7 +157,7 @@ impl<N: Network, O: Observer> World<N, O> {
             self.settle(sender.index(), false);
         }
         self.lost.push(lost);
-        self.retable();
+        self.update_helpers();
     }
 
     /// Lets time pass up to `now` if nothing happens before that.
@@ -177,7 +177,7 @@ impl<N: Network, O: Observer> World<N, O> {
             self.nodes[index].machine.start(self.now);
             self.settle(index, false);
         }
-        self.retable();
+        self.update_helpers();
     }
 
     /// Runs until `done` holds, nothing is left to happen, or `limit` is reached. The condition is
@@ -218,18 +218,18 @@ impl<N: Network, O: Observer> World<N, O> {
         self.steps += 1;
         self.advance(next);
         if !self.lost.is_empty() {
-            self.retable();
+            self.update_helpers();
         }
     }
 
     /// Tells every machine who turns to whom, now that some are lost.
-    fn retable(&mut self) {
+    fn update_helpers(&mut self) {
         while let Some(lost) = self.lost.pop() {
             let Some(next) = self.helpers.without(lost) else { continue };
             self.helpers = Arc::new(next);
             for index in 0..self.nodes.len() {
                 let table = self.helpers.clone();
-                self.nodes[index].machine.retable(self.now, &table);
+                self.nodes[index].machine.update_helpers(self.now, &table);
                 self.settle(index, false);
             }
         }

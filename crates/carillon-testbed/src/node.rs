@@ -35,7 +35,7 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
         if let Some(table) = shared.helpers_since(edition) {
             edition = table.edition();
             let (now, seen) = (driver.now(), table.renumbered(|other| swapped(node, other)));
-            driver.machine_mut().retable(now, &seen.into());
+            driver.machine_mut().update_helpers(now, &seen.into());
         }
         // Looking is free; borrowing to look would make the driver turn without a pause.
         if is_sending && driver.is_finished() {

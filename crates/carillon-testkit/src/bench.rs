@@ -6,7 +6,7 @@ use carillon_core::{
     Machine, NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 
-use crate::checked::Checked;
+use crate::checked::CheckedMachine;
 use crate::group::SENDER;
 
 /// A machine on the bench. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
@@ -15,7 +15,7 @@ use crate::group::SENDER;
 /// at node 0 of 0 to r. Packets go
 /// in and come out as text or bytes; everything that came out since it was last asked for is kept.
 #[derive(Debug)]
-pub struct Bench {
+pub struct MachineFixture {
     machine: Box<dyn Machine>,
     format: &'static Format,
     now: Time,
@@ -49,7 +49,7 @@ impl Host for Out {
     }
 }
 
-impl Bench {
+impl MachineFixture {
     /// The machine of a role, with these settings on top of the defaults. Data packets have 1518
     /// bytes on a network that adds 18, whatever the header.
     ///
@@ -87,9 +87,14 @@ impl Bench {
             rejoining: false,
         };
         let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));
-        let mut machine = Checked::new(machine);
+        let mut machine = CheckedMachine::new(machine);
         machine.start(Time::ZERO);
-        Bench { machine: Box::new(machine), format: entry.format, now: Time::ZERO, out: Out::default() }
+        MachineFixture {
+            machine: Box::new(machine),
+            format: entry.format,
+            now: Time::ZERO,
+            out: Out::default(),
+        }
     }
 
     /// Lets time pass until this many bit times after the start; timers fire when they are due.

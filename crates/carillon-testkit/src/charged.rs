@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    Delivery, Event, HelperTable, InState, Machine, MessageId, Notice, Received, Receiver, Relay, Sender,
-    Time, Transmit,
+    Delivery, Event, HelperTable, Machine, MessageId, Notice, ObservedState, Received, Receiver, Relay,
+    Sender, Time, Transmit,
 };
 
 use crate::heap;
 
 /// A machine, and the owner to which its heap is charged.
 #[derive(Debug)]
-pub struct Charged {
+pub struct MeteredMachine {
     machine: Box<dyn Machine>,
     owner: usize,
 }
 
-impl Charged {
+impl MeteredMachine {
     /// The machine that `build` makes, charged to `owner`, from 1 to [`heap::OWNERS`] - 2.
     pub fn new(owner: usize, build: impl FnOnce() -> Box<dyn Machine>) -> Self {
-        Charged { machine: heap::charge(owner, build), owner }
+        MeteredMachine { machine: heap::charge(owner, build), owner }
     }
 
     fn call<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> T {
@@ -29,7 +29,7 @@ impl Charged {
     }
 }
 
-impl Machine for Charged {
+impl Machine for MeteredMachine {
     fn start(&mut self, now: Time) {
         self.call(|machine| machine.start(now));
     }
@@ -64,16 +64,16 @@ impl Machine for Charged {
         self.call(|machine| machine.poll_notice())
     }
 
-    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
-        self.machine.tell_states(now, tell);
+    fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        self.machine.report_states(now, tell);
     }
 
     fn held(&self) -> Option<u64> {
         self.machine.held()
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
-        self.call(|machine| machine.retable(now, table));
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
+        self.call(|machine| machine.update_helpers(now, table));
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -90,7 +90,7 @@ impl Machine for Charged {
     }
 }
 
-impl Receiver for Charged {
+impl Receiver for MeteredMachine {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         let delivery = self.call(|machine| machine.as_receiver()?.poll_delivery())?;
         Some(Delivery { payload: Bytes::copy_from_slice(&delivery.payload), ..delivery })

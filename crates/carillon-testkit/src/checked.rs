@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carillon_core::{
-    Event, HelperTable, InState, Machine, Notice, ProtocolEntry, Received, Receiver, Relay, Sender, Time,
-    Transmit,
+    Event, HelperTable, Machine, Notice, ObservedState, ProtocolEntry, Received, Receiver, Relay, Sender,
+    Time, Transmit,
 };
 
 use crate::exercise;
-use crate::replay::one_in;
+use crate::replay::sampling_step;
 use crate::states::Watch;
 
 /// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
@@ -17,7 +17,7 @@ use crate::states::Watch;
 /// anything is due changes nothing (rule 3). And whatever event goes with a notice comes with it, and its states follow
 /// each other as its entry declares, if that is given.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedMachine {
     machine: Box<dyn Machine>,
     now: Time,
     started: bool,
@@ -31,24 +31,24 @@ pub struct Checked {
     states: Option<Watch>,
 }
 
-impl Checked {
+impl CheckedMachine {
     /// Watches this machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Checked {
+        CheckedMachine {
             machine,
             now: Time::ZERO,
             started: false,
             told: VecDeque::new(),
             calls: 0,
             next_look: EVERY,
-            every: one_in(8) as u64,
+            every: sampling_step(8) as u64,
             states: None,
         }
     }
 
     /// Its states are to be those of this entry.
     pub fn of(self, entry: &'static ProtocolEntry) -> Self {
-        Checked { states: Some(Watch::new(entry)), ..self }
+        CheckedMachine { states: Some(Watch::new(entry)), ..self }
     }
 
     fn look(&mut self) {
@@ -79,7 +79,7 @@ impl Checked {
     }
 }
 
-impl Machine for Checked {
+impl Machine for CheckedMachine {
     fn start(&mut self, now: Time) {
         self.moves_to(now);
         assert!(!std::mem::replace(&mut self.started, true), "the host starts a machine once");
@@ -141,18 +141,18 @@ impl Machine for Checked {
     fn poll_notice(&mut self) -> Option<Notice> {
         let notice = self.machine.poll_notice();
         // Its event is a note of the protocol's own.
-        self.told.extend(notice.filter(|notice| *notice != Notice::TooFew));
+        self.told.extend(notice.filter(|notice| *notice != Notice::TooFewMembers));
         notice
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
         self.before(now);
-        self.machine.retable(now, table);
+        self.machine.update_helpers(now, table);
         self.look();
     }
 
-    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
-        self.machine.tell_states(now, tell);
+    fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        self.machine.report_states(now, tell);
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -11,11 +11,11 @@ use carillon_core::{
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
 use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 
-use crate::charged::Charged;
-use crate::checked::Checked;
+use crate::charged::MeteredMachine;
+use crate::checked::CheckedMachine;
 use crate::heap;
-use crate::oracle::{Contents, Offers, Oracle, Received};
-use crate::report::{Report, Tape};
+use crate::oracle::{Contents, MessageSource, Oracle, Received};
+use crate::report::{Recorder, Report};
 use crate::star::{Link, Star};
 
 /// The sender's node; the receivers are 1 to r. Peers are 0 to r, and the first ones send.
@@ -267,7 +267,7 @@ impl Group {
 
     fn run_world<N: Network>(&self, network: N, nodes: u32, set_link: fn(&mut N, u32, bool)) -> Report {
         assert!(self.entry.helpers.allow(self.table().helpers().len()), "{} helpers", self.helpers);
-        let mut world = World::new(network, Tape::default()).with_helpers(self.table().into());
+        let mut world = World::new(network, Recorder::default()).with_helpers(self.table().into());
         if self.memory.is_some() {
             assert!(heap::is_counting(), "this test program does not count its heap");
             assert!((nodes as usize) < heap::OWNERS - 2, "there are owners for {nodes} nodes");
@@ -305,7 +305,7 @@ impl Group {
             }
         }
         let senders: Vec<NodeId> = self.sending().filter(|node| !crashed.contains(node)).collect();
-        let is_finished = |world: &mut World<N, Tape>| {
+        let is_finished = |world: &mut World<N, Recorder>| {
             senders
                 .iter()
                 .all(|&node| world.machine(node).as_sender().is_some_and(|sender| sender.is_finished()))
@@ -323,7 +323,7 @@ impl Group {
             Some(at) => world.run(at + self.afterwards, |_| false) == StopReason::Idle,
         };
         let finished_still = is_finished(&mut world);
-        let Tape { events, datagrams } = world.into_observer();
+        let Recorder { events, datagrams } = world.into_observer();
         let read = |lives: Vec<Arc<Mutex<Received>>>| -> Vec<Received> {
             lives.iter().map(|received| received.lock().expect("no oracle panicked").clone()).collect()
         };
@@ -389,11 +389,11 @@ impl Group {
         };
         let (role, application): (_, Box<dyn Application>) = if self.are_peers() {
             let messages = if node.0 < self.senders && !restarted { self.messages } else { 0 };
-            let offers = Offers::new(contents.of(node), messages).every(self.interval);
+            let offers = MessageSource::new(contents.of(node), messages).every(self.interval);
             let oracle = judged(Oracle::of_peers(node, self.sending(), &contents, self.pace));
             (Role::Peer, Box::new((offers, oracle)))
         } else if node == SENDER {
-            (Role::Sender, Box::new(Offers::new(contents, self.messages).every(self.interval)))
+            (Role::Sender, Box::new(MessageSource::new(contents, self.messages).every(self.interval)))
         } else {
             (Role::Receiver, Box::new(judged(Oracle::new(node, SENDER, contents, self.pace))))
         };
@@ -431,8 +431,8 @@ impl Group {
         };
         let machine: Box<dyn Machine> = match self.memory {
             None => build(),
-            Some(_) => Box::new(Charged::new(node.index() + 1, build)),
+            Some(_) => Box::new(MeteredMachine::new(node.index() + 1, build)),
         };
-        Box::new(Checked::new(machine).of(self.entry))
+        Box::new(CheckedMachine::new(machine).of(self.entry))
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    Event, HelperTable, InState, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit,
+    Event, HelperTable, Machine, Notice, ObservedState, Received, Receiver, Relay, Sender, Time, Transmit,
 };
 
 /// A machine of a protocol that behaves as the protocol says, and hoards.
 #[derive(Debug)]
-pub struct Hoarder {
+pub struct HoardingMachine {
     machine: Box<dyn Machine>,
     hoard: Hoard,
 }
@@ -23,14 +23,14 @@ impl std::fmt::Debug for Hoard {
     }
 }
 
-impl Hoarder {
+impl HoardingMachine {
     /// The machine that hoards.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Hoarder { machine, hoard: Hoard(Vec::new()) }
+        HoardingMachine { machine, hoard: Hoard(Vec::new()) }
     }
 }
 
-impl Machine for Hoarder {
+impl Machine for HoardingMachine {
     fn start(&mut self, now: Time) {
         self.machine.start(now);
     }
@@ -62,12 +62,12 @@ impl Machine for Hoarder {
         self.machine.poll_notice()
     }
 
-    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
-        self.machine.tell_states(now, tell);
+    fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        self.machine.report_states(now, tell);
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
-        self.machine.retable(now, table);
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
+        self.machine.update_helpers(now, table);
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -4,8 +4,8 @@
 //!
 //! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
 //! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
-//! judges what is delivered. A [`Bench`] has one machine alone, for transcripts of packets, a
-//! [`PeerBench`] one peer of a group. [`for_each_run`] repeats a test with many seeds, and says how to repeat
+//! judges what is delivered. A [`MachineFixture`] has one machine alone, for transcripts of packets, a
+//! [`PeerFixture`] one peer of a group. [`for_each_run`] repeats a test with many seeds, and says how to repeat
 //! the one that failed.
 
 mod bench;
@@ -29,24 +29,24 @@ mod states;
 mod tree;
 mod vectors;
 
-pub use bench::{ASSOCIATION, Bench, bits};
-pub use charged::Charged;
-pub use checked::Checked;
+pub use bench::{ASSOCIATION, MachineFixture, bits};
+pub use charged::MeteredMachine;
+pub use checked::CheckedMachine;
 pub use exercise::{Exercise, exercised};
 pub use group::{Group, SENDER};
-pub use hoarder::Hoarder;
+pub use hoarder::HoardingMachine;
 pub use loopback::{fresh_group, loopback_group, take_port};
 pub use measure::{median, peak_bytes, resident_bytes};
-pub use oracle::{Contents, Offers, Oracle, Received};
-pub use peer_bench::{PeerBench, peer_context};
+pub use oracle::{Contents, MessageSource, Oracle, Received};
+pub use peer_bench::{PeerFixture, peer_context};
 pub use replay::{
-    Place, chosen, chosen_name, first_seed, for_each_run, is_long, is_long_or_says_so, one_in, seeds,
-    variable,
+    TestLocation, chosen, chosen_name, first_seed, for_each_run, is_long_or_skipped, is_long_tier,
+    sampling_step, seeds, variable,
 };
-pub use report::{Datagram, Report, Tape};
+pub use report::{Datagram, Recorder, Report};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip, skip_anywhere};
 pub use star::{Link, Star};
 pub use states::{Transition, taken_by};
 pub use tree::TREE;
-pub use vectors::{hold_to_wire_version, recorded};
+pub use vectors::{assert_wire_vectors, recorded};

@@ -59,7 +59,7 @@ impl Contents {
 
 /// Offers the messages of a run as fast as they are taken, then finishes.
 #[derive(Debug)]
-pub struct Offers {
+pub struct MessageSource {
     contents: Contents,
     messages: u64,
     offered: u64,
@@ -71,20 +71,20 @@ pub struct Offers {
     polled: Time,
 }
 
-impl Offers {
+impl MessageSource {
     /// Offers this many messages.
     pub fn new(contents: Contents, messages: u64) -> Self {
         let (interval, next, polled) = (Duration::ZERO, Time::ZERO, Time::ZERO);
-        Offers { contents, messages, offered: 0, finished: false, interval, next, polled }
+        MessageSource { contents, messages, offered: 0, finished: false, interval, next, polled }
     }
 
     /// The same, but one message each so long.
     pub fn every(self, interval: Duration) -> Self {
-        Offers { interval, ..self }
+        MessageSource { interval, ..self }
     }
 }
 
-impl Application for Offers {
+impl Application for MessageSource {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let sender = machine.as_sender().expect("the sender's machine offers messages");
         self.polled = now;

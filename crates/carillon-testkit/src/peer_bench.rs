@@ -6,7 +6,7 @@ use carillon_core::{
     NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 
-use crate::{ASSOCIATION, Checked};
+use crate::{ASSOCIATION, CheckedMachine};
 
 /// What the peer of a rank is told, in a group of these nodes. Let them be out of order, so that a rank
 /// is not taken for a node.
@@ -31,7 +31,7 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
 
 /// A peer, the time, and what came out.
 #[derive(Debug)]
-pub struct PeerBench {
+pub struct PeerFixture {
     machine: Box<dyn Machine>,
     now: u64,
     out: Out,
@@ -62,7 +62,7 @@ impl Host for Out {
     }
 }
 
-impl PeerBench {
+impl PeerFixture {
     /// The peer of this context, with these settings on top of the defaults; `show` says in a word or
     /// two what a packet is.
     ///
@@ -82,7 +82,7 @@ impl PeerBench {
         let machine = (entry.build)(Role::Peer, context, &config).unwrap_or_else(|error| panic!("{error}"));
         let nodes = context.members.to_vec();
         let out = Out { nodes, show, sent: Vec::new(), events: Vec::new(), fired: false };
-        let mut bench = PeerBench { machine: Box::new(Checked::new(machine)), now: 0, out };
+        let mut bench = PeerFixture { machine: Box::new(CheckedMachine::new(machine)), now: 0, out };
         bench.machine.start(Time::ZERO);
         bench.drain();
         bench
@@ -136,7 +136,7 @@ impl PeerBench {
     }
 
     /// A datagram comes in. Returns what was sent.
-    pub fn hear_bytes(&mut self, source: NodeId, bytes: Vec<u8>) -> Vec<String> {
+    pub fn receive_bytes(&mut self, source: NodeId, bytes: Vec<u8>) -> Vec<String> {
         let (bytes, destination) = (Bytes::from(bytes), Dest::group(GroupId(0)));
         let (ingress, scope) = (PortId(0), Scope::GLOBAL);
         let received = Received { source, destination: &destination, ingress, scope, bytes: &bytes };

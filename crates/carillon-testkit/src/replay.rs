@@ -9,7 +9,7 @@ use crate::exercise::{Exercise, exercised};
 
 /// Where a random test lives: what `cargo test` needs to find it again.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TestLocation {
     /// The package.
     pub package: &'static str,
     /// The file or folder in its `tests` folder, without ending.
@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 /// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names
-/// among the `known` ones, with `runs` seeds, without [`is_long`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
+/// among the `known` ones, with `runs` seeds, without [`is_long_tier`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
 /// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
 ///
 /// # Panics
@@ -27,7 +27,7 @@ pub struct Place {
 /// If `body` fails or panics; the command that repeats the run is printed. If there is nothing to run, or the runs of a protocol
 /// exercised less than `floor` each on average. If `CARILLON_PROTOCOL` names no protocol.
 pub fn for_each_run(
-    place: Place,
+    place: TestLocation,
     known: &[&'static ProtocolEntry],
     entries: &[&'static ProtocolEntry],
     runs: u64,
@@ -35,12 +35,12 @@ pub fn for_each_run(
     mut body: impl FnMut(&'static ProtocolEntry, u64) -> Result<(), String>,
 ) {
     assert!(!entries.is_empty(), "{}: there is no protocol to try", place.test);
-    let seeds = seeds(if is_long() { runs } else { runs.div_ceil(6) });
+    let seeds = seeds(if is_long_tier() { runs } else { runs.div_ceil(6) });
     let runs = seeds.end() - seeds.start() + 1;
     for entry in chosen(known, entries.iter().copied()) {
         let before = exercised();
         for seed in seeds.clone() {
-            let Place { package, target, test } = place;
+            let TestLocation { package, target, test } = place;
             let protocol = entry.name;
             let again = format!(
                 "CARILLON_PROTOCOL={protocol} CARILLON_SEED={seed} \
@@ -131,22 +131,22 @@ pub fn first_seed() -> u64 {
 
 /// Whether tests are to take the time that they want: `CARILLON_LONG` is set (`.ci/run`, `make nightly`). Without it they are
 /// a sample that a programmer waits for.
-pub fn is_long() -> bool {
+pub fn is_long_tier() -> bool {
     std::env::var_os("CARILLON_LONG").is_some()
 }
 
-/// The step through what tests try: all of it where [`is_long`], else one in so many.
-pub fn one_in(many: usize) -> usize {
-    if is_long() { 1 } else { many }
+/// The step through what tests try: all of it where [`is_long_tier`], else one in so many.
+pub fn sampling_step(many: usize) -> usize {
+    if is_long_tier() { 1 } else { many }
 }
 
-/// Whether [`is_long`]; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
+/// Whether [`is_long_tier`]; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
 /// it is no failure where networks are expected.
-pub fn is_long_or_says_so() -> bool {
-    if !is_long() {
+pub fn is_long_or_skipped() -> bool {
+    if !is_long_tier() {
         println!("of the long tier: CARILLON_LONG=1");
     }
-    is_long()
+    is_long_tier()
 }
 
 /// A number that the environment sets.

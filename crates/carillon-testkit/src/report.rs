@@ -21,14 +21,14 @@ pub struct Datagram {
 
 /// Keeps everything that an observer is told.
 #[derive(Clone, Debug, Default)]
-pub struct Tape {
+pub struct Recorder {
     /// The events.
     pub events: Vec<TraceEvent>,
     /// The datagrams that left.
     pub datagrams: Vec<Datagram>,
 }
 
-impl Observer for Tape {
+impl Observer for Recorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.events.push(TraceEvent { time, node, event: event.clone() });
     }

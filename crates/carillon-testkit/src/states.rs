@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Event, InState, Machine, OUTSIDE, ProtocolEntry, States, Time};
+use carillon_core::{Event, Machine, ObservedState, PSEUDO_STATE, ProtocolEntry, States, Time};
 
 /// A declared transition: whose, from where, and to where.
 pub type Transition = (&'static str, &'static str, &'static str);
@@ -13,7 +13,7 @@ thread_local! {
     static TAKEN: RefCell<BTreeSet<Transition>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// The transitions that machines take on this thread meanwhile, as far as they are [watched](crate::Checked::of).
+/// The transitions that machines take on this thread meanwhile, as far as they are [watched](crate::CheckedMachine::of).
 pub fn taken_by(run: impl FnOnce()) -> BTreeSet<Transition> {
     TAKEN.take();
     run();
@@ -36,19 +36,19 @@ impl Watch {
     /// The machine was called, or is about to be.
     pub fn look(&mut self, now: Time, machine: &dyn Machine) {
         let mut found = BTreeMap::new();
-        machine.tell_states(now, &mut |InState { of, about, state, turn }| {
+        machine.report_states(now, &mut |ObservedState { of, about, state, turn }| {
             let twice = found.insert((of, about), (state, turn));
             assert!(twice.is_none(), "{}, {of}: two states of {about} at once", self.entry.name);
         });
         for (&(of, about), &(from, _)) in &self.seen {
             if !found.contains_key(&(of, about)) {
-                self.take(now, of, from, OUTSIDE);
+                self.take(now, of, from, PSEUDO_STATE);
             }
         }
         for (&(of, about), &(to, turn)) in &found {
             let before = self.seen.get(&(of, about)).copied();
             if before != Some((to, turn)) {
-                self.take(now, of, before.map_or(OUTSIDE, |(state, _)| state), to);
+                self.take(now, of, before.map_or(PSEUDO_STATE, |(state, _)| state), to);
             }
         }
         self.seen = found;

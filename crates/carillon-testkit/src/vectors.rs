@@ -1,7 +1,7 @@
 //! Golden bytes of a wire version, which never change.
 //!
 //! A file of a directory of vectors has one line for each golden packet of a part of the wire: its name and its bytes in
-//! hexadecimal digits. [`hold_to_wire_version`] compares it with what the code emits now. Packets may be added under the same
+//! hexadecimal digits. [`assert_wire_vectors`] compares it with what the code emits now. Packets may be added under the same
 //! wire version, as earlier releases of it need not understand them; none may change or go.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// With `CARILLON_BLESS` set, new packets are added to the file.
 #[track_caller]
-pub fn hold_to_wire_version(directory: &Path, part: &str, wire: u16, packets: &BTreeMap<String, Vec<u8>>) {
+pub fn assert_wire_vectors(directory: &Path, part: &str, wire: u16, packets: &BTreeMap<String, Vec<u8>>) {
     assert!(!packets.is_empty(), "{part} has no packets");
     let path = directory.join(format!("wire-{wire}-{part}.txt"));
     let there = fs::read_to_string(&path).unwrap_or_default();

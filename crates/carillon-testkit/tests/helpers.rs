@@ -10,12 +10,12 @@ use carillon_core::{
 };
 use carillon_sim::LanConfig;
 use carillon_testkit::fuzz::{Input, machine};
-use carillon_testkit::{Exercise, Group, Link, Place, Report, SENDER, TREE, for_each_run};
+use carillon_testkit::{Exercise, Group, Link, Report, SENDER, TREE, TestLocation, for_each_run};
 
 const RUNS: u64 = 20;
 
 fn over_seeds(test: &'static str, mut body: impl FnMut(u64) -> Result<(), String>) {
-    let place = Place { package: "carillon-testkit", target: "helpers", test };
+    let place = TestLocation { package: "carillon-testkit", target: "helpers", test };
     let floor = Exercise { datagrams: 100, deliveries: 40, timers: 1 };
     for_each_run(place, &[&TREE], &[&TREE], RUNS, floor, |_, seed| body(seed));
 }
@@ -171,8 +171,8 @@ impl Bench {
         self.drain();
     }
 
-    fn retable(&mut self, table: &HelperTable) {
-        self.machine.retable(self.now, &Arc::new(table.clone()));
+    fn update_helpers(&mut self, table: &HelperTable) {
+        self.machine.update_helpers(self.now, &Arc::new(table.clone()));
         self.drain();
     }
 
@@ -194,10 +194,10 @@ fn a_table_that_comes_late_or_twice_or_in_the_wrong_order_does_no_harm() {
     assert_eq!(receiver.said_to(), Some(Dest::Node(lower)));
     let second = group.table().without(lower).unwrap();
     let third = second.without(upper).unwrap();
-    receiver.retable(&third);
+    receiver.update_helpers(&third);
     assert_eq!(receiver.said_to(), Some(Dest::Node(SENDER)), "it says what it has to whom it turns to now");
     for late in [&second, &third, &group.table()] {
-        receiver.retable(late);
+        receiver.update_helpers(late);
         assert_eq!(receiver.said_to(), None);
     }
     receiver.hear(SENDER, DATA, 1);
@@ -251,7 +251,7 @@ fn what_a_helper_has_is_not_lost_with_it() {
     }
     assert!(sender.out.notices.contains(&Notice::MemberLost { member: group.helper(0) }));
     assert!(sender.machine.as_sender().unwrap().awaits(group.helper(0)), "its children may lack it");
-    sender.retable(&group.table().without(group.helper(0)).unwrap());
+    sender.update_helpers(&group.table().without(group.helper(0)).unwrap());
     assert!(sender.machine.as_sender().unwrap().awaits(NodeId(1)));
     let at = sender.machine.poll_timeout().expect("it looks after its new child");
     sender.now = at;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use carillon_testkit::{Exercise, Place, TREE, chosen, for_each_run, seeds};
+use carillon_testkit::{Exercise, TREE, TestLocation, chosen, for_each_run, seeds};
 
 /// What the ignored tests below print when they run with these variables, and whether they pass.
 fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
@@ -41,8 +41,8 @@ fn runs_that_exercise_nothing_fail() {
     assert!(!passes && text.contains("there is no protocol to try"), "{text}");
 }
 
-fn place(test: &'static str) -> Place {
-    Place { package: "carillon-testkit", target: "selection", test }
+fn place(test: &'static str) -> TestLocation {
+    TestLocation { package: "carillon-testkit", target: "selection", test }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
 use carillon_net::Endpoint;
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
+use carillon_proto::session::{MemberRole, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, conduct};
 use crate::end::End;
@@ -120,7 +120,7 @@ impl HelpOptions {
         seeds: &Seeds,
         observer: O,
     ) -> Result<HelpRun<O>, Error> {
-        let mut config = participant::config(name, Part::Helps, self.find()?, &endpoint)?;
+        let mut config = participant::config(name, MemberRole::Helps, self.find()?, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
         let publisher = Publisher::new(&self.monitor, "helper", name);

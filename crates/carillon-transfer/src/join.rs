@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use carillon_core::{BitRate, Duration, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession};
+use carillon_proto::session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, UNTIL_WOKEN, conduct_within};
 use crate::end::End;
@@ -214,7 +214,7 @@ impl JoinOptions {
         contribution: Contribution,
         observer: O,
     ) -> Result<JoinRun<O>, Error> {
-        let mut config = participant::config(name, Part::Offers, REGISTRY, &endpoint)?;
+        let mut config = participant::config(name, MemberRole::Offers, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.attached = attached(None, &self.attached)?;

@@ -6,7 +6,7 @@ use carillon_core::{BitRate, Probability, RawIp, Seeds};
 use carillon_net::{Endpoint, EndpointConfig, Fallback, Interface, Key};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::MAX_ATTACHED;
-use carillon_wire::file::Reached;
+use carillon_wire::file::ResumePoint;
 
 use crate::Error;
 use crate::limits::ATTACHED_MAX_LEN;
@@ -146,7 +146,7 @@ pub(crate) fn random() -> Result<u64, Error> {
 /// | 0 | what the program attached ... |
 /// | 1 | transfer, 16 bytes | entry u32 | offset u64 | what the program attached ... |
 /// ```
-pub(crate) fn attached(reached: Option<Reached>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+pub(crate) fn attached(reached: Option<ResumePoint>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     if bytes.len() > ATTACHED_MAX_LEN {
         return Err(Error::Attached(bytes.len()));
     }
@@ -164,18 +164,18 @@ pub(crate) fn attached(reached: Option<Reached>, bytes: &[u8]) -> Result<Vec<u8>
 }
 
 /// The same at the other end. What is not of this kind is what a program attached.
-pub(crate) fn detached(attached: &[u8]) -> (Option<Reached>, &[u8]) {
+pub(crate) fn detached(attached: &[u8]) -> (Option<ResumePoint>, &[u8]) {
     match attached.split_first() {
         Some((0, rest)) => (None, rest),
-        Some((1, rest)) if rest.len() >= Reached::LEN => {
-            let (reached, rest) = rest.split_at(Reached::LEN);
-            (Reached::parse(reached).ok(), rest)
+        Some((1, rest)) if rest.len() >= ResumePoint::LEN => {
+            let (reached, rest) = rest.split_at(ResumePoint::LEN);
+            (ResumePoint::parse(reached).ok(), rest)
         }
         _ => (None, attached),
     }
 }
 
-const _: () = assert!(1 + Reached::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
+const _: () = assert!(1 + ResumePoint::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
 
 /// The name of this host.
 fn host_name() -> String {

@@ -3,7 +3,8 @@
 use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
 use carillon_proto::session::{
-    LOCAL_NODE, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+    LOCAL_NODE, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    RefuseReason,
 };
 
 use crate::Error;
@@ -14,7 +15,7 @@ use crate::tally::Tally;
 /// The settings of who takes part by this name, through this endpoint. Its nonces are drawn from the system's.
 pub(crate) fn config(
     name: &str,
-    part: Part,
+    part: MemberRole,
     protocols: &'static [&'static ProtocolEntry],
     endpoint: &Endpoint,
 ) -> Result<ReceiverSessionConfig, Error> {

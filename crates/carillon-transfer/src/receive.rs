@@ -11,7 +11,7 @@ use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    DoneJobs, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
+    DoneJobs, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
 };
 
 use crate::conduct::{Run, Wish, conduct_within};
@@ -320,7 +320,7 @@ impl ReceiveOptions {
         if self.one_way && endpoint.seal_bytes() > 0 {
             return Err(Error::SealedOneWay);
         }
-        let part = if self.helps { Part::ReceivesAndHelps } else { Part::Receives };
+        let part = if self.helps { MemberRole::ReceivesAndHelps } else { MemberRole::Receives };
         let mut config = participant::config(name, part, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;

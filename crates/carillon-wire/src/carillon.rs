@@ -52,7 +52,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use describe::FORMAT;
-pub use places::{MAX_PLACES_LEN, Places, most_places};
+pub use places::{MAX_POSITIONS_LEN, SymbolPositions, max_positions};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub enum Packet<'a> {
     /// A symbol coded from a block.
     Repair {
         /// The block and its shape.
-        block: Coded,
+        block: CodedBlock,
         /// Which of the symbols.
         number: u16,
         /// Packets for the block beyond first transmissions, modulo 2^16.
@@ -92,7 +92,7 @@ pub enum Packet<'a> {
         /// Packets for the block beyond first transmissions, modulo 2^16.
         count: u16,
         /// Which messages of the block.
-        places: Places,
+        places: SymbolPositions,
         /// Their lengths and themselves.
         sum: &'a [u8],
     },
@@ -101,22 +101,22 @@ pub enum Packet<'a> {
         /// What it asks.
         poll: Poll,
         /// The closed blocks that are not confirmed.
-        blocks: Blocks<'a>,
+        blocks: ClosedBlocks<'a>,
         /// Who is to answer.
-        asked: Asked<'a>,
+        asked: PolledReceivers<'a>,
     },
     /// What a receiver has, and what it lacks.
     Status {
         /// The receiver.
         status: Status,
         /// The blocks that are not whole.
-        lacking: Lacking<'a>,
+        lacking: IncompleteBlocks<'a>,
     },
 }
 
 /// A block as a coded symbol names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coded {
+pub struct CodedBlock {
     /// Its first message, modulo 2^32.
     pub first: u32,
     /// Messages in it.
@@ -142,7 +142,7 @@ pub struct Poll {
 
 /// A block that is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedBlock {
     /// Its first message, modulo 2^32.
     pub first: u32,
     /// Messages in it.
@@ -166,7 +166,7 @@ pub struct Status {
 
 /// A block that a receiver does not have all of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lacks<'a> {
+pub struct IncompleteBlock<'a> {
     /// Its first message, modulo 2^32.
     pub first: u32,
     /// The last of its packets beyond first transmissions that was seen, modulo 2^16.
@@ -190,13 +190,13 @@ pub const POLL_LEN: usize = Envelope::LEN + 24;
 /// Bytes of a status without its list.
 pub const STATUS_LEN: usize = Envelope::LEN + 18;
 /// Bytes of a block in a status, without its map.
-pub const LACKS_LEN: usize = 10;
+pub const INCOMPLETE_BLOCK_LEN: usize = 10;
 /// Messages that a block may have, and symbols that may be coded of it.
-pub const MAX_LENGTH: u16 = 1 << 14;
+pub const MAX_BLOCK_LENGTH: u16 = 1 << 14;
 /// Blocks in one packet.
-pub const MAX_LISTED: usize = 64;
+pub const MAX_LISTED_BLOCKS: usize = 64;
 /// Receivers that one packet asks.
-pub const MAX_ASKED: usize = 256;
+pub const MAX_POLLED_RECEIVERS: usize = 256;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.
@@ -206,49 +206,55 @@ impl<'a> Packet<'a> {
             packet_type::DATA => {
                 let (sequence, index) = (reader.u32()?, reader.u16()?);
                 let (length, count) = (reader.u16()?, reader.u16()?);
-                check("index", index, index < MAX_LENGTH && (length == 0 || index < length))?;
-                check("length", length, length <= MAX_LENGTH)?;
+                check("index", index, index < MAX_BLOCK_LENGTH && (length == 0 || index < length))?;
+                check("length", length, length <= MAX_BLOCK_LENGTH)?;
                 Packet::Data { sequence, index, length, count, payload: reader.rest() }
             }
             packet_type::REPAIR => {
-                let block = Coded { first: reader.u32()?, length: length(&mut reader)?, planned: 0 };
+                let block = CodedBlock { first: reader.u32()?, length: length(&mut reader)?, planned: 0 };
                 let (number, planned) = (reader.u16()?, reader.u16()?);
-                check("planned", planned, planned.is_power_of_two() && planned <= MAX_LENGTH)?;
+                check("planned", planned, planned.is_power_of_two() && planned <= MAX_BLOCK_LENGTH)?;
                 check("number", number, number < planned)?;
                 let (count, more, symbol) = (reader.u16()?, reader.u16()?, reader.rest());
                 if symbol.len() < 2 || !symbol.len().is_multiple_of(2) {
                     return Err(ParseError::Field { field: "symbol", value: symbol.len() as u64 });
                 }
-                Packet::Repair { block: Coded { planned, ..block }, number, count, more, symbol }
+                Packet::Repair { block: CodedBlock { planned, ..block }, number, count, more, symbol }
             }
             packet_type::POLL => {
                 let (next, first, question) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let poll = Poll { next, first, question, after: reader.u32()?, span: reader.u32()? };
-                let (blocks, asked) =
-                    (listed("blocks", MAX_LISTED, &mut reader)?, listed("asked", MAX_ASKED, &mut reader)?);
+                let (blocks, asked) = (
+                    listed("blocks", MAX_LISTED_BLOCKS, &mut reader)?,
+                    listed("asked", MAX_POLLED_RECEIVERS, &mut reader)?,
+                );
                 if asked > 0 && question == 0 {
                     return Err(ParseError::Field { field: "question", value: 0 });
                 }
-                let blocks = Blocks(reader.bytes(blocks * Blocks::EACH)?);
+                let blocks = ClosedBlocks(reader.bytes(blocks * ClosedBlocks::EACH)?);
                 for block in blocks.iter() {
-                    check("length", block.length, block.length > 0 && block.length <= MAX_LENGTH)?;
+                    check("length", block.length, block.length > 0 && block.length <= MAX_BLOCK_LENGTH)?;
                 }
-                Packet::Poll { poll, blocks, asked: Asked(reader.bytes(asked * Asked::EACH)?) }
+                Packet::Poll {
+                    poll,
+                    blocks,
+                    asked: PolledReceivers(reader.bytes(asked * PolledReceivers::EACH)?),
+                }
             }
             packet_type::STATUS => {
                 let (expected, question) = (reader.u32()?, reader.u32()?);
                 let status = Status { expected, question, arrived: reader.u32()?, room: reader.u32()? };
-                let blocks = listed("blocks", MAX_LISTED, &mut reader)?;
+                let blocks = listed("blocks", MAX_LISTED_BLOCKS, &mut reader)?;
                 let mut rest = reader.clone();
                 for _ in 0..blocks {
                     one_lacking(&mut reader)?;
                 }
                 let list = rest.bytes(rest.rest().len() - reader.rest().len())?;
-                Packet::Status { status, lacking: Lacking { list, blocks } }
+                Packet::Status { status, lacking: IncompleteBlocks { list, blocks } }
             }
             packet_type::XOR => {
                 let (first, length, count) = (reader.u32()?, length(&mut reader)?, reader.u16()?);
-                let places = Places::read(length, &mut reader)?;
+                let places = SymbolPositions::read(length, &mut reader)?;
                 Packet::Xor { first, length, count, places, sum: reader.rest() }
             }
             other => return Err(ParseError::Type(other)),
@@ -272,7 +278,7 @@ impl<'a> Packet<'a> {
                 put16([index, length, count], buf);
                 buf.extend_from_slice(payload);
             }
-            Packet::Repair { block: Coded { first, length, planned }, number, count, more, symbol } => {
+            Packet::Repair { block: CodedBlock { first, length, planned }, number, count, more, symbol } => {
                 put32([first], buf);
                 put16([length, number, planned, count, more], buf);
                 buf.extend_from_slice(symbol);
@@ -311,19 +317,19 @@ impl<'a> Packet<'a> {
 
 /// Closed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks<'a>(&'a [u8]);
+pub struct ClosedBlocks<'a>(&'a [u8]);
 
-impl<'a> Blocks<'a> {
+impl<'a> ClosedBlocks<'a> {
     /// Bytes of one.
     pub const EACH: usize = 8;
 
-    /// Those that [`Blocks::push`] has put into these bytes, [`MAX_LISTED`] at most.
+    /// Those that [`ClosedBlocks::push`] has put into these bytes, [`MAX_LISTED_BLOCKS`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Blocks(whole(bytes, Self::EACH, MAX_LISTED))
+        ClosedBlocks(whole(bytes, Self::EACH, MAX_LISTED_BLOCKS))
     }
 
     /// Appends one to the bytes of a list.
-    pub fn push(block: Closed, bytes: &mut Vec<u8>) {
+    pub fn push(block: ClosedBlock, bytes: &mut Vec<u8>) {
         put32([block.first], bytes);
         put16([block.length, block.count], bytes);
     }
@@ -334,8 +340,8 @@ impl<'a> Blocks<'a> {
     }
 
     /// One after the other.
-    pub fn iter(self) -> impl Iterator<Item = Closed> + 'a {
-        self.0.chunks_exact(Self::EACH).map(|one| Closed {
+    pub fn iter(self) -> impl Iterator<Item = ClosedBlock> + 'a {
+        self.0.chunks_exact(Self::EACH).map(|one| ClosedBlock {
             first: number(&one[..4]),
             length: number(&one[4..6]) as u16,
             count: number(&one[6..]) as u16,
@@ -345,15 +351,15 @@ impl<'a> Blocks<'a> {
 
 /// Receivers that are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked<'a>(&'a [u8]);
+pub struct PolledReceivers<'a>(&'a [u8]);
 
-impl<'a> Asked<'a> {
+impl<'a> PolledReceivers<'a> {
     /// Bytes of one.
     pub const EACH: usize = 4;
 
-    /// Those that [`Asked::push`] has put into these bytes, [`MAX_ASKED`] at most.
+    /// Those that [`PolledReceivers::push`] has put into these bytes, [`MAX_POLLED_RECEIVERS`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Asked(whole(bytes, Self::EACH, MAX_ASKED))
+        PolledReceivers(whole(bytes, Self::EACH, MAX_POLLED_RECEIVERS))
     }
 
     /// Appends one to the bytes of a list.
@@ -373,35 +379,35 @@ impl<'a> Asked<'a> {
 
     /// The place of this one, where they are ascending.
     pub fn position(self, identity: u32) -> Option<usize> {
-        let (all, _) = self.0.as_chunks::<{ Asked::EACH }>();
+        let (all, _) = self.0.as_chunks::<{ PolledReceivers::EACH }>();
         all.binary_search_by_key(&identity, |bytes| u32::from_be_bytes(*bytes)).ok()
     }
 }
 
 /// Blocks that a receiver does not have all of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lacking<'a> {
+pub struct IncompleteBlocks<'a> {
     list: &'a [u8],
     blocks: usize,
 }
 
-impl<'a> Lacking<'a> {
-    /// The so many that [`Lacking::push`] has put into these bytes, [`MAX_LISTED`] at most.
+impl<'a> IncompleteBlocks<'a> {
+    /// The so many that [`IncompleteBlocks::push`] has put into these bytes, [`MAX_LISTED_BLOCKS`] at most.
     ///
     /// # Panics
     ///
     /// If there are fewer.
     pub fn new(list: &'a [u8], blocks: usize) -> Self {
-        let blocks = blocks.min(MAX_LISTED);
+        let blocks = blocks.min(MAX_LISTED_BLOCKS);
         let mut reader = Reader::new(list);
         for _ in 0..blocks {
             one_lacking(&mut reader).expect("there are as many as were pushed");
         }
-        Lacking { list: &list[..list.len() - reader.rest().len()], blocks }
+        IncompleteBlocks { list: &list[..list.len() - reader.rest().len()], blocks }
     }
 
     /// Appends one to the bytes of a list.
-    pub fn push(lacks: Lacks<'_>, bytes: &mut Vec<u8>) {
+    pub fn push(lacks: IncompleteBlock<'_>, bytes: &mut Vec<u8>) {
         put32([lacks.first], bytes);
         put16([lacks.count, lacks.lacks], bytes);
         bytes.extend_from_slice(&[u8::from(lacks.plain), lacks.missing.count() as u8]);
@@ -414,23 +420,23 @@ impl<'a> Lacking<'a> {
     }
 
     /// One after the other.
-    pub fn iter(self) -> impl Iterator<Item = Lacks<'a>> {
+    pub fn iter(self) -> impl Iterator<Item = IncompleteBlock<'a>> {
         let mut reader = Reader::new(self.list);
         (0..self.blocks).map_while(move |_| one_lacking(&mut reader).ok())
     }
 }
 
-fn one_lacking<'a>(reader: &mut Reader<'a>) -> Result<Lacks<'a>, ParseError> {
+fn one_lacking<'a>(reader: &mut Reader<'a>) -> Result<IncompleteBlock<'a>, ParseError> {
     let (first, count, lacks) = (reader.u32()?, reader.u16()?, reader.u16()?);
-    check("lacks", lacks, lacks > 0 && lacks <= MAX_LENGTH)?;
+    check("lacks", lacks, lacks > 0 && lacks <= MAX_BLOCK_LENGTH)?;
     let plain = reader.flag("form")?;
     let words = reader.u8()?;
-    Ok(Lacks { first, count, lacks, plain, missing: reader.map(words.into())? })
+    Ok(IncompleteBlock { first, count, lacks, plain, missing: reader.map(words.into())? })
 }
 
 fn length(reader: &mut Reader<'_>) -> Result<u16, ParseError> {
     let length = reader.u16()?;
-    check("length", length, length > 0 && length <= MAX_LENGTH)?;
+    check("length", length, length > 0 && length <= MAX_BLOCK_LENGTH)?;
     Ok(length)
 }
 

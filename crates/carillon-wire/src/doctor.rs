@@ -30,7 +30,7 @@ use crate::session::{Release, WIRE_VERSION};
 
 /// How a HELLO went out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum HelloPath {
     /// To the group.
     Group = 0,
     /// To all hosts of the link: what switches hand on to every port.
@@ -45,11 +45,18 @@ pub enum Way {
     Long = 5,
 }
 
-impl Way {
+impl HelloPath {
     /// All of them.
-    pub const ALL: [Way; 6] = [Way::Group, Way::Link, Way::Port, Way::PortAnswer, Way::Answer, Way::Long];
+    pub const ALL: [HelloPath; 6] = [
+        HelloPath::Group,
+        HelloPath::Link,
+        HelloPath::Port,
+        HelloPath::PortAnswer,
+        HelloPath::Answer,
+        HelloPath::Long,
+    ];
 
-    /// Its bit in [`Heard::ways`].
+    /// Its bit in [`ObservedMachine::ways`].
     pub fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -57,7 +64,7 @@ impl Way {
 
 /// What a machine has heard of another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ObservedMachine {
     /// Its number.
     pub id: u32,
     /// The least hop limit with which a packet to the group has come; 0 if none has.
@@ -70,9 +77,9 @@ pub struct Heard {
     pub sent: u16,
 }
 
-impl Heard {
+impl ObservedMachine {
     /// Whether it was heard by this way.
-    pub fn by(&self, way: Way) -> bool {
+    pub fn by(&self, way: HelloPath) -> bool {
         self.ways & way.bit() != 0
     }
 }
@@ -81,7 +88,7 @@ impl Heard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// How it went out.
-    pub way: Way,
+    pub way: HelloPath,
     /// With this hop limit.
     pub ttl: u8,
     /// The hop limit that transfers are to have.
@@ -97,7 +104,7 @@ pub struct Hello<'a> {
     /// Who says it.
     pub name: &'a str,
     /// Whom it has heard.
-    pub heard: Vec<Heard>,
+    pub heard: Vec<ObservedMachine>,
     /// Wire version and release of the machine; `None` for one from before wire versions.
     pub origin: Option<(u16, Release)>,
 }
@@ -115,7 +122,7 @@ impl<'a> Hello<'a> {
             return Err(ParseError::Type(envelope.packet_type));
         }
         let way = reader.u8()?;
-        let known = Way::ALL.into_iter().find(|known| *known as u8 == way);
+        let known = HelloPath::ALL.into_iter().find(|known| *known as u8 == way);
         let way = known.ok_or(ParseError::Field { field: "way", value: way.into() })?;
         let (ttl, hops, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
         let (datagram, buffer) = (reader.u32()?, reader.u32()?);
@@ -139,7 +146,7 @@ impl<'a> Hello<'a> {
         }
         let mut heard = Vec::with_capacity(count.into());
         for _ in 0..count {
-            heard.push(Heard {
+            heard.push(ObservedMachine {
                 id: reader.u32()?,
                 least_ttl: reader.u8()?,
                 ways: reader.u8()?,
@@ -214,7 +221,7 @@ mod tests {
 
     fn hello() -> Hello<'static> {
         Hello {
-            way: Way::Link,
+            way: HelloPath::Link,
             ttl: 1,
             hops: 2,
             number: 3,
@@ -222,7 +229,7 @@ mod tests {
             buffer: 65_536,
             group: "239.255.67.65:7654".parse().unwrap(),
             name: "ab",
-            heard: vec![Heard { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
+            heard: vec![ObservedMachine { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
             origin: Some((3, Release { major: 0, minor: 9, patch: 7 })),
         }
     }
@@ -273,7 +280,7 @@ mod tests {
     #[test]
     fn names_and_lists_that_are_too_long_are_cut() {
         let name = "ä".repeat(40);
-        let long = Hello { name: &name, heard: vec![Heard::default(); 100], ..hello() };
+        let long = Hello { name: &name, heard: vec![ObservedMachine::default(); 100], ..hello() };
         let mut bytes = Vec::new();
         long.emit(AssociationId(5), 0, &mut bytes);
         let (_, read) = Hello::parse(&bytes).unwrap();

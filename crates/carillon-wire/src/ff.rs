@@ -14,11 +14,11 @@
 
 use std::fmt;
 
-use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
+use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
 use crate::ParseError;
-use crate::boast::raise;
 use crate::envelope::{Envelope, protocol};
+use crate::feedback::raise;
 use crate::reader::Reader;
 
 /// A packet of the protocol.
@@ -105,8 +105,8 @@ impl fmt::Display for Packet<'_> {
 }
 
 /// What a member that lies makes of an acknowledgment: it is of a later message. There is no room to boast of.
-pub fn boast(lie: Lie, bytes: &mut [u8]) {
-    if let (Ok((_, Packet::Ack { .. })), Lie::More(by)) = (Packet::parse(bytes), lie) {
+pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
+    if let (Ok((_, Packet::Ack { .. })), Forgery::Ahead(by)) = (Packet::parse(bytes), lie) {
         raise(bytes, Envelope::LEN, by);
     }
 }
@@ -127,12 +127,12 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
-    let rest = if matches!(packet, Packet::Ack { .. }) { Rest::Padding } else { Rest::Nothing };
-    Ok(Reading::new(&packet, again, packet.wire_len(), rest))
+    let rest = if matches!(packet, Packet::Ack { .. }) { Remainder::Padding } else { Remainder::Empty };
+    Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
 }
 
 /// One packet of each type.

@@ -30,7 +30,7 @@
 //!
 //! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
 //! entry on, and from which byte of that one, it is sent, because all receivers have what is before: from 0 and 0 on as a rule. A file before that
-//! place is a FILE and KEPT. JOIN carries how far a receiver is ([`Reached`]).
+//! place is a FILE and KEPT. JOIN carries how far a receiver is ([`ResumePoint`]).
 //!
 //! SPAN is a message of its own, and no part of the transfer. It says what the messages after it are, so many: a DATA of this file each, the first from this
 //! offset on, with so many bytes. They went by in these sessions, 1 to 8 of them; a receiver that heard them there has them.
@@ -183,7 +183,7 @@ pub enum Record<'a> {
         path: RelativePath<'a>,
     },
     /// Which transfer it is, and from where on it is sent: all receivers have what is before.
-    Resume(Reached),
+    Resume(ResumePoint),
     /// All receivers have the file that was begun.
     Kept {
         /// Which file.
@@ -194,7 +194,7 @@ pub enum Record<'a> {
         /// Which file.
         index: u32,
         /// Why.
-        reason: Withdrawn,
+        reason: WithdrawReason,
     },
 }
 
@@ -223,7 +223,7 @@ pub type TransferId = [u8; 16];
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reached {
+pub struct ResumePoint {
     /// Which transfer.
     pub transfer: TransferId,
     /// Entries that are complete.
@@ -232,7 +232,7 @@ pub struct Reached {
     pub offset: u64,
 }
 
-impl Reached {
+impl ResumePoint {
     /// Bytes of it.
     pub const LEN: usize = 16 + 4 + 8;
 
@@ -254,18 +254,18 @@ impl Reached {
 
 /// Why a sender withdraws a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Withdrawn {
+pub enum WithdrawReason {
     /// It changed while it was sent.
     Changed,
     /// It could not be read.
     Unreadable,
 }
 
-impl fmt::Display for Withdrawn {
+impl fmt::Display for WithdrawReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Withdrawn::Changed => "changed while it was sent",
-            Withdrawn::Unreadable => "could not be read by the sender",
+            WithdrawReason::Changed => "changed while it was sent",
+            WithdrawReason::Unreadable => "could not be read by the sender",
         })
     }
 }
@@ -375,8 +375,8 @@ impl<'a> Record<'a> {
             record_type::WITHDRAW => {
                 let index = reader.u32()?;
                 let reason = match reader.u8()? {
-                    CHANGED => Withdrawn::Changed,
-                    UNREADABLE => Withdrawn::Unreadable,
+                    CHANGED => WithdrawReason::Changed,
+                    UNREADABLE => WithdrawReason::Unreadable,
                     other => return Err(ParseError::Field { field: "reason", value: other.into() }),
                 };
                 Record::Withdraw { index, reason }
@@ -486,8 +486,8 @@ impl<'a> Record<'a> {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.push(match reason {
-                    Withdrawn::Changed => CHANGED,
-                    Withdrawn::Unreadable => UNREADABLE,
+                    WithdrawReason::Changed => CHANGED,
+                    WithdrawReason::Unreadable => UNREADABLE,
                 });
             }
         }
@@ -510,7 +510,7 @@ impl<'a> Record<'a> {
             Record::Directory { path, .. } => 1 + 4 + 4 + 8 + path.len(),
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
-            Record::Resume(_) => 1 + Reached::LEN,
+            Record::Resume(_) => 1 + ResumePoint::LEN,
             Record::Kept { .. } => KEPT_LEN,
         }
     }
@@ -576,7 +576,7 @@ impl fmt::Display for Record<'_> {
                 write!(f, "file {index} link path {} target {}", Quoted(path), Quoted(target))
             }
             Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
-            Record::Resume(Reached { transfer, entry, offset }) => {
+            Record::Resume(ResumePoint { transfer, entry, offset }) => {
                 write!(f, "file transfer ")?;
                 transfer.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
                 write!(f, " from file {entry} offset {offset}")
@@ -600,8 +600,8 @@ impl<'a> Reader<'a> {
         Ok((time != NO_TIME).then_some(time))
     }
 
-    fn reached(&mut self) -> Result<Reached, ParseError> {
-        Ok(Reached { transfer: self.array()?, entry: self.u32()?, offset: self.u64()? })
+    fn reached(&mut self) -> Result<ResumePoint, ParseError> {
+        Ok(ResumePoint { transfer: self.array()?, entry: self.u32()?, offset: self.u64()? })
     }
 
     /// The path that a record ends with.

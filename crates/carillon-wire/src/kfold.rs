@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use crate::reader::Reader;
 use crate::{Envelope, ParseError};
@@ -56,11 +56,11 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     Packet { number, payload: input.bytes(len) }.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
-    Ok(Reading::new(&packet, again, HEADER_LEN + packet.payload.len(), Rest::Nothing))
+    Ok(ParsedPacket::new(&packet, again, HEADER_LEN + packet.payload.len(), Remainder::Empty))
 }
 
 const GOLDEN: &[Golden] = &[Golden { line: "kfold data 5 len 2", hex: "ca010901 00000007 00000005 6869" }];

@@ -2,7 +2,6 @@
 //!
 //! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
 
-mod boast;
 pub mod carillon;
 pub mod chang_maxemchuk;
 mod checksum;
@@ -11,6 +10,7 @@ pub mod doctor;
 pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;
+mod feedback;
 pub mod ff;
 pub mod file;
 pub mod kfold;

@@ -34,7 +34,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use children::ChildSet;
-pub use describe::{FORMAT, boast};
+pub use describe::{FORMAT, forge_feedback};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub const HEADER_LEN: usize = Envelope::LEN + 8;
 /// Bytes of a DATAPOLL before its payload, without the children.
 pub const POLL_HEADER_LEN: usize = HEADER_LEN + 14;
 /// The children of one packet take no more bytes.
-pub const MOST_CHILDREN_LEN: usize = 1280;
+pub const MAX_CHILDREN_LEN: usize = 1280;
 const RESP_LEN: usize = Envelope::LEN + 30;
 
 impl<'a> Packet<'a> {
@@ -185,7 +185,7 @@ impl Poll<'_> {
 
 fn poll<'a>(reader: &mut Reader<'a>, last: u32) -> Result<Poll<'a>, ParseError> {
     let (time, len) = (reader.u64()?, usize::from(reader.u16()?));
-    if len > MOST_CHILDREN_LEN {
+    if len > MAX_CHILDREN_LEN {
         return Err(ParseError::Field { field: "bytes", value: len as u64 });
     }
     let children = ChildSet::parse(reader.bytes(len)?)?;

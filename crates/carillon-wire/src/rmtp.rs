@@ -33,7 +33,7 @@ use crate::envelope::{Envelope, protocol};
 use crate::map::Map;
 use crate::reader::Reader;
 
-pub use describe::{FORMAT, boast};
+pub use describe::{FORMAT, forge_feedback};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

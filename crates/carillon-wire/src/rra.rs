@@ -43,7 +43,7 @@ pub enum Packet<'a> {
         /// Oldest message still held, modulo 2^32.
         first: u32,
         /// Whom it asks, if anyone.
-        asks: Option<Asks>,
+        asks: Option<AckRequest>,
         /// The message.
         payload: &'a [u8],
     },
@@ -54,7 +54,7 @@ pub enum Packet<'a> {
         /// Oldest message still held, modulo 2^32.
         first: u32,
         /// Whom it asks.
-        asks: Asks,
+        asks: AckRequest,
     },
     /// What a receiver has.
     Ack {
@@ -73,7 +73,7 @@ pub enum Packet<'a> {
 
 /// A question to one receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asks {
+pub struct AckRequest {
     /// Who acknowledges.
     pub acker: u32,
     /// The number of the question: not 0.
@@ -98,7 +98,7 @@ impl<'a> Packet<'a> {
                 Packet::Ack { expected: a, question: b, arrived: c, room, received }
             }
             packet_type::DATA => {
-                let asks = (d != NO_QUESTION).then_some(Asks { acker: c, question: d });
+                let asks = (d != NO_QUESTION).then_some(AckRequest { acker: c, question: d });
                 if asks.is_none() && c != 0 {
                     return Err(ParseError::Field { field: "acker", value: c.into() });
                 }
@@ -107,7 +107,9 @@ impl<'a> Packet<'a> {
             packet_type::POLL if d == NO_QUESTION => {
                 return Err(ParseError::Field { field: "question", value: d.into() });
             }
-            packet_type::POLL => Packet::Poll { sequence: a, first: b, asks: Asks { acker: c, question: d } },
+            packet_type::POLL => {
+                Packet::Poll { sequence: a, first: b, asks: AckRequest { acker: c, question: d } }
+            }
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))
@@ -123,7 +125,8 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::RRA, packet_type, association }.emit(buf);
         match *self {
             Packet::Data { sequence, first, asks, payload } => {
-                let Asks { acker, question } = asks.unwrap_or(Asks { acker: 0, question: NO_QUESTION });
+                let AckRequest { acker, question } =
+                    asks.unwrap_or(AckRequest { acker: 0, question: NO_QUESTION });
                 head([sequence, first, acker, question], buf);
                 buf.extend_from_slice(payload);
             }
@@ -154,7 +157,7 @@ fn head(numbers: [u32; 4], buf: &mut Vec<u8>) {
     }
 }
 
-impl fmt::Display for Asks {
+impl fmt::Display for AckRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "acker {:#x} question {}", self.acker, self.question)
     }

@@ -183,15 +183,15 @@ mod state;
 mod terms;
 mod text;
 
-pub use attached::Attached;
+pub use attached::Attachment;
 pub use distances::{DistanceTo, Distances};
-pub use earlier::{Earlier, EarlierBody, emit_answer, emit_decline, emit_notices};
+pub use earlier::{EarlierBody, EarlierPacket, emit_answer, emit_decline, emit_notices};
 pub use job::JobId;
 pub use opening::{Opening, OtherRelease, Release, WIRE_VERSION};
 pub use origin::Origin;
-pub use part::Part;
+pub use part::MemberRole;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
-pub use sizes::{Padding, Sizes};
+pub use sizes::{DatagramSizes, Padding};
 pub use state::{RefuseReason, State, Verdict};
 pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
@@ -217,13 +217,13 @@ pub enum Body<'a> {
         /// Bytes the receiver can hold for an application that does not read them.
         receive_buffer: u32,
         /// What it will do.
-        part: Part,
+        part: MemberRole,
         /// Bytes of the largest SIZE that has come; 0 if none was to be heard.
         largest: u16,
         /// The receiver's name.
         name: Name<'a>,
         /// What its application says to the sender's.
-        attached: Attached<'a>,
+        attached: Attachment<'a>,
         /// The cookie of the CHALLENGE that it answers, if it answers one.
         cookie: Option<Cookie>,
         /// Whom it speaks for, in a session of a job.
@@ -361,7 +361,7 @@ pub struct Invite<'a> {
     /// Routers of the protocol may help, which are no members and speak to them.
     pub relays: bool,
     /// Which datagrams are shown.
-    pub sizes: Sizes,
+    pub sizes: DatagramSizes,
     /// The protocol that carries the messages.
     pub protocol: Name<'a>,
     /// The sender's name.
@@ -423,13 +423,13 @@ impl<'a> Packet<'a> {
             packet_type::JOIN => {
                 let name = Opening::parse(&mut reader)?.name;
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
-                let part = Part::parse(&mut reader)?;
+                let part = MemberRole::parse(&mut reader)?;
                 let largest = reader.u16()?;
-                let (mut attached, mut cookie, mut origin) = (Attached::default(), None, None);
+                let (mut attached, mut cookie, mut origin) = (Attachment::default(), None, None);
                 let mut extensions = Extensions::of(&mut reader);
                 while let Some((kind, value)) = extensions.next()? {
                     match kind {
-                        extension::ATTACHED => attached = Attached::parse(value)?,
+                        extension::ATTACHED => attached = Attachment::parse(value)?,
                         extension::COOKIE => cookie = Some(cookie_of(value)?),
                         extension::ORIGIN => origin = Some(Origin::parse(value)?),
                         unknown => extension::skip(unknown)?,
@@ -630,7 +630,7 @@ impl<'a> Invite<'a> {
         let max_payload = reader.u32()?;
         let settings_len = reader.u16()?;
         let progress_interval = reader.u16()?;
-        let sizes = Sizes::parse(reader)?;
+        let sizes = DatagramSizes::parse(reader)?;
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }

@@ -4,7 +4,7 @@
 use carillon_wire::ParseError;
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
-    PIECE_HEADER_LEN, Packer, Reached, Record, RelativePath, SUBTREE_BYTES, Sessions, Withdrawn,
+    PIECE_HEADER_LEN, Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES, Sessions, WithdrawReason,
     link_stays_below, live, records,
 };
 use proptest::prelude::*;
@@ -108,17 +108,17 @@ pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
         "file 4 link path \"d/l\" target \"../x\"",
     );
     check(
-        Record::Withdraw { index: 5, reason: Withdrawn::Changed },
+        Record::Withdraw { index: 5, reason: WithdrawReason::Changed },
         "0a 00000005 01",
         "file 5 withdrawn: changed while it was sent",
     );
     check(
-        Record::Withdraw { index: 5, reason: Withdrawn::Unreadable },
+        Record::Withdraw { index: 5, reason: WithdrawReason::Unreadable },
         "0a 00000005 02",
         "file 5 withdrawn: could not be read by the sender",
     );
     check(
-        Record::Resume(Reached { transfer: *b"sixteen bytes it", entry: 6, offset: 258 }),
+        Record::Resume(ResumePoint { transfer: *b"sixteen bytes it", entry: 6, offset: 258 }),
         "0d 7369787465656e206279746573206974 00000006 0000000000000102",
         "file transfer 7369787465656e206279746573206974 from file 6 offset 258",
     );
@@ -440,8 +440,8 @@ proptest! {
             }
             6 => Record::Directory { index, mode, modified, path },
             7 => Record::Link { index, target: target.as_bytes(), path },
-            8 => Record::Withdraw { index, reason: Withdrawn::Changed },
-            11 => Record::Resume(Reached { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
+            8 => Record::Withdraw { index, reason: WithdrawReason::Changed },
+            11 => Record::Resume(ResumePoint { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
             12 => Record::Kept { index },
             14 => {
                 let sessions = Sessions::new(&digest[..4 * (1 + usize::from(known))]).unwrap();

@@ -3,7 +3,7 @@
 use carillon_core::AssociationId;
 use carillon_wire::ff;
 use carillon_wire::map::Map;
-use carillon_wire::pf::{ChildSet, MOST_CHILDREN_LEN, Packet, Poll, Resp};
+use carillon_wire::pf::{ChildSet, MAX_CHILDREN_LEN, Packet, Poll, Resp};
 use proptest::prelude::*;
 
 proptest! {
@@ -82,7 +82,7 @@ fn a_set_that_is_none_is_refused() {
     }
     let mut packet = vec![0xCA, 1, 30, 2];
     packet.resize(8 + 16, 0);
-    packet.extend_from_slice(&((MOST_CHILDREN_LEN + 1) as u16).to_be_bytes());
-    packet.resize(packet.len() + MOST_CHILDREN_LEN + 1, 0);
+    packet.extend_from_slice(&((MAX_CHILDREN_LEN + 1) as u16).to_be_bytes());
+    packet.resize(packet.len() + MAX_CHILDREN_LEN + 1, 0);
     assert!(Packet::parse(&packet).is_err(), "more children than a packet may name");
 }

@@ -2,13 +2,13 @@
 
 use carillon_core::AssociationId;
 use carillon_wire::map::Map;
-use carillon_wire::rra::{Asks, Packet};
+use carillon_wire::rra::{AckRequest, Packet};
 use proptest::prelude::*;
 
 proptest! {
     #[test]
     fn what_was_emitted_is_parsed(kind in 0..4u8, sequence in any::<u32>(), first in any::<u32>(), acker in any::<u32>(), question in 1..=u32::MAX, room in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
-        let asks = Asks { acker, question };
+        let asks = AckRequest { acker, question };
         let packet = match kind {
             0 => Packet::Data { sequence, first, asks: Some(asks), payload: &payload },
             1 => Packet::Data { sequence, first, asks: None, payload: &payload },
@@ -41,7 +41,7 @@ proptest! {
 #[test]
 fn golden_bytes() {
     let mut buf = Vec::new();
-    let asks = Some(Asks { acker: 3, question: 4 });
+    let asks = Some(AckRequest { acker: 3, question: 4 });
     Packet::Data { sequence: 1, first: 2, asks, payload: b"!" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 3, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, b'!']);
     buf.clear();
@@ -56,7 +56,7 @@ fn golden_bytes() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let mut buf = Vec::new();
-    let asks = Asks { acker: 3, question: 4 };
+    let asks = AckRequest { acker: 3, question: 4 };
     Packet::Poll { sequence: 1, first: 2, asks }.emit(AssociationId(7), &mut buf);
     buf[23] = 0;
     assert!(Packet::parse(&buf).is_err(), "a poll without a question");

@@ -3,10 +3,10 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, Cookie, DistanceTo, Distances, Earlier, EarlierBody, Identity, Invite, JobId, MAX_PEERS,
-    Name, Nonce, Opening, Origin, OtherRelease, Packet, Padding, Part, Peer, PeerList, Proof, RefuseReason,
-    Release, RosterPage, Settings, Sizes, State, Terms, Text, Verdict, WIRE_VERSION, emit_answer,
-    emit_notices,
+    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, EarlierBody, EarlierPacket, Identity,
+    Invite, JobId, MAX_PEERS, MemberRole, Name, Nonce, Opening, Origin, OtherRelease, Packet, Padding, Peer,
+    PeerList, Proof, RefuseReason, Release, RosterPage, Settings, State, Terms, Text, Verdict, WIRE_VERSION,
+    emit_answer, emit_notices,
 };
 use proptest::prelude::*;
 
@@ -68,7 +68,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             max_payload: 1400,
             progress_interval: 500,
             relays: false,
-            sizes: Sizes::default(),
+            sizes: DatagramSizes::default(),
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("src").unwrap(),
             settings: Settings::new("k=1\nw=2").unwrap(),
@@ -84,7 +84,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             max_payload: 8937,
             progress_interval: 500,
             relays: false,
-            sizes: Sizes { longest: 8972, least: 1252 },
+            sizes: DatagramSizes { longest: 8972, least: 1252 },
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("s").unwrap(),
             settings: Settings::default(),
@@ -99,10 +99,10 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name: Name::new("zoë").unwrap(),
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         },
@@ -113,10 +113,10 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
-            part: Part::Offers,
+            part: MemberRole::Offers,
             largest: 0,
             name: Name::new("a").unwrap(),
-            attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
+            attached: Attachment::new(&[0, 0xFF, 7]).unwrap(),
             cookie: None,
             origin: None,
         },
@@ -161,7 +161,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
     let mut list = Vec::new();
     let peer = |identity, offers, gone, name| Peer {
         identity: Identity(identity),
-        part: if offers { Part::Offers } else { Part::Receives },
+        part: if offers { MemberRole::Offers } else { MemberRole::Receives },
         gone,
         parent: 0,
         name: Name::new(name).unwrap(),
@@ -175,9 +175,9 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
     );
     // A helper, a member that turns to it, and one that helps too.
     let mut list = Vec::new();
-    let helper = Peer { part: Part::Helps, ..peer(1, false, false, "h") };
+    let helper = Peer { part: MemberRole::Helps, ..peer(1, false, false, "h") };
     let member = Peer { parent: 7, ..peer(2, false, false, "a") };
-    let both = Peer { part: Part::ReceivesAndHelps, ..peer(3, false, false, "b") };
+    let both = Peer { part: MemberRole::ReceivesAndHelps, ..peer(3, false, false, "b") };
     PeerList::encode([helper, member, both], &mut list);
     check(
         Body::Roster(RosterPage { edition: 1, total: 10, first: 7, peers: PeerList::new(&list).unwrap() }),
@@ -191,10 +191,10 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
-            part: Part::Helps,
+            part: MemberRole::Helps,
             largest: 0x2310,
             name: Name::new("h").unwrap(),
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         },
@@ -205,10 +205,10 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name: Name::new("a").unwrap(),
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: Some(Cookie(0x99AA_BBCC_DDEE_FF00)),
             origin: None,
         },
@@ -219,10 +219,10 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name: Name::new("a").unwrap(),
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: Some(Origin { process: 5, place: 6, resumes: true, is_done: true }),
         },
@@ -237,7 +237,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             max_payload: 1400,
             progress_interval: 500,
             relays: false,
-            sizes: Sizes::default(),
+            sizes: DatagramSizes::default(),
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("s").unwrap(),
             settings: Settings::default(),
@@ -324,7 +324,7 @@ fn a_roster_that_cannot_be_is_refused() {
     let mut list = Vec::new();
     let peer = Peer {
         identity: Identity(NONCE.0),
-        part: Part::Offers,
+        part: MemberRole::Offers,
         gone: false,
         parent: 0,
         name: Name::new("x").unwrap(),
@@ -374,7 +374,7 @@ fn a_page_takes_as_many_members_as_fit_a_datagram() {
     let name = "n".repeat(64);
     let peer = Peer {
         identity: Identity(NONCE.0),
-        part: Part::Offers,
+        part: MemberRole::Offers,
         gone: false,
         parent: 0,
         name: Name::new(&name).unwrap(),
@@ -399,7 +399,7 @@ fn fields_with_impossible_values_are_named() {
         max_payload: 1,
         progress_interval: 0,
         relays: true,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("p").unwrap(),
         sender: Name::new("s").unwrap(),
         settings: Settings::new("k=v").unwrap(),
@@ -436,10 +436,10 @@ fn fields_with_impossible_values_are_named() {
     let join = emitted(Body::Join {
         nonce: NONCE,
         receive_buffer: 1,
-        part: Part::Offers,
+        part: MemberRole::Offers,
         largest: 0,
         name: Name::new("x").unwrap(),
-        attached: Attached::default(),
+        attached: Attachment::default(),
         cookie: None,
         origin: None,
     });
@@ -455,7 +455,7 @@ fn fields_with_impossible_values_are_named() {
     assert_eq!(field(&attached(0, 0)), ("attached", 0));
     assert_eq!(field(&attached(289, 289)), ("attached", 289));
     assert!(Packet::parse(&attached(4, 3)).is_err() && Packet::parse(&attached(4, 5)).is_err());
-    assert!(Attached::new(&[0; 289]).is_none());
+    assert!(Attachment::new(&[0; 289]).is_none());
     let named = |len: u8, bytes: usize| [&join[..13], &[len], &vec![b'x'; bytes], &join[15..]].concat();
     assert_eq!(field(&named(0, 0)), ("name", 0));
     assert_eq!(field(&named(65, 65)), ("name", 65));
@@ -504,7 +504,7 @@ fn notices_to_earlier_releases_are_invitations_of_theirs() {
         let texts = hex(b"of a newer release of carillon") + &hex(b"src");
         assert_eq!(hex(&bytes), begin.replace(' ', "") + &texts);
         assert!(Packet::parse(&bytes).is_err());
-        assert_eq!(Earlier::parse(&bytes).map(|packet| packet.body), Some(EarlierBody::Notice));
+        assert_eq!(EarlierPacket::parse(&bytes).map(|packet| packet.body), Some(EarlierBody::Notice));
     }
     assert!(!emit_notices(3, ASSOCIATION, Name::new("src").unwrap(), &mut Vec::new()));
 }
@@ -514,7 +514,7 @@ fn notices_to_earlier_releases_are_invitations_of_theirs() {
 fn answers_of_earlier_releases_are_understood() {
     let parsed = |body: &str| {
         let bytes: Vec<u8> = unhex(body);
-        Earlier::parse(&bytes)
+        EarlierPacket::parse(&bytes)
             .map(|packet| (packet.version, packet.association, format!("{:?}", packet.body)))
     };
     let named = |body: EarlierBody<'_>| Some((2, ASSOCIATION, format!("{body:?}")));
@@ -530,7 +530,7 @@ fn answers_of_earlier_releases_are_understood() {
         "ca020001 01020304 02 01 03 00 00000578 0003 01f4 00 0000 0000",
     ] {
         let bytes = unhex(&(begin.to_owned() + &hex(b"psrck=1")));
-        let packet = Earlier::parse(&bytes).unwrap();
+        let packet = EarlierPacket::parse(&bytes).unwrap();
         assert_eq!(Some((packet.association, format!("{:?}", packet.body))), invite);
     }
     let mut answer = Vec::new();
@@ -566,10 +566,10 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
     let join = Body::Join {
         nonce: NONCE,
         receive_buffer: 1,
-        part: Part::Receives,
+        part: MemberRole::Receives,
         largest: 0,
         name: Name::new("a").unwrap(),
-        attached: Attached::new(b"x").unwrap(),
+        attached: Attachment::new(b"x").unwrap(),
         cookie: None,
         origin: None,
     };
@@ -578,7 +578,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         max_payload: 1400,
         progress_interval: 500,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("mbap").unwrap(),
         sender: Name::new("src").unwrap(),
         settings: Settings::default(),
@@ -638,7 +638,7 @@ prop_compose! {
         state in 0usize..6,
         reason in 0usize..7,
         name in name(),
-        attached in proptest::collection::vec(any::<u8>(), 0..=Attached::MAX_LEN),
+        attached in proptest::collection::vec(any::<u8>(), 0..=Attachment::MAX_LEN),
         other in name(),
         text in text(),
         settings in settings(),
@@ -665,7 +665,7 @@ prop_compose! {
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();
         let gone = number & 1 == 1;
-        let parts = [Part::Receives, Part::Offers, Part::Helps, Part::ReceivesAndHelps];
+        let parts = [MemberRole::Receives, MemberRole::Offers, MemberRole::Helps, MemberRole::ReceivesAndHelps];
         let part = parts[usize::from(flag) + 2 * usize::from(number & 2 == 2)];
         let parent = (number >> 8) as u16 % MAX_PEERS as u16;
         let peer = Peer { identity: Identity(nonce.0), part, gone, parent, name };
@@ -698,14 +698,14 @@ prop_compose! {
                 max_payload: number.max(1),
                 progress_interval: number as u16,
                 relays: flag,
-                sizes: Sizes { longest: number as u16 | 1, least: (number as u16 | 1).min(count as u16 % 9000 + 1) },
+                sizes: DatagramSizes { longest: number as u16 | 1, least: (number as u16 | 1).min(count as u16 % 9000 + 1) },
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
                 reason: text, job: None }),
             1 => {
-                let attached = Attached::new(&attached).unwrap();
-                let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
+                let attached = Attachment::new(&attached).unwrap();
+                let part = [MemberRole::Receives, MemberRole::Offers, MemberRole::Helps][number as usize % 3];
                 Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)), origin: None }
             }
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },

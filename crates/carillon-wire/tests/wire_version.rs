@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use carillon_core::AssociationId;
-use carillon_testkit::hold_to_wire_version;
+use carillon_testkit::assert_wire_vectors;
 use carillon_wire::daemon::{self, FieldList, Frame, Role};
-use carillon_wire::doctor::{Heard, Hello, Way};
+use carillon_wire::doctor::{Hello, HelloPath, ObservedMachine};
 use carillon_wire::session::{Opening, Release, WIRE_VERSION};
 
 use crate::{file, session};
 
 fn hold(part: &str, packets: &BTreeMap<String, Vec<u8>>) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
-    hold_to_wire_version(&directory, part, WIRE_VERSION, packets);
+    assert_wire_vectors(&directory, part, WIRE_VERSION, packets);
 }
 
 /// The release of an opening is no part of the wire version.
@@ -45,7 +45,7 @@ fn file_records_are_those_of_the_wire_version() {
 #[test]
 fn doctor_and_daemon_packets_are_those_of_the_wire_version() {
     let mut packets = BTreeMap::new();
-    for way in Way::ALL {
+    for way in HelloPath::ALL {
         let hello = Hello {
             way,
             ttl: 1,
@@ -55,7 +55,7 @@ fn doctor_and_daemon_packets_are_those_of_the_wire_version() {
             buffer: 65_536,
             group: "239.255.67.65:7654".parse().expect("a group"),
             name: "ab",
-            heard: vec![Heard { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
+            heard: vec![ObservedMachine { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
             origin: Some((WIRE_VERSION, Release { major: 0, minor: 0, patch: 0 })),
         };
         let mut bytes = Vec::new();

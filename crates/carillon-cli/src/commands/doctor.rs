@@ -6,7 +6,7 @@ use std::time::Duration;
 use carillon_transfer::doctor::{Doctor, DoctorConfig, Evidence, Finding, Peer};
 use carillon_transfer::files::shown;
 use carillon_transfer::{DEFAULT_GROUP, Network};
-use carillon_wire::doctor::Way;
+use carillon_wire::doctor::HelloPath;
 use serde_json::json;
 
 use crate::delivery::{Stop, Whereabouts, print_json, print_table, say, seconds};
@@ -108,7 +108,7 @@ fn tell(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()> {
 }
 
 fn row(peer: &Peer) -> Vec<String> {
-    let way = |heard: Option<&carillon_wire::doctor::Heard>| match heard {
+    let way = |heard: Option<&carillon_wire::doctor::ObservedMachine>| match heard {
         Some(heard) if heard.sent > 0 => format!("{} of {} multicasts", heard.came, heard.sent),
         Some(heard) if heard.least_ttl > 0 => format!("with {} hops", heard.least_ttl),
         Some(_) => "no multicast".to_owned(),
@@ -124,8 +124,8 @@ fn row(peer: &Peer) -> Vec<String> {
 }
 
 fn tell_programs(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()> {
-    let heard = |heard: &carillon_wire::doctor::Heard| {
-        let ways: Vec<String> = Way::ALL.into_iter().filter(|way| heard.by(*way)).map(name).collect();
+    let heard = |heard: &carillon_wire::doctor::ObservedMachine| {
+        let ways: Vec<String> = HelloPath::ALL.into_iter().filter(|way| heard.by(*way)).map(name).collect();
         json!({ "came": heard.came, "sent": heard.sent, "least_ttl": heard.least_ttl, "ways": ways })
     };
     for peer in &evidence.peers {
@@ -144,6 +144,6 @@ fn tell_programs(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()
     print_json(&json!({ "event": "report", "machines": evidence.peers.len(), "faults": findings.len() }))
 }
 
-fn name(way: Way) -> String {
+fn name(way: HelloPath) -> String {
     format!("{way:?}").to_lowercase()
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use carillon_core::Seeds;
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 
 use crate::delivery::support::{Place, files, listener, loopback_sender, need_multicast, wait_for_part};
 
@@ -27,7 +27,7 @@ fn random_and_mutated_datagrams_do_not_stop_a_transfer() {
     let mut rng = Seeds::new(1).stream("flood");
     hears.set_nonblocking(true).expect("a socket that does not wait");
     let over = AtomicBool::new(false);
-    let (mut sent, wanted) = (0_u32, if is_long() { 1_000_000 } else { 60_000 });
+    let (mut sent, wanted) = (0_u32, if is_long_tier() { 1_000_000 } else { 60_000 });
     std::thread::scope(|scope| {
         let transfer = scope.spawn(|| {
             let sender = sender.end_within(Duration::from_secs(120));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::Helpers;
 use carillon_proto::REGISTRY;
-use carillon_testkit::{is_long_or_says_so, one_in};
+use carillon_testkit::{is_long_or_skipped, sampling_step};
 
 use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
@@ -19,7 +19,7 @@ const ADDRESSED: [(&str, &str); 2] =
 fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
     let helped = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied());
-    let helped: Vec<_> = helped.skip(one_in(2) - 1).step_by(one_in(3)).collect();
+    let helped: Vec<_> = helped.skip(sampling_step(2) - 1).step_by(sampling_step(3)).collect();
     at_once(3, &helped, |&(protocol, settings)| {
         let Some(net) = Net::new(receivers + helpers) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
@@ -72,7 +72,7 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, way
 #[test]
 fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
-    let helped: Vec<_> = helped.skip(one_in(3) - 1).step_by(one_in(3)).collect();
+    let helped: Vec<_> = helped.skip(sampling_step(3) - 1).step_by(sampling_step(3)).collect();
     at_once(3, &helped, |entry| {
         let Some(net) = Net::new(3) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
@@ -107,7 +107,7 @@ fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
     // The test of trees that mend kills one of each protocol too.
-    if is_long_or_says_so() {
+    if is_long_or_skipped() {
         every_helped(2, 2, 4_000_000, true, &ADDRESSED);
     }
 }
@@ -117,7 +117,7 @@ fn every_protocol_with_helpers_delivers_though_one_is_killed() {
 #[test]
 fn every_protocol_with_helpers_forms_its_tree_by_distance_and_mends_it() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
-    let helped: Vec<_> = helped.step_by(one_in(4)).collect();
+    let helped: Vec<_> = helped.step_by(sampling_step(4)).collect();
     at_once(3, &helped, |entry| {
         let delays = [("s", Duration::from_millis(60)), ("r3", Duration::from_millis(15))];
         let Some(net) = Net::apart(4, &delays) else { return };

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use carillon_testkit::one_in;
+use carillon_testkit::sampling_step;
 use carillon_transfer::monitor::{FAMILIES, Kind};
 use serde_json::Value;
 
@@ -201,7 +201,7 @@ fn watched(protocol: &str) {
 #[test]
 fn what_is_fetched_last_is_what_the_reports_say() {
     need_multicast!();
-    ["carillon", "rra", "pgm"].into_iter().step_by(one_in(3)).for_each(watched);
+    ["carillon", "rra", "pgm"].into_iter().step_by(sampling_step(3)).for_each(watched);
 }
 
 #[test]

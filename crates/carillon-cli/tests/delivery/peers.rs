@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::{Order, ProtocolEntry, Role};
 use carillon_proto::REGISTRY;
-use carillon_testkit::one_in;
+use carillon_testkit::sampling_step;
 use serde_json::Value;
 
 use crate::delivery::support::{
@@ -23,7 +23,7 @@ fn protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
 
 /// Tries the protocols of peers side by side, by default every other one: what takes its time here is silence.
 fn with_each(test: impl Fn(&'static ProtocolEntry) + Sync) {
-    at_once(usize::MAX, &protocols().step_by(one_in(2)).collect::<Vec<_>>(), |entry| test(entry));
+    at_once(usize::MAX, &protocols().step_by(sampling_step(2)).collect::<Vec<_>>(), |entry| test(entry));
 }
 
 /// One that loses every fiftieth datagram, the same ones in each run of the same network.

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 use carillon_transfer::DEFAULT_PROTOCOL;
 
 use crate::delivery::support::at_once;
@@ -157,7 +157,7 @@ fn every_protocol_delivers_through_loss_and_delay() {
 /// Some of them at a time, each in a network of its own: a quarter of them, or all in the long tier, and the default.
 fn every_protocol_delivers(half: usize, receivers: usize, loss: f64, delay: Duration) {
     let repairing = carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs()).enumerate();
-    let is_tried = |place: usize, name| is_long() || place % 4 == half || name == DEFAULT_PROTOCOL;
+    let is_tried = |place: usize, name| is_long_tier() || place % 4 == half || name == DEFAULT_PROTOCOL;
     let tried = repairing.filter(|&(place, entry)| is_tried(place, entry.name));
     let tried: Vec<_> = tried.map(|(_, entry)| entry).collect();
     at_once(4, &tried, |entry| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{AssociationId, Rng, Seeds};
-use carillon_testkit::{is_long_or_says_so, one_in};
+use carillon_testkit::{is_long_or_skipped, sampling_step};
 use carillon_wire::session::{Body, Nonce, Packet, RefuseReason, Text};
 use serde_json::Value;
 
@@ -244,7 +244,7 @@ fn are_all_dropped(ended: &[Ended]) -> bool {
 /// In a namespace, since a raw socket hears, and harms, every session of a host.
 #[test]
 fn outsiders_on_loopback_change_nothing_but_counters() {
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
     let Some(net) = Net::new(1) else { return };
@@ -261,7 +261,7 @@ fn outsiders_on_loopback_change_nothing_but_counters() {
 #[test]
 fn outsiders_on_a_network_change_nothing_but_counters() {
     let Some(net) = Net::new(2) else { return };
-    net.file("f", 2_000_000 / one_in(2));
+    net.file("f", 2_000_000 / sampling_step(2));
     write_keys(net.directory());
     let hears = net.hosts().filter(|host| host.name() != "x").map(|host| host.inside(Raw::hears)).collect();
     let x = net.extra();

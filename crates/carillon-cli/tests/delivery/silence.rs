@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use carillon_core::ProtocolEntry;
 use carillon_proto::REGISTRY;
-use carillon_testkit::{is_long, is_long_or_says_so};
+use carillon_testkit::{is_long_or_skipped, is_long_tier};
 use serde_json::Value;
 
 use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part};
@@ -363,7 +363,7 @@ fn try_all(cells: &[Cell]) {
 fn a_killed_receiver_is_given_up_after_the_timeout_by_every_protocol() {
     // In the default tier some, from each family; all are held to it in the simulator there.
     let some = ["carillon", "dsp", "rra", "srm"];
-    let tried = REGISTRY.iter().filter(|entry| is_long() || some.contains(&entry.name));
+    let tried = REGISTRY.iter().filter(|entry| is_long_tier() || some.contains(&entry.name));
     let cells: Vec<Cell> = tried.map(|entry| kill(entry, Some(5), 2)).collect();
     try_all(&cells);
 }
@@ -379,7 +379,7 @@ fn the_default_protocol_keeps_one_that_stands_still_for_a_while_and_gives_up_one
 /// who gets on, and makes the others wait for less than half of the time, is not given up. So this is not among the tests of every day.
 #[test]
 fn the_default_protocol_is_not_held_by_one_that_is_slow() {
-    if is_long_or_says_so() {
+    if is_long_or_skipped() {
         let entry = carillon_proto::find("rra").expect("the registry has it");
         try_all(&[slow(entry, Some(20))]);
     }
@@ -387,7 +387,7 @@ fn the_default_protocol_is_not_held_by_one_that_is_slow() {
 
 #[test]
 fn every_protocol_with_every_fault_at_every_rate() {
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
     let cells: Vec<Cell> = carillon_testkit::chosen(REGISTRY, REGISTRY.iter().copied())

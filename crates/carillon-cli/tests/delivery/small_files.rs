@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 
 use crate::delivery::support::{CARILLON, Place, files, need_multicast};
 
@@ -10,7 +10,7 @@ use crate::delivery::support::{CARILLON, Place, files, need_multicast};
 fn small_files_of_all_sizes_arrive_many_to_a_datagram() {
     need_multicast!();
     let place = Place::new();
-    let (mut bytes, small) = (0, if is_long() { 3000 } else { 400 });
+    let (mut bytes, small) = (0, if is_long_tier() { 3000 } else { 400 });
     for number in 0..small {
         let len = [0, 1, 100, 1000, 5000][number % 5] + number % 7;
         place.file(&format!("tree/{}/{number}", number % 37), len);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
-use carillon_wire::session::{Body, Invite, Name, Packet, Settings, Sizes, State, Text};
+use carillon_wire::session::{Body, DatagramSizes, Invite, Name, Packet, Settings, State, Text};
 
 use crate::delivery::support::{Place, loopback_sender, need_multicast};
 
@@ -15,7 +15,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
         max_payload: 1400,
         progress_interval: 1,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("mbap").expect("a name"),
         sender: Name::new("nobody").expect("a name"),
         settings: Settings::new(settings).expect("settings"),

@@ -31,7 +31,7 @@ fn directories_that_are_swapped_for_links_meanwhile_lead_nothing_out() {
                 let _ = fs::rename(out.join("aside"), out.join("tree"));
             }
         });
-        let least = if carillon_testkit::is_long() { 10 } else { 4 };
+        let least = if carillon_testkit::is_long_tier() { 10 } else { 4 };
         for number in 0..20 * least {
             // Whoever swaps may hardly have had its turn.
             if number >= least && swaps.load(Ordering::Relaxed) > SWAPS {

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Application, Boast, Event, Helpers, Lie, Machine, NoObserver, Notice, ProtocolEntry, Received,
-    Receiver as _, Rng, Seeds, Time, Transmit,
+    Application, Event, FeedbackForger, Forgery, Helpers, Machine, NoObserver, Notice, ProtocolEntry,
+    Received, Receiver as _, Rng, Seeds, Time, Transmit,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
-use carillon_testkit::is_long_or_says_so;
+use carillon_testkit::is_long_or_skipped;
 use serde_json::Value;
 
 use crate::delivery::support::at_once;
@@ -26,8 +26,8 @@ use crate::netns::{Host, Net};
 #[derive(Debug)]
 struct Liar {
     session: ReceiverSession,
-    boast: Boast,
-    lie: Lie,
+    forge_feedback: FeedbackForger,
+    lie: Forgery,
 }
 
 impl Machine for Liar {
@@ -45,7 +45,7 @@ impl Machine for Liar {
     }
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let transmit = self.session.poll_transmit(now, buf)?;
-        (self.boast)(self.lie, buf);
+        (self.forge_feedback)(self.lie, buf);
         Some(transmit)
     }
     fn poll_event(&mut self) -> Option<Event> {
@@ -66,8 +66,8 @@ impl Application<Liar> for Idle {
 }
 
 /// A member of this name that lies until somebody else is done, or it is thrown out.
-fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Lie, done: &AtomicBool) {
-    let boast = entry.boast.expect("a way to lie");
+fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Forgery, done: &AtomicBool) {
+    let forge_feedback = entry.forge_feedback.expect("a way to lie");
     let group = SocketAddr::from((Ipv4Addr::new(239, 255, 67, 65), 7654));
     let config = EndpointConfig {
         interface: Some("eth0".to_owned()),
@@ -81,7 +81,7 @@ fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Lie, do
     config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
     config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
     let session = ReceiverSession::new(config, Seeds::new(7).part(name));
-    let mut driver = Driver::new(endpoint, Box::new(Liar { session, boast, lie }), Idle, NoObserver);
+    let mut driver = Driver::new(endpoint, Box::new(Liar { session, forge_feedback, lie }), Idle, NoObserver);
     let over = |phase| matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
     while !done.load(Ordering::Relaxed) && !over(driver.machine().session.phase()) {
         driver.step(Duration::from_millis(20)).expect("the driver works");
@@ -164,10 +164,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come_late_and_a_helper_dies() {
     // It floods three networks at a time, and takes from the tests beside it what time they have.
-    if !is_long_or_says_so() {
+    if !is_long_or_skipped() {
         return;
     }
-    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.boast.is_some()).collect();
+    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.forge_feedback.is_some()).collect();
     at_once(3, &entries, |entry| {
         let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
         // Two who are served, one that falls silent, one that leaves, two that lie, one that comes late; and helpers.
@@ -196,8 +196,8 @@ fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come
             let done = &done;
             // Also where something is not as it should be: the threads are waited for.
             let _over = Over(done);
-            scope.spawn(move || lies(&fifth, "r5", entry, Lie::Whole, done));
-            scope.spawn(move || lies(&sixth, "r6", entry, Lie::More(1 << 17), done));
+            scope.spawn(move || lies(&fifth, "r5", entry, Forgery::Complete, done));
+            scope.spawn(move || lies(&sixth, "r6", entry, Forgery::Ahead(1 << 17), done));
             scope.spawn(move || meddles(&extra, &source, done));
             let helps = if helpers > 0 { format!("--helpers {helpers} --fanout 1") } else { String::new() };
             let line = format!(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use carillon_testkit::{is_long, skip};
+use carillon_testkit::{is_long_tier, skip};
 
 use crate::delivery::support::{CARILLON, Place, need_multicast};
 use packets::{edges, every_session_packet, fuzzed, golden, hex, mutated, random_bytes};
@@ -188,7 +188,7 @@ fn every_packet_that_there_is_has_the_values_that_the_crate_reads() {
     let packets: Vec<Vec<u8>> = every_session_packet()
         .into_iter()
         .chain(golden())
-        .chain(fuzzed(if is_long() { 3000 } else { 400 }))
+        .chain(fuzzed(if is_long_tier() { 3000 } else { 400 }))
         .collect();
     let kinds = compare(&written(&place, &packets), true);
     assert_eq!(kinds.len(), 20 + 5 + 3, "{kinds:?}");
@@ -201,12 +201,12 @@ fn what_the_crate_refuses_is_malformed_and_nothing_is_an_error_of_the_dissector(
     }
     let place = Place::new();
     let good: Vec<Vec<u8>> = every_session_packet().into_iter().chain(golden()).chain(fuzzed(300)).collect();
-    let mut packets = mutated(&good, if is_long() { 20_000 } else { 300 });
+    let mut packets = mutated(&good, if is_long_tier() { 20_000 } else { 300 });
     // Each cut everywhere.
-    for packet in good.iter().filter(|packet| packet.len() < 200).take(if is_long() { 120 } else { 6 }) {
+    for packet in good.iter().filter(|packet| packet.len() < 200).take(if is_long_tier() { 120 } else { 6 }) {
         packets.extend((1..packet.len()).map(|len| packet[..len].to_owned()));
     }
-    packets.extend(random_bytes(if is_long() { 5000 } else { 250 }));
+    packets.extend(random_bytes(if is_long_tier() { 5000 } else { 250 }));
     packets.extend(edges());
     compare(&written(&place, &packets), false);
 }
@@ -218,7 +218,7 @@ fn packets_between_ports_of_other_programs_are_understood() {
     }
     let place = Place::new();
     // Quake III, VXLAN, BACnet.
-    for port in [27_960, 4789, 47_808].into_iter().take(if is_long() { 3 } else { 1 }) {
+    for port in [27_960, 4789, 47_808].into_iter().take(if is_long_tier() { 3 } else { 1 }) {
         let kinds = compare(&written_between(&place, &every_session_packet(), [port, 40_000]), true);
         assert!(kinds.len() >= 15, "{port}: {kinds:?}");
     }
@@ -236,7 +236,7 @@ fn every_packet_of_real_transfers_is_understood() {
         ("rmtp", &[]),
     ]
     .into_iter()
-    .take(if is_long() { 3 } else { 1 })
+    .take(if is_long_tier() { 3 } else { 1 })
     {
         let place = Place::new();
         let file = place.file("f", 600_000);
@@ -271,7 +271,7 @@ fn every_packet_of_simulated_runs_is_understood() {
         ("rra", "", &["rra ACK", "rra DATA"]),
     ]
     .into_iter()
-    .take(if is_long() { 3 } else { 1 })
+    .take(if is_long_tier() { 3 } else { 1 })
     {
         let receivers = if kinds.contains(&"carillon REPAIR") { 60 } else { 3 };
         let text = format!(

@@ -2,9 +2,9 @@
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
-    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, JobId, Name, Nonce, Origin, Packet,
-    Padding, Part, Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings, Sizes, State, Terms,
-    Text, Verdict, WIRE_VERSION, is_hidden,
+    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, Identity, Invite, JobId, MemberRole,
+    Name, Nonce, Origin, Packet, Padding, Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings,
+    State, Terms, Text, Verdict, WIRE_VERSION, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -89,10 +89,10 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         |identity, part, gone, parent, name| Peer { identity: Identity(identity), part, gone, parent, name };
     PeerList::encode(
         [
-            peer(u64::MAX, Part::Offers, false, 0, name("é 漢字")),
-            peer(2, Part::Receives, true, 3, name("b")),
-            peer(3, Part::Helps, false, 0, name("h")),
-            peer(4, Part::ReceivesAndHelps, false, 3, name("both")),
+            peer(u64::MAX, MemberRole::Offers, false, 0, name("é 漢字")),
+            peer(2, MemberRole::Receives, true, 3, name("b")),
+            peer(3, MemberRole::Helps, false, 0, name("h")),
+            peer(4, MemberRole::ReceivesAndHelps, false, 3, name("both")),
         ],
         &mut list,
     );
@@ -109,9 +109,9 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             progress_interval: 500,
             relays: state == State::Running,
             sizes: if state == State::Gathering {
-                Sizes { longest: 8972, least: 1252 }
+                DatagramSizes { longest: 8972, least: 1252 }
             } else {
-                Sizes::default()
+                DatagramSizes::default()
             },
             protocol: name("mbap"),
             sender: name("the sender"),
@@ -144,9 +144,9 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         part,
         largest: 0x2310,
         name: name("a"),
-        attached: Attached::new(attached).expect("so many"),
-        cookie: (part == Part::Offers).then_some(Cookie(0xfedc_ba98_7654_3210)),
-        origin: (part == Part::Helps).then_some(Origin {
+        attached: Attachment::new(attached).expect("so many"),
+        cookie: (part == MemberRole::Offers).then_some(Cookie(0xfedc_ba98_7654_3210)),
+        origin: (part == MemberRole::Helps).then_some(Origin {
             process: 5,
             place: u64::MAX,
             resumes: true,
@@ -156,10 +156,10 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
     let (nonce, terms) = (NONCE, Terms(0xfedc_ba98_7654_3210));
     let mut bodies = vec![
         invite(State::Gathering, "k=1\nw=a=b\nlast=", Text::default()),
-        join(Part::Receives, &[]),
-        join(Part::Offers, &[1, 2, 0]),
-        join(Part::Helps, &[7; 288]),
-        join(Part::ReceivesAndHelps, &[]),
+        join(MemberRole::Receives, &[]),
+        join(MemberRole::Offers, &[1, 2, 0]),
+        join(MemberRole::Helps, &[7; 288]),
+        join(MemberRole::ReceivesAndHelps, &[]),
         Body::Challenge { nonce, cookie: Cookie(7) },
         Body::Welcome { nonce, member: 3, terms },
         Body::Progress { nonce, bytes: u64::MAX },

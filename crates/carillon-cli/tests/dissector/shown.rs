@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_wire::session::{Body, Cookie, Invite, Origin, Part, Peer, RefuseReason, State};
+use carillon_wire::session::{Body, Cookie, Invite, MemberRole, Origin, Peer, RefuseReason, State};
 use carillon_wire::{carillon, rra, session};
 
 use super::hex;
@@ -152,12 +152,12 @@ fn state(state: State) -> u8 {
     }
 }
 
-fn part(part: Part) -> u8 {
+fn part(part: MemberRole) -> u8 {
     match part {
-        Part::Receives => 0,
-        Part::Offers => 1,
-        Part::Helps => 2,
-        Part::ReceivesAndHelps => 3,
+        MemberRole::Receives => 0,
+        MemberRole::Offers => 1,
+        MemberRole::Helps => 2,
+        MemberRole::ReceivesAndHelps => 3,
     }
 }
 
@@ -251,7 +251,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
                     (gone, 2),
                     (part.helps(), 4),
                     (parent > 0, 8),
-                    (part == Part::ReceivesAndHelps, 16),
+                    (part == MemberRole::ReceivesAndHelps, 16),
                 ];
                 let flags: u8 = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag).sum();
                 to.with("carillon.session.identity", identity.0).with("carillon.session.flags", flags);
@@ -286,7 +286,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
 }
 
 fn of_carillon(bytes: &[u8]) -> Result<Shown, String> {
-    use carillon::{Coded, Packet, Poll, Status};
+    use carillon::{CodedBlock, Packet, Poll, Status};
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut to = Shown::default();
     to.with("carillon.own.type", bytes[3]).with("carillon.association", association.0);
@@ -298,7 +298,13 @@ fn of_carillon(bytes: &[u8]) -> Result<Shown, String> {
             to.with("carillon.own.sequence", sequence).with("carillon.own.index", index);
             to.with(of, length).with(count, sent).bytes("carillon.own.message", payload);
         }
-        Packet::Repair { block: Coded { first, length, planned }, number, count: sent, more, symbol } => {
+        Packet::Repair {
+            block: CodedBlock { first, length, planned },
+            number,
+            count: sent,
+            more,
+            symbol,
+        } => {
             to.with(block, first).with(of, length).with("carillon.own.number", number);
             to.with("carillon.own.planned", planned).with(count, sent).with("carillon.own.more", more);
             to.bytes("carillon.own.symbol", symbol);

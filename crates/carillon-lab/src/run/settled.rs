@@ -15,7 +15,7 @@ pub struct Settled(pub(super) Arc<AtomicU64>);
 impl Settled {
     /// The machine of a node gave notice of something. What one gives up that only helps nobody lacks by that.
     pub fn note(&self, scenario: &Scenario, node: NodeId, notice: &Notice) {
-        if matches!(notice, Notice::GivenUp { .. }) && !scenario.only_helps(node) {
+        if matches!(notice, Notice::LossFinal { .. }) && !scenario.only_helps(node) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use carillon_core::{
-    Bytes, Dest, Duration, Event, GroupId, NodeId, Numbered, Observer, PortId, PortSet, Time,
+    Bytes, Dest, Duration, Event, GroupId, NodeId, NumberedAddresses, Observer, PortId, PortSet, Time,
 };
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -242,15 +242,19 @@ impl Endpoints {
     }
 }
 
-/// The made-up address of a node: what packets that carry addresses call it ([`Numbered`]).
+/// The made-up address of a node: what packets that carry addresses call it ([`NumberedAddresses`]).
 fn node_address(node: NodeId, v6: bool) -> IpAddr {
-    let v4 = Numbered::node(node);
+    let v4 = NumberedAddresses::node(node);
     if v6 { (NODES_V6 | u128::from(u32::from(v4))).to_be_bytes().into() } else { v4.into() }
 }
 
 fn group_address(group: GroupId, v6: bool) -> IpAddr {
     let low = group.0.wrapping_add(1);
-    if v6 { (GROUPS_V6 | u128::from(low)).to_be_bytes().into() } else { Numbered::group(group).into() }
+    if v6 {
+        (GROUPS_V6 | u128::from(low)).to_be_bytes().into()
+    } else {
+        NumberedAddresses::group(group).into()
+    }
 }
 
 fn node_hardware(node: NodeId) -> [u8; 6] {

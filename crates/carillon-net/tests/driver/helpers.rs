@@ -9,7 +9,7 @@ use carillon_core::{
     Machine, NodeId, Notice, Observer, Probability, Role, Seeds, Time,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF, swapped};
-use carillon_testkit::{Contents, Offers, Oracle, Received, SENDER, TREE, loopback_group};
+use carillon_testkit::{Contents, MessageSource, Oracle, Received, SENDER, TREE, loopback_group};
 
 const RECEIVERS: u32 = 3;
 const HELPERS: [NodeId; 2] = [NodeId(4), NodeId(5)];
@@ -91,7 +91,7 @@ fn a_tree_of_helpers_delivers_over_sockets_though_one_dies() {
             rejoining: false,
         };
         let (role, application): (_, Box<dyn Application>) = match node {
-            SENDER => (Role::Sender, Box::new(Offers::new(contents.clone(), MESSAGES))),
+            SENDER => (Role::Sender, Box::new(MessageSource::new(contents.clone(), MESSAGES))),
             _ if HELPERS.contains(&node) => (Role::Helper, Box::new(Nothing)),
             _ => {
                 let oracle = Oracle::new(node, swapped(node, SENDER), contents.clone(), Duration::ZERO);
@@ -117,7 +117,7 @@ fn a_tree_of_helpers_delivers_over_sockets_though_one_dies() {
             table = next;
             for (node, host) in &mut hosts {
                 let (now, seen) = (host.now(), table.renumbered(|other| swapped(*node, other)));
-                host.machine_mut().retable(now, &Arc::new(seen));
+                host.machine_mut().update_helpers(now, &Arc::new(seen));
             }
         }
         let got = |received: &Arc<Mutex<Received>>| {

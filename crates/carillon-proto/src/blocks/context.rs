@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, LeanQueue,
-    MessageId, NodeId, Note, Time, Timers, Transmit, Value,
+    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
+    InlineQueue, MessageId, NodeId, Note, Time, Timers, Transmit, Value,
 };
 use carillon_wire::reformation::Ranks;
 
@@ -29,7 +29,7 @@ pub struct MachineContext<K = ()> {
     pub timers: Timers<K>,
     /// What is recorded, and told to the host.
     pub events: Events,
-    deliveries: LeanQueue<Delivery, 1>,
+    deliveries: InlineQueue<Delivery, 1>,
 }
 
 impl<K: Ord + Copy> MachineContext<K> {
@@ -44,7 +44,7 @@ impl<K: Ord + Copy> MachineContext<K> {
             nodes: build.members.clone(),
             timers: Timers::new(),
             events: Events::default(),
-            deliveries: LeanQueue::default(),
+            deliveries: InlineQueue::default(),
         }
     }
 

@@ -228,7 +228,7 @@ impl<T: Placed> Membership<T> {
                 order.install(context, view);
                 return Some(Change::Installed);
             }
-            Step::Short { votes } => context.events.too_few(too_few(votes, context.nodes.len())),
+            Step::Short { votes } => context.events.too_few_members(too_few(votes, context.nodes.len())),
             Step::Fetch { length, state: Some(state), .. } => {
                 if let Some(numbers) = next_numbers(&state, context.nodes.len())
                     && order.join(context, length, numbers)

@@ -185,7 +185,7 @@ mod tests {
         for until in [Until::Ordered, Until::Delivered] {
             let mut rng = carillon_core::Seeds::new(1).stream("outbox");
             let (mut outbox, mut model, mut next) = (Outbox::new(8, until, 4), Model::new(), 0u64);
-            for _ in (0..20_000).step_by(carillon_testkit::one_in(5)) {
+            for _ in (0..20_000).step_by(carillon_testkit::sampling_step(5)) {
                 let number = (next + 3).saturating_sub(rng.below(12));
                 match rng.below(7) {
                     0 | 1 => {

@@ -517,7 +517,7 @@ mod tests {
     fn two_who_share_a_bottleneck_come_to_equal_shares_whoever_began() {
         // 100 and 10 Mbit/s, near and far, with queues that are long, and shorter than those that are tried.
         for (spacing, delay) in [(120, 100), (120, 25_000), (1200, 100), (1200, 25_000)] {
-            for room in [50, 170, 1000].into_iter().step_by(carillon_testkit::one_in(2)) {
+            for room in [50, 170, 1000].into_iter().step_by(carillon_testkit::sampling_step(2)) {
                 let shares = sharing_a_bottleneck(spacing, room, delay, None);
                 let least = shares[0].min(shares[1]);
                 assert!(

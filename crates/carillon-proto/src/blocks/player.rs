@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Delivery, Events, HelperTable, InState, Machine, MessageId, NodeId, OfferError,
+    BuildContext, Delivery, Events, HelperTable, Machine, MessageId, NodeId, ObservedState, OfferError,
     PathMeasure, Received, Receiver, Role, Sender, Time, Transmit,
 };
 
@@ -56,7 +56,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// Which states it is in.
-    fn tell_states(&self, _context: &MachineContext<Self::Timer>, _tell: &mut dyn FnMut(InState)) {}
+    fn report_states(&self, _context: &MachineContext<Self::Timer>, _tell: &mut dyn FnMut(ObservedState)) {}
 
     /// The window whose messages are acknowledged, of a sender that has one: it says what is awaited and when all is done.
     fn window(&self) -> Option<&AckWindow> {
@@ -140,7 +140,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// Who turns to whom from now on, if this is news.
-    fn retable(&mut self, _context: &mut MachineContext<Self::Timer>, _table: &Arc<HelperTable>) {}
+    fn update_helpers(&mut self, _context: &mut MachineContext<Self::Timer>, _table: &Arc<HelperTable>) {}
 
     /// Whether everything that was offered is done with.
     fn is_finished(&self) -> bool {
@@ -213,13 +213,13 @@ impl<P: Part> Machine for Player<P> {
         part.poll_transmit(context, buf)
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
         let (part, context) = self.at(now);
-        part.retable(context, table);
+        part.update_helpers(context, table);
     }
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
-        self.part.tell_states(&self.context, tell);
+    fn report_states(&self, _now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        self.part.report_states(&self.context, tell);
     }
 
     fn held(&self) -> Option<u64> {

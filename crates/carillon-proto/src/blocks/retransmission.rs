@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Ground, Parameter, Trial};
+use carillon_core::{BuildContext, Config, ConfigError, Parameter, Trial, TrialNetwork};
 
 use super::AdaptiveWait;
 
@@ -143,18 +143,18 @@ impl Retransmission {
 /// Settings for a trial of a protocol that has these parameters, whose acknowledgments may wait for as long as
 /// the sender finds best, or not.
 pub fn trial(trial: &mut Trial<'_>, may_adapt_wait: bool) {
-    trial.set("retransmission_limit", trial.tries.unwrap_or(1_000_000));
+    trial.set("retransmission_limit", trial.max_attempts.unwrap_or(1_000_000));
     trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
     trial.pick("ack_bytes", &["0 byte", "64 byte", "200 byte"]);
-    match trial.ground {
+    match trial.network {
         // Where a machine may stop for a while nothing is to look like a loss that is none.
-        Ground::Loopback => {
+        TrialNetwork::Loopback => {
             let timeout = if trial.is_lossy { "40 ms" } else { "2 s" };
             trial.set("timeout_method", "constant").set("timeout", timeout);
             return;
         }
         // A frame that is sent again before it can be answered fills the interface faster than it empties.
-        Ground::Ethernet => trial.set("timeout", "100 ms").set("timeout_min", "50 ms"),
+        TrialNetwork::Ethernet => trial.set("timeout", "100 ms").set("timeout_min", "50 ms"),
         _ if trial.crashes > 0 => trial.set("timeout", "50 ms"),
         // More than a round trip, or much less, which costs packets, never messages.
         _ => trial.pick("timeout", &["50 ms", "50 ms", "500 us"]),

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Event, Events, InState, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received,
-    Sender, Time, Transmit,
+    BuildContext, Event, Events, Machine, MessageId, NodeId, Notice, ObservedState, OfferError, Outcome,
+    Received, Sender, Time, Transmit,
 };
 
 use super::{Members, Recipients};
@@ -115,9 +115,9 @@ impl<S: Sender> Machine for SerialUnicast<S> {
         self.legs.iter_mut().for_each(|leg| leg.start(now));
     }
 
-    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
         for (about, leg) in (0..).zip(&self.legs) {
-            leg.tell_states(now, &mut |state| tell(InState { about, ..state }));
+            leg.report_states(now, &mut |state| tell(ObservedState { about, ..state }));
         }
     }
 

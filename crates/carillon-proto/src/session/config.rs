@@ -8,7 +8,7 @@ use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
     NodeId, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Attached, MAX_PEERS, Name, Nonce, Part, Settings};
+use carillon_wire::session::{Attachment, MAX_PEERS, MemberRole, Name, Nonce, Settings};
 
 use super::job::{DoneJobs, JobId};
 use super::ledger::Ledger;
@@ -33,7 +33,7 @@ pub const DEFAULT_RECEIVE_BUFFER: u32 = 16 << 20;
 /// See [`ReceiverSessionConfig::memory`].
 pub const DEFAULT_MEMORY: usize = 64 << 20;
 /// See [`ReceiverSessionConfig::attached`].
-pub const MAX_ATTACHED: usize = Attached::MAX_LEN;
+pub const MAX_ATTACHED: usize = Attachment::MAX_LEN;
 
 /// What a [`SenderSession`](super::SenderSession) is told.
 #[derive(Clone, Debug)]
@@ -509,7 +509,7 @@ pub struct ReceiverSessionConfig {
     pub overhears: bool,
     /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
     /// only and if the sender lets it; or receive, and help where it is let.
-    pub part: Part,
+    pub part: MemberRole,
     /// What the sender's application is told with the name; more than [`MAX_ATTACHED`] bytes are not told.
     pub attached: Vec<u8>,
 }
@@ -542,7 +542,7 @@ impl ReceiverSessionConfig {
             resumes: false,
             done: DoneJobs::default(),
             overhears: false,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             attached: Vec::new(),
         }
     }

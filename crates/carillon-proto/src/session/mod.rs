@@ -31,7 +31,7 @@ mod unserved;
 
 use carillon_core::NodeId;
 
-pub use carillon_wire::session::{Part, RefuseReason};
+pub use carillon_wire::session::{MemberRole, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
     DEFAULT_SILENCE, Former, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{AssociationId, Duration, NodeId, Time};
-use carillon_wire::session::{Identity, Nonce, Part};
+use carillon_wire::session::{Identity, MemberRole, Nonce};
 
 use super::hold::Hold;
 use super::secret;
@@ -18,7 +18,7 @@ pub struct Member {
     /// Its node.
     pub node: NodeId,
     /// What it does. Who only helps reports nothing.
-    pub part: Part,
+    pub part: MemberRole,
     /// When it joined.
     pub joined: Time,
     /// When its report came.
@@ -81,7 +81,7 @@ pub(super) struct Record {
 pub(super) struct Joining<'a> {
     pub name: &'a str,
     pub receive_buffer: u32,
-    pub part: Part,
+    pub part: MemberRole,
     pub largest: u16,
     pub attached: &'a [u8],
 }

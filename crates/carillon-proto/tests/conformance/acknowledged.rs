@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{Event, Ground, NodeId, Outcome, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_core::{
+    DeliveryGuarantee, Event, NodeId, Outcome, Probability, ProtocolEntry, Seeds, TrialNetwork,
+};
 use carillon_sim::{LanConfig, TimerRule};
 use carillon_testkit::{Exercise, Group, Link, Report, SENDER};
 
@@ -16,9 +18,11 @@ struct Promised {
     idle_feedback: Option<Duration>,
 }
 
-fn acknowledged(promise: &Promise) -> Option<Promised> {
-    match *promise {
-        Promise::Acknowledged { in_order, idle_feedback } => Some(Promised { in_order, idle_feedback }),
+fn acknowledged(guarantee: &DeliveryGuarantee) -> Option<Promised> {
+    match *guarantee {
+        DeliveryGuarantee::Acknowledged { in_order, idle_feedback } => {
+            Some(Promised { in_order, idle_feedback })
+        }
         _ => None,
     }
 }
@@ -56,7 +60,7 @@ fn is_the_same_for_the_same_seed() {
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(promised) = acknowledged(&entry.promise) else { return Ok(()) };
+    let Some(promised) = acknowledged(&entry.guarantee) else { return Ok(()) };
     let tests = [lossy_links, lossy_ethernet, unordered_links, silence, crashes];
     tests.into_iter().try_for_each(|test| test(entry, promised, seed))
 }
@@ -67,7 +71,7 @@ fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> 
     let receivers = 1 + rng.below(8) as u32;
     let group =
         Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).afterwards(AFTERWARDS);
-    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |_| {});
+    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |_| {});
     for node in (1..=receivers).map(NodeId) {
         let (there, back) = (lossy(&mut rng, 0.3), lossy(&mut rng, 0.3));
         group = group.link(SENDER, node, there).link(node, SENDER, back);
@@ -91,7 +95,8 @@ fn lossy_ethernet(entry: &'static ProtocolEntry, promised: Promised, seed: u64) 
     let receivers = 1 + rng.below(8) as u32;
     let group =
         Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(20)).afterwards(AFTERWARDS);
-    let group = drawn(group.max_payload(1400), entry, Ground::Ethernet, receivers + 1, &mut rng, |_| {});
+    let group =
+        drawn(group.max_payload(1400), entry, TrialNetwork::Ethernet, receivers + 1, &mut rng, |_| {});
     let report = group.run_lan(LanConfig {
         loss: Probability::new(rng.unit() * 0.1).expect("a tenth at most"),
         timers: if rng.chance(0.5) { TimerRule::Exact } else { TimerRule::AfterBusActivity },
@@ -117,8 +122,8 @@ fn unordered_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64)
     };
     let group = Group::new(entry, seed).receivers(receivers).messages(30).all_links(link);
     let expels = rng.chance(0.5);
-    let group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
-        trial.tries = promised.in_order.then_some(10);
+    let group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+        trial.max_attempts = promised.in_order.then_some(10);
         trial.expels = expels;
     });
     let report = group.run();
@@ -134,8 +139,8 @@ fn silence(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Res
     let receivers = 1 + rng.below(8) as u32;
     let expel = rng.chance(0.5);
     let group = Group::new(entry, seed).receivers(receivers).messages(5);
-    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
-        trial.tries = Some(3);
+    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+        trial.max_attempts = Some(3);
         trial.expels = expel;
     });
     let back = rng.chance(0.5);
@@ -164,8 +169,8 @@ fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Resu
     let group =
         Group::new(entry, seed).receivers(receivers).messages(30).all_links(link).afterwards(AFTERWARDS);
     // Ten times in a row nothing of a receiver that lives is lost.
-    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
-        (trial.crashes, trial.tries, trial.expels) = (1, Some(10), true);
+    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+        (trial.crashes, trial.max_attempts, trial.expels) = (1, Some(10), true);
     });
     let first = 1 + rng.below(receivers.into()) as u32;
     for node in (first..=receivers).take(1 + rng.below(2) as usize).map(NodeId) {
@@ -191,7 +196,7 @@ fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Resu
 fn equal(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.same");
     let group = Group::new(entry, seed).receivers(5).messages(20).all_links(Link::losing(0.2));
-    let group = drawn(group, entry, Ground::Links, 6, &mut rng, |_| {});
+    let group = drawn(group, entry, TrialNetwork::Links, 6, &mut rng, |_| {});
     same(|| group.run())?.check_reliable()
 }
 

@@ -3,14 +3,14 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Event, Ground, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_core::{BitRate, DeliveryGuarantee, Event, Probability, ProtocolEntry, Seeds, TrialNetwork};
 use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link};
 
 use super::{drawn, hold, lossy, same};
 
-fn best_effort(promise: &Promise) -> Option<()> {
-    matches!(promise, Promise::BestEffort).then_some(())
+fn best_effort(guarantee: &DeliveryGuarantee) -> Option<()> {
+    matches!(guarantee, DeliveryGuarantee::BestEffort).then_some(())
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn delivers_everything_through_a_port_that_is_slower_than_it_would_send() {
     hold(test, best_effort, 20, |entry, (), seed| {
         let mut rng = Seeds::new(seed).stream("best_effort.port");
         let group = Group::new(entry, seed).receivers(3).messages(20).max_payload(1400);
-        let group = drawn(group, entry, Ground::Ethernet, 4, &mut rng, |_| {});
+        let group = drawn(group, entry, TrialNetwork::Ethernet, 4, &mut rng, |_| {});
         // A frame takes 11 ms.
         let (bit_rate, port_queue) = (BitRate::mbps(1), NonZeroU32::new(1 + rng.below(4) as u32));
         group.run_lan(LanConfig { bit_rate, port_queue, ..LanConfig::default() }).check_reliable()
@@ -74,7 +74,7 @@ fn is_the_same_for_the_same_seed() {
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(()) = best_effort(&entry.promise) else { return Ok(()) };
+    let Some(()) = best_effort(&entry.guarantee) else { return Ok(()) };
     group(entry, seed, Link::losing(0.2), true).run().check_safety()
 }
 
@@ -82,5 +82,5 @@ fn group(entry: &'static ProtocolEntry, seed: u64, link: Link, is_lossy: bool) -
     let mut rng = Seeds::new(seed).stream("best_effort");
     let receivers = 1 + rng.below(8) as u32;
     let group = Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).all_links(link);
-    drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy)
+    drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy)
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Helpers, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_core::{DeliveryGuarantee, Helpers, ProtocolEntry, Rng, Seeds, TrialNetwork};
 use carillon_proto::REGISTRY;
 use carillon_sim::LanConfig;
-use carillon_testkit::{Exercise, Group, Place, Report, TREE, for_each_run};
+use carillon_testkit::{Exercise, Group, Report, TREE, TestLocation, for_each_run};
 
 use super::{drawn, known, lossy};
 
@@ -14,7 +14,7 @@ use super::{drawn, known, lossy};
 fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u64) -> Result<(), String>) {
     let helped = REGISTRY.iter().copied().filter(|entry| entry.helpers != Helpers::None);
     let entries: Vec<&'static ProtocolEntry> = helped.chain([&TREE]).collect();
-    let place = Place { package: "carillon-proto", target: "conformance", test };
+    let place = TestLocation { package: "carillon-proto", target: "conformance", test };
     let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
     for_each_run(place, &known(), &entries, runs, floor, body);
 }
@@ -42,17 +42,17 @@ pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), 
 }
 
 fn lossy_links(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let (group, _) = helped(entry, seed, Ground::Links);
+    let (group, _) = helped(entry, seed, TrialNetwork::Links);
     kept(entry, &group.run())
 }
 
 fn lossy_ethernet(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let (group, _) = helped(entry, seed, Ground::Ethernet);
+    let (group, _) = helped(entry, seed, TrialNetwork::Ethernet);
     kept(entry, &group.run_lan(LanConfig::default()))
 }
 
 fn a_helper_dies(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let (group, mut rng) = helped(entry, seed, Ground::Links);
+    let (group, mut rng) = helped(entry, seed, TrialNetwork::Links);
     let helpers = group.table().helpers().iter().filter(|helper| !helper.delivers).count() as u64;
     if helpers <= least(entry) {
         return Ok(());
@@ -71,7 +71,7 @@ fn least(entry: &ProtocolEntry) -> u64 {
 }
 
 /// A group with helpers in a tree of any shape; now and then a receiver helps too.
-fn helped(entry: &'static ProtocolEntry, seed: u64, ground: Ground) -> (Group, Rng) {
+fn helped(entry: &'static ProtocolEntry, seed: u64, ground: TrialNetwork) -> (Group, Rng) {
     let mut rng = Seeds::new(seed).stream("conformance.helpers");
     let receivers = 2 + rng.below(6) as u32;
     let helpers = (least(entry) + rng.below(5)) as u32;
@@ -87,8 +87,8 @@ fn helped(entry: &'static ProtocolEntry, seed: u64, ground: Ground) -> (Group, R
 }
 
 fn kept(entry: &ProtocolEntry, report: &Report) -> Result<(), String> {
-    match entry.promise {
-        Promise::Acknowledged { .. } => report.check_reliable(),
+    match entry.guarantee {
+        DeliveryGuarantee::Acknowledged { .. } => report.check_reliable(),
         // Whoever makes another says here how it is looked at.
         _ => Err("this suite knows no worlds with helpers for such a promise".to_owned()),
     }

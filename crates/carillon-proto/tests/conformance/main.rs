@@ -16,10 +16,10 @@ mod states;
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Promise, ProtocolEntry, Rng, Trial};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, Rng, Trial, TrialNetwork};
 use carillon_proto::REGISTRY;
 use carillon_testkit::heap::Counting;
-use carillon_testkit::{Exercise, Group, Link, Place, Report, TREE, for_each_run};
+use carillon_testkit::{Exercise, Group, Link, Report, TREE, TestLocation, for_each_run};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -29,7 +29,7 @@ type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
 
 /// Runs a test of every protocol that makes a promise of the kind that `of` picks. Each run of it handles a datagram and, unless
 /// nothing can arrive, delivers a message.
-fn hold<P>(test: &'static str, of: fn(&Promise) -> Option<P>, runs: u64, body: Body<P>) {
+fn hold<P>(test: &'static str, of: fn(&DeliveryGuarantee) -> Option<P>, runs: u64, body: Body<P>) {
     let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
     hold_with(test, of, runs, floor, body);
 }
@@ -37,16 +37,16 @@ fn hold<P>(test: &'static str, of: fn(&Promise) -> Option<P>, runs: u64, body: B
 /// The same test with another floor under what a run exercises.
 fn hold_with<P>(
     test: &'static str,
-    of: fn(&Promise) -> Option<P>,
+    of: fn(&DeliveryGuarantee) -> Option<P>,
     runs: u64,
     floor: Exercise,
     body: Body<P>,
 ) {
-    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| of(&entry.promise).is_some()).collect();
-    let place = Place { package: "carillon-proto", target: "conformance", test };
+    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| of(&entry.guarantee).is_some()).collect();
+    let place = TestLocation { package: "carillon-proto", target: "conformance", test };
     for_each_run(place, &known(), &entries, runs, floor, |entry, seed| {
-        let Some(promise) = of(&entry.promise) else { return Ok(()) };
-        body(entry, promise, seed)
+        let Some(guarantee) = of(&entry.guarantee) else { return Ok(()) };
+        body(entry, guarantee, seed)
     });
 }
 
@@ -59,7 +59,7 @@ fn known() -> Vec<&'static ProtocolEntry> {
 fn drawn(
     group: Group,
     entry: &ProtocolEntry,
-    ground: Ground,
+    ground: TrialNetwork,
     nodes: u32,
     rng: &mut Rng,
     prepare: impl FnOnce(&mut Trial<'_>),

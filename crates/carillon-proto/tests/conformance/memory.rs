@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Promise, ProtocolEntry, Seeds};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, Seeds, TrialNetwork};
 use carillon_testkit::{Exercise, Group, Link};
 
 use super::{drawn, hold_with};
@@ -17,7 +17,7 @@ fn receivers_hold_a_bounded_part_of_a_long_stream() {
     hold_with(test, any, 1, floor, |entry, (), seed| long_stream(entry, seed));
 }
 
-fn any(_: &Promise) -> Option<()> {
+fn any(_: &DeliveryGuarantee) -> Option<()> {
     Some(())
 }
 
@@ -36,7 +36,7 @@ fn long_stream(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     let link = Link { delay: Duration::from_millis(1), ..Link::default() };
     let group = Group::new(entry, seed).receivers(RECEIVERS).messages(MESSAGES).equal_payloads(PAYLOAD);
     let group = group.all_links(link).interval(Duration::from_millis(2)).memory(MEMORY);
-    let group = drawn(group, entry, Ground::Links, RECEIVERS + 1, &mut rng, |_| {});
+    let group = drawn(group, entry, TrialNetwork::Links, RECEIVERS + 1, &mut rng, |_| {});
     let report = group.run();
     report.check_safety()?;
     let delivered: usize = report.receivers.iter().map(|received| received.deliveries.len()).sum();

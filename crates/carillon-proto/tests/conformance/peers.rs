@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{Config, Event, Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_core::{
+    Config, DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds, TrialNetwork,
+};
 use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link, Report};
 
@@ -12,9 +14,9 @@ use super::{drawn, hold, lossy, same};
 /// How many crashes a group of so many nodes survives.
 type Crashes = fn(nodes: u32) -> u32;
 
-fn peers(promise: &Promise) -> Option<Crashes> {
-    match promise {
-        Promise::Peers { crashes } => Some(*crashes),
+fn peers(guarantee: &DeliveryGuarantee) -> Option<Crashes> {
+    match guarantee {
+        DeliveryGuarantee::Peers { crashes } => Some(*crashes),
         _ => None,
     }
 }
@@ -55,7 +57,7 @@ fn is_the_same_for_the_same_seed() {
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(survives) = peers(&entry.promise) else { return Ok(()) };
+    let Some(survives) = peers(&entry.guarantee) else { return Ok(()) };
     let suite = Suite { entry, survives };
     let tests = [Suite::lossy_links, Suite::lossy_ethernet, Suite::crashes, Suite::too_many_crashes];
     tests.into_iter().try_for_each(|test| test(&suite, seed))
@@ -76,7 +78,7 @@ impl Suite {
     }
 
     fn drawn(&self, group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
-        drawn(group, self.entry, Ground::Links, nodes, rng, |trial| trial.crashes = crashes)
+        drawn(group, self.entry, TrialNetwork::Links, nodes, rng, |trial| trial.crashes = crashes)
     }
 
     /// Loss of up to 30 % in either direction of every link, duplication and reordering.

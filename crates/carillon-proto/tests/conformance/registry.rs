@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use carillon_core::{ANY, Ground, NetworkKind, OUTSIDE, Promise, Role, Seeds, Trial};
+use carillon_core::{
+    ANY_STATE, DeliveryGuarantee, NetworkKind, PSEUDO_STATE, Role, Seeds, Trial, TrialNetwork,
+};
 use carillon_proto::REGISTRY;
 use carillon_testkit::fuzz::wire;
 use carillon_wire::Envelope;
@@ -38,12 +40,17 @@ fn what_an_entry_promises_goes_with_its_roles_and_networks() {
     for entry in REGISTRY {
         let has = |role| entry.roles.contains(&role);
         assert!(has(Role::Peer) || has(Role::Sender) && has(Role::Receiver), "{}: its roles", entry.name);
-        let confirmed = matches!(entry.promise, Promise::Acknowledged { .. } | Promise::Peers { .. });
+        let confirmed = matches!(
+            entry.guarantee,
+            DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::Peers { .. }
+        );
         assert_eq!(entry.confirmed, confirmed, "{}: confirmed", entry.name);
-        match entry.promise {
-            Promise::Acknowledged { .. } | Promise::BestEffort => assert!(!has(Role::Peer), "{}", entry.name),
-            Promise::Peers { .. } => assert_eq!(entry.roles, [Role::Peer], "{}", entry.name),
-            Promise::ByRequest { .. } => {
+        match entry.guarantee {
+            DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::BestEffort => {
+                assert!(!has(Role::Peer), "{}", entry.name)
+            }
+            DeliveryGuarantee::Peers { .. } => assert_eq!(entry.roles, [Role::Peer], "{}", entry.name),
+            DeliveryGuarantee::ByRequest { .. } => {
                 assert!(entry.networks.contains(&NetworkKind::Graph), "{}: its networks", entry.name);
             }
         }
@@ -56,11 +63,12 @@ fn trials_draw_settings_that_the_protocol_takes() {
     for entry in REGISTRY {
         for seed in 0..200 {
             let mut rng = Seeds::new(seed).stream("trial");
-            let grounds = [Ground::Links, Ground::Ethernet, Ground::Routed, Ground::Loopback];
+            let grounds =
+                [TrialNetwork::Links, TrialNetwork::Ethernet, TrialNetwork::Routed, TrialNetwork::Loopback];
             let ground = grounds[rng.below(4) as usize];
             let mut trial = Trial::new(entry.parameters, ground, 2 + seed as u32 % 7, &mut rng);
             trial.is_lossy = seed % 2 == 0;
-            trial.tries = (seed % 3 == 0).then_some(3);
+            trial.max_attempts = (seed % 3 == 0).then_some(3);
             // It panics over what the protocol does not take.
             (entry.trial)(&mut trial);
             trial.into_config();
@@ -121,10 +129,10 @@ fn states_begin_somewhere_and_can_be_left() {
     for entry in REGISTRY {
         for states in entry.states {
             let has = |from: &str| states.transitions.iter().any(|transition| transition.0 == from);
-            assert!(has(OUTSIDE), "{}, {}: where does it begin?", entry.name, states.of);
+            assert!(has(PSEUDO_STATE), "{}, {}: where does it begin?", entry.name, states.of);
             for (_, to, _) in states.transitions {
                 assert!(
-                    *to == OUTSIDE || has(to) || has(ANY),
+                    *to == PSEUDO_STATE || has(to) || has(ANY_STATE),
                     "{}, {}: {to} cannot be left",
                     entry.name,
                     states.of

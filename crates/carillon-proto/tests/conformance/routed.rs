@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{Event, Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_core::{DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds, TrialNetwork};
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 use carillon_testkit::{Group, Report, random_network};
 
@@ -17,9 +17,9 @@ struct Promised {
     repeated_by_routers: Option<&'static str>,
 }
 
-fn by_request(promise: &Promise) -> Option<Promised> {
-    match *promise {
-        Promise::ByRequest { control_per_node_and_second, repeated_by_routers } => {
+fn by_request(guarantee: &DeliveryGuarantee) -> Option<Promised> {
+    match *guarantee {
+        DeliveryGuarantee::ByRequest { control_per_node_and_second, repeated_by_routers } => {
             Some(Promised { control_per_node_and_second, repeated_by_routers })
         }
         _ => None,
@@ -72,7 +72,7 @@ fn is_the_same_for_the_same_seed() {
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(promised) = by_request(&entry.promise) else { return Ok(()) };
+    let Some(promised) = by_request(&entry.guarantee) else { return Ok(()) };
     let suite = Suite { entry, promised };
     let tests = [
         Suite::lossy_routes,
@@ -111,7 +111,7 @@ impl Suite {
         let config = GraphConfig { overhead: 28, ..GraphConfig::default() };
         let group = Group::new(self.entry, seed).receivers(receivers).messages(MESSAGES);
         let group = group.interval(Duration::from_millis(20)).afterwards(AFTERWARDS);
-        let group = drawn(group, self.entry, Ground::Routed, receivers + 1, &mut rng, |_| {});
+        let group = drawn(group, self.entry, TrialNetwork::Routed, receivers + 1, &mut rng, |_| {});
         // In every other run machines are held up by their port.
         let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
         Setting { group, topology, config: GraphConfig { port_queue, ..config }, receivers, rng }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::graph::{GraphConfig, LossModel};
-use carillon_testkit::{Group, Link, SENDER, Transition, is_long, random_network, taken_by};
+use carillon_testkit::{Group, Link, SENDER, Transition, is_long_tier, random_network, taken_by};
 
 use super::{acknowledged, best_effort, helpers, peers, routed};
 
@@ -47,7 +47,7 @@ fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
     assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
     let all = open.clone();
     let mut seed = 0;
-    let most = if is_long() { SEEDS } else { FEW };
+    let most = if is_long_tier() { SEEDS } else { FEW };
     while !open.is_subset(&rare) && seed < most {
         seed += 1;
         let taken = taken_by(|| {
@@ -62,7 +62,7 @@ fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
     for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
         complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
     }
-    for transition in open.difference(&rare).filter(|_| is_long()) {
+    for transition in open.difference(&rare).filter(|_| is_long_tier()) {
         complaints.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
     }
     complaints

@@ -3,9 +3,9 @@
 
 use std::env::var_os;
 
-use carillon_core::{Duration, HostValue, Promise, ProtocolEntry};
+use carillon_core::{DeliveryGuarantee, Duration, HostValue, ProtocolEntry};
 use carillon_proto::REGISTRY;
-use carillon_testkit::{chosen, is_long};
+use carillon_testkit::{chosen, is_long_tier};
 
 use super::network::{Cell, Fault, Outcome};
 use super::{line, run};
@@ -22,15 +22,16 @@ fn a_file_longer_than_what_is_kept_for_repairs_is_complete_too() {
     let longest = var_os("CARILLON_RUNS").is_some();
     let mut complaints = Vec::new();
     for (place, &protocol) in REGISTRY.iter().enumerate() {
-        let is_meant = is_long() || is_chosen || place % 10 == 0;
+        let is_meant = is_long_tier() || is_chosen || place % 10 == 0;
         if !protocol.repairs() || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name) {
             continue;
         }
         files += 1;
-        for &(loss, receivers) in CELLS.iter().take(if is_long() { 2 } else { 1 }) {
+        for &(loss, receivers) in CELLS.iter().take(if is_long_tier() { 2 } else { 1 }) {
             // Peers that wait for nobody promise what their window holds.
-            let is_bounded =
-                loss > 0.0 && !protocol.waits && matches!(protocol.promise, Promise::Peers { .. });
+            let is_bounded = loss > 0.0
+                && !protocol.waits
+                && matches!(protocol.guarantee, DeliveryGuarantee::Peers { .. });
             let bytes = match longest {
                 _ if is_bounded => 5 * SHORT,
                 true => LONGEST,

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
-use carillon_testkit::{chosen, chosen_name, is_long, seeds, variable};
+use carillon_testkit::{chosen, chosen_name, is_long_tier, seeds, variable};
 
 use network::{Cell, Fault, Outcome, World};
 
@@ -123,7 +123,7 @@ fn every_protocol_completes_a_file_through_loss_and_delay() {
     let (mut files, mut delivered, mut repairs) = (0, 0, 0);
     for (place, protocol) in protocols.into_iter().enumerate() {
         // A sixth of the cells unless some are asked for, with each delay: the others with the next protocol.
-        let all = is_long() || is_chosen || only.is_some();
+        let all = is_long_tier() || is_chosen || only.is_some();
         let meant = cells().enumerate().filter(|(cell, _)| all || (cell + cell / 3 + place) % 6 == 0);
         for ((loss, receivers, delay), seed) in
             meant.flat_map(|(_, cell)| seeds.clone().map(move |s| (cell, s)))

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Lie, Machine,
-    NodeId, Numbered, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
+    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, Forgery, GroupId, Host, Machine,
+    NodeId, NumberedAddresses, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
     Sender as _, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, MemberOutcome, Part, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSession, SenderSessionConfig,
+    Gather, Helping, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 
 /// What is delivered, and through what.
@@ -55,7 +55,7 @@ pub enum Fault {
     /// It leaves when it has everything and has said so.
     LeaveVerified,
     /// It lies, from the beginning on.
-    Lie(Lie),
+    Forgery(Forgery),
     /// This helper is gone, from 0.
     KillHelper(usize),
     /// This helper is gone, and the last receiver with it.
@@ -121,15 +121,15 @@ struct Book(NodeId);
 
 impl AddressBook for Book {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
-        Numbered.of_node(if node == LOCAL_NODE { self.0 } else { node })
+        NumberedAddresses.of_node(if node == LOCAL_NODE { self.0 } else { node })
     }
 
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
-        Numbered.node_at(address).filter(|&node| node != self.0)
+        NumberedAddresses.node_at(address).filter(|&node| node != self.0)
     }
 
     fn of_group(&self, group: GroupId) -> IpAddr {
-        Numbered.of_group(group)
+        NumberedAddresses.of_group(group)
     }
 }
 
@@ -260,7 +260,7 @@ impl World {
             let node = NodeId(index as u32);
             let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, protocols);
             if index > cell.receivers && index <= cell.receivers + cell.helpers {
-                config.part = Part::Helps;
+                config.part = MemberRole::Helps;
             }
             config.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
@@ -321,7 +321,9 @@ impl World {
         }
         let Some(hurt) = self.hurt else { return false };
         let until = match self.cell.fault {
-            Fault::None | Fault::Leave | Fault::LeaveVerified | Fault::Lie(_) | Fault::Late => return false,
+            Fault::None | Fault::Leave | Fault::LeaveVerified | Fault::Forgery(_) | Fault::Late => {
+                return false;
+            }
             Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_) => return true,
             Fault::Freeze(span) => hurt + span,
             Fault::Trickle(span) => {
@@ -481,12 +483,13 @@ impl World {
             };
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
             let mut out = port.out;
-            if let (Fault::Lie(lie), Some(boast)) = (self.cell.fault, self.cell.protocol.boast)
+            if let (Fault::Forgery(lie), Some(forge_feedback)) =
+                (self.cell.fault, self.cell.protocol.forge_feedback)
                 && node == self.cell.receivers
             {
                 for (_, _, bytes) in &mut out {
                     let mut told = bytes.to_vec();
-                    boast(lie, &mut told);
+                    forge_feedback(lie, &mut told);
                     *bytes = told.into();
                 }
             }

@@ -5,7 +5,7 @@
 use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
-use carillon_testkit::{is_long, one_in};
+use carillon_testkit::{is_long_tier, sampling_step};
 
 use super::network::{Cell, Fault, Outcome, World};
 
@@ -48,11 +48,12 @@ fn for_all(
     let (mut complaints, mut tried) = (Vec::new(), 0);
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         // What takes long is tried with some, the others in the long tier.
-        if matches!(fault, Fault::Trickle(_)) && !is_long() && place % 12 != 0 {
+        if matches!(fault, Fault::Trickle(_)) && !is_long_tier() && place % 12 != 0 {
             continue;
         }
         // Of the rates one, the others with the next protocol.
-        for &rate in rates.iter().skip(place % one_in(rates.len())).step_by(one_in(rates.len())) {
+        for &rate in rates.iter().skip(place % sampling_step(rates.len())).step_by(sampling_step(rates.len()))
+        {
             let cell = cell(protocol, rate, fault, bytes);
             let outcome = World::new(&cell).run(Duration::from_secs(300));
             assert!(outcome.messages > 0 && outcome.sent > 0, "{}: nothing was sent", protocol.name);
@@ -125,7 +126,7 @@ fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
 #[test]
 fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
     let cells = [(4600, Some(100 * MBIT)), (2500, None)];
-    for (still, rate) in cells.into_iter().take(if is_long() { 2 } else { 1 }) {
+    for (still, rate) in cells.into_iter().take(if is_long_tier() { 2 } else { 1 }) {
         for_all(&[rate], Fault::Trickle(Duration::from_millis(still)), 8_000_000, |cell, outcome| {
             others_verified(outcome)?;
             let others = outcome.others.ok_or("the others have not got everything")?;

@@ -2,10 +2,10 @@
 //! sender learns what has arrived, with a chain of helpers where it has some. The others have everything, within the time that
 //! docs/delivery.md says; who has not is not taken to have it.
 
-use carillon_core::{Duration, Helpers, Lie, Promise, ProtocolEntry};
+use carillon_core::{DeliveryGuarantee, Duration, Forgery, Helpers, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
-use carillon_testkit::{chosen, is_long, seeds};
+use carillon_testkit::{chosen, is_long_tier, seeds};
 
 use super::network::{Cell, Fault, Outcome, World};
 
@@ -32,7 +32,9 @@ fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64)
 /// Those that this is promised by.
 fn promising() -> impl Iterator<Item = &'static ProtocolEntry> {
     let all = REGISTRY.iter().copied();
-    all.filter(|entry| matches!(entry.promise, Promise::Acknowledged { .. }) && !super::is_serial(entry))
+    all.filter(|entry| {
+        matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. }) && !super::is_serial(entry)
+    })
 }
 
 /// Runs it for these protocols, and says of all that went wrong what it was.
@@ -46,7 +48,7 @@ fn for_all(
     assert!(!entries.is_empty(), "no protocol promises this");
     let mut complaints = Vec::new();
     for entry in chosen(REGISTRY, entries) {
-        for seed in seeds(if is_long() { 2 } else { 1 }) {
+        for seed in seeds(if is_long_tier() { 2 } else { 1 }) {
             let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
             let usual = run(Fault::None).closed.expect("it comes to an end");
             let outcome = run(fault);
@@ -139,9 +141,9 @@ fn a_member_that_comes_late_is_refused_and_named() {
 /// What it claims of what was sent it goes without; what was not sent nobody believes.
 #[test]
 fn a_member_that_lies_harms_itself_alone() {
-    for lie in [Lie::Whole, Lie::More(2), Lie::More(1 << 18), Lie::Room] {
-        let lying = promising().filter(|entry| entry.boast.is_some());
-        for_all(lying, Fault::Lie(lie), false, |outcome, usual| {
+    for lie in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
+        let lying = promising().filter(|entry| entry.forge_feedback.is_some());
+        for_all(lying, Fault::Forgery(lie), false, |outcome, usual| {
             within(outcome.others, usual, DEFAULT_MEMBER_TIMEOUT * 2)?;
             // It still says that it lives, and that it gets no further.
             within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 5)

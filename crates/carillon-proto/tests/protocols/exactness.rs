@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_core::{BitRate, DropReason, Event, MessageId, NodeId, Probability, ProtocolEntry, Time};
 use carillon_proto::find;
 use carillon_sim::LanConfig;
-use carillon_testkit::{Group, Link, Report, SENDER, one_in};
+use carillon_testkit::{Group, Link, Report, SENDER, sampling_step};
 
 /// Bit times of a data frame of 1518 bytes and of an acknowledgment frame of 64.
 const D: u64 = 12_144;
@@ -118,7 +118,7 @@ fn assert_geometric(transmissions: usize, messages: u64, success: f64, what: &st
 fn transmissions_to_one_receiver_on_the_lan_are_one_over_success_to_the_fourth() {
     // A round succeeds if neither the data nor the acknowledgment is lost, neither at the interface
     // that sends it nor at the one that receives it (section 3.4).
-    for (p, messages) in [(0.1, 4_000), (0.02, 4_000), (0.3, 2_000)].into_iter().step_by(one_in(3)) {
+    for (p, messages) in [(0.1, 4_000), (0.02, 4_000), (0.3, 2_000)].into_iter().step_by(sampling_step(3)) {
         for retransmission in ["multicast", "unicast"] {
             let settings = [
                 ("timeout_method", "constant"),

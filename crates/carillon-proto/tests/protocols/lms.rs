@@ -15,7 +15,7 @@ use carillon_proto::find;
 use carillon_sim::graph::generate::binary_tree;
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, SingleLoss, Topology};
 use carillon_sim::{Crashed, LanConfig, World};
-use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, is_long_or_says_so};
+use carillon_testkit::{Contents, Group, MessageSource, Oracle, Recorder, is_long_or_skipped};
 
 /// Where a message is lost: on a link from this end.
 type Place = (u32, NodeId);
@@ -82,7 +82,7 @@ fn world<O: Observer>(
         };
         let build = |role| (entry.build)(role, &context, &config).expect("the settings are valid");
         if node == source {
-            let offers = Offers::new(contents.clone(), messages).every(Duration::from_millis(100));
+            let offers = MessageSource::new(contents.clone(), messages).every(Duration::from_millis(100));
             world.add_node(build(Role::Sender), Some(Box::new(offers)));
         } else if topology.receivers.binary_search(&node).is_ok() {
             let oracle = Oracle::new(node, source, contents.clone(), Duration::ZERO);
@@ -111,7 +111,7 @@ fn network(topology: &Arc<Topology>) -> Graph {
 fn run(topology: &Arc<Topology>, lost: Place, settings: &[(&str, &str)]) -> Vec<TraceEvent> {
     let mut graph = network(topology);
     graph.lose(lost.0, lost.1, SingleLoss { source: topology.sources[0], message: LOST });
-    let mut world = world(topology, graph, settings, MESSAGES, Tape::default());
+    let mut world = world(topology, graph, settings, MESSAGES, Recorder::default());
     world.run(Time::ZERO + Duration::from_millis(3000), |_| false);
     world.into_observer().events
 }
@@ -196,7 +196,7 @@ fn binary_trees_of_32_receivers_give_the_figures_of_ns_2() {
 
 #[test]
 fn binary_trees_of_128_receivers_give_the_figures_of_ns_2() {
-    if is_long_or_says_so() {
+    if is_long_or_skipped() {
         check(7, [(206.08, 0.0, 1.0), (102.664, 0.027344, 0.0078), (221.42, 0.054902, 0.0314)]);
     }
 }
@@ -209,7 +209,7 @@ fn with_a_dead_replier(settings: &[(&str, &str)]) -> (Option<Duration>, usize) {
     let lost = places(&topology)[1][1];
     assert_eq!(topology.links()[lost.0 as usize].other(lost.1), NodeId(9));
     graph.lose(lost.0, lost.1, SingleLoss { source: NodeId(0), message: LOST });
-    let mut world = world(&topology, graph, settings, MESSAGES, Tape::default());
+    let mut world = world(&topology, graph, settings, MESSAGES, Recorder::default());
     world.run(Time::ZERO + Duration::from_secs(1), |_| false);
     world.replace(NodeId(8), Box::new(Crashed), None);
     world.run(Time::ZERO + Duration::from_secs(60), |_| false);

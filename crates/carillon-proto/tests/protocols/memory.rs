@@ -11,7 +11,7 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 use carillon_testkit::heap::{self, Counting};
-use carillon_testkit::{chosen, is_long};
+use carillon_testkit::{chosen, is_long_tier};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -358,5 +358,5 @@ const OWNER: usize = 1;
 
 /// So many are sent at most.
 fn datagrams() -> u64 {
-    if is_long() { 60_000 } else { 15_000 }
+    if is_long_tier() { 60_000 } else { 15_000 }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{Config, Event, NodeId, ProtocolEntry, Rng, Seeds};
 use carillon_proto::find;
-use carillon_testkit::{Group, Link, Report, SENDER, is_long};
+use carillon_testkit::{Group, Link, Report, SENDER, is_long_tier};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -70,7 +70,7 @@ fn group(rng: &mut Rng, seed: u64, jitter: Duration, trips: impl Fn(&mut Rng) ->
 
 #[test]
 fn responses_come_no_faster_than_rr_in_any_epoch_up_to_the_jitter() {
-    let (mut heard, seeds) = (0, if is_long() { 8 } else { 1 });
+    let (mut heard, seeds) = (0, if is_long_tier() { 8 } else { 1 });
     for seed in 0..seeds {
         let mut rng = Seeds::new(seed).stream("implosion");
         let epoch = Duration::from_millis([5, 10, 25][rng.below(3) as usize]);
@@ -100,7 +100,7 @@ fn responses_come_no_faster_than_rr_in_any_epoch_up_to_the_jitter() {
 /// A child that dies is given up after so many polls; the others have everything, and wait for it no longer than that.
 #[test]
 fn a_silent_child_is_given_up_and_the_others_have_everything() {
-    for seed in 0..if is_long() { 10 } else { 3 } {
+    for seed in 0..if is_long_tier() { 10 } else { 3 } {
         let config = settings(&[("absent_polls", "6".into()), ("rto_min", "20 ms".into())]);
         let group = Group::new(pf(), seed).receivers(20).messages(200).all_links(Link::losing(0.02));
         let report = group.settings(config).crash(NodeId(7), 50 * MS).run();

@@ -12,7 +12,7 @@ use carillon_core::{
 use carillon_proto::protocols::{lms, pgm::ENTRY};
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, LossModel, SingleLoss, Topology};
-use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, random_network};
+use carillon_testkit::{Contents, Group, MessageSource, Oracle, Recorder, random_network};
 
 /// A link of so many microseconds.
 fn link(a: u32, b: u32, micros: u64) -> Link {
@@ -21,7 +21,7 @@ fn link(a: u32, b: u32, micros: u64) -> Link {
 
 /// Runs the source at node 0, the others as the topology says, with one loss of message 5 on the first
 /// link, from node 0.
-fn run(topology: Topology, settings: &[(&str, &str)]) -> Tape {
+fn run(topology: Topology, settings: &[(&str, &str)]) -> Recorder {
     run_with(topology, settings, (0, NodeId(0)), None)
 }
 
@@ -32,7 +32,7 @@ fn run_with(
     settings: &[(&str, &str)],
     (link, from): (u32, NodeId),
     breaks: Option<u32>,
-) -> Tape {
+) -> Recorder {
     let seeds = Seeds::new(1);
     let topology = Arc::new(topology);
     let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
@@ -58,7 +58,7 @@ fn run_with(
     }
     let payload = 1000 - OVERHEAD - 24;
     let contents = Contents::equal(&seeds, payload as usize);
-    let mut world = World::new(graph, Tape::default());
+    let mut world = World::new(graph, Recorder::default());
     for (node, role) in roles {
         let context = BuildContext {
             association: AssociationId(1),
@@ -81,7 +81,7 @@ fn run_with(
         world.add_node(
             machine,
             match role {
-                Role::Sender => Some(Box::new(Offers::new(contents.clone(), 10).every(every))),
+                Role::Sender => Some(Box::new(MessageSource::new(contents.clone(), 10).every(every))),
                 Role::Receiver => {
                     Some(Box::new(Oracle::new(node, NodeId(0), contents.clone(), Duration::ZERO)))
                 }
@@ -101,7 +101,7 @@ fn run_with(
 }
 
 /// From the discovery of each loss to its repair, and how many repairs the source sent.
-fn recoveries(tape: &Tape) -> (BTreeMap<NodeId, Duration>, usize) {
+fn recoveries(tape: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
     let (mut found, mut latency, mut repairs) = (BTreeMap::new(), BTreeMap::new(), 0);
     for event in &tape.events {
         match event.event {
@@ -250,7 +250,7 @@ fn what_a_repairer_misses_too_the_source_repairs() {
 const ON_TREE: (&str, &str) = ("ne_dlr_sqns", "64");
 
 /// Who sent repairs, and the recoveries.
-fn repairers(tape: &Tape) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
+fn repairers(tape: &Recorder) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
     let is_repair =
         |event: &Event| matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. });
     (tape.events.iter().filter(|it| is_repair(&it.event)).map(|it| it.node).collect(), recoveries(tape).0)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use carillon_proto::REGISTRY;
-use carillon_testkit::hold_to_wire_version;
+use carillon_testkit::assert_wire_vectors;
 use carillon_wire::session::WIRE_VERSION;
 
 #[test]
@@ -20,5 +20,5 @@ fn protocol_packets_are_those_of_the_wire_version() {
     let named = |name: &str| packets.keys().any(|key| key.starts_with(name));
     assert!(REGISTRY.iter().all(|entry| named(entry.name)), "each protocol has golden packets");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
-    hold_to_wire_version(&directory, "protocols", WIRE_VERSION, &packets);
+    assert_wire_vectors(&directory, "protocols", WIRE_VERSION, &packets);
 }

@@ -4,10 +4,10 @@
 use carillon_core::{Duration, Event, NodeId, ProtocolEntry, Seeds, Sender as _};
 use carillon_proto::find;
 use carillon_proto::session::{
-    Gather, MemberOutcome, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSessionConfig,
+    Gather, MemberOutcome, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderPhase, SenderSessionConfig,
 };
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 
 use super::harness::*;
 
@@ -30,7 +30,7 @@ fn group(name: &str) -> World {
     for name in MEMBERS {
         let offers = name == "two";
         let config = ReceiverSessionConfig {
-            part: if offers { Part::Offers } else { Part::Receives },
+            part: if offers { MemberRole::Offers } else { MemberRole::Receives },
             ..ReceiverSessionConfig::new(name, GROUP, protocols)
         };
         let peer = world.join(ReceiverSession::new(config, Seeds::new(1)));
@@ -84,7 +84,7 @@ fn no_quorum(events: &[Event]) -> usize {
 #[test]
 fn two_of_five_leave_at_once_and_the_others_finish() {
     for name in NAMES {
-        for at in (0..80).step_by(if is_long() { 4 } else { 28 }) {
+        for at in (0..80).step_by(if is_long_tier() { 4 } else { 28 }) {
             for gone in [[0, 1], [1, 2], [2, 3], [0, 3]] {
                 let mut world = group(name);
                 run_for(&mut world, at);
@@ -126,7 +126,7 @@ fn two_of_five_leave_at_once_and_the_others_finish() {
 #[test]
 fn with_losses_too() {
     for name in NAMES {
-        for seed in 0..if is_long() { 20 } else { 6 } {
+        for seed in 0..if is_long_tier() { 20 } else { 6 } {
             let mut world = group(name);
             world.seed(seed, 0.1);
             world.run_until(ms(60_000), |world| world.sender_order.len() > 20);
@@ -182,7 +182,7 @@ fn one_that_is_given_up_though_it_lives_stays_out() {
 #[test]
 fn when_all_others_have_reported_too_few_may_be_left_to_agree() {
     for name in NAMES {
-        for apart in (0..60).step_by(if is_long() { 3 } else { 12 }) {
+        for apart in (0..60).step_by(if is_long_tier() { 3 } else { 12 }) {
             let mut world = group(name);
             world.peers[1..].iter_mut().for_each(|peer| peer.then = Then::Nothing);
             run_for(&mut world, 0);

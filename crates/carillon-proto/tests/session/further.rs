@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, Config, Dest, Duration, GroupId, Machine as _, NodeId, Numbered,
-    Seeds, Time,
+    AddressBook, Addresses, AssociationId, Config, Dest, Duration, GroupId, Machine as _, NodeId,
+    NumberedAddresses, Seeds, Time,
 };
 use carillon_proto::session::{
     Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_proto::{REGISTRY, find};
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 use carillon_wire::carillon::Packet::Data;
-use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, Sizes, State, Text};
+use carillon_wire::session::{
+    Body, DatagramSizes, Invite, Name, Packet, RefuseReason, Settings, State, Text,
+};
 
 use super::harness::*;
 use super::outcomes;
@@ -236,7 +238,7 @@ fn one_that_answers_no_question_is_given_up_soon_and_served_later_whatever_it_ha
         (Slow::Lane, 0, 750..1500),
         (Slow::Drop, 1000, 5000..5010),
     ];
-    for (slow, had, long) in all.into_iter().take(if is_long() { 4 } else { 2 }) {
+    for (slow, had, long) in all.into_iter().take(if is_long_tier() { 4 } else { 2 }) {
         let mut world = of_carillon(&["a", "b", "c"], slow, 60_000);
         world.seed(5, 0.05);
         world.run_until(ms(8_000), |world| {
@@ -278,7 +280,8 @@ fn where_all_lose_alike_one_behind_a_slow_port_is_served_later_and_equal_ones_ar
     let reasons = behind_ports(&[3]);
     assert!(reasons[2].as_ref().is_some_and(|reason| reason.starts_with("kept most of the others waiting")));
     assert!(reasons.iter().enumerate().all(|(at, reason)| at == 2 || reason.is_none()), "{reasons:?}");
-    for equal in [&[1, 2, 3, 4][..], &[1, 2, 3, 4, 5, 6], &[]].into_iter().take(if is_long() { 3 } else { 1 })
+    for equal in
+        [&[1, 2, 3, 4][..], &[1, 2, 3, 4, 5, 6], &[]].into_iter().take(if is_long_tier() { 3 } else { 1 })
     {
         assert_eq!(behind_ports(equal), vec![None; 6], "{equal:?}");
     }
@@ -395,7 +398,7 @@ fn next_invitation(name: &str) -> Vec<u8> {
         settings: Settings::default(),
         progress_interval: 0,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         job: None,
     };
     let mut bytes = Vec::new();
@@ -429,7 +432,7 @@ struct OneHost;
 
 impl AddressBook for OneHost {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
-        Some(Numbered::node(if node == NodeId(8) { SENDER } else { node }).into())
+        Some(NumberedAddresses::node(if node == NodeId(8) { SENDER } else { node }).into())
     }
 
     fn node_at(&self, _: IpAddr) -> Option<NodeId> {
@@ -437,7 +440,7 @@ impl AddressBook for OneHost {
     }
 
     fn of_group(&self, group: GroupId) -> IpAddr {
-        Numbered::group(group).into()
+        NumberedAddresses::group(group).into()
     }
 }
 

@@ -3,7 +3,7 @@
 use carillon_core::{Dest, NodeId, Time};
 use carillon_proto::session::{Gather, ReceiverPhase, SenderPhase, SenderSession, SenderSessionConfig};
 use carillon_wire::session::{
-    Attached, Body, Cookie, Invite, Name, Nonce, Packet, Part, Settings, Sizes, State, Text,
+    Attachment, Body, Cookie, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, Settings, State, Text,
 };
 
 use super::harness::*;
@@ -12,8 +12,8 @@ use super::{kind, names};
 const GHOSTS: u32 = 5000;
 
 fn join(nonce: u64, name: &str, cookie: Option<Cookie>) -> Vec<u8> {
-    let (name, attached) = (Name::new(name).unwrap(), Attached::default());
-    let (nonce, part) = (Nonce(nonce), Part::Receives);
+    let (name, attached) = (Name::new(name).unwrap(), Attachment::default());
+    let (nonce, part) = (Nonce(nonce), MemberRole::Receives);
     let body =
         Body::Join { nonce, receive_buffer: 1, part, largest: 0, name, attached, cookie, origin: None };
     let mut bytes = Vec::new();
@@ -28,7 +28,7 @@ fn invite() -> Vec<u8> {
         max_payload: 100,
         progress_interval: 500,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::new("limit=5\nwait=20 ms").unwrap(),

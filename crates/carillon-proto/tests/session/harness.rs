@@ -9,7 +9,7 @@ use carillon_core::{
     ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, MemberOutcome, Part, PeerMember, ReceiverPhase, ReceiverSession,
+    Gather, LOCAL_NODE, MemberOutcome, MemberRole, PeerMember, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::TREE;
@@ -360,7 +360,7 @@ impl World {
 
     /// Adds a member that offers so many messages itself.
     pub fn join_offering(&mut self, name: &str, messages: u64) -> usize {
-        let config = ReceiverSessionConfig { part: Part::Offers, ..receiver_config(name) };
+        let config = ReceiverSessionConfig { part: MemberRole::Offers, ..receiver_config(name) };
         let peer = self.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
         self.peers[peer].offers = messages;
         peer

@@ -12,7 +12,7 @@ use carillon_proto::session::{
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Packet, Part, Peer, PeerList, RosterPage, State};
+use carillon_wire::session::{Body, MemberRole, Packet, Peer, PeerList, RosterPage, State};
 
 use super::harness::*;
 
@@ -22,13 +22,13 @@ fn config(gather: Gather, helping: Helping) -> SenderSessionConfig {
 }
 
 fn helper(name: &str) -> ReceiverSession {
-    let config = ReceiverSessionConfig { part: Part::Helps, ..receiver_config(name) };
+    let config = ReceiverSessionConfig { part: MemberRole::Helps, ..receiver_config(name) };
     ReceiverSession::new(config, Seeds::new(1).part(name))
 }
 
 /// A receiver that is willing to help.
 fn willing(name: &str) -> ReceiverSession {
-    let config = ReceiverSessionConfig { part: Part::ReceivesAndHelps, ..receiver_config(name) };
+    let config = ReceiverSessionConfig { part: MemberRole::ReceivesAndHelps, ..receiver_config(name) };
     ReceiverSession::new(config, Seeds::new(1).part(name))
 }
 
@@ -37,8 +37,8 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 }
 
 /// What it is in a lie.
-fn other(part: Part) -> Part {
-    if part.helps() { Part::Receives } else { Part::Helps }
+fn other(part: MemberRole) -> MemberRole {
+    if part.helps() { MemberRole::Receives } else { MemberRole::Helps }
 }
 
 /// Three receivers, nodes 1 to 3, and two helpers in a chain, nodes 4 and 5.
@@ -339,7 +339,7 @@ fn who_is_willing_to_help_and_is_not_let_receives() {
     for mut world in [designated(config(Gather::Count(3), Helping::Nobody), 20), without] {
         world.run_until(ms(20_000), over);
         complete(&world, 20);
-        assert!(world.sender.members().iter().all(|member| member.part == Part::Receives));
+        assert!(world.sender.members().iter().all(|member| member.part == MemberRole::Receives));
     }
     // Who is expected to help and receive has to do both.
     let by_name = || config(Gather::Names(names(&["a", "b"])), Helping::Names(names(&["a"])));

@@ -9,8 +9,8 @@ use carillon_proto::session::{
 };
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, Sizes, State, Terms, Text,
-    Verdict,
+    Attachment, Body, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, RefuseReason, Settings, State,
+    Terms, Text, Verdict,
 };
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
         max_payload,
         progress_interval: 500,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new(protocol).unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::new(settings).unwrap(),
@@ -41,10 +41,10 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
     bytes(Body::Join {
         nonce: Nonce(nonce),
         receive_buffer: 1,
-        part: Part::Receives,
+        part: MemberRole::Receives,
         largest: 0,
         name: Name::new(name).unwrap(),
-        attached: Attached::default(),
+        attached: Attachment::default(),
         cookie: None,
         origin: None,
     })

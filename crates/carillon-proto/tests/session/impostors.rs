@@ -9,8 +9,8 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverPhase, ReceiverSession, SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, RosterPage, Settings, Sizes,
-    State, Text,
+    Attachment, Body, DatagramSizes, Identity, Invite, MemberRole, Name, Nonce, Packet, Peer, PeerList,
+    RosterPage, Settings, State, Text,
 };
 
 use super::harness::*;
@@ -30,10 +30,10 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name,
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         },
@@ -46,7 +46,7 @@ fn false_invitation(association: u32) -> Vec<u8> {
         max_payload: 100,
         progress_interval: 250,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("nobody").unwrap(),
         settings: Settings::default(),
@@ -233,7 +233,7 @@ fn forged_rosters_end_in_time_and_verify_nothing_false() {
                     let identities = told.borrow().clone();
                     let peer = |&identity: &u64| Peer {
                         identity: Identity(identity),
-                        part: Part::Receives,
+                        part: MemberRole::Receives,
                         gone,
                         parent: 0,
                         name: Name::new("x").unwrap(),

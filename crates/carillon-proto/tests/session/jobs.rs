@@ -76,7 +76,7 @@ fn a_verified_service_does_not_join_the_job_again() {
 
 fn world_host(node: u32) -> Option<std::net::IpAddr> {
     use carillon_core::AddressBook as _;
-    carillon_core::Numbered.of_node(carillon_core::NodeId(node))
+    carillon_core::NumberedAddresses.of_node(carillon_core::NodeId(node))
 }
 
 /// A new session of the same process that has forgotten everything. While the session that verified it runs it is not taken for late.

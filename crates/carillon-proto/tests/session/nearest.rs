@@ -12,7 +12,7 @@ use carillon_proto::session::{
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, DistanceTo, Distances, Nonce, Packet, Part};
+use carillon_wire::session::{Body, DistanceTo, Distances, MemberRole, Nonce, Packet};
 
 use super::harness::*;
 
@@ -33,7 +33,7 @@ fn config() -> SenderSessionConfig {
 }
 
 fn member(name: &str) -> ReceiverSession {
-    let part = if name < "e" { Part::Receives } else { Part::Helps };
+    let part = if name < "e" { MemberRole::Receives } else { MemberRole::Helps };
     let config = ReceiverSessionConfig { part, ..receiver_config(name) };
     ReceiverSession::new(config, Seeds::new(1).part(name))
 }

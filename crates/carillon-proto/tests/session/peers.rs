@@ -9,8 +9,8 @@ use carillon_proto::session::{
     SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer as RosterPeer, PeerList, Proof,
-    RosterPage, Settings, Sizes, State, Text,
+    Attachment, Body, DatagramSizes, Identity, Invite, MemberRole, Name, Nonce, Packet, Peer as RosterPeer,
+    PeerList, Proof, RosterPage, Settings, State, Text,
 };
 use proptest::prelude::*;
 
@@ -128,7 +128,9 @@ fn one_that_has_much_to_send_does_so_while_the_organiser_has_little() {
         let mut config = SenderSessionConfig { gather, ..config };
         config.set_host_values(64, 1 << 20).expect("messages are not very short");
         let mut world = World::new(sender_with(config), 1);
-        for (name, part) in [("two", Part::Offers), ("alice", Part::Receives), ("bob", Part::Receives)] {
+        for (name, part) in
+            [("two", MemberRole::Offers), ("alice", MemberRole::Receives), ("bob", MemberRole::Receives)]
+        {
             let config = ReceiverSessionConfig { part, ..ReceiverSessionConfig::new(name, GROUP, REGISTRY) };
             let peer = world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
             world.peers[peer].offers = if part.offers() { MANY } else { 0 };
@@ -346,7 +348,7 @@ fn invite(state: State) -> Vec<u8> {
         max_payload: 100,
         progress_interval: 500,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("toy").unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::default(),
@@ -360,7 +362,7 @@ fn roster(edition: u32, identities: &[u64]) -> Vec<u8> {
     let mut list = Vec::new();
     let peer = |&identity: &u64| RosterPeer {
         identity: Identity(if identity < 1 << 32 { named(identity) } else { identity }),
-        part: Part::Offers,
+        part: MemberRole::Offers,
         gone: false,
         parent: 0,
         name: Name::new("x").unwrap(),
@@ -492,10 +494,10 @@ fn ready_counts_from_members_for_the_present_edition_only() {
         emit(Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name,
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         })
@@ -523,10 +525,10 @@ fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
         let join = Body::Join {
             nonce: Nonce(node.into()),
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name,
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         };

@@ -6,7 +6,8 @@ use carillon_proto::session::{
     SenderPhase, SenderSession, SenderSessionConfig, Shortened,
 };
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Padding, Part, Settings, Sizes, State, Terms, Text,
+    Attachment, Body, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, Padding, Settings, State,
+    Terms, Text,
 };
 use proptest::prelude::*;
 
@@ -21,7 +22,7 @@ fn bytes(body: Body<'_>) -> Vec<u8> {
     buf
 }
 
-fn invite(sizes: Sizes) -> Vec<u8> {
+fn invite(sizes: DatagramSizes) -> Vec<u8> {
     bytes(Body::Invite(Invite {
         state: State::Gathering,
         max_payload: 100,
@@ -40,7 +41,7 @@ fn size(bytes_in_all: usize) -> Vec<u8> {
     bytes(Body::Size(Padding(bytes_in_all - 8)))
 }
 
-const SHOWN: Sizes = Sizes { longest: 116, least: 60 };
+const SHOWN: DatagramSizes = DatagramSizes { longest: 116, least: 60 };
 
 /// The largest that each JOIN that goes out says, and when, with an invitation each 100 ms and these datagrams shown behind each.
 fn joins(machine: &mut ReceiverSession, shown: &[usize]) -> Vec<(Time, u16)> {
@@ -210,10 +211,10 @@ fn nobody_makes_them_shorter_than_the_least() {
     let join = bytes(Body::Join {
         nonce: Nonce(1),
         receive_buffer: 1,
-        part: Part::Receives,
+        part: MemberRole::Receives,
         largest: 1,
         name: Name::new("a").unwrap(),
-        attached: Attached::default(),
+        attached: Attachment::default(),
         cookie: None,
         origin: None,
     });
@@ -259,7 +260,7 @@ fn sizes_that_make_no_sense_are_refused() {
     }
     let terms = |sizes| terms_of(&invite(sizes));
     assert!(
-        terms(SHOWN) != terms(Sizes::default()) && terms(SHOWN) != Terms(0),
+        terms(SHOWN) != terms(DatagramSizes::default()) && terms(SHOWN) != Terms(0),
         "they are part of the terms"
     );
 }

@@ -14,11 +14,11 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_testkit::{is_long, one_in};
+use carillon_testkit::{is_long_tier, sampling_step};
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, Sizes, State, Terms,
-    Text, Verdict,
+    Attachment, Body, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, Proof, RefuseReason, Settings,
+    State, Terms, Text, Verdict,
 };
 
 use super::harness::*;
@@ -41,7 +41,7 @@ pub fn invitation(association: u32, state: State, protocol: &str, settings: &str
             max_payload: 100,
             progress_interval: 1,
             relays: false,
-            sizes: Sizes::default(),
+            sizes: DatagramSizes::default(),
             protocol: Name::new(protocol).unwrap(),
             sender: Name::new("source").unwrap(),
             settings: Settings::new(settings).unwrap(),
@@ -58,10 +58,10 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            part: Part::Receives,
+            part: MemberRole::Receives,
             largest: 0,
             name,
-            attached: Attached::default(),
+            attached: Attachment::default(),
             cookie: None,
             origin: None,
         },
@@ -309,10 +309,10 @@ fn forged_ends_do_not_end_a_transfer() {
                             Body::Join {
                                 nonce,
                                 receive_buffer: 1,
-                                part: Part::Offers,
+                                part: MemberRole::Offers,
                                 largest: 0,
                                 name,
-                                attached: Attached::default(),
+                                attached: Attachment::default(),
                                 cookie: None,
                                 origin: None,
                             },
@@ -380,7 +380,7 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
     let receivers = || REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Receiver));
     for entry in receivers().filter(roster) {
         // Members come to know each other first: it takes a session.
-        for settings in extremes(entry).into_iter().step_by(one_in(24)) {
+        for settings in extremes(entry).into_iter().step_by(sampling_step(24)) {
             let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
             // Receivers cut shorter spans to this.
             let settings = settings.replace("1 ns", "100 us");
@@ -422,7 +422,7 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
         }
         assert!(!tape.is_empty());
         let mut let_in = 0;
-        for settings in extremes(entry).into_iter().step_by(one_in(9)) {
+        for settings in extremes(entry).into_iter().step_by(sampling_step(9)) {
             let mut machine = registry_receiver("a", 2);
             let invite = invitation(ASSOCIATION.0, State::Gathering, entry.name, &settings);
             let (mut got, mut sent) = (invite.len(), 0);
@@ -452,7 +452,7 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
             }
             assert!(sent <= 3 * got + (64 << 10), "{} {settings}: {sent} for {got}", entry.name);
         }
-        assert!(let_in > i32::from(is_long()), "{}", entry.name);
+        assert!(let_in > i32::from(is_long_tier()), "{}", entry.name);
     }
 }
 

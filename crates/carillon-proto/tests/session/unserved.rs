@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, Dest, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, ReceiverSessionConfig, SenderPhase};
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, Settings, Sizes, State, Text,
+    Attachment, Body, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, Settings, State, Text,
 };
 
 use super::harness::*;
@@ -112,7 +112,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
         max_payload: 100,
         progress_interval: 500,
         relays: false,
-        sizes: Sizes::default(),
+        sizes: DatagramSizes::default(),
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("rival").unwrap(),
         settings: Settings::default(),
@@ -165,10 +165,10 @@ fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
     let body = Body::Join {
         nonce: Nonce(1),
         receive_buffer: 1,
-        part: Part::Receives,
+        part: MemberRole::Receives,
         largest: 0,
         name: Name::new("a").unwrap(),
-        attached: Attached::default(),
+        attached: Attachment::default(),
         cookie: None,
         origin: None,
     };

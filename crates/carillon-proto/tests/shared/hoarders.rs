@@ -3,7 +3,7 @@
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, ProtocolEntry, Role};
 use carillon_proto::protocols::{msaw, pgm, sequencer, xtp};
-use carillon_testkit::Hoarder;
+use carillon_testkit::HoardingMachine;
 
 /// Hoarders without feedback, with acknowledgments, with requests, and of peers.
 pub const HOARDERS: [&ProtocolEntry; 4] = [
@@ -30,7 +30,7 @@ fn hoard(
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let machine = (entry.build)(role, context, config)?;
     Ok(match role {
-        Role::Receiver | Role::Peer => Box::new(Hoarder::new(machine)),
+        Role::Receiver | Role::Peer => Box::new(HoardingMachine::new(machine)),
         _ => machine,
     })
 }

@@ -8,8 +8,9 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Attached, Body, Cookie, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Padding, Part,
-    Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, Identity, Invite, MemberRole, Name,
+    Nonce, Packet, Padding, Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text,
+    Verdict,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -288,7 +289,7 @@ impl Attacker {
                 max_payload: self.pick(&[PAYLOAD as u32, 1, 1 << 24]),
                 progress_interval: self.pick(&[0, 250, u16::MAX]),
                 relays: self.rng.chance(0.2),
-                sizes: self.pick(&[Sizes::default(), Sizes { longest: 1472, least: 576 }]),
+                sizes: self.pick(&[DatagramSizes::default(), DatagramSizes { longest: 1472, least: 576 }]),
                 protocol: Name::new(self.entry.name).unwrap(),
                 sender: name,
                 settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
@@ -299,13 +300,13 @@ impl Attacker {
                 nonce,
                 receive_buffer: 1,
                 part: match self.rng.chance(0.3) {
-                    true if helped => Part::Helps,
-                    true => Part::Offers,
-                    false => Part::Receives,
+                    true if helped => MemberRole::Helps,
+                    true => MemberRole::Offers,
+                    false => MemberRole::Receives,
                 },
                 largest: self.pick(&[0, 1, 576, u16::MAX]),
                 name,
-                attached: Attached::default(),
+                attached: Attachment::default(),
                 cookie: self.cookie,
                 origin: None,
             },
@@ -328,7 +329,12 @@ impl Attacker {
                 let peers: Vec<Peer<'_>> = (0..total)
                     .map(|_| {
                         let identity = Identity(self.pick(&self.nonces.clone()));
-                        let parts = [Part::Receives, Part::Offers, Part::Helps, Part::ReceivesAndHelps];
+                        let parts = [
+                            MemberRole::Receives,
+                            MemberRole::Offers,
+                            MemberRole::Helps,
+                            MemberRole::ReceivesAndHelps,
+                        ];
                         let part = self.pick(&parts);
                         let parent = if helped { self.pick(&[0, 0, 1, 2, 1023]) } else { 0 };
                         Peer { identity, part, gone, parent, name }

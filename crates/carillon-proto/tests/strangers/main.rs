@@ -25,7 +25,7 @@ use std::thread::scope;
 use carillon_core::{Bytes, Helpers, ProtocolEntry};
 use carillon_proto::blocks::{ErasureCode, ReedSolomon, Shape};
 use carillon_testkit::heap::{self, Counting};
-use carillon_testkit::{chosen, is_long, one_in, seeds};
+use carillon_testkit::{chosen, is_long_tier, sampling_step, seeds};
 
 use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
@@ -211,7 +211,7 @@ fn side_by_side<T: Send>(
 /// Whether an attack is one of the hundredth part, or in the long tier the third, that is tried with this protocol if only one seed
 /// is: others with the next.
 fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
-    entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(if is_long() {
+    entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(if is_long_tier() {
         3
     } else {
         100
@@ -312,7 +312,7 @@ fn names_of_attacks() -> String {
 /// What only some seeds of the long tier have shown.
 #[test]
 fn attacks_that_once_worked() {
-    let all = side_by_side(ONCE_WORKED.iter().step_by(one_in(4)), |&(protocol, attack, seed)| {
+    let all = side_by_side(ONCE_WORKED.iter().step_by(sampling_step(4)), |&(protocol, attack, seed)| {
         let entry = protocols().iter().find(|entry| entry.name == protocol).expect("it is registered");
         let (complaints, count) = complaints(entry, seed, true, &|name| name == attack);
         assert_eq!(count, 1, "{protocol} {attack}");
@@ -345,7 +345,7 @@ const ONCE_WORKED: [(&str, &str, u64); 13] = [
 #[test]
 fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
     let mut hurt = 0;
-    for entry in protocols().iter().step_by(one_in(3)) {
+    for entry in protocols().iter().step_by(sampling_step(3)) {
         let tape = tape(entry, 1);
         let data = kinds_of_data(&tape);
         assert!(!data.is_empty(), "{}", entry.name);

@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use carillon_core::{
     AddressBook, Addresses, AssociationId, Dest, Duration, Event, GroupId, Helpers, Host, Machine, NodeId,
-    Numbered, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time, Transmit,
-    drain,
+    NumberedAddresses, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time,
+    Transmit, drain,
 };
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, Part, ReceiverPhase, ReceiverSession,
+    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::{TREE, heap};
@@ -157,15 +157,15 @@ struct Book(NodeId);
 
 impl AddressBook for Book {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
-        Numbered.of_node(if node == LOCAL_NODE { self.0 } else { node })
+        NumberedAddresses.of_node(if node == LOCAL_NODE { self.0 } else { node })
     }
 
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
-        Numbered.node_at(address).filter(|&node| node != self.0)
+        NumberedAddresses.node_at(address).filter(|&node| node != self.0)
     }
 
     fn of_group(&self, group: GroupId) -> IpAddr {
-        Numbered.of_group(group)
+        NumberedAddresses.of_group(group)
     }
 }
 
@@ -200,7 +200,7 @@ impl World {
                 config.fanout = Some(1);
             }
             let host = |(index, name): (usize, &&str)| {
-                ((*name).to_owned(), Numbered::node(NodeId(index as u32 + 1)).into())
+                ((*name).to_owned(), NumberedAddresses::node(NodeId(index as u32 + 1)).into())
             };
             config.hosts = others.iter().enumerate().map(host).collect();
             config.addresses = Addresses::new(Book(SENDER));
@@ -222,7 +222,7 @@ impl World {
             let session = heap::charge(index + 2, || {
                 let mut config = ReceiverSessionConfig::new(*name, GROUP, known);
                 if index >= NAMES.len() {
-                    config.part = Part::Helps;
+                    config.part = MemberRole::Helps;
                 }
                 config.addresses = Addresses::new(Book(node));
                 config.memory = MEMORY;

@@ -3,8 +3,8 @@
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Attached, Body, Cookie, Identity, Invite, Name, Nonce, Packet, Padding, Part, Peer, PeerList, Proof,
-    RefuseReason, RosterPage, Settings, Sizes, State, Terms, Text, Verdict,
+    Attachment, Body, Cookie, DatagramSizes, Identity, Invite, MemberRole, Name, Nonce, Packet, Padding,
+    Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -97,9 +97,9 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             progress_interval: input.pick(&[500, 0, 1, u16::MAX]),
             relays: input.byte() & 3 == 3,
             sizes: input.pick(&[
-                Sizes::default(),
-                Sizes { longest: 120, least: 60 },
-                Sizes { longest: 1472, least: 1472 },
+                DatagramSizes::default(),
+                DatagramSizes { longest: 120, least: 60 },
+                DatagramSizes { longest: 1472, least: 1472 },
             ]),
             protocol: match input.byte() {
                 0..=200 => Name::new(known.protocol).unwrap_or_else(fallback),
@@ -123,12 +123,13 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         2 => Body::Join {
             nonce,
             receive_buffer: input.u32(),
-            part: [Part::Receives, Part::Offers, Part::Helps, Part::Offers][usize::from(input.byte() & 3)],
+            part: [MemberRole::Receives, MemberRole::Offers, MemberRole::Helps, MemberRole::Offers]
+                [usize::from(input.byte() & 3)],
             largest: input.pick(&[0, 60, 120, 1472]),
             name: name(input),
             attached: {
-                let len = input.below(Attached::MAX_LEN + 1);
-                Attached::new(input.bytes(len)).unwrap_or_default()
+                let len = input.below(Attachment::MAX_LEN + 1);
+                Attachment::new(input.bytes(len)).unwrap_or_default()
             },
             cookie: known.cookie,
             origin: None,
@@ -186,10 +187,10 @@ fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Opt
     let peer = |identity: Identity| Peer {
         identity,
         part: match (form & 14 == 4, form & 1 == 1) {
-            (true, true) => Part::ReceivesAndHelps,
-            (true, false) => Part::Helps,
-            (false, true) => Part::Offers,
-            (false, false) => Part::Receives,
+            (true, true) => MemberRole::ReceivesAndHelps,
+            (true, false) => MemberRole::Helps,
+            (false, true) => MemberRole::Offers,
+            (false, false) => MemberRole::Receives,
         },
         gone: form & 14 == 2,
         parent: u16::from(form & 14 == 6),

@@ -1,6 +1,6 @@
 //! Packet formats under any bytes: parsing is total, and what parses is emitted again as it was.
 
-use carillon_core::{Format, Reading, Rest};
+use carillon_core::{Format, ParsedPacket, Remainder};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::{Packer, Record, link_stays_below, records};
 use carillon_wire::{pgm, session};
@@ -23,13 +23,13 @@ pub fn envelope(bytes: &[u8]) {
 /// If it does not.
 pub fn format(format: &Format, bytes: &[u8]) {
     let Ok(reading) = (format.read)(bytes) else { return };
-    let Reading { line, bytes: again, wire_len, rest } = &reading;
+    let ParsedPacket { line, bytes: again, wire_len, remainder } = &reading;
     assert_eq!(again.len(), *wire_len, "a packet is as long as it says");
     assert!(!line.contains(char::is_control), "{line:?} is one line");
-    match rest {
-        Rest::Nothing => assert_eq!(again, bytes, "what parses is emitted as it was"),
-        Rest::Padding => assert!(bytes.starts_with(again), "what parses is emitted as it was"),
-        Rest::Anywhere => {}
+    match remainder {
+        Remainder::Empty => assert_eq!(again, bytes, "what parses is emitted as it was"),
+        Remainder::Padding => assert!(bytes.starts_with(again), "what parses is emitted as it was"),
+        Remainder::UnknownFields => {}
     }
     assert_eq!((format.read)(again), Ok(reading), "what was emitted parses to the same");
 }

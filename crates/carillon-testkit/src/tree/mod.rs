@@ -6,8 +6,8 @@ mod node;
 mod sender;
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Input, Kind, Machine,
-    Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
+    AssociationId, BuildContext, Config, ConfigError, DeliveryGuarantee, Format, HeaderBytes, Helpers, Input,
+    Kind, Machine, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
 };
 use carillon_wire::Envelope;
 
@@ -27,7 +27,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: PARAMETERS,
     format: &FORMAT,
-    promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: true, idle_feedback: None },
     build,
     ..ProtocolEntry::PLAIN
 };
@@ -65,13 +65,13 @@ fn fuzzed(input: &mut Input<'_>, association: AssociationId, bytes: &mut Vec<u8>
     emit(association, packet_type, number, input.bytes(len), bytes);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (packet_type, association, number) = parse(bytes).ok_or("it is none")?;
     let mut again = Vec::new();
     let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
     emit(association, packet_type, number, payload, &mut again);
     let line = format!("type {packet_type} number {number}");
-    Ok(Reading::new(&line, again, bytes.len(), Rest::Nothing))
+    Ok(ParsedPacket::new(&line, again, bytes.len(), Remainder::Empty))
 }
 
 const PROTOCOL: u8 = 202;

@@ -37,7 +37,7 @@ impl TreeNode {
             delivers: role == Role::Receiver,
             branch,
             helps: role == Role::Helper || context.helpers.is_helper(context.node),
-            most: context.most_messages(config.count("window")) as usize,
+            most: context.max_messages(config.count("window")) as usize,
             expected: 0,
             deliveries: VecDeque::new(),
             ack_due: false,
@@ -144,7 +144,7 @@ impl Machine for TreeNode {
         Some(Transmit::now(Dest::Node(to)))
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
         if table.edition() <= self.table.edition() {
             return;
         }

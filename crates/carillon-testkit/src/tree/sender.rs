@@ -107,7 +107,7 @@ impl Machine for TreeSender {
         Some(transmit)
     }
 
-    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
             self.branch.adopt(table.children_of_sender(&self.context.members), |node| table.is_helper(node));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use carillon_net::SendFailure;
-use carillon_wire::doctor::{Heard, Way};
+use carillon_wire::doctor::{HelloPath, ObservedMachine};
 use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
 /// One end, as findings speak of it.
@@ -33,11 +33,11 @@ pub struct Peer {
     /// Where it is.
     pub address: IpAddr,
     /// What came from it.
-    pub heard: Heard,
+    pub heard: ObservedMachine,
     /// Packets that came twice or more.
     pub copies: u16,
     /// What it says has come from here; `None` if it has not heard of this machine.
-    pub said: Option<Heard>,
+    pub said: Option<ObservedMachine>,
 }
 
 /// All that is known when the time is over.
@@ -221,7 +221,9 @@ impl Evidence {
         }
         let this = Machine { name: "this machine".to_owned(), ..here.clone() };
         // Who has heard a HELLO that is answered has answered.
-        let answers = |heard: &Heard| [Way::Group, Way::Link, Way::Port].iter().any(|way| heard.by(*way));
+        let answers = |heard: &ObservedMachine| {
+            [HelloPath::Group, HelloPath::Link, HelloPath::Port].iter().any(|way| heard.by(*way))
+        };
         one_way(there, &this, &peer.heard, peer.said.as_ref().is_some_and(answers), say);
         let refused = self.refused.get(&peer.address);
         if let Some(failure) = refused {
@@ -303,13 +305,19 @@ fn cannot_send(what: &str, place: &str, failure: &SendFailure) -> String {
 }
 
 /// What is wrong on the way from one to the other; `answers`: who sends has heard what it answers.
-fn one_way(from: &Machine, to: &Machine, came: &Heard, answers: bool, say: &mut dyn FnMut(Fault, String)) {
+fn one_way(
+    from: &Machine,
+    to: &Machine,
+    came: &ObservedMachine,
+    answers: bool,
+    say: &mut dyn FnMut(Fault, String),
+) {
     let (source, target, port) = (&from.name, &to.name, to.group.port());
     if from.hops == 0 {
         return say(Fault::NoHops, format!("{source} has --ttl 0: no multicast of it leaves it"));
     }
     if came.least_ttl == 0 {
-        return if came.by(Way::Link) {
+        return if came.by(HelloPath::Link) {
             say(
                 Fault::Snooping,
                 format!(
@@ -317,14 +325,14 @@ fn one_way(from: &Machine, to: &Machine, came: &Heard, answers: bool, say: &mut 
                     to.group.ip()
                 ),
             );
-        } else if came.by(Way::Port) || came.by(Way::PortAnswer) {
+        } else if came.by(HelloPath::Port) || came.by(HelloPath::PortAnswer) {
             say(
                 Fault::NoMulticast,
                 format!(
                     "unicast passes from {source} to {target}, multicast with up to {MOST_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
                 ),
             );
-        } else if came.by(Way::Answer) {
+        } else if came.by(HelloPath::Answer) {
             say(
                 Fault::GroupPortBlocked,
                 format!(
@@ -345,13 +353,13 @@ fn one_way(from: &Machine, to: &Machine, came: &Heard, answers: bool, say: &mut 
         );
         return say(Fault::Router, text);
     }
-    if answers && !came.by(Way::Answer) {
+    if answers && !came.by(HelloPath::Answer) {
         let text = format!(
             "multicast from {source} reaches {target}, and what {source} sends to it alone does not: {source} has no route to {target}, which `carillon doctor` says there, or a firewall at {target} drops UDP to ports other than {port}: let UDP from {source} in"
         );
         say(Fault::OwnPortBlocked, text);
     }
-    if came.came >= ENOUGH && !came.by(Way::Long) {
+    if came.came >= ENOUGH && !came.by(HelloPath::Long) {
         let why = match from.datagram > to.datagram {
             true => format!("{target} takes {}", to.datagram),
             false => "a switch or router between has shorter frames".to_owned(),
@@ -398,7 +406,8 @@ mod tests {
         }
     }
 
-    const WELL: Heard = Heard { id: 1, least_ttl: 1, ways: 0b11_1111, came: 50, sent: 50 };
+    const WELL: ObservedMachine =
+        ObservedMachine { id: 1, least_ttl: 1, ways: 0b11_1111, came: 50, sent: 50 };
 
     fn evidence() -> Evidence {
         Evidence {
@@ -464,11 +473,11 @@ mod tests {
                 (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, 0b01_1100);
             }),
             (Fault::GroupPortBlocked, |all| {
-                (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, Way::Answer.bit());
+                (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, HelloPath::Answer.bit());
             }),
-            (Fault::OwnPortBlocked, |all| all.peers[0].heard.ways &= !Way::Answer.bit()),
+            (Fault::OwnPortBlocked, |all| all.peers[0].heard.ways &= !HelloPath::Answer.bit()),
             (Fault::OneWay, |all| all.peers[0].said = None),
-            (Fault::Mtu, |all| all.peers[0].heard.ways &= !Way::Long.bit()),
+            (Fault::Mtu, |all| all.peers[0].heard.ways &= !HelloPath::Long.bit()),
             (Fault::Loss, |all| all.peers[0].heard.came = 40),
         ];
         for (fault, change) in cases {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
 use carillon_net::{Arrival, OpenError, Probe, SendFailure};
-use carillon_wire::doctor::{Heard, Hello, MAX_HEARD, ORIGIN, Way};
+use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine};
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MOST_HOPS, Machine, Peer};
@@ -57,11 +57,11 @@ pub struct Doctor {
 struct Known {
     machine: Machine,
     address: IpAddr,
-    heard: Heard,
+    heard: ObservedMachine,
     first: u32,
     last: u32,
     copies: u16,
-    said: Option<Heard>,
+    said: Option<ObservedMachine>,
 }
 
 impl Doctor {
@@ -123,27 +123,28 @@ impl Doctor {
     /// What goes out at each turn.
     fn turn(&mut self) {
         let (group, hops) = (self.probe.group(), self.config.hops);
-        let all: Vec<Heard> = self.known.iter().take(MAX_HEARD).map(|(_, known)| known.heard).collect();
-        self.say(group, Way::Group, hops, 0, all.clone());
+        let all: Vec<ObservedMachine> =
+            self.known.iter().take(MAX_HEARD).map(|(_, known)| known.heard).collect();
+        self.say(group, HelloPath::Group, hops, 0, all.clone());
         self.number = self.number.wrapping_add(1);
         for link in self.probe.links().to_vec() {
-            self.say(link, Way::Link, 1, 0, all.clone());
+            self.say(link, HelloPath::Link, 1, 0, all.clone());
         }
-        self.say(group, Way::Long, hops, self.probe.max_datagram(), Vec::new());
+        self.say(group, HelloPath::Long, hops, self.probe.max_datagram(), Vec::new());
         let far = FAR[self.turns as usize % FAR.len()];
         if far > hops && hops > 0 {
-            self.say(group, Way::Group, far, 0, all.clone());
+            self.say(group, HelloPath::Group, far, 0, all.clone());
         }
         if self.turns.is_multiple_of(2) {
             for address in self.config.named.clone() {
-                self.say(SocketAddr::new(address, group.port()), Way::Port, 64, 0, all.clone());
+                self.say(SocketAddr::new(address, group.port()), HelloPath::Port, 64, 0, all.clone());
             }
         }
         self.turns += 1;
     }
 
     /// Says HELLO. What the system does not take is noted.
-    fn say(&mut self, to: SocketAddr, way: Way, ttl: u8, len: usize, heard: Vec<Heard>) {
+    fn say(&mut self, to: SocketAddr, way: HelloPath, ttl: u8, len: usize, heard: Vec<ObservedMachine>) {
         let hello = Hello {
             way,
             ttl,
@@ -164,7 +165,7 @@ impl Doctor {
         };
         // A full queue, or an answer to what was sent earlier, says nothing about the way.
         let passing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused);
-        if let Some(failure) = SendFailure::new(to, &error).filter(|_| !passing && way != Way::Long) {
+        if let Some(failure) = SendFailure::new(to, &error).filter(|_| !passing && way != HelloPath::Long) {
             self.refused.insert(to.ip(), failure);
         }
     }
@@ -173,10 +174,10 @@ impl Doctor {
     fn hear(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
         let Ok((AssociationId(id), hello)) = Hello::parse(bytes) else { return };
         let fits = match hello.way {
-            Way::Group | Way::Long => arrival == Arrival::Group,
-            Way::Link => arrival == Arrival::Link,
-            Way::Port | Way::PortAnswer => arrival == Arrival::Port,
-            Way::Answer => arrival == Arrival::Own,
+            HelloPath::Group | HelloPath::Long => arrival == Arrival::Group,
+            HelloPath::Link => arrival == Arrival::Link,
+            HelloPath::Port | HelloPath::PortAnswer => arrival == Arrival::Port,
+            HelloPath::Answer => arrival == Arrival::Own,
         };
         let is_new = !self.known.contains_key(&id);
         if id == self.id.0 || !fits || (is_new && self.known.len() >= MAX_HEARD) {
@@ -190,15 +191,15 @@ impl Doctor {
         let heard = known.heard;
         // As many answers as HELLOs, and no answers to answers.
         let answered = match hello.way {
-            Way::Group => hello.ttl == hello.hops,
-            Way::Link => !heard.by(Way::Group),
-            Way::Port => true,
-            Way::PortAnswer | Way::Answer | Way::Long => false,
+            HelloPath::Group => hello.ttl == hello.hops,
+            HelloPath::Link => !heard.by(HelloPath::Group),
+            HelloPath::Port => true,
+            HelloPath::PortAnswer | HelloPath::Answer | HelloPath::Long => false,
         };
         if answered {
-            self.say(from, Way::Answer, 64, 0, vec![heard]);
+            self.say(from, HelloPath::Answer, 64, 0, vec![heard]);
             let port = SocketAddr::new(from.ip(), self.probe.group().port());
-            self.say(port, Way::PortAnswer, 64, 0, vec![heard]);
+            self.say(port, HelloPath::PortAnswer, 64, 0, vec![heard]);
         }
     }
 
@@ -249,7 +250,7 @@ impl Known {
                 },
             },
             address,
-            heard: Heard { id, ..Heard::default() },
+            heard: ObservedMachine { id, ..ObservedMachine::default() },
             first: 0,
             last: 0,
             copies: 0,
@@ -260,7 +261,7 @@ impl Known {
     fn take(&mut self, hello: &Hello<'_>) {
         let heard = &mut self.heard;
         heard.ways |= hello.way.bit();
-        if hello.way != Way::Group {
+        if hello.way != HelloPath::Group {
             return;
         }
         if heard.least_ttl == 0 || hello.ttl < heard.least_ttl {

@@ -1,7 +1,9 @@
 //! What one sender delivers: records in, verified files or messages out.
 
 use carillon_core::Order;
-use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
+use carillon_wire::file::{
+    Record, RelativePath, ResumePoint, TransferId, WithdrawReason, link_stays_below, records,
+};
 
 use super::arriving::{Completed, Open, Spare, Unstored, WRITE_BYTES};
 use super::listing::Listing;
@@ -80,7 +82,7 @@ impl Sink {
     }
 
     /// How far an earlier attempt of a transfer came; asked between transfers.
-    pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
+    pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
         match self {
             Sink::Files(target) => target.reached(trusted),
             Sink::Live(_) => None,
@@ -583,7 +585,7 @@ impl Intake {
     }
 
     /// The transfer has a name, and the sender begins at this place.
-    fn resume(&mut self, sink: &mut Sink, from: Reached) -> Result<(), Problem> {
+    fn resume(&mut self, sink: &mut Sink, from: ResumePoint) -> Result<(), Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         if self.folder.is_empty() {
             self.transfer = Some(from.transfer);
@@ -788,7 +790,7 @@ impl Had {
 }
 
 impl Missing {
-    fn add(&mut self, name: &[u8], reason: Withdrawn) {
+    fn add(&mut self, name: &[u8], reason: WithdrawReason) {
         self.count += 1;
         if self.named.len() < MAX_NAMED {
             self.named.push(format!("{} {reason}", shown_name(name)));

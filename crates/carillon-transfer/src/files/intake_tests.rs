@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carillon_core::Order;
-use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, Withdrawn};
+use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, WithdrawReason};
 
 use super::intake::{Intake, Sink};
 use super::listing::Listing;
@@ -112,7 +112,7 @@ fn a_file_that_is_withdrawn_is_not_kept_and_the_others_are() {
             end_of_file(0, b"abc"),
             file(1, "b", size),
             data(1, 0, b"ab"),
-            Record::Withdraw { index: 1, reason: Withdrawn::Changed },
+            Record::Withdraw { index: 1, reason: WithdrawReason::Changed },
             file(2, "c", size),
             data(2, 0, b"abc"),
             end_of_file(2, b"abc"),
@@ -160,7 +160,7 @@ fn many_files_withdrawn_are_not_all_named() {
     let mut records = vec![offer(1000)];
     for index in 0..1000 {
         records.push(file(index, "x\u{7}", Some(1)));
-        records.push(Record::Withdraw { index, reason: Withdrawn::Unreadable });
+        records.push(Record::Withdraw { index, reason: WithdrawReason::Unreadable });
     }
     records.push(end(0, &records));
     place.refuses(&records, "x\\u{7} could not be read by the sender, and 997 more files");
@@ -180,7 +180,7 @@ fn entries_out_of_turn_or_beyond_their_number_are_refused() {
         (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"x"), end_of_file(0, b"y")], "digest differs"),
         (&[offer(1), file(0, "a", None), end_of_file(1, b"")], "entry 1 came"),
         (&[offer(1), file(0, "a", None), link(0, "b", "c")], "messages are missing"),
-        (&[offer(1), Record::Withdraw { index: 0, reason: Withdrawn::Changed }], "messages are missing"),
+        (&[offer(1), Record::Withdraw { index: 0, reason: WithdrawReason::Changed }], "messages are missing"),
         (&[offer(1), offer(1)], "messages are missing"),
     ] {
         let mut place = Place::new(false);
@@ -377,7 +377,7 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
                 2 | 3 if draw(20) > 0 => {
                     Record::EndOfFile { index, size, digest: *blake3::hash(content).as_bytes() }
                 }
-                4 => Record::Withdraw { index, reason: Withdrawn::Changed },
+                4 => Record::Withdraw { index, reason: WithdrawReason::Changed },
                 5 => end(draw(2), &records),
                 6 => Record::Offer { entries: 9, bytes: Some(0) },
                 7 => Record::Data { index, offset, bytes: content },

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow, bail};
 use carillon_wire::file::{
-    LINK_TARGET_MAX_LEN, MODE_MASK, Reached, RelativePath, TransferId, link_stays_below,
+    LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, ResumePoint, TransferId, link_stays_below,
 };
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
@@ -312,10 +312,10 @@ impl Manifest {
 
     /// The place where a transfer to all of these can begin: nothing before it is lacking anywhere. Where one has nothing of
     /// it, it begins at the first byte, and where one says what cannot be.
-    pub fn start(&self, reached: impl IntoIterator<Item = Option<Reached>>) -> Option<Reached> {
+    pub fn start(&self, reached: impl IntoIterator<Item = Option<ResumePoint>>) -> Option<ResumePoint> {
         let transfer = self.id()?;
-        let none = Reached { transfer, entry: 0, offset: 0 };
-        let fits = |reached: &Reached| match self.entries.get(reached.entry as usize) {
+        let none = ResumePoint { transfer, entry: 0, offset: 0 };
+        let fits = |reached: &ResumePoint| match self.entries.get(reached.entry as usize) {
             Some(Entry { kind: Kind::File { stamp, .. }, .. }) => reached.offset <= stamp.size(),
             Some(_) => reached.offset == 0,
             None => reached.entry as usize == self.entries.len() && reached.offset == 0,
@@ -327,7 +327,7 @@ impl Manifest {
     }
 
     /// Bytes of the files before this place.
-    pub fn bytes_before(&self, place: &Reached) -> u64 {
+    pub fn bytes_before(&self, place: &ResumePoint) -> u64 {
         let before = self.entries.iter().take(place.entry as usize);
         let sizes =
             before.map(|entry| if let Kind::File { stamp, .. } = entry.kind { stamp.size() } else { 0 });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, AssociationId, Bytes, OfferError, Sender, Time};
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Reached, Record, SIGNED_HEADER_LEN};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
 
 use carillon_proto::session::{SenderPhase, SenderSession};
 
@@ -34,7 +34,7 @@ pub struct Outgoing {
     binding: Binding,
     source: Source,
     /// The place of the transfer from which on it is sent, once that is known.
-    from: Option<Reached>,
+    from: Option<ResumePoint>,
     /// Messages that the protocol has not taken yet, with their bytes of files.
     ready: VecDeque<(Bytes, u64)>,
     /// What is withheld, if receivers may have overheard some of it; and what was sent again, which tells whether they have.

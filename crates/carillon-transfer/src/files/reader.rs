@@ -10,8 +10,8 @@ use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached,
-    Record, RelativePath, SIGNED_HEADER_LEN, SUBTREE_BYTES, Withdrawn,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Record,
+    RelativePath, ResumePoint, SIGNED_HEADER_LEN, SUBTREE_BYTES, WithdrawReason,
 };
 
 use super::contents::{Contents, Filled, Opened, Stamp};
@@ -46,7 +46,7 @@ impl Ahead {
     /// Begins to read, and to send from this place of the transfer on, if it has a name.
     pub fn start(
         manifest: Arc<Manifest>,
-        from: Option<Reached>,
+        from: Option<ResumePoint>,
         max_payload: usize,
         binding: Binding,
         waker: Waker,
@@ -128,11 +128,11 @@ struct Reader {
 /// What comes next.
 #[derive(Debug)]
 enum Stage {
-    Resume(Reached),
+    Resume(ResumePoint),
     Entry(usize),
     Contents(usize),
     /// The file is given up.
-    Withdrawn(usize, Withdrawn),
+    WithdrawReason(usize, WithdrawReason),
     End,
     Done,
 }
@@ -215,7 +215,7 @@ impl Reader {
             }
             Stage::Entry(index) => self.begin(now, index),
             Stage::Contents(index) => self.go_on(now, index),
-            Stage::Withdrawn(at, reason) => {
+            Stage::WithdrawReason(at, reason) => {
                 let record = Record::Withdraw { index: at as u32, reason };
                 Ok(pack(&mut self.packer, &record, || {
                     self.listing.add(&record);
@@ -289,7 +289,7 @@ impl Reader {
                         }
                         // Whether its last change came before it was read or after, its times cannot tell.
                         self.withdrawn.push(changed(entry));
-                        withdraw = Some(Withdrawn::Changed);
+                        withdraw = Some(WithdrawReason::Changed);
                         opened.stamp()
                     }
                     Ok(opened) => {
@@ -299,7 +299,7 @@ impl Reader {
                     }
                     Err(error) => {
                         self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
-                        withdraw = Some(Withdrawn::Unreadable);
+                        withdraw = Some(WithdrawReason::Unreadable);
                         *stamp
                     }
                 };
@@ -439,22 +439,22 @@ impl Reader {
             Filled::NotYet => Ok(Step::NotYet(STREAM_LOOK)),
             Filled::Changed => {
                 self.withdrawn.push(changed(entry));
-                Ok(self.withdraw(at, Withdrawn::Changed))
+                Ok(self.withdraw(at, WithdrawReason::Changed))
             }
             Filled::Unreadable(error) if matches!(entry.kind, Kind::Stream) => {
                 Err(error).with_context(|| format!("cannot read {}", entry.shown()))
             }
             Filled::Unreadable(error) => {
                 self.withdrawn.push(format!("cannot read {}: {error}", entry.shown()));
-                Ok(self.withdraw(at, Withdrawn::Unreadable))
+                Ok(self.withdraw(at, WithdrawReason::Unreadable))
             }
         }
     }
 
     /// The file is not to be kept by anyone.
-    fn withdraw(&mut self, at: usize, reason: Withdrawn) -> Step {
+    fn withdraw(&mut self, at: usize, reason: WithdrawReason) -> Step {
         self.contents.close();
-        self.stage = Stage::Withdrawn(at, reason);
+        self.stage = Stage::WithdrawReason(at, reason);
         Step::More
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use carillon_core::Bytes;
 use carillon_net::Waker;
-use carillon_wire::file::{DATA_HEADER_LEN, Reached, Record, records};
+use carillon_wire::file::{DATA_HEADER_LEN, Record, ResumePoint, records};
 
 use super::PIECE_BYTES;
 use super::contents::READ_BYTES;
@@ -19,7 +19,7 @@ use super::manifest::{Manifest, Symlinks};
 use super::reader::Ahead;
 use super::signing::Binding;
 
-fn messages(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
+fn messages(manifest: Manifest, from: Option<ResumePoint>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
     let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Binding::default(), Waker::default())
         .expect("a thread");
     let mut messages = VecDeque::new();
@@ -35,7 +35,7 @@ fn cut(manifest: Manifest, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
     cut_from(manifest, None, max_payload)
 }
 
-fn cut_from(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
+fn cut_from(manifest: Manifest, from: Option<ResumePoint>, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
     let messages = messages(manifest, from, max_payload);
     let (mut pieces, mut digest) = (Vec::new(), blake3::Hasher::new());
     for (message, _) in &messages {
@@ -101,7 +101,7 @@ fn so_does_one_of_a_stream() {
 fn one_that_goes_on_between_two_multiples_comes_to_the_next() {
     let (_directory, manifest) = file_of(LEN);
     let at = PIECE_BYTES as u64 + 1000;
-    let from = Reached { transfer: manifest.id().expect("it has one"), entry: 0, offset: at };
+    let from = ResumePoint { transfer: manifest.id().expect("it has one"), entry: 0, offset: at };
     let (pieces, _) = cut_from(manifest, Some(from), LITTLE_MORE);
     assert_eq!(pieces[0], (at, PIECE_BYTES - 1000));
     assert_eq!(pieces[1..], whole(LEN)[2..]);
@@ -140,7 +140,7 @@ fn where_a_file_takes_no_room_it_is_neither_read_nor_sent() {
             let manifest =
                 Manifest::list(std::slice::from_ref(&path), None, Symlinks::Keep).expect("it is there");
             let transfer = manifest.id().expect("it has one");
-            let reached = Reached { transfer, entry: 0, offset: from };
+            let reached = ResumePoint { transfer, entry: 0, offset: from };
             let (mut at, mut sent, mut bytes) = (from, 0, 0);
             for (message, of_files) in messages(manifest, Some(reached), max_payload) {
                 bytes += of_files;

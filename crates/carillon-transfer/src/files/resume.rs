@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::FileExt as _;
 
-use carillon_wire::file::{Reached, TransferId};
+use carillon_wire::file::{ResumePoint, TransferId};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, statat, unlinkat,
@@ -26,7 +26,7 @@ pub struct Journal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// How far it came.
-    pub reached: Reached,
+    pub reached: ResumePoint,
     /// The file that holds what came of the next entry: its path below the directory, with its temporary name.
     pub part: Option<Vec<u8>>,
     /// Whether all of it was signed with a key that the receiver trusted.
@@ -55,7 +55,7 @@ impl Journal {
             None | Some(Err(Errno::NOENT)) => (None, 0),
             Some(_) => return None,
         };
-        Some(Kept { reached: Reached { offset, ..reached }, part, trusted })
+        Some(Kept { reached: ResumePoint { offset, ..reached }, part, trusted })
     }
 
     /// Says that so many entries are complete, and where what comes of the next one is.
@@ -67,7 +67,7 @@ impl Journal {
     ) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(trusted.into());
-        Reached { transfer, entry, offset: 0 }.emit(&mut bytes);
+        ResumePoint { transfer, entry, offset: 0 }.emit(&mut bytes);
         let part = part.unwrap_or_default();
         bytes.extend_from_slice(&(part.len() as u16).to_be_bytes());
         bytes.extend_from_slice(part);
@@ -132,9 +132,9 @@ pub fn is_journal(name: &[u8]) -> bool {
 }
 
 /// Bytes beyond the check are those of a longer one before.
-fn parse(bytes: &[u8]) -> Option<(bool, Reached, Option<Vec<u8>>)> {
+fn parse(bytes: &[u8]) -> Option<(bool, ResumePoint, Option<Vec<u8>>)> {
     let (trusted, rest) = bytes.strip_prefix(MAGIC)?.split_first()?;
-    let (reached, rest) = rest.split_at_checked(Reached::LEN)?;
+    let (reached, rest) = rest.split_at_checked(ResumePoint::LEN)?;
     let (len, rest) = rest.split_first_chunk()?;
     let (part, rest) = rest.split_at_checked(u16::from_be_bytes(*len).into())?;
     let written = bytes.len() - rest.len();
@@ -148,7 +148,7 @@ fn parse(bytes: &[u8]) -> Option<(bool, Reached, Option<Vec<u8>>)> {
         part if below && named => Some(part.to_owned()),
         _ => return None,
     };
-    Some((*trusted == 1, Reached::parse(reached).ok()?, part))
+    Some((*trusted == 1, ResumePoint::parse(reached).ok()?, part))
 }
 
 /// Its own name is one of files that are not complete: it is never sent.
@@ -182,7 +182,7 @@ mod tests {
         let journal = Journal::open(at, user, true).expect("it can be made");
         assert!(Journal::open(at, user, true).is_none(), "it is locked");
         journal.write(true, ([1; 16], 4), Some(part.as_bytes())).expect("it can be written");
-        let reached = |entry, offset| Reached { transfer: [1; 16], entry, offset };
+        let reached = |entry, offset| ResumePoint { transfer: [1; 16], entry, offset };
         let kept = Kept { reached: reached(4, 300), part: Some(part.into()), trusted: true };
         assert_eq!(journal.read(at, user), Some(kept));
         // A shorter one over it.
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(journal.read(at, user), Some(Kept { reached: reached(5, 0), part: None, trusted: false }));
         let path = directory.path().join(NAME);
         let good = std::fs::read(&path).expect("it can be read");
-        let ends = MAGIC.len() + 1 + Reached::LEN + 2 + CHECK;
+        let ends = MAGIC.len() + 1 + ResumePoint::LEN + 2 + CHECK;
         for at_byte in 0..ends {
             let mut bad = good.clone();
             bad[at_byte] ^= 1;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use carillon_wire::file::{Packer, Reached, Record, RelativePath, SUBTREE_BYTES};
+use carillon_wire::file::{Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES};
 
 use super::intake::{Intake, Sink};
 use super::listing::Listing;
@@ -48,7 +48,7 @@ impl Sent {
     }
 
     /// Each record as a message, from this place on: entry 0 is a directory, 1 a link, the files follow.
-    fn messages(&self, from: Reached) -> Vec<Vec<u8>> {
+    fn messages(&self, from: ResumePoint) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         let mut put = |record: Record<'_>| {
             let mut message = Vec::new();
@@ -139,10 +139,10 @@ fn left(directory: &Path) -> Vec<String> {
     names
 }
 
-fn target(out: &Path) -> (Sink, Reached) {
+fn target(out: &Path) -> (Sink, ResumePoint) {
     let mut sink = Sink::Files(Target::directory(out, false).expect("it can be written to"));
     let reached = sink.reached(false);
-    (sink, reached.unwrap_or(Reached { transfer: TRANSFER, entry: 0, offset: 0 }))
+    (sink, reached.unwrap_or(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 }))
 }
 
 /// Takes messages; how it ended, and the bytes that had been there.
@@ -157,7 +157,7 @@ fn take(sink: &mut Sink, messages: &[Vec<u8>]) -> (Option<Result<(), String>>, u
 #[test]
 fn wherever_it_is_cut_it_goes_on_from_there() {
     let sent = Sent::new();
-    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
     let mut most = 0;
     for cut in 0..all.len() {
@@ -186,7 +186,7 @@ fn wherever_it_is_cut_it_goes_on_from_there() {
 fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
     const SUBTREE: usize = SUBTREE_BYTES as usize;
     let sent = Sent::of(&[10, 2 * SUBTREE + 300_000, 7, SUBTREE, 100_000]);
-    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
     let contents = |message: &[u8]| {
         matches!(
@@ -234,7 +234,7 @@ fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
 #[test]
 fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
     let sent = Sent::of(&[10; 200]);
-    let all = sent.messages(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+    let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     // Files that are there already, which are older where files are replaced.
     for (cut, replaced) in (0..all.len()).step_by(17).flat_map(|cut| [(cut, false), (cut, true)]) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -250,7 +250,7 @@ fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
         // Three messages each, after those of the beginning.
         let complete = (cut.saturating_sub(4) / 3) as u32 + 2;
         let mut sink = target();
-        let reached = sink.reached(false).unwrap_or(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+        let reached = sink.reached(false).unwrap_or(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
         assert!(complete < reached.entry + NOTE_ENTRIES + 3, "{complete} were complete, noted {reached:?}");
         let (result, _) = take(&mut sink, &sent.messages(reached));
         assert_eq!(result, Some(Ok(())), "cut at {cut}, from {reached:?}");
@@ -263,7 +263,7 @@ fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
 fn of_a_large_file_that_was_complete_nothing_comes_again() {
     let size = 2 * KEEP_BYTES as usize;
     let sent = Sent::of(&[size, 10]);
-    let all = sent.messages(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+    let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, _) = target(directory.path());
     // All but the other file, which has three, and the end.
@@ -279,7 +279,7 @@ fn of_a_large_file_that_was_complete_nothing_comes_again() {
 #[test]
 fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
     let sent = Sent::new();
-    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
     for is_whole in [true, false] {
         let directory = tempfile::tempdir().expect("a directory");
@@ -296,7 +296,7 @@ fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
         content[17] ^= u8::from(!is_whole);
         fs::write(out.join(name), content).expect("it is complete");
         let (mut sink, again) = target(out);
-        assert_eq!(again, Reached { offset: 0, ..reached });
+        assert_eq!(again, ResumePoint { offset: 0, ..reached });
         let (result, _) = take(&mut sink, &sent.messages(again));
         drop(sink);
         match is_whole {
@@ -313,7 +313,7 @@ fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
 #[test]
 fn one_that_came_further_than_another_takes_what_comes_again() {
     let sent = Sent::new();
-    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
     let cuts: Vec<usize> = (0..all.len()).rev().step_by(3).collect();
     for (number, &cut) in cuts.iter().enumerate() {
@@ -328,8 +328,8 @@ fn one_that_came_further_than_another_takes_what_comes_again() {
         // The other one is behind: at the start, in the middle of a file, or at an entry before.
         let from = match number % 3 {
             0 => start,
-            1 => Reached { entry: reached.entry - 1, offset: 0, ..reached },
-            _ => Reached { offset: reached.offset / 2, ..reached },
+            1 => ResumePoint { entry: reached.entry - 1, offset: 0, ..reached },
+            _ => ResumePoint { offset: reached.offset / 2, ..reached },
         };
         assert_eq!(take(&mut sink, &sent.messages(from)).0, Some(Ok(())), "cut at {cut}, from {from:?}");
         drop(sink);
@@ -366,7 +366,7 @@ fn another_transfer_takes_away_what_is_left_of_one() {
     assert!(!left(directory.path()).is_empty());
     let (mut sink, _) = target(directory.path());
     let mut packer = Packer::new(1000);
-    let other = Reached { transfer: [8; 16], entry: 0, offset: 0 };
+    let other = ResumePoint { transfer: [8; 16], entry: 0, offset: 0 };
     let end = Record::End { bytes: 0, listing: Listing::default().digest() };
     let records = [Record::Offer { entries: 0, bytes: Some(0) }, Record::Resume(other), end];
     records.iter().for_each(|record| packer.push(record));
@@ -378,7 +378,7 @@ fn another_transfer_takes_away_what_is_left_of_one() {
 #[test]
 fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
     let sent = Sent::new();
-    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
     // In the middle of the fifth file.
     let cut = all.len() * 6 / 10;
@@ -436,8 +436,8 @@ fn a_place_that_this_receiver_has_not_reached_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, _) = target(directory.path());
     for (entry, offset) in [(1, 0), (0, 1), (u32::MAX, u64::MAX)] {
-        let from = Reached { transfer: TRANSFER, entry, offset };
-        let messages = &sent.messages(Reached { entry: 0, offset: 0, ..from })[..1];
+        let from = ResumePoint { transfer: TRANSFER, entry, offset };
+        let messages = &sent.messages(ResumePoint { entry: 0, offset: 0, ..from })[..1];
         let mut resume = Vec::new();
         Record::Resume(from).emit(&mut resume);
         let (result, _) = take(&mut sink, &[messages[0].clone(), resume]);

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use carillon_wire::file::{Reached, RelativePath, TransferId};
+use carillon_wire::file::{RelativePath, ResumePoint, TransferId};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -166,7 +166,7 @@ impl Target {
     }
 
     /// How far an earlier attempt came; asked between transfers. Where only what is signed is taken, only what came so counts.
-    pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
+    pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
         let Target::Directory(folder) = self else { return None };
         folder.trusted = trusted;
         folder.written.clear();

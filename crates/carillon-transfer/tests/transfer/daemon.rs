@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use carillon_core::Role;
-use carillon_testkit::{loopback_group, one_in};
+use carillon_testkit::{loopback_group, sampling_step};
 use carillon_transfer::Error;
 use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStopper, status, stop};
 use carillon_transfer::socket::{LONGEST_MESSAGE, Message, Socket, bind};
@@ -78,7 +78,7 @@ fn texts(tag: u8) -> Vec<Vec<u8>> {
 #[test]
 fn every_protocol_goes_through_it_and_keeps_the_boundaries_of_messages() {
     let hosted = Hosted::new(|options| options);
-    for entry in carillon_proto::REGISTRY.iter().step_by(one_in(3)) {
+    for entry in carillon_proto::REGISTRY.iter().step_by(sampling_step(3)) {
         let Some(group) = loopback_group() else { return };
         let mut plain = bind(group).interface("lo").name("b").listen().expect("it can listen");
         let there = [hosted.listener(group, "a"), thread::spawn(move || plain.accept()?.collect())];

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use carillon_core::Role;
-use carillon_testkit::{is_long, loopback_group, one_in};
+use carillon_testkit::{is_long_tier, loopback_group, sampling_step};
 use carillon_transfer::Error;
 use carillon_transfer::socket::{Inbound, LONGEST_MESSAGE, Message, Socket, bind};
 
@@ -231,8 +231,8 @@ fn what_cannot_be_sent_is_an_error_at_once() {
 fn a_program_that_never_reads_is_given_up_and_the_others_lose_nothing() {
     thread::scope(|scope| {
         // With those that wait for nobody it takes longest until somebody asks what has become of it.
-        let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.waits || is_long());
-        for entry in tried.step_by(one_in(4)) {
+        let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.waits || is_long_tier());
+        for entry in tried.step_by(sampling_step(4)) {
             let Some(group) = loopback_group() else { return };
             scope.spawn(move || {
                 let there = listener(group, "reads");

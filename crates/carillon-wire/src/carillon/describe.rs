@@ -1,8 +1,11 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
-use super::{Asked, Blocks, Closed, Coded, Lacking, Lacks, Packet, Places, Poll, Status};
+use super::{
+    ClosedBlock, ClosedBlocks, CodedBlock, IncompleteBlock, IncompleteBlocks, Packet, Poll, PolledReceivers,
+    Status, SymbolPositions,
+};
 use crate::map::Map;
 
 /// The format.
@@ -27,7 +30,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
             Packet::Data { sequence: one, index, length, count: small, payload }
         }
         1 => {
-            let block = Coded { first: one, length, planned };
+            let block = CodedBlock { first: one, length, planned };
             let symbol = input.bytes(8);
             let symbol = if symbol.len() == 8 { symbol } else { &[0; 8] };
             let number = other as u16 % planned;
@@ -36,10 +39,13 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         2 => {
             for _ in 0..small {
                 let first = number(input);
-                Blocks::push(Closed { first, length, count: u16::from(input.byte() % 8) }, &mut list);
+                ClosedBlocks::push(
+                    ClosedBlock { first, length, count: u16::from(input.byte() % 8) },
+                    &mut list,
+                );
             }
             for _ in 0..form >> 5 {
-                Asked::push(input.pick(&[1, 2, 3]), &mut names);
+                PolledReceivers::push(input.pick(&[1, 2, 3]), &mut names);
             }
             let poll = Poll {
                 next: one,
@@ -48,12 +54,12 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
                 after: 100,
                 span: length.into(),
             };
-            Packet::Poll { poll, blocks: Blocks::new(&list), asked: Asked::new(&names) }
+            Packet::Poll { poll, blocks: ClosedBlocks::new(&list), asked: PolledReceivers::new(&names) }
         }
         3 => {
             let (length, other) = (length.max(2), other as u16);
             let last = 1 + other % (length - 1);
-            let places = Places::new(&[other % last, last], length);
+            let places = SymbolPositions::new(&[other % last, last], length);
             let sum = input.bytes(8);
             Packet::Xor { first: one, length, count: small, places, sum }
         }
@@ -62,22 +68,30 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
             for _ in 0..blocks {
                 let missing = Map::new(input.bytes(8 * usize::from(form >> 6)));
                 let (first, plain) = (number(input), form >> 5 & 1 == 1);
-                Lacking::push(Lacks { first, count: small, lacks: length, plain, missing }, &mut list);
+                IncompleteBlocks::push(
+                    IncompleteBlock { first, count: small, lacks: length, plain, missing },
+                    &mut list,
+                );
             }
             let status =
                 Status { expected: one, question: number(input), arrived: other, room: length.into() };
-            Packet::Status { status, lacking: Lacking::new(&list, blocks) }
+            Packet::Status { status, lacking: IncompleteBlocks::new(&list, blocks) }
         }
     };
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = matches!(packet, Packet::Poll { .. } | Packet::Status { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

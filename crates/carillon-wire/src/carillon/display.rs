@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Closed, Coded, Lacks, Packet, Poll, Status};
+use super::{ClosedBlock, CodedBlock, IncompleteBlock, Packet, Poll, Status};
 
 impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -11,7 +11,7 @@ impl fmt::Display for Packet<'_> {
                 write!(f, "carillon data seq {sequence} index {index} of {length} count {count}")?;
                 write!(f, " len {}", payload.len())
             }
-            Packet::Repair { block: Coded { first, length, planned }, number, count, more, symbol } => {
+            Packet::Repair { block: CodedBlock { first, length, planned }, number, count, more, symbol } => {
                 write!(f, "carillon repair block {first} of {length} number {number} of {planned}")?;
                 write!(f, " count {count} more {more} len {}", symbol.len())
             }
@@ -36,13 +36,13 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for ClosedBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{}:{}", self.first, self.length, self.count)
     }
 }
 
-impl fmt::Display for Lacks<'_> {
+impl fmt::Display for IncompleteBlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = if self.plain { "plain " } else { "" };
         write!(f, "{}:{} {plain}{} map{}", self.first, self.count, self.lacks, self.missing)

@@ -5,7 +5,7 @@ use crate::reader::Reader;
 
 /// Places in a block, two or more, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct SymbolPositions {
     places: [u16; MAX],
     count: u8,
 }
@@ -13,13 +13,13 @@ pub struct Places {
 /// So many places, and bytes, a list has at most.
 const MAX: usize = 16;
 /// Bytes of a list, at most.
-pub const MAX_PLACES_LEN: usize = MAX;
+pub const MAX_POSITIONS_LEN: usize = MAX;
 /// Gaps are coded so that all their unary parts together have fewer bits than this beyond one each.
 const UNARY: usize = 16;
 
 /// How many places of a block of this length fit a list whatever they are.
-pub fn most_places(length: u16) -> usize {
-    MAX.min((8 * MAX_PLACES_LEN + 1 - UNARY) / (low_bits(length) as usize + 1))
+pub fn max_positions(length: u16) -> usize {
+    MAX.min((8 * MAX_POSITIONS_LEN + 1 - UNARY) / (low_bits(length) as usize + 1))
 }
 
 /// Bits of a gap that go as they are, in a block of this length: those above, of all gaps, add up to less than [`UNARY`].
@@ -27,19 +27,19 @@ fn low_bits(length: u16) -> u32 {
     (u16::BITS - length.saturating_sub(1).leading_zeros()).saturating_sub(UNARY.ilog2())
 }
 
-impl Places {
+impl SymbolPositions {
     /// These ones of a block of this length.
     ///
     /// # Panics
     ///
-    /// If they are fewer than two, or more than [`most_places`], or not ascending places of the block.
+    /// If they are fewer than two, or more than [`max_positions`], or not ascending places of the block.
     pub fn new(places: &[u16], length: u16) -> Self {
-        assert!((2..=most_places(length)).contains(&places.len()), "{} places", places.len());
+        assert!((2..=max_positions(length)).contains(&places.len()), "{} places", places.len());
         let ascend = places.is_sorted_by(|one, other| one < other);
         assert!(ascend && places.last().is_some_and(|&last| last < length), "places of a block");
         let mut all = [0; MAX];
         all[..places.len()].copy_from_slice(places);
-        Places { places: all, count: places.len() as u8 }
+        SymbolPositions { places: all, count: places.len() as u8 }
     }
 
     /// The places.
@@ -75,7 +75,7 @@ impl Places {
 
     pub(super) fn read(length: u16, reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let (count, low) = (reader.u8()?, low_bits(length));
-        if !(2..=most_places(length)).contains(&count.into()) {
+        if !(2..=max_positions(length)).contains(&count.into()) {
             return Err(ParseError::Field { field: "places", value: count.into() });
         }
         let rest = reader.rest();
@@ -100,7 +100,7 @@ impl Places {
         if (list << bits).leading_zeros() < padding {
             return Err(ParseError::Field { field: "padding", value: bits.into() });
         }
-        Ok(Places { places, count })
+        Ok(SymbolPositions { places, count })
     }
 }
 
@@ -114,26 +114,26 @@ mod tests {
         #[test]
         fn what_is_written_is_read(length in 2u16..=1 << 14, picks in prop::collection::btree_set(0u16..1 << 14, 2..40)) {
             let mut places: Vec<u16> = picks.into_iter().filter(|&place| place < length).collect();
-            places.truncate(most_places(length));
+            places.truncate(max_positions(length));
             if places.len() < 2 {
                 places = vec![0, 1];
             }
             let mut bytes = Vec::new();
-            let written = Places::new(&places, length);
+            let written = SymbolPositions::new(&places, length);
             written.emit(length, &mut bytes);
-            prop_assert!(bytes.len() <= 1 + MAX_PLACES_LEN);
+            prop_assert!(bytes.len() <= 1 + MAX_POSITIONS_LEN);
             prop_assert_eq!(bytes.len(), 1 + written.wire_len(length));
             let mut reader = Reader::new(&bytes);
-            prop_assert_eq!(Places::read(length, &mut reader).expect("places"), written);
+            prop_assert_eq!(SymbolPositions::read(length, &mut reader).expect("places"), written);
             prop_assert!(reader.rest().is_empty());
         }
 
         #[test]
         fn what_is_read_is_what_would_be_written(length in 1u16..=1 << 14, bytes in prop::collection::vec(any::<u8>(), 0..20)) {
             let mut reader = Reader::new(&bytes);
-            let Ok(places) = Places::read(length, &mut reader) else { return Ok(()) };
+            let Ok(places) = SymbolPositions::read(length, &mut reader) else { return Ok(()) };
             let mut again = Vec::new();
-            Places::new(places.as_slice(), length).emit(length, &mut again);
+            SymbolPositions::new(places.as_slice(), length).emit(length, &mut again);
             prop_assert_eq!(&again[..], &bytes[..bytes.len() - reader.rest().len()]);
         }
     }

@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Ack, Body, Datagram, Id, Packet};
 use crate::reformation;
@@ -39,7 +39,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     Datagram::Normal(Packet { view, body }).emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Datagram::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
@@ -47,7 +47,12 @@ fn read(bytes: &[u8]) -> Result<Reading, String> {
         Datagram::Normal(packet) => !matches!(packet.body, Body::Msg { .. } | Body::Repair { .. }),
         Datagram::Reformation(packet) => !matches!(packet, reformation::Packet::Start { .. }),
     };
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

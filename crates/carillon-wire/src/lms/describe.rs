@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, PortId, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, PortId, Remainder};
 
 use super::{Data, Offer, Packet, Progress, Request, TurningPoint};
 
@@ -46,13 +46,18 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     debug_assert_eq!(super::packet_type_of(bytes), bytes.get(3).copied(), "routers know it without parsing");
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = !matches!(packet, Packet::Data(_) | Packet::Repair(_) | Packet::Dmcast { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

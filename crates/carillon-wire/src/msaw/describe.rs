@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::Packet;
 
@@ -30,12 +30,17 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     buf.resize(buf.len() + usize::from(form >> 2 & 3), 0);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = !matches!(packet, Packet::Data { .. } | Packet::Timed { .. } | Packet::Numbered { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

@@ -1,17 +1,17 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
+use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{ChildSet, Packet, Poll, RESP_LEN, Resp};
-use crate::boast::{clear, raise};
 use crate::envelope::Envelope;
+use crate::feedback::{clear, raise};
 use crate::map::Map;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "pf", fuzzed, read, golden: GOLDEN };
 
 /// What a member that lies makes of a response.
-pub fn boast(lie: Lie, bytes: &mut [u8]) {
+pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Resp(resp))) = Packet::parse(bytes) else { return };
     let (behind, consumed) =
         (resp.highest.wrapping_sub(resp.expected), resp.expected.wrapping_sub(resp.left));
@@ -19,14 +19,14 @@ pub fn boast(lie: Lie, bytes: &mut [u8]) {
     let map = RESP_LEN..RESP_LEN + 8 * resp.received.count();
     let [left, expected, highest, size] = [12, 16, 20, 24].map(|at| Envelope::LEN + at);
     let by = match lie {
-        Lie::Room => {
+        Forgery::UnlimitedRoom => {
             // And it has consumed all that it has.
             raise(bytes, left, consumed);
             return raise(bytes, size, growth);
         }
-        Lie::More(by) => by,
+        Forgery::Ahead(by) => by,
         // What is missing first is before the map.
-        Lie::Whole => match clear(&mut bytes[map]) {
+        Forgery::Complete => match clear(&mut bytes[map]) {
             0 => 0,
             end => end + 1,
         },
@@ -71,12 +71,17 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = !matches!(packet, Packet::Data { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
@@ -58,11 +58,11 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
 }
 
 /// Options that are not known are left out when a packet is emitted again, and a checksum is put in.
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let packet = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(&mut again);
-    Ok(Reading::new(&packet, again, packet.wire_len(), Rest::Anywhere))
+    Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::UnknownFields))
 }
 
 /// One packet of each type.

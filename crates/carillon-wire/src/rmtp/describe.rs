@@ -1,26 +1,26 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
+use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{ACK_LEN, Ack, Packet};
-use crate::boast::{clear, raise};
 use crate::envelope::Envelope;
+use crate::feedback::{clear, raise};
 use crate::map::Map;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, golden: GOLDEN };
 
 /// What a member that lies makes of an acknowledgment.
-pub fn boast(lie: Lie, bytes: &mut [u8]) {
+pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Ack(ack) | Packet::AckTxnow(ack))) = Packet::parse(bytes) else { return };
     let room = ack.limit.wrapping_sub(ack.next);
     let map = ACK_LEN..ACK_LEN + 8 * ack.received.count();
     let [next, stable, limit] = [Envelope::LEN, Envelope::LEN + 4, Envelope::LEN + 8];
     let by = match lie {
-        Lie::Room => return raise(bytes, limit, (1 << 19) - room.min(1 << 19)),
-        Lie::More(by) => by,
+        Forgery::UnlimitedRoom => return raise(bytes, limit, (1 << 19) - room.min(1 << 19)),
+        Forgery::Ahead(by) => by,
         // What is missing first is before the map.
-        Lie::Whole => match clear(&mut bytes[map]) {
+        Forgery::Complete => match clear(&mut bytes[map]) {
             0 => 0,
             end => end + 1,
         },
@@ -59,12 +59,17 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = !matches!(packet, Packet::Data { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

@@ -1,8 +1,8 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
-use super::{Asks, Packet};
+use super::{AckRequest, Packet};
 use crate::map::Map;
 
 /// The format.
@@ -16,7 +16,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         _ => u32::from(input.byte() % 24),
     };
     let (sequence, first) = (number(input), number(input));
-    let asks = Asks { acker: input.pick(&[1, 2, 3]), question: u32::from(input.byte() % 24) + 1 };
+    let asks = AckRequest { acker: input.pick(&[1, 2, 3]), question: u32::from(input.byte() % 24) + 1 };
     let short = usize::from(form >> 5);
     let packet = match form & 3 {
         0 => Packet::Data { sequence, first, asks: None, payload: input.bytes(short) },
@@ -33,12 +33,17 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     let padded = !matches!(packet, Packet::Data { .. });
-    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+    Ok(ParsedPacket::new(
+        &packet,
+        again,
+        packet.wire_len(),
+        if padded { Remainder::Padding } else { Remainder::Empty },
+    ))
 }
 
 /// One packet of each type.

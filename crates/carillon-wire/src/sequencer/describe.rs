@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Body, Packet, Report, Status};
 use crate::reformation;
@@ -53,7 +53,7 @@ fn number(input: &mut Input<'_>) -> u32 {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
@@ -67,8 +67,8 @@ fn read(bytes: &[u8]) -> Result<Reading, String> {
         ),
         Packet::Reformation(packet) => matches!(packet, reformation::Packet::Start { .. }),
     };
-    let rest = if runs_to_the_end { Rest::Nothing } else { Rest::Padding };
-    Ok(Reading::new(&packet, again, packet.wire_len(), rest))
+    let rest = if runs_to_the_end { Remainder::Empty } else { Remainder::Padding };
+    Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
 }
 
 /// One packet of each type.

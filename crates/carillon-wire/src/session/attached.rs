@@ -5,17 +5,17 @@ use std::fmt;
 use super::extension;
 use crate::ParseError;
 
-/// Bytes that the session carries and does not read: at most [`Attached::MAX_LEN`] of them. None take no place.
+/// Bytes that the session carries and does not read: at most [`Attachment::MAX_LEN`] of them. None take no place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attached<'a>(&'a [u8]);
+pub struct Attachment<'a>(&'a [u8]);
 
-impl<'a> Attached<'a> {
+impl<'a> Attachment<'a> {
     /// Bytes that may be attached.
     pub const MAX_LEN: usize = 288;
 
     /// These, unless they are too many.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        (bytes.len() <= Self::MAX_LEN).then_some(Attached(bytes))
+        (bytes.len() <= Self::MAX_LEN).then_some(Attachment(bytes))
     }
 
     /// The bytes.
@@ -26,7 +26,7 @@ impl<'a> Attached<'a> {
     /// The value of the extension field.
     pub(super) fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         match value.len() {
-            1..=Self::MAX_LEN => Ok(Attached(value)),
+            1..=Self::MAX_LEN => Ok(Attachment(value)),
             len => Err(ParseError::Field { field: "attached", value: len as u64 }),
         }
     }
@@ -43,7 +43,7 @@ impl<'a> Attached<'a> {
 }
 
 /// How many there are: they are nobody's text.
-impl fmt::Display for Attached<'_> {
+impl fmt::Display for Attachment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, " attached {} bytes", self.0.len()) }
     }

@@ -58,7 +58,7 @@ pub fn emit_decline(
 
 /// A packet of an earlier release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Earlier<'a> {
+pub struct EarlierPacket<'a> {
     /// Version of its session, 1 or 2.
     pub version: u8,
     /// Its session.
@@ -87,7 +87,7 @@ pub enum EarlierBody<'a> {
     Other,
 }
 
-impl<'a> Earlier<'a> {
+impl<'a> EarlierPacket<'a> {
     /// Reads a packet of an earlier release; `None` for all other bytes.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&[magic, version, protocol, packet_type], rest) = bytes.split_first_chunk()?;
@@ -104,7 +104,7 @@ impl<'a> Earlier<'a> {
             INVITE => EarlierBody::Invite(invite_sender(reader.rest())),
             _ => EarlierBody::Other,
         };
-        Some(Earlier { version, association, body })
+        Some(EarlierPacket { version, association, body })
     }
 }
 

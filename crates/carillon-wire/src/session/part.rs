@@ -5,7 +5,7 @@ use crate::reader::Reader;
 
 /// What a member will do, as it says when it joins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Part {
+pub enum MemberRole {
     /// Receive.
     #[default]
     Receives,
@@ -17,47 +17,47 @@ pub enum Part {
     ReceivesAndHelps,
 }
 
-impl Part {
+impl MemberRole {
     /// Whether it delivers messages, and reports in the end.
     pub fn receives(self) -> bool {
-        self != Part::Helps
+        self != MemberRole::Helps
     }
 
     /// Whether it offers messages of its own.
     pub fn offers(self) -> bool {
-        self == Part::Offers
+        self == MemberRole::Offers
     }
 
     /// Whether others may turn to it.
     pub fn helps(self) -> bool {
-        matches!(self, Part::Helps | Part::ReceivesAndHelps)
+        matches!(self, MemberRole::Helps | MemberRole::ReceivesAndHelps)
     }
 
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         match reader.u8()? {
-            0 => Ok(Part::Receives),
-            1 => Ok(Part::Offers),
-            2 => Ok(Part::Helps),
-            3 => Ok(Part::ReceivesAndHelps),
+            0 => Ok(MemberRole::Receives),
+            1 => Ok(MemberRole::Offers),
+            2 => Ok(MemberRole::Helps),
+            3 => Ok(MemberRole::ReceivesAndHelps),
             other => Err(ParseError::Field { field: "part", value: other.into() }),
         }
     }
 
     pub(super) fn code(self) -> u8 {
         match self {
-            Part::Receives => 0,
-            Part::Offers => 1,
-            Part::Helps => 2,
-            Part::ReceivesAndHelps => 3,
+            MemberRole::Receives => 0,
+            MemberRole::Offers => 1,
+            MemberRole::Helps => 2,
+            MemberRole::ReceivesAndHelps => 3,
         }
     }
 
     pub(super) fn text(self) -> &'static str {
         match self {
-            Part::Receives => "",
-            Part::Offers => " offers",
-            Part::Helps => " helps",
-            Part::ReceivesAndHelps => " receives and helps",
+            MemberRole::Receives => "",
+            MemberRole::Offers => " offers",
+            MemberRole::Helps => " helps",
+            MemberRole::ReceivesAndHelps => " receives and helps",
         }
     }
 }

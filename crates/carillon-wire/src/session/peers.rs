@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Identity, Name, Part, put_name};
+use super::{Identity, MemberRole, Name, put_name};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -28,7 +28,7 @@ pub struct Peer<'a> {
     /// What names it on the wire.
     pub identity: Identity,
     /// What it does.
-    pub part: Part,
+    pub part: MemberRole,
     /// Whether it was there and is no more.
     pub gone: bool,
     /// The rank of the helper that it turns to; 0, the rank of the one that gathers, if there is none.
@@ -128,10 +128,10 @@ impl<'a> Peer<'a> {
         let (identity, flags) = (reader.identity()?, reader.u8()?);
         let has = |flag| flags & flag != 0;
         let part = match flags & (OFFERS | HELPS | RECEIVES) {
-            0 => Part::Receives,
-            OFFERS => Part::Offers,
-            HELPS => Part::Helps,
-            BOTH => Part::ReceivesAndHelps,
+            0 => MemberRole::Receives,
+            OFFERS => MemberRole::Offers,
+            HELPS => MemberRole::Helps,
+            BOTH => MemberRole::ReceivesAndHelps,
             _ => return Err(ParseError::Field { field: "flags", value: flags.into() }),
         };
         if flags & !(OFFERS | GONE | HELPS | TURNS | RECEIVES) != 0 {
@@ -148,10 +148,10 @@ impl<'a> Peer<'a> {
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.identity.0.to_be_bytes());
         let part = match self.part {
-            Part::Receives => 0,
-            Part::Offers => OFFERS,
-            Part::Helps => HELPS,
-            Part::ReceivesAndHelps => BOTH,
+            MemberRole::Receives => 0,
+            MemberRole::Offers => OFFERS,
+            MemberRole::Helps => HELPS,
+            MemberRole::ReceivesAndHelps => BOTH,
         };
         let flags = [(self.gone, GONE), (self.parent > 0, TURNS)];
         buf.push(flags.iter().filter(|(on, _)| *on).fold(part, |flags, (_, flag)| flags | flag));

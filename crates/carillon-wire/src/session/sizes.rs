@@ -8,14 +8,14 @@ use crate::reader::Reader;
 /// The datagrams that a sender shows while it gathers (SIZE), so that each receiver finds out how long they may be to reach it, as a probe of
 /// RFC 8899 (4.1) does of one path: bytes of the longest and of the shortest that it goes down to. Both are 0 if it shows none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
+pub struct DatagramSizes {
     /// Bytes of the longest, as long as its messages make them.
     pub longest: u16,
     /// Bytes of the shortest: receivers that not even these reach cannot take part.
     pub least: u16,
 }
 
-impl Sizes {
+impl DatagramSizes {
     /// Whether any are shown.
     pub fn are_shown(self) -> bool {
         self.longest > 0
@@ -26,7 +26,7 @@ impl Sizes {
         if least > longest || (least == 0) != (longest == 0) {
             return Err(ParseError::Field { field: "least", value: least.into() });
         }
-        Ok(Sizes { longest, least })
+        Ok(DatagramSizes { longest, least })
     }
 
     pub(super) fn emit(self, buf: &mut Vec<u8>) {
@@ -35,7 +35,7 @@ impl Sizes {
     }
 }
 
-impl fmt::Display for Sizes {
+impl fmt::Display for DatagramSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.are_shown() {
             true => write!(f, " datagrams {} to {}", self.least, self.longest),

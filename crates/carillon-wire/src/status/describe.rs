@@ -1,22 +1,22 @@
 //! What the formats say of themselves.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
+use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Family, Packet, STATUS_LEN, Status};
-use crate::boast::{clear, raise};
 use crate::envelope::Envelope;
+use crate::feedback::{clear, raise};
 use crate::map::Map;
 
 /// What a member that lies makes of a status of one of the family.
-pub fn boast(family: Family, lie: Lie, bytes: &mut [u8]) {
+pub fn forge_feedback(family: Family, lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Status(status))) = Packet::parse(family, bytes) else { return };
     let behind = status.lower.wrapping_sub(status.done);
     let map = STATUS_LEN..STATUS_LEN + 8 * status.map.count();
     let [lower, done, buffer] = [4, 8, 24].map(|at| Envelope::LEN + at);
     let by = match lie {
-        Lie::Room => return bytes[buffer..buffer + 2].fill(u8::MAX),
-        Lie::More(by) => by,
-        Lie::Whole => clear(&mut bytes[map]),
+        Forgery::UnlimitedRoom => return bytes[buffer..buffer + 2].fill(u8::MAX),
+        Forgery::Ahead(by) => by,
+        Forgery::Complete => clear(&mut bytes[map]),
     };
     raise(bytes, lower, by);
     raise(bytes, done, by.wrapping_add(behind));
@@ -106,11 +106,11 @@ fn fuzzed(family: Family, input: &mut Input<'_>, session: AssociationId, buf: &m
     packet.emit(family, association, buf);
 }
 
-fn read(family: Family, bytes: &[u8]) -> Result<Reading, String> {
+fn read(family: Family, bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(family, bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(family, association, &mut again);
-    let rest = if matches!(packet, Packet::Data { .. }) { Rest::Nothing } else { Rest::Padding };
+    let rest = if matches!(packet, Packet::Data { .. }) { Remainder::Empty } else { Remainder::Padding };
     let line = std::format!("{} {packet}", family.name());
-    Ok(Reading::new(&line, again, packet.wire_len(), rest))
+    Ok(ParsedPacket::new(&line, again, packet.wire_len(), rest))
 }

@@ -1,6 +1,6 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{
     Address, AddressForm, Body, Common, Data, Diag, Handover, Packet, RTN, Rates, Spans, Traffic, key_of,
@@ -64,11 +64,11 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     Packet { key: key_of(association) | back, options, sort: 0, sync, seq, body }.emit(buf);
 }
 
-fn read(bytes: &[u8]) -> Result<Reading, String> {
+fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let packet = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(&mut again);
-    Ok(Reading::new(&packet, again, packet.wire_len(), Rest::Nothing))
+    Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::Empty))
 }
 
 /// One packet of each format, as the public dissector has been seen to read them.

@@ -202,7 +202,7 @@ impl Args {
             options.settings.push((key.trim().to_owned(), value.trim().to_owned()));
         }
         if self.unordered {
-            let Some((key, value)) = protocol.as_they_come else {
+            let Some((key, value)) = protocol.unordered_with else {
                 bail!("--unordered: the protocol \"{}\" delivers in order, always", protocol.name);
             };
             options.settings.push((key.to_owned(), value.to_owned()));

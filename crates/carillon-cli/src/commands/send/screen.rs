@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_net::Endpoint;
-use carillon_proto::session::{MemberOutcome, Part, SenderPhase};
+use carillon_proto::session::{MemberOutcome, MemberRole, SenderPhase};
 use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ impl<'a> Screen<'a> {
                 let active =
                     session.members().iter().filter(|member| member.outcome == MemberOutcome::Active);
                 let slowest =
-                    active.filter(|member| member.part != Part::Helps).map(|member| member.bytes).min();
+                    active.filter(|member| member.part != MemberRole::Helps).map(|member| member.bytes).min();
                 let line = match slowest {
                     Some(bytes) => plain
                         .line(now, bytes, total)

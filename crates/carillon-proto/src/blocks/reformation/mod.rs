@@ -34,7 +34,7 @@ mod votes;
 
 use std::collections::VecDeque;
 
-use carillon_core::{ANY, ConfigError, InState, Rng, States, Time};
+use carillon_core::{ANY_STATE, ConfigError, ObservedState, Rng, States, Time};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
 use clock::Clock;
@@ -57,18 +57,18 @@ pub const VIEWS: States = States {
         ("[*]", "Outside", "lost its state"),
         ("Leading", "Inviting", "suspects, waits at random / INVITE"),
         ("InView", "Inviting", "suspects, waits at random / INVITE"),
-        (ANY, "Following", "INVITE of a higher ballot / VOTE"),
+        (ANY_STATE, "Following", "INVITE of a higher ballot / VOTE"),
         ("Inviting", "Collecting", "enough votes / FETCH the longest log"),
         ("Inviting", "Starting", "enough votes, lacks nothing / START"),
         ("Inviting", "Leading", "alone"),
         ("Collecting", "Starting", "has it / START"),
         ("Collecting", "Leading", "has it, alone"),
         ("Starting", "Leading", "all READY / ACTIVE"),
-        (ANY, "Accepting", "START / FETCH what is lacking"),
+        (ANY_STATE, "Accepting", "START / FETCH what is lacking"),
         ("Accepting", "Ready", "has it / READY"),
-        (ANY, "Ready", "START, lacks nothing / READY"),
+        (ANY_STATE, "Ready", "START, lacks nothing / READY"),
         ("Ready", "InView", "ACTIVE, or a packet of the view / INSTALLED"),
-        (ANY, "Outside", "a view without it / JOIN"),
+        (ANY_STATE, "Outside", "a view without it / JOIN"),
         ("Inviting", "Waiting", "too few votes"),
         ("Collecting", "Waiting", "not in time"),
         ("Starting", "Waiting", "not all READY in time"),
@@ -367,7 +367,7 @@ impl Reformation {
     }
 
     /// The phase, as [`VIEWS`] has it.
-    pub fn state(&self) -> InState {
+    pub fn state(&self) -> ObservedState {
         let state = match self.phase {
             Phase::Normal { .. } if self.accepted.leader() == self.rank => "Leading",
             Phase::Normal { .. } => "InView",
@@ -380,7 +380,7 @@ impl Reformation {
             Phase::Ready => "Ready",
             Phase::Outside { .. } => "Outside",
         };
-        InState { of: VIEWS.of, about: 0, state, turn: self.promised.number.into() }
+        ObservedState { of: VIEWS.of, about: 0, state, turn: self.promised.number.into() }
     }
 
     /// Makes a ballot.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Rng, Seeds, Time};
-use carillon_testkit::is_long;
+use carillon_testkit::is_long_tier;
 use carillon_wire::reformation::{Packet, Ranks};
 
 use super::{Reformation, Step, Terms, To};
@@ -212,7 +212,7 @@ fn expel(net: &mut Net, gone: &[usize]) {
 
 #[test]
 fn those_who_are_gone_are_not_waited_for_nor_counted() {
-    for seed in 0..if is_long() { 50 } else { 3 } {
+    for seed in 0..if is_long_tier() { 50 } else { 3 } {
         let mut net = Net::new(5, 1, seed);
         expel(&mut net, &[0, 3]);
         assert!(net.run(Duration::from_secs(2)), "the exchange ends");
@@ -267,7 +267,7 @@ fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
     let mut net = Net::new(5, 2, 7);
     (0..3).for_each(|rank| net.nodes[rank].alive = false);
     net.nodes[3].block.begin(net.now);
-    let time = Duration::from_secs(if is_long() { 1800 } else { 120 });
+    let time = Duration::from_secs(if is_long_tier() { 1800 } else { 120 });
     assert!(!net.run(time), "it never ends");
     let nodes = net.nodes[3..].iter();
     assert!(nodes.clone().all(|node| node.short.iter().all(|&(_, votes)| votes <= 2)));
@@ -291,7 +291,7 @@ fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
 /// two views of one number exist.
 #[test]
 fn views_of_one_number_are_one_view() {
-    for seed in 0..if is_long() { 300 } else { 15 } {
+    for seed in 0..if is_long_tier() { 300 } else { 15 } {
         let mut rng = Seeds::new(seed).stream("plan");
         let count = 2 + rng.below(6) as usize;
         let resilience = count.div_ceil(2) - 1;

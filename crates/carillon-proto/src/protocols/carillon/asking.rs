@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Identities, Time, Transmit};
-use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_ASKED, MAX_LISTED, POLL_LEN, Packet, Poll};
+use carillon_wire::carillon::{
+    ClosedBlocks as Listed, MAX_LISTED_BLOCKS, MAX_POLLED_RECEIVERS, POLL_LEN, Packet, Poll, PolledReceivers,
+};
 
 use super::MODULUS;
 use super::blocks::Blocks;
@@ -115,7 +117,7 @@ impl Asking {
 
     /// Whether there are more receivers than one poll names, so that most of them say what they lack by themselves.
     pub fn is_crowd(&self) -> bool {
-        self.audience.live() > MAX_LISTED
+        self.audience.live() > MAX_LISTED_BLOCKS
     }
 
     /// Whether the round awaits no more answers. Of a crowd those who are asked stand for the others, and half of their answers suffice.
@@ -180,7 +182,7 @@ impl Asking {
             context.timers.arm(Timer::Answer(number), deadline);
             self.unconfirmed.1.remove(&apart(index));
             self.silent_since[index].get_or_insert(context.now);
-            Asked::push(name, asked);
+            PolledReceivers::push(name, asked);
         }
         self.in_burst = 0;
         self.is_in_round |= is_round;
@@ -205,7 +207,7 @@ impl Asking {
         let (next, first) = (number(blocks.sent), number(blocks.window.start().min(blocks.sent)));
         let last = blocks.sent.saturating_sub(1);
         let poll = Poll { next, first, question, after: micros(after), span: micros(span) };
-        let (blocks, asked) = (Listed::new(listed), Asked::new(asked));
+        let (blocks, asked) = (Listed::new(listed), PolledReceivers::new(asked));
         Packet::Poll { poll, blocks, asked }.emit(context.association, buf);
         context.events.control("poll", last);
         context.to_group()
@@ -307,10 +309,10 @@ impl Asking {
     pub fn due(&self, kept: u64) -> Option<usize> {
         let window = self.audience.window().max(1);
         let burst = (window / POLLS).clamp(1, self.burst);
-        let live = self.audience.live().clamp(1, MAX_LISTED) as u64;
+        let live = self.audience.live().clamp(1, MAX_LISTED_BLOCKS) as u64;
         if self.audience.room() == u64::MAX && self.questions.open_count() == 0 {
             // Nobody has said yet how much it can take.
-            return (self.in_burst >= burst).then_some(MAX_LISTED);
+            return (self.in_burst >= burst).then_some(MAX_LISTED_BLOCKS);
         }
         let all = self.audience.live() as u64 * u64::from(self.is_crowd());
         (self.in_burst >= burst).then(|| {
@@ -342,9 +344,9 @@ impl Asking {
     /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll, and the way of the answers bears more than those
     /// that are still to be expected.
     pub fn again(&self) -> Vec<usize> {
-        let again: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
+        let again: Vec<usize> = self.audience.all_again().take(MAX_LISTED_BLOCKS).collect();
         let most = self.poll_window.limit();
-        let waits = again.len() < MAX_LISTED || self.questions.counted().take(most).count() == most;
+        let waits = again.len() < MAX_LISTED_BLOCKS || self.questions.counted().take(most).count() == most;
         if self.is_crowd() && waits { Vec::new() } else { again }
     }
 
@@ -356,9 +358,10 @@ impl Asking {
         if !self.is_crowd() || self.is_in_round || open >= self.poll_window.limit() {
             return Vec::new();
         }
-        let most = (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED)) / Asked::EACH;
-        let members = self.of_crowd(end, most.min(MAX_ASKED), confirmed);
-        if open > 0 && members.len() < MAX_LISTED { Vec::new() } else { members }
+        let most =
+            (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED_BLOCKS)) / PolledReceivers::EACH;
+        let members = self.of_crowd(end, most.min(MAX_POLLED_RECEIVERS), confirmed);
+        if open > 0 && members.len() < MAX_LISTED_BLOCKS { Vec::new() } else { members }
     }
 
     /// At most `most` members of a crowd that have not confirmed all before `end` and have no open question, by turns: those that left the last question
@@ -383,14 +386,14 @@ impl Asking {
     pub fn for_path(&mut self, most: usize) -> (Vec<usize>, Purpose) {
         if self.is_crowd() {
             let most = most
-                .min(MAX_LISTED)
+                .min(MAX_LISTED_BLOCKS)
                 .min(self.poll_window.limit().saturating_sub(self.questions.open_count()));
             let members = self.audience.next_turns(most, 0, |_| true);
             return (members, Purpose::Again);
         }
         let mut members: Vec<usize> = Vec::new();
         let mut purpose = Purpose::Path;
-        while members.len() < most.min(MAX_LISTED) {
+        while members.len() < most.min(MAX_LISTED_BLOCKS) {
             let is_awaited = |index| self.round.contains(&index);
             let is_like = |index| members.is_empty() || is_awaited(index) == (purpose == Purpose::Again);
             let is_free = |index| !members.contains(&index) && is_like(index);
@@ -416,31 +419,31 @@ impl Asking {
         }
         self.echoes -= 1;
         let awaited = |index: &&usize| self.audience.member(**index).repeats == 0;
-        self.round.iter().filter(awaited).copied().take(MAX_LISTED).collect()
+        self.round.iter().filter(awaited).copied().take(MAX_LISTED_BLOCKS).collect()
     }
 
     /// Those for a round, as many as one poll names, who have not confirmed all before `end`, by what they have confirmed.
     pub fn for_round(&mut self, end: u64, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         if self.is_crowd() {
-            let members = self.of_crowd(end, MAX_LISTED, &confirmed);
+            let members = self.of_crowd(end, MAX_LISTED_BLOCKS, &confirmed);
             if !members.is_empty() {
                 return members;
             }
         }
-        self.audience.next_turns(MAX_LISTED, AWAITED, |index| confirmed(index) < end)
+        self.audience.next_turns(MAX_LISTED_BLOCKS, AWAITED, |index| confirmed(index) < end)
     }
 
     /// Those who have no room for a message, or not confirmed all before it, and have no open question, as many as one poll names; `is_blocked`: it waits for room.
     pub fn unasked(&mut self, end: u64, is_blocked: bool, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         let without_room = self.audience.without_room_for(end).take_while(|_| is_blocked);
         let mut members: Vec<usize> =
-            without_room.filter(|&index| self.audience.is_free(index)).take(MAX_LISTED).collect();
+            without_room.filter(|&index| self.audience.is_free(index)).take(MAX_LISTED_BLOCKS).collect();
         if self.is_crowd() {
-            let others = self.of_crowd(end, MAX_LISTED - members.len(), confirmed);
+            let others = self.of_crowd(end, MAX_LISTED_BLOCKS - members.len(), confirmed);
             members.extend(others.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
             return members;
         }
-        while members.len() < MAX_LISTED
+        while members.len() < MAX_LISTED_BLOCKS
             && let Some(index) =
                 self.audience.next_unasked(|index, _| confirmed(index) < end && !members.contains(&index))
         {

@@ -3,7 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use carillon_core::{Config, MessageId, SeqSet, Transmit};
-use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
+use carillon_wire::carillon::{
+    ClosedBlock, ClosedBlocks as Listed, CodedBlock, MAX_LISTED_BLOCKS, Packet, SymbolPositions,
+    max_positions,
+};
 
 use super::MODULUS;
 use super::context::Context;
@@ -135,7 +138,7 @@ impl Blocks {
                 false => plain * u64::from(symbols <= plain),
             };
             let before = block.due();
-            let members = block.decide(plain_up_to, most_places(block.len()));
+            let members = block.decide(plain_up_to, max_positions(block.len()));
             if let Some(loss) = spare {
                 block.spare(spared(block.due().saturating_sub(before), loss), FEW, &members);
             }
@@ -158,13 +161,13 @@ impl Blocks {
             |block: &RepairBlock| block.is_closed() && (asks_all || !is_crowd || !block.is_news());
         let mut places: Vec<usize> =
             (0..self.blocks.len()).filter(|&at| is_listed(&self.blocks[at])).collect();
-        if places.len() > MAX_LISTED {
+        if places.len() > MAX_LISTED_BLOCKS {
             places = self.by_turns(&places, asks_all, members);
         }
         for at in places {
             let block = &mut self.blocks[at];
             let first = (block.first() % MODULUS) as u32;
-            Listed::push(Closed { first, length: block.length(), count: block.count() }, bytes);
+            Listed::push(ClosedBlock { first, length: block.length(), count: block.count() }, bytes);
             if asks_all && block.is_news() {
                 block.on_poll();
             }
@@ -184,13 +187,13 @@ impl Blocks {
         let news = || all.iter().copied().filter(is_news);
         let mut listed = BTreeSet::new();
         for at in news().take(MOST_NEWS).chain(standing.take(MOST_STANDING)).chain(news()) {
-            if listed.len() < MAX_LISTED - FEWEST_OTHERS {
+            if listed.len() < MAX_LISTED_BLOCKS - FEWEST_OTHERS {
                 listed.insert(at);
             }
         }
         let mut last = None;
         for at in others {
-            if listed.len() == MAX_LISTED {
+            if listed.len() == MAX_LISTED_BLOCKS {
                 break;
             }
             if listed.insert(at) {
@@ -255,14 +258,14 @@ impl Blocks {
         match repair {
             Repair::Message(index) => Some(emit(context, block, index, buf)),
             Repair::Sum(places, sum) => {
-                let (first, places) = ((first % MODULUS) as u32, Places::new(&places, length));
+                let (first, places) = ((first % MODULUS) as u32, SymbolPositions::new(&places, length));
                 Packet::Xor { first, length, count, places, sum: &sum }.emit(context.association, buf);
                 let to_group = context.to_group();
                 let number = MessageId(block.first() + u64::from(places.as_slice()[0]));
                 Some(context.events.data_sent(to_group, number, buf.len(), true))
             }
             Repair::Coded(shape, number, symbol) => {
-                let block = Coded { first: (first % MODULUS) as u32, length, planned: shape.planned };
+                let block = CodedBlock { first: (first % MODULUS) as u32, length, planned: shape.planned };
                 Packet::Repair { block, number, count, more, symbol: &symbol }.emit(context.association, buf);
                 let to_group = context.to_group();
                 Some(context.events.data_sent(to_group, MessageId(first), buf.len(), true))
@@ -446,9 +449,9 @@ const MOST_LOSS: f64 = 0.3;
 const PLANNED_EACH: u64 = 8;
 /// Of the blocks in a poll that does not list all: those of which receivers were not asked, at least; those where members stand, at most; and
 /// those by turns, at least.
-const MOST_NEWS: usize = MAX_LISTED / 2;
-const MOST_STANDING: usize = MAX_LISTED / 4;
-const FEWEST_OTHERS: usize = MAX_LISTED / 8;
+const MOST_NEWS: usize = MAX_LISTED_BLOCKS / 2;
+const MOST_STANDING: usize = MAX_LISTED_BLOCKS / 4;
+const FEWEST_OTHERS: usize = MAX_LISTED_BLOCKS / 8;
 /// So few symbols cost no more than fewer.
 const LEAST_PLANNED: u64 = 16;
 /// So many packets of messages are sent again rather than coded, and this part of a block.

@@ -41,5 +41,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] =
 pub(super) const LIVE_SETTINGS: &[(&str, &str)] = &[("quiet", "500 us")];
 
 /// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
-    &[("window", HostValue::Outstanding(64 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
+    ("window", HostValue::Outstanding(64 << 20)),
+    ("flight", HostValue::AdaptiveWindow { min: 4, max: 65_536 }),
+];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Config, Event, NodeId};
-use carillon_testkit::{Group, Link, Report, is_long};
+use carillon_testkit::{Group, Link, Report, is_long_tier};
 
 use super::ENTRY;
 
@@ -34,7 +34,7 @@ fn slow_group_of_65_does_not_ask_without_end() {
 #[test]
 fn lossy_group_of_100_receives_everything() {
     crowd(100, 120, 0.02, (ms(10), ms(5)), "wait");
-    if is_long() {
+    if is_long_tier() {
         for loss in [0.001, 0.05, 0.2] {
             crowd(100, 300, loss, (ms(10), ms(5)), "wait");
             crowd(100, 300, loss, (ms(1), ms(50)), "wait");
@@ -45,7 +45,7 @@ fn lossy_group_of_100_receives_everything() {
 /// Far more blocks are in flight than a poll lists.
 #[test]
 fn group_of_66_far_away_receives_everything() {
-    crowd(66, if is_long() { 400 } else { 220 }, 0.05, (ms(3), ms(200)), "wait");
+    crowd(66, if is_long_tier() { 400 } else { 220 }, 0.05, (ms(3), ms(200)), "wait");
 }
 
 /// Where the sender skips what a silent receiver is missing it skips nothing for one that chance kept from answering.
@@ -61,8 +61,10 @@ fn lossy_group_of_100_is_not_taken_for_silent() {
 fn silent_members_of_a_crowd_hold_up_no_repair() {
     let mut settings = Config::defaults(ENTRY.parameters);
     settings.set(ENTRY.parameters, "past_limit", "expel").expect("a setting");
-    let mut group =
-        Group::new(&ENTRY, 1).receivers(70).messages(if is_long() { 100 } else { 30 }).settings(settings);
+    let mut group = Group::new(&ENTRY, 1)
+        .receivers(70)
+        .messages(if is_long_tier() { 100 } else { 30 })
+        .settings(settings);
     for node in (1..=20).map(NodeId) {
         group = group.crash(node, ms(300));
     }

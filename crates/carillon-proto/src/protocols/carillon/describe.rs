@@ -1,25 +1,25 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
         // Who is silent is given up by time.
-        match trial.tries {
+        match trial.max_attempts {
             Some(tries) => trial.set("patience", format_args!("{} ms", 200 * tries)),
             None => trial.set("patience", "100000 s"),
         };
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-        match trial.ground {
-            Ground::Loopback => {
+        match trial.network {
+            TrialNetwork::Loopback => {
                 trial
                     .set("timeout_min", if trial.is_lossy { "20 ms" } else { "500 ms" })
                     .set("timeout_max", "2 s");
             }
             // A frame takes more than a millisecond.
-            Ground::Ethernet => drop(trial.set("timeout_min", "20 ms").set("timeout", "100 ms")),
+            TrialNetwork::Ethernet => drop(trial.set("timeout_min", "20 ms").set("timeout", "100 ms")),
             _ => drop(trial.pick("timeout", &["50 ms", "5 ms"])),
         }
         trial

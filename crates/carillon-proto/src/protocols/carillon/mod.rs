@@ -25,7 +25,7 @@ mod tests;
 mod withheld_tests;
 
 use carillon_core::{Config, ConfigError, HeaderBytes, OneWay, Order, ProtocolEntry, Role};
-use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_PLACES_LEN, REPAIR_HEADER_LEN, XOR_LEN};
+use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_POSITIONS_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
 use crate::blocks::{Shape, xor};
 
@@ -41,7 +41,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Carillon's own; docs/protocols/carillon.md",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
-    as_they_come: Some(("order", "arrival")),
+    unordered_with: Some(("order", "arrival")),
     confirmed: true,
     // Of a block of 1000 messages more than a sixth may be lost.
     one_way: Some(OneWay {
@@ -57,7 +57,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     header_bytes: |_| HeaderBytes {
         data: DATA_HEADER_LEN,
         most: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
-            .max(XOR_LEN + MAX_PLACES_LEN + xor::sum(std::iter::empty()).len()),
+            .max(XOR_LEN + MAX_POSITIONS_LEN + xor::sum(std::iter::empty()).len()),
     },
     format: &carillon_wire::carillon::FORMAT,
     parameters: config::PARAMETERS,

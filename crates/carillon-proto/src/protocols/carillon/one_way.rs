@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, InState, Pace, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, DropReason, ObservedState, Received, Role, Time, TokenBucket, Transmit,
 };
-use carillon_wire::carillon::{Asked, Blocks as Listed, Packet, Poll};
+use carillon_wire::carillon::{ClosedBlocks as Listed, Packet, Poll, PolledReceivers};
 
 use super::MODULUS;
 use super::blocks::{Audience, Blocks};
@@ -21,7 +21,7 @@ use crate::blocks::{AckWindow, FixedWindow, Members, PACKET, Part, Player};
 #[derive(Debug)]
 pub struct OneWaySender {
     blocks: Blocks,
-    pace: Pace,
+    pace: TokenBucket,
     to: Audience,
     block_time: Duration,
     /// When the open block was opened.
@@ -50,7 +50,7 @@ impl OneWaySender {
                 AckWindow::new(Members::new(build.members.clone()), FixedWindow(window)),
                 settings,
             ),
-            pace: Pace::new(rate, PACE_DEPTH),
+            pace: TokenBucket::new(rate, PACE_DEPTH),
             // Nobody has said how many they are, what they have room for, or what they lose: as much as they are given more for.
             to: Audience {
                 receivers: MANY.max(build.members.len()),
@@ -77,7 +77,7 @@ impl OneWaySender {
         let number = |number: u64| (number % MODULUS) as u32;
         let (next, first) = (number(self.blocks.sent), number(self.blocks.window.start()));
         let poll = Poll { next, first, question: 0, after: 0, span: 0 };
-        let (blocks, asked) = (Listed::new(&[]), Asked::new(&[]));
+        let (blocks, asked) = (Listed::new(&[]), PolledReceivers::new(&[]));
         Packet::Poll { poll, blocks, asked }.emit(context.association, buf);
         context.events.control("poll", self.blocks.sent.saturating_sub(1));
         context.to_group()
@@ -99,9 +99,14 @@ impl Part for OneWaySender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for block in self.blocks.iter() {
-            tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
+            tell(ObservedState {
+                of: DESCRIBED.states[0].of,
+                about: block.first(),
+                state: state(block),
+                turn: 0,
+            });
         }
     }
 

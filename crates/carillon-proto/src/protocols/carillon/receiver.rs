@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, InState, MessageId, Received, Rng, Role, Transmit, expand,
+    BuildContext, Config, Dest, DropReason, MessageId, ObservedState, Received, Rng, Role, Transmit, expand,
 };
 use carillon_wire::carillon::{
-    Asked, Blocks, Coded, DATA_HEADER_LEN, LACKS_LEN, Lacking, Lacks, MAX_LISTED, Packet, Places, Poll,
-    REPAIR_HEADER_LEN, STATUS_LEN, Status,
+    ClosedBlocks, CodedBlock, DATA_HEADER_LEN, INCOMPLETE_BLOCK_LEN, IncompleteBlock, IncompleteBlocks,
+    MAX_LISTED_BLOCKS, Packet, Poll, PolledReceivers, REPAIR_HEADER_LEN, STATUS_LEN, Status, SymbolPositions,
 };
 use carillon_wire::map::{MAX_WORDS, Map};
 
@@ -66,7 +66,7 @@ pub enum Timer {
 impl CarillonReceiver {
     /// A receiver of this session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
-        let (window, capacity) = (settings.count("window"), build.most_messages(u64::MAX));
+        let (window, capacity) = (settings.count("window"), build.max_messages(u64::MAX));
         CarillonReceiver {
             identity: build.identities.own(build.node) as u32,
             window,
@@ -264,7 +264,7 @@ impl CarillonReceiver {
         &mut self,
         context: &mut Context,
         (first, length, count): (u32, u16, u16),
-        places: Places,
+        places: SymbolPositions,
         sum: &[u8],
     ) {
         let first = match self.place(first, length) {
@@ -291,7 +291,7 @@ impl CarillonReceiver {
     fn on_repair(
         &mut self,
         context: &mut Context,
-        coded: Coded,
+        coded: CodedBlock,
         (number, count, more): (u16, u16, u16),
         symbol: Bytes,
     ) {
@@ -319,7 +319,13 @@ impl CarillonReceiver {
         self.settle(context);
     }
 
-    fn on_poll(&mut self, context: &mut Context, poll: Poll, blocks: Blocks<'_>, asked: Asked<'_>) {
+    fn on_poll(
+        &mut self,
+        context: &mut Context,
+        poll: Poll,
+        blocks: ClosedBlocks<'_>,
+        asked: PolledReceivers<'_>,
+    ) {
         let expected = self.arrivals.expected();
         let next = expand(poll.next.into(), MODULUS, expected);
         let first = expand(poll.first.into(), MODULUS, expected);
@@ -398,17 +404,17 @@ impl CarillonReceiver {
         let mut listed = 0;
         for (&first, block) in &self.blocks {
             let Some(lacks) = block.lacks().filter(|&lacks| lacks > 0) else { continue };
-            if listed == MAX_LISTED || STATUS_LEN + list.len() + LACKS_LEN > MOST_BYTES {
+            if listed == MAX_LISTED_BLOCKS || STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN > MOST_BYTES {
                 break;
             }
             map.clear();
             if self.names {
                 name(block, map);
             }
-            let fits = STATUS_LEN + list.len() + LACKS_LEN + map.len() <= MOST_BYTES;
+            let fits = STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN + map.len() <= MOST_BYTES;
             let missing = Map::new(if fits { map } else { &[] });
             let (first, count, plain) = ((first % MODULUS) as u32, block.seen(), block.is_plain());
-            Lacking::push(Lacks { first, count, lacks, plain, missing }, list);
+            IncompleteBlocks::push(IncompleteBlock { first, count, lacks, plain, missing }, list);
             listed += 1;
         }
         listed
@@ -446,14 +452,14 @@ impl Part for CarillonReceiver {
         Some((self.arrivals.kept() + self.held) as u64)
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (&about, block) in &self.blocks {
             let state = match block.length() {
                 _ if block.is_whole() => "Whole",
                 None => "Open",
                 Some(_) => "Lacking",
             };
-            tell(InState { of: DESCRIBED.states[1].of, about, state, turn: 0 });
+            tell(ObservedState { of: DESCRIBED.states[1].of, about, state, turn: 0 });
         }
     }
 
@@ -509,7 +515,7 @@ impl Part for CarillonReceiver {
             arrived: self.arrived,
             room: u32::try_from(self.room(context)).unwrap_or(u32::MAX),
         };
-        Packet::Status { status, lacking: Lacking::new(&self.lists.0, listed) }
+        Packet::Status { status, lacking: IncompleteBlocks::new(&self.lists.0, listed) }
             .emit(context.association, buf);
         context.events.control("status", expected.saturating_sub(1));
         Some(Transmit::now(Dest::Node(context.sender)))

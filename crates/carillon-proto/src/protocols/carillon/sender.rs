@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, Event, InState, MessageId, NodeId, OfferError, Pace,
-    PathMeasure, Received, Role, Time, Transmit, expand,
+    BuildContext, Config, ConfigError, DropReason, Event, MessageId, NodeId, ObservedState, OfferError,
+    PathMeasure, Received, Role, Time, TokenBucket, Transmit, expand,
 };
-use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
+use carillon_wire::carillon::{IncompleteBlocks, MAX_LISTED_BLOCKS, Packet, Status};
 
 use super::MODULUS;
 use super::asking::{Asking, Purpose};
@@ -24,7 +24,7 @@ use crate::blocks::{
 pub struct CarillonSender {
     blocks: Blocks,
     asking: Asking,
-    pace: Pace,
+    pace: TokenBucket,
     /// A rate that it keeps below whatever the paths carry.
     rate: Option<carillon_core::BitRate>,
     /// What finds the rate, if that is not the list of those who are asked.
@@ -53,7 +53,7 @@ impl CarillonSender {
         Ok(CarillonSender {
             blocks: Blocks::new(AckWindow::new(Members::new(build.members.clone()), window), settings),
             asking: Asking::new(build, settings)?,
-            pace: Pace::new(settings.rate("rate"), PACE_DEPTH),
+            pace: TokenBucket::new(settings.rate("rate"), PACE_DEPTH),
             rate: settings.rate("rate"),
             equation: (settings.choice("control") == "equation")
                 .then(|| EquationRate::new(build.members.len(), PACKET as usize)),
@@ -69,7 +69,13 @@ impl CarillonSender {
         .play(build))
     }
 
-    fn on_status(&mut self, context: &mut Context, source: NodeId, status: Status, lacking: Lacking<'_>) {
+    fn on_status(
+        &mut self,
+        context: &mut Context,
+        source: NodeId,
+        status: Status,
+        lacking: IncompleteBlocks<'_>,
+    ) {
         let CarillonSender { blocks, asking, pace, .. } = self;
         let Some(index) = blocks.window.index_of(source) else {
             return context.events.dropped(DropReason::NotAMember);
@@ -217,7 +223,7 @@ impl CarillonSender {
         let is_full = blocks.sent < blocks.window.end() || blocks.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
         // Messages that come one by one do not wait for a block to be full. Where more blocks are kept than a poll lists each is longer than the one before.
-        let doubled = (blocks.count().saturating_sub(MAX_LISTED) / DOUBLED_AFTER).min(20) as u32;
+        let doubled = (blocks.count().saturating_sub(MAX_LISTED_BLOCKS) / DOUBLED_AFTER).min(20) as u32;
         let old = self.opened + (self.quiet * (1 << doubled)).min(self.block_time);
         let is_old = !is_full && old <= context.now;
         let is_quiet = self.is_quiet && doubled == 0;
@@ -272,9 +278,14 @@ impl Part for CarillonSender {
         }
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for block in self.blocks.iter() {
-            tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
+            tell(ObservedState {
+                of: DESCRIBED.states[0].of,
+                about: block.first(),
+                state: state(block),
+                turn: 0,
+            });
         }
     }
 
@@ -324,7 +335,8 @@ impl Part for CarillonSender {
         if self.asking.is_full(context.now, self.blocks.serial) {
             // It may be full for lost answers alone: other questions tell.
             let may_ask = is_crowd && std::mem::take(&mut self.is_echo_due);
-            let (members, purpose) = if may_ask { self.asking.for_path(MAX_LISTED) } else { return None };
+            let (members, purpose) =
+                if may_ask { self.asking.for_path(MAX_LISTED_BLOCKS) } else { return None };
             let asks = !members.is_empty();
             return asks.then(|| self.asking.poll(context, &mut self.blocks, &members, purpose, buf));
         }

@@ -8,8 +8,8 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
     Scope, Sender, Time,
 };
-use carillon_testkit::{Group, Link, Report, SENDER, is_long, peer_context};
-use carillon_wire::carillon::{Lacking, Lacks, Packet, Status};
+use carillon_testkit::{Group, Link, Report, SENDER, is_long_tier, peer_context};
+use carillon_wire::carillon::{IncompleteBlock, IncompleteBlocks, Packet, Status};
 use carillon_wire::map::Map;
 
 use super::{CarillonSender, ENTRY};
@@ -72,7 +72,7 @@ fn it_is_decided_what_to_send_when_all_have_said_what_they_lack_also_where_quest
 
 #[test]
 fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
-    let messages = if is_long() { 2000 } else { 1000 };
+    let messages = if is_long_tier() { 2000 } else { 1000 };
     let many = lossy(40, messages, 0.2, &[]);
     assert!(coded(&many) > 0);
     // The mean of one is a quarter; messages alone would be four fifths of all and more.
@@ -179,15 +179,15 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
                         let mut list = Vec::new();
                         for block in blocks.iter() {
                             let (first, count, lacks) = (block.first, block.count, block.length);
-                            Lacking::push(
-                                Lacks { first, count, lacks, plain: false, missing: Map::new(&[]) },
+                            IncompleteBlocks::push(
+                                IncompleteBlock { first, count, lacks, plain: false, missing: Map::new(&[]) },
                                 &mut list,
                             );
                         }
                         let status =
                             Status { expected: 0, question: poll.question, arrived: arrived / 2, room: 64 };
                         let mut answer = Vec::new();
-                        let lacking = Lacking::new(&list, blocks.count());
+                        let lacking = IncompleteBlocks::new(&list, blocks.count());
                         Packet::Status { status, lacking }.emit(context.association, &mut answer);
                         lie = Some(Bytes::from(answer));
                         polls += 1;
@@ -268,7 +268,7 @@ fn what_blocks_needed_goes_out_with_the_next_ones_before_it_is_asked_for() {
     // Slow enough that the first answers come before the second block is closed. What one group gains is mostly luck.
     let paced = [("block", "1024"), ("rate", "500 Mbit/s")];
     let run = |proactive| {
-        let messages = if is_long() { 4000 } else { 2100 };
+        let messages = if is_long_tier() { 4000 } else { 2100 };
         [8, 12, 16].map(|receivers| {
             let report = lossy(receivers, messages, 0.1, &[paced[0], paced[1], ("proactive", proactive)]);
             let at = |at: &carillon_core::TraceEvent| {

@@ -133,8 +133,8 @@ impl Settings {
             resilience: config.count("resilience"),
             transfer_every: config.count("transfer_every"),
             window: config.count("window"),
-            buffer: context.most_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
-            waiting: (context.most_messages(u64::MAX) / 2) as usize,
+            buffer: context.max_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
+            waiting: (context.max_messages(u64::MAX) / 2) as usize,
             patience: Patience::new(
                 config.count("retries") as u32,
                 config.span("failure_timeout").at(context.bit_rate),

@@ -1,13 +1,13 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Survives L failures if a majority lives.
-    promise: Promise::Peers { crashes: |nodes| (nodes - 1) / 2 },
+    guarantee: DeliveryGuarantee::Peers { crashes: |nodes| (nodes - 1) / 2 },
     trial: |trial| {
         let resilience = trial.crashes.into();
         let most = u64::from(trial.nodes - trial.crashes);
@@ -18,7 +18,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .set("request_timeout", "15 ms");
         trial.ms("confirm_timeout", 1, 15).ms("idle_timeout", 20, 100);
         // Without crashes and with much loss, patience: nobody who lives is to be given up.
-        let patient = trial.crashes == 0 || trial.ground == Ground::Loopback;
+        let patient = trial.crashes == 0 || trial.network == TrialNetwork::Loopback;
         trial.set("retries", if patient { 40 } else { 8 });
     },
     states: &[

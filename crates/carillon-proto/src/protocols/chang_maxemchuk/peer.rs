@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, InState, MessageId, NodeId, OfferError, Received, Role,
-    Time, Transmit,
+    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, ObservedState, OfferError, Received,
+    Role, Time, Transmit,
 };
 use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 
@@ -251,7 +251,7 @@ impl Part for Peer {
         Some(self.order.held())
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let agreement = self.list.agreement();
         tell(agreement.state());
         tell(self.token.state(agreement.takes_part()));

@@ -1,6 +1,6 @@
 //! The token site: gives timestamps, passes the token on (section 2.9.1).
 
-use carillon_core::{Event, InState};
+use carillon_core::{Event, ObservedState};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
@@ -182,14 +182,14 @@ impl Token {
     }
 
     /// Where the token is, while a list is in force.
-    pub fn state(&self, takes_part: bool) -> InState {
+    pub fn state(&self, takes_part: bool) -> ObservedState {
         let (state, turn) = match self.place {
             _ if !takes_part => ("Reformation", 0),
             Place::Elsewhere => ("Elsewhere", 0),
             Place::Here { given, shown, .. } => ("Here", 2 * given + u64::from(shown)),
             Place::Passing { due, .. } => ("Passing", due.into()),
         };
-        InState { of: TOKEN.of, about: 0, state, turn }
+        ObservedState { of: TOKEN.of, about: 0, state, turn }
     }
 
     /// Gives the next timestamp, to a message or to nothing, and passes the token on if so decided.

@@ -23,7 +23,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::LOCAL_PARAMETERS,
     format: &carillon_wire::status::CP,
-    boast: Some(|lie, packet| carillon_wire::status::boast(Family::Cp, lie, packet)),
+    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Cp, lie, packet)),
     orders_members: true,
     trial: config::local_trial,
     build: |role, context, config| build(RULE, role, context, config),

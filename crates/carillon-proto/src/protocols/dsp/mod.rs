@@ -23,7 +23,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::REPRESENTATIVE_PARAMETERS,
     format: &carillon_wire::status::DSP,
-    boast: Some(|lie, packet| carillon_wire::status::boast(Family::Dsp, lie, packet)),
+    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Dsp, lie, packet)),
     trial: config::representative_trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY

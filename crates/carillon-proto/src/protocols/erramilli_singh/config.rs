@@ -97,7 +97,7 @@ impl Settings {
         let span = |name| config.span(name).at(context.bit_rate);
         let intervals = |name| u32::try_from(config.count(name)).unwrap_or(u32::MAX);
         let (b, n, buffer) = (config.count("b"), config.count("n"), config.count("buffer"));
-        let buffer = context.most_messages_of_each(buffer);
+        let buffer = context.max_messages_per_member(buffer);
         let (t1, t2, t3, nak_timer) = (span("t1"), span("t2"), span("t3"), span("nak_timer"));
         if n <= b {
             return Err(ConfigError::Conflict(format!(

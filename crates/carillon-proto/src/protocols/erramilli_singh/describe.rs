@@ -1,12 +1,12 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Every message can be repaired for as long as anyone may miss it if the back window holds all of them.
     // Crashed nodes are nobody's concern.
-    promise: Promise::Peers { crashes: |nodes| nodes - 1 },
+    guarantee: DeliveryGuarantee::Peers { crashes: |nodes| nodes - 1 },
     trial: |trial| {
         trial.count("b", 20, 100).count("k", 0, 8).ms("t1", 5, 16).ms("t2", 100, 201).ms("t3", 1, 30);
         trial.pick("repeat", &["requested", "go-back"]).pick("retransmission", &["unicast", "multicast"]);

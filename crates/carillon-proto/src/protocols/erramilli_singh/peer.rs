@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, InState, MessageId, OfferError, Received, Role,
-    Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, MessageId, ObservedState, OfferError, Received,
+    Role, Time, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
@@ -47,9 +47,9 @@ impl Part for ErramilliSinghPeer {
         self.sink.start(context);
     }
 
-    fn tell_states(&self, context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let turn = context.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
-        tell(InState { of: DESCRIBED.states[0].of, about: 0, state: self.source.state(), turn });
+        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state: self.source.state(), turn });
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

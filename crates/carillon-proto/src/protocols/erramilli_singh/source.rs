@@ -1,7 +1,7 @@
 //! The sending side of a node.
 
 use bytes::Bytes;
-use carillon_core::{DropReason, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
+use carillon_core::{DropReason, MessageId, OfferError, Outcome, Rng, TokenBucket, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
@@ -20,9 +20,9 @@ pub(super) struct Source {
     repairs: DueRepairs<To>,
     pub idle: StatusSeries,
     /// No data packet before this.
-    pace: Pace,
+    pace: TokenBucket,
     /// No new message before this.
-    choked: Pace,
+    choked: TokenBucket,
     finished: bool,
     /// Messages below this are done with.
     completed: u64,
@@ -38,8 +38,8 @@ impl Source {
             window: Numbered::default(),
             repairs: DueRepairs::new(settings.repair_guard),
             idle: StatusSeries::new(settings.k, settings.t1, settings.t2),
-            pace: Pace::default(),
-            choked: Pace::default(),
+            pace: TokenBucket::default(),
+            choked: TokenBucket::default(),
             finished: false,
             completed: 0,
             sanity,

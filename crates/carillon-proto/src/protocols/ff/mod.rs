@@ -9,7 +9,7 @@ mod sender;
 mod tests;
 
 use carillon_core::{
-    ConfigError, Ground, HeaderBytes, Order, Parameter, Promise, ProtocolEntry, Role, States,
+    ConfigError, DeliveryGuarantee, HeaderBytes, Order, Parameter, ProtocolEntry, Role, States, TrialNetwork,
 };
 use carillon_wire::ff::HEADER_LEN;
 
@@ -41,17 +41,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::ff::FORMAT,
-    boast: Some(carillon_wire::ff::boast),
-    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    forge_feedback: Some(carillon_wire::ff::forge_feedback),
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
-        trial.set("retransmission_limit", trial.tries.unwrap_or(1_000_000));
+        trial.set("retransmission_limit", trial.max_attempts.unwrap_or(1_000_000));
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
         trial.count("window", 1, 40);
-        match trial.ground {
-            Ground::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
+        match trial.network {
+            TrialNetwork::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
             // A frame takes more than a millisecond, and so do its acknowledgments.
-            Ground::Ethernet => trial.set("ipg", "10 ms").set("rto_min", "50 ms").set("rtt", "50 ms"),
-            _ if trial.tries.is_some() => trial.set("rto_min", "50 ms"),
+            TrialNetwork::Ethernet => trial.set("ipg", "10 ms").set("rto_min", "50 ms").set("rtt", "50 ms"),
+            _ if trial.max_attempts.is_some() => trial.set("rto_min", "50 ms"),
             _ => trial.pick("ipg", &["1 ms", "100 us"]).pick("rtt", &["20 ms", "1 ms"]),
         };
     },

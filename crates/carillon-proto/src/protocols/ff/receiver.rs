@@ -19,7 +19,7 @@ pub struct FfReceiver {
 impl FfReceiver {
     /// A receiver of this session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
-        let room = build.most_messages(settings.count("window"));
+        let room = build.max_messages(settings.count("window"));
         FfReceiver {
             window: ReceiveWindow::new(room, false),
             acks: VecDeque::new(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BitRate, BuildContext, Config, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Pace,
-    Received, Role, Time, Transmit, expand,
+    BitRate, BuildContext, Config, DropReason, Event, MessageId, NodeId, ObservedState, OfferError, Outcome,
+    Received, Role, Time, TokenBucket, Transmit, expand,
 };
 use carillon_wire::ff::Packet;
 
@@ -36,7 +36,7 @@ pub struct FfSender {
     spans: (Duration, Duration, Duration),
     /// How often the timeout of a message may double.
     doublings: u32,
-    pace: Pace,
+    pace: TokenBucket,
     /// Bytes of a packet at the rate of the pace.
     packet: u64,
 }
@@ -82,7 +82,7 @@ impl FfSender {
             spans: (span("rtt"), span("rtt_max"), span("rto_min").max(LEAST_TIMEOUT)),
             doublings: if settings.switch("backoff") { MOST_DOUBLINGS } else { 0 },
             // At a bit each nanosecond a gap is an eighth as many bytes.
-            pace: Pace::new((!gap.is_zero()).then_some(BitRate::mbps(1000)), span("burst")),
+            pace: TokenBucket::new((!gap.is_zero()).then_some(BitRate::mbps(1000)), span("burst")),
             packet: (gap.as_nanos() / 8) as u64,
             members,
         }
@@ -228,10 +228,15 @@ impl Part for FfSender {
         Some(context.events.data_sent(to_group, MessageId(number), buf.len(), again.is_some()))
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (number, message) in (self.messages.start()..).zip(self.messages.iter()) {
             let turn = message.repeats.into();
-            tell(InState { of: super::ENTRY.states[0].of, about: number, state: message.state(), turn });
+            tell(ObservedState {
+                of: super::ENTRY.states[0].of,
+                about: number,
+                state: message.state(),
+                turn,
+            });
         }
     }
 

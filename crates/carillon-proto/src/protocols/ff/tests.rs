@@ -2,16 +2,16 @@
 //! losses are found by timeouts, and repaired by global retransmissions.
 
 use carillon_core::{AssociationId, Dest, GroupId, Role};
-use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_testkit::{ASSOCIATION, MachineFixture};
 use carillon_wire::ff::{HEADER_LEN, Packet};
 
 use super::ENTRY;
 
-fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Sender, receivers, settings, HEADER_LEN, 1)
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Sender, receivers, settings, HEADER_LEN, 1)
 }
 
-fn shown(bench: &mut Bench) -> Vec<String> {
+fn shown(bench: &mut MachineFixture) -> Vec<String> {
     let line = |(transmit, bytes): &(carillon_core::Transmit, Vec<u8>)| {
         assert_eq!(transmit.dest, Dest::group(GroupId(0)), "everything goes to all");
         Packet::parse(bytes).unwrap().1.to_string()
@@ -73,7 +73,7 @@ fn an_acknowledgment_of_what_was_not_sent_is_not_heard() {
 
 #[test]
 fn a_receiver_acknowledges_every_packet_it_has_room_for_each_time() {
-    let mut bench = Bench::new(&ENTRY, Role::Receiver, 1, &[("window", "2")], HEADER_LEN, 1);
+    let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &[("window", "2")], HEADER_LEN, 1);
     let data = |seq: u32, time: u64| {
         let mut bytes = Vec::new();
         Packet::Data { seq, first: 0, time, payload: b"x" }.emit(AssociationId(1), &mut bytes);

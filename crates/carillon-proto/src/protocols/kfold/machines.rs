@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, DropReason, Duration, InState, MessageId, OfferError, Received, Role, Time,
+    BuildContext, Config, DropReason, Duration, MessageId, ObservedState, OfferError, Received, Role, Time,
     Transmit, expand,
 };
 use carillon_wire::kfold::{HEADER_LEN, Packet};
@@ -44,12 +44,12 @@ impl Part for KfoldSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let (state, turn) = match self.current {
             Some((_, sent)) => ("Sending", sent),
             None => ("Idle", 0),
         };
-        tell(InState { of: "sender", about: 0, state, turn });
+        tell(ObservedState { of: "sender", about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, context: &mut MachineContext, _datagram: Received<'_>) {
@@ -113,7 +113,7 @@ pub struct KfoldReceiver {
 impl KfoldReceiver {
     /// A receiver of a group.
     pub fn new(build: &BuildContext) -> Player<Self> {
-        KfoldReceiver { next: 0, room: build.most_messages(MOST_KEPT) }.play(build)
+        KfoldReceiver { next: 0, room: build.max_messages(MOST_KEPT) }.play(build)
     }
 }
 

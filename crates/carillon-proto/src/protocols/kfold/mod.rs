@@ -7,7 +7,9 @@ mod machines;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Kind, Order, Parameter, Promise, ProtocolEntry, Role, States};
+use carillon_core::{
+    ConfigError, DeliveryGuarantee, HeaderBytes, Kind, Order, Parameter, ProtocolEntry, Role, States,
+};
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
 pub use machines::{KfoldReceiver, KfoldSender};
@@ -38,7 +40,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         },
     ],
     format: &FORMAT,
-    promise: Promise::BestEffort,
+    guarantee: DeliveryGuarantee::BestEffort,
     trial: |trial| {
         trial.count("copies", 1, 5).ms("interval", 2, 10);
     },

@@ -1,18 +1,18 @@
 //! Transcripts: one rule each, in virtual time.
 
 use carillon_core::{DropReason, Event, MessageId, NodeId, OfferError, Role};
-use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_testkit::{ASSOCIATION, MachineFixture};
 use carillon_wire::kfold::{HEADER_LEN, Packet};
 
 use super::ENTRY;
 
-fn sender(copies: &str, interval: &str) -> Bench {
+fn sender(copies: &str, interval: &str) -> MachineFixture {
     let settings = [("copies", copies), ("interval", interval)];
-    Bench::new(&ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1)
+    MachineFixture::new(&ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1)
 }
 
-fn receiver() -> Bench {
-    Bench::new(&ENTRY, Role::Receiver, 2, &[], HEADER_LEN, 1)
+fn receiver() -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Receiver, 2, &[], HEADER_LEN, 1)
 }
 
 fn data(number: u32) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn data(number: u32) -> Vec<u8> {
 }
 
 /// The numbers of the messages that wait for the application.
-fn taken(receiver: &mut Bench) -> Vec<u64> {
+fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
     std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
 }
 

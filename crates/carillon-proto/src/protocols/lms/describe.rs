@@ -1,12 +1,12 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Everything the source still holds is repaired. There is a REFRESH of each receiver for a SETUP, and for
     // its losses a few requests, each sent on by a few routers.
-    promise: Promise::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None },
+    guarantee: DeliveryGuarantee::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None },
     trial: |trial| {
         // Where a way of nine links loses a fifth on each, one request in fifty is answered.
         trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);

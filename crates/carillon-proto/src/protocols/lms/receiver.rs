@@ -58,8 +58,8 @@ impl LmsReceiver {
             cost: 0,
             sample: Sample::default(),
             reception: KeptWindow::new(
-                build.most_messages(settings.buffer),
-                build.most_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
+                build.max_messages(settings.buffer),
+                build.max_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
                 build.rejoining,
             ),
             losses: RequestRows::new(settings.retry_max),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    InState, Machine, MessageId, NodeId, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
+    Machine, MessageId, NodeId, ObservedState, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
 };
 use carillon_wire::lms::{Data, Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
@@ -235,7 +235,7 @@ impl Machine for LmsRelay {
         Some(&mut self.events)
     }
 
-    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
         for (association, kept) in &self.states {
             let replier = kept.replier(now);
             let state = match replier {
@@ -244,7 +244,7 @@ impl Machine for LmsRelay {
                 Some(_) => "Replier",
             };
             let turn = replier.map_or(0, |replier| replier.until.as_nanos());
-            tell(InState { of: DESCRIBED.states[0].of, about: association.0.into(), state, turn });
+            tell(ObservedState { of: DESCRIBED.states[0].of, about: association.0.into(), state, turn });
         }
     }
 

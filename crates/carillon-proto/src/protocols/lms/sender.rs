@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, MessageId, NodeId, OfferError, Pace,
-    Received, Role, Time, Transmit,
+    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, MessageId, NodeId, OfferError, Received,
+    Role, Time, TokenBucket, Transmit,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -44,7 +44,7 @@ pub struct LmsSender {
     /// By SPM.
     heartbeats: Option<Heartbeats>,
     /// When the next message may go.
-    pace: Pace,
+    pace: TokenBucket,
 }
 
 /// A message that the source holds.
@@ -88,7 +88,7 @@ impl LmsSender {
             heartbeats: settings
                 .heartbeat
                 .map(|first| Heartbeats::new(Doubling { first, most: Duration::MAX })),
-            pace: Pace::default(),
+            pace: TokenBucket::default(),
             settings,
         }
         .play(build))

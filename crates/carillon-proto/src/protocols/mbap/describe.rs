@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::retransmission;
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Two windows of numbers: links have to keep the order. The acknowledgment timer of the thesis runs for ever.
-    promise: Promise::Acknowledged { in_order: true, idle_feedback: Some(Duration::from_millis(20)) },
+    guarantee: DeliveryGuarantee::Acknowledged {
+        in_order: true,
+        idle_feedback: Some(Duration::from_millis(20)),
+    },
     trial: |trial| {
         let negative = trial.chance(0.5);
         retransmission::trial(trial, !negative);

@@ -58,7 +58,7 @@ impl MbapReceiver {
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         MbapReceiver {
             window: settings.count("window"),
-            room: build.most_messages(settings.count("window")),
+            room: build.max_messages(settings.count("window")),
             expected: 0,
             unacknowledged: 0,
             answer: None,

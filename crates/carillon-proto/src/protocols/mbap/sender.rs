@@ -1,7 +1,7 @@
 //! The sending side of block acknowledgment.
 
 use carillon_core::{
-    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Received, Role, Time, Transmit,
+    BuildContext, Dest, DropReason, Event, MessageId, NodeId, ObservedState, Received, Role, Time, Transmit,
 };
 use carillon_wire::mbap::Packet;
 
@@ -210,12 +210,12 @@ impl Part for MbapSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let of = if self.config.negative { NAK_SENDER.of } else { ACK_SENDER.of };
         let state = if self.window.is_full() { "Full" } else { "Open" };
         // Whatever leads back to a state sends a packet, which restarts the timer.
         let turn = context.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
-        tell(InState { of, about: 0, state, turn });
+        tell(ObservedState { of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

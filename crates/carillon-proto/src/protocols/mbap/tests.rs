@@ -1,7 +1,7 @@
 //! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
 
 use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
-use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_testkit::{ASSOCIATION, MachineFixture};
 use carillon_wire::mbap::{HEADER_LEN, Packet};
 
 use super::{ENTRY, UNICAST_ENTRY};
@@ -14,12 +14,12 @@ const SETTINGS: &[(&str, &str)] = &[
     ("ack_timeout", "20000 bit"),
 ];
 
-fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Sender, receivers, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Sender, receivers, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
 }
 
-fn receiver(settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Receiver, 3, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
+fn receiver(settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Receiver, 3, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
 }
 
 fn ack(sequence: u16) -> Vec<u8> {
@@ -36,13 +36,13 @@ fn bytes(association: AssociationId, packet: Packet<'_>) -> Vec<u8> {
     buf
 }
 
-fn offer(sender: &mut Bench, messages: usize) {
+fn offer(sender: &mut MachineFixture, messages: usize) {
     for _ in 0..messages {
         sender.offer("x").expect("there is room in the window");
     }
 }
 
-fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
+fn completed(bench: &mut MachineFixture) -> Vec<(u64, Outcome)> {
     let completed = bench.events().into_iter().filter_map(|event| match event {
         Event::Completed { message, outcome, .. } => Some((message.0, outcome)),
         _ => None,
@@ -318,13 +318,13 @@ fn by_formula_the_timeout_is_that_of_the_sample_header() // 3.5: 115680; 4.4: d 
         ("ack_timeout", "95000 bit"),
         ("ack_wait", "6000 bit"),
     ];
-    let mut sender = Bench::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
     offer(&mut sender, 1);
     assert_eq!(sender.timer(), Some(115_680));
     // d counts once for each message of the window, a once for the one receiver of a unicast run.
     for (entry, receivers) in [(&ENTRY, 3), (&UNICAST_ENTRY, 1)] {
         let settings = [&settings[..], &[("window", "10")]].concat();
-        let mut sender = Bench::new(entry, Role::Sender, 3, &settings, HEADER_LEN, 1);
+        let mut sender = MachineFixture::new(entry, Role::Sender, 3, &settings, HEADER_LEN, 1);
         offer(&mut sender, 1);
         assert_eq!(sender.timer(), Some(12_144 * 10 + 512 * receivers + 6_000 + 95_000 + 1_000));
     }
@@ -350,7 +350,7 @@ fn an_adaptive_timeout_learns_from_windows_that_were_sent_once_only() // RFC 629
 #[test]
 fn the_unicast_equivalent_sends_a_window_to_one_receiver_after_the_other() // 2.4
 {
-    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, SETTINGS, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, SETTINGS, HEADER_LEN, 1);
     let window = |node| (0..3).map(|s| format!("mbap data seq {s} len 1 to n{node}")).collect::<Vec<_>>();
     offer(&mut sender, 3);
     assert_eq!(sender.sent(), window(1));
@@ -602,7 +602,7 @@ fn an_adaptive_wait_counts_answers_to_the_whole_window() {
 const SELECTIVE: &[(&str, &str)] =
     &[("feedback", "nak"), ("repair", "selective"), ("window", "8"), ("ack_bytes", "0")];
 
-fn taken(receiver: &mut Bench) -> Vec<u64> {
+fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
     std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
 }
 

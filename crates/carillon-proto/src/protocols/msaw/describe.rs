@@ -1,13 +1,13 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States, Trial};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, Trial};
 
 use crate::blocks::retransmission;
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // One bit tells a message from the one before it: links have to keep the order.
-    promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: true, idle_feedback: None },
     trial: |trial| {
         let polls = ["1", "2", "16", "64"];
         trial.pick("retransmission", &["multicast", "unicast"]).pick("poll_interval", &polls);

@@ -1,7 +1,8 @@
 //! The sending side of stop-and-wait.
 
 use carillon_core::{
-    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Outcome, Received, Role, Transmit,
+    BuildContext, Dest, DropReason, Event, MessageId, NodeId, ObservedState, Outcome, Received, Role,
+    Transmit,
 };
 use carillon_wire::msaw::Packet;
 
@@ -85,7 +86,7 @@ impl Part for MsawSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let (state, turn) = match self.window.first() {
             Some(slot) => {
                 let settled = self.window.members().len() - self.window.missing().count();
@@ -93,7 +94,7 @@ impl Part for MsawSender {
             }
             None => ("Idle", 0),
         };
-        tell(InState { of: ACK_SENDER.of, about: 0, state, turn });
+        tell(ObservedState { of: ACK_SENDER.of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

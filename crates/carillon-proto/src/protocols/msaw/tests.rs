@@ -1,7 +1,7 @@
 //! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
 
 use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
-use carillon_testkit::{ASSOCIATION, Bench, bits};
+use carillon_testkit::{ASSOCIATION, MachineFixture, bits};
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
 use super::{ENTRY, UNICAST_ENTRY};
@@ -9,12 +9,12 @@ use super::{ENTRY, UNICAST_ENTRY};
 /// Timeouts of 10 000 bit times after a transmission.
 const CONSTANT: &[(&str, &str)] = &[("timeout_method", "constant"), ("timeout", "10000 bit")];
 
-fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Sender, receivers, &[CONSTANT, settings].concat(), HEADER_LEN, 1)
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Sender, receivers, &[CONSTANT, settings].concat(), HEADER_LEN, 1)
 }
 
-fn receiver(settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Receiver, 3, settings, HEADER_LEN, 1)
+fn receiver(settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Receiver, 3, settings, HEADER_LEN, 1)
 }
 
 fn ack(sequence: u8) -> Vec<u8> {
@@ -31,7 +31,7 @@ fn bytes(association: AssociationId, packet: Packet<'_>) -> Vec<u8> {
     buf
 }
 
-fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
+fn completed(bench: &mut MachineFixture) -> Vec<(u64, Outcome)> {
     let completed = bench.events().into_iter().filter_map(|event| match event {
         Event::Completed { message, outcome, .. } => Some((message.0, outcome)),
         _ => None,
@@ -187,11 +187,11 @@ fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and
 fn by_formula_the_timeout_is_d_plus_a_r_plus_i_plus_the_increment() // 4.4
 {
     let settings = [("timeout_method", "formula"), ("timeout", "1000 bit"), ("ack_wait", "6000 bit")];
-    let mut sender = Bench::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
     sender.offer("any length").unwrap();
     assert_eq!(sender.timer(), Some(12_144 + 3 * 512 + 6_000 + 1_000));
     // The unicast equivalent has one receiver at a time.
-    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
     sender.offer("any length").unwrap();
     assert_eq!(sender.timer(), Some(12_144 + 512 + 6_000 + 1_000));
 }
@@ -217,7 +217,7 @@ fn an_adaptive_timeout_learns_from_what_was_sent_once_only() // RFC 6298, sectio
 #[test]
 fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
 {
-    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, CONSTANT, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, CONSTANT, HEADER_LEN, 1);
     sender.offer("a").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n1"]);
     sender.hear(2, &ack(0));
@@ -235,7 +235,7 @@ fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
 #[test]
 fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
     let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "expel")]].concat();
-    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
     sender.offer("a").unwrap();
     sender.at(20_000).hear(2, &ack(0));
     assert!(sender.events().contains(&Event::MemberLost { member: NodeId(1) }));
@@ -271,7 +271,7 @@ fn with_wait_a_message_is_repeated_until_those_that_miss_it_are_expelled() {
 #[test]
 fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
     let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "wait")]].concat();
-    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
+    let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
     sender.offer("a").unwrap();
     assert_eq!(sender.awaited(1..=2), [1]);
     sender.at(10_000 * 1000);

@@ -31,7 +31,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    boast: Some(carillon_wire::pf::boast),
+    forge_feedback: Some(carillon_wire::pf::forge_feedback),
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(PfReceiver::new(context, settings))),
         Role::Sender => Ok(Box::new(PfSender::new(context, settings)?)),

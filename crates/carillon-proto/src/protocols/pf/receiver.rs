@@ -16,7 +16,7 @@ impl PfReceiver {
     /// A child of the sender.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let identity = build.identities.own(build.node) as u32;
-        let intake = Intake::new(identity, build.most_messages(settings.count("window")));
+        let intake = Intake::new(identity, build.max_messages(settings.count("window")));
         PfReceiver { intake }.play(build)
     }
 }

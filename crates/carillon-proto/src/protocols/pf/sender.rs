@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, Identities, InState, MessageId, NodeId,
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, Identities, MessageId, NodeId, ObservedState,
     OfferError, Received, Role, Time, Transmit, expand,
 };
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
@@ -152,10 +152,15 @@ impl Part for PfSender {
         }
     }
 
-    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let messages = self.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
-            tell(InState { of: DESCRIBED.states[0].of, about: number, state: message.state(), turn: 0 });
+            tell(ObservedState {
+                of: DESCRIBED.states[0].of,
+                about: number,
+                state: message.state(),
+                turn: 0,
+            });
         }
     }
 

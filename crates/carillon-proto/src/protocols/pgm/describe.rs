@@ -1,12 +1,15 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Whatever is still in the transmit window is repaired. Where a way of nine links loses a fifth on each, one
     // repair in eight comes, and each request for it is sent on and confirmed at each of them.
-    promise: Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: Some("nak") },
+    guarantee: DeliveryGuarantee::ByRequest {
+        control_per_node_and_second: 20.0,
+        repeated_by_routers: Some("nak"),
+    },
     // The window has all messages. Requests and repairs go on until everything is there; routers give way to a
     // second request soon, so that a repair lost on a long way costs little.
     trial: |trial| {

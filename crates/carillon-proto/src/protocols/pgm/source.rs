@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Pace, Received, Role, Time,
-    Transmit,
+    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Received, Role, Time,
+    TokenBucket, Transmit,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
@@ -30,7 +30,7 @@ pub struct PgmSource {
     group_address: IpAddr,
     link_overhead: u64,
     window: TransmitWindow,
-    pace: Pace,
+    pace: TokenBucket,
     /// Repairs count against the rate too.
     paces_repairs: bool,
     txw_secs: Duration,
@@ -100,7 +100,7 @@ impl PgmSource {
             link_overhead: build.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
             // Section 5.1.1.
-            pace: Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
+            pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             paces_repairs: with_data,
             txw_secs: interval("txw_secs")?,
             spm_ivl: interval("spm_ivl")?,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, Event, HelperTable, LeanQueue, MessageId, NodeId, Time, Transmit,
+    BuildContext, Config, ConfigError, Dest, Event, HelperTable, InlineQueue, MessageId, NodeId, Time,
+    Transmit,
 };
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
@@ -26,7 +27,7 @@ pub(super) struct Branch {
     /// Helpers that were lost, as long as the table does not say who takes their children.
     orphaning: BTreeSet<NodeId>,
     /// Packets of the transmission under way.
-    out: LeanQueue<Out, 1>,
+    out: InlineQueue<Out, 1>,
     written: Vec<u8>,
 }
 
@@ -61,7 +62,7 @@ impl Branch {
             nodes,
             from_root: settings.choice("data") == "root",
             orphaning: BTreeSet::new(),
-            out: LeanQueue::default(),
+            out: InlineQueue::default(),
             written: Vec::new(),
         })
     }
@@ -115,7 +116,7 @@ impl Branch {
     }
 
     /// These are the children from now on, and this the table.
-    pub fn retable(&mut self, now: Time, table: &Arc<HelperTable>, children: &[NodeId]) {
+    pub fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>, children: &[NodeId]) {
         self.table = table.clone();
         for &node in children {
             if !self.index.contains_key(&node) {

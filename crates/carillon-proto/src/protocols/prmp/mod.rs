@@ -38,8 +38,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ]),
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::pf::FORMAT,
-    boast: Some(carillon_wire::pf::boast),
-    promise: pf::describe::DESCRIBED.promise,
+    forge_feedback: Some(carillon_wire::pf::forge_feedback),
+    guarantee: pf::describe::DESCRIBED.guarantee,
     trial: |trial| {
         (pf::describe::DESCRIBED.trial)(trial);
         trial.pick("data", &["hop", "root"]);

@@ -37,7 +37,7 @@ impl PrmpNode {
         };
         Ok(PrmpNode {
             node: build.node,
-            intake: Intake::new(YOU, build.most_messages(settings.count("window"))),
+            intake: Intake::new(YOU, build.max_messages(settings.count("window"))),
             upstream: build.helpers.parent(build.node).unwrap_or(build.sender),
             table: build.helpers.clone(),
             delivers: role == Role::Receiver,
@@ -181,14 +181,14 @@ impl Part for PrmpNode {
         Some(delivery)
     }
 
-    fn retable(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
         if table.edition() <= self.table.edition() {
             return;
         }
         self.table = table.clone();
         self.upstream = table.parent(self.node).unwrap_or(context.sender);
         if let Some(branch) = &mut self.branch {
-            branch.retable(context.now, table, &table.children(self.node));
+            branch.update_helpers(context.now, table, &table.children(self.node));
             self.settle(context);
         }
     }

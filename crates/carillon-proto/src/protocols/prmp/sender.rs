@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, HelperTable, InState, MessageId, NodeId, OfferError,
+    BuildContext, Config, ConfigError, DropReason, HelperTable, MessageId, NodeId, ObservedState, OfferError,
     Received, Role, Time, Transmit,
 };
 use carillon_wire::pf::Packet;
@@ -60,10 +60,15 @@ impl Part for PrmpSender {
         self.branch.poll_transmit(context, true, buf)
     }
 
-    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let messages = self.branch.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
-            tell(InState { of: super::ENTRY.states[0].of, about: number, state: message.state(), turn: 0 });
+            tell(ObservedState {
+                of: super::ENTRY.states[0].of,
+                about: number,
+                state: message.state(),
+                turn: 0,
+            });
         }
     }
 
@@ -95,9 +100,9 @@ impl Part for PrmpSender {
         self.advance(context);
     }
 
-    fn retable(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut MachineContext, table: &Arc<HelperTable>) {
         if table.edition() > self.branch.table.edition() {
-            self.branch.retable(context.now, table, &table.children_of_sender(&context.nodes));
+            self.branch.update_helpers(context.now, table, &table.children_of_sender(&context.nodes));
             self.advance(context);
         }
     }

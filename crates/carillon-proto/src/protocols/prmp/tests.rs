@@ -10,7 +10,7 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Helper, HelperTable, Host, Machine,
     NodeId, Notice, PortId, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
-use carillon_testkit::Checked;
+use carillon_testkit::CheckedMachine;
 use carillon_wire::pf::Packet;
 
 use super::ENTRY;
@@ -88,7 +88,7 @@ impl Tree {
                 memory: usize::MAX,
                 rejoining: false,
             };
-            let machine = Checked::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
+            let machine = CheckedMachine::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
             (node, Box::new(machine) as Box<dyn Machine>)
         };
         let mut tree = Tree {
@@ -216,7 +216,7 @@ impl Tree {
     fn tell_without(&mut self, node: u32) {
         self.table = self.table.without(NodeId(node)).expect("a newer table");
         let (now, table) = (self.now, Arc::new(self.table.clone()));
-        self.machines.values_mut().for_each(|machine| machine.retable(now, &table));
+        self.machines.values_mut().for_each(|machine| machine.update_helpers(now, &table));
         self.settle();
     }
 

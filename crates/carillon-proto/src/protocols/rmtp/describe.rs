@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Receivers go on saying what they have at regular times.
-    promise: Promise::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(10)) },
+    guarantee: DeliveryGuarantee::Acknowledged {
+        in_order: false,
+        idle_feedback: Some(Duration::from_millis(10)),
+    },
     trial: |trial| {
-        trial.set("ack_limit", trial.tries.map_or(200, |tries| 2 * tries + 4));
+        trial.set("ack_limit", trial.max_attempts.map_or(200, |tries| 2 * tries + 4));
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-        match trial.ground {
+        match trial.network {
             // Frames that take more than a millisecond: what is sent again at once fills the medium.
-            Ground::Ethernet => trial.set("t_ack", "200 ms").set("t_retx", "100 ms"),
-            Ground::Loopback => trial.set("t_ack", "40 ms"),
+            TrialNetwork::Ethernet => trial.set("t_ack", "200 ms").set("t_retx", "100 ms"),
+            TrialNetwork::Loopback => trial.set("t_ack", "40 ms"),
             _ => trial.pick("t_ack", &["20 ms", "50 ms"]).pick("t_retx", &["5 ms", "30 ms"]),
         };
         trial.count("window", 1, 32).pick("cache_size", &["8", "64", "1024"]);

@@ -39,7 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    boast: Some(carillon_wire::rmtp::boast),
+    forge_feedback: Some(carillon_wire::rmtp::forge_feedback),
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(RmtpSender::new(context, settings)?)),
         Role::Receiver | Role::Helper => Ok(Box::new(RmtpNode::new(role, context, settings)?)),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, InState, MessageId,
-    NodeId, Received, Rng, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
+    ObservedState, Received, Rng, Role, Time, Transmit,
 };
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
@@ -79,7 +79,7 @@ impl RmtpNode {
         let helps = role == Role::Helper || build.helpers.is_helper(build.node);
         let children = build.helpers.children(build.node);
         let keep = if helps { settings.cache } else { settings.window };
-        let keep = build.most_messages(keep);
+        let keep = build.max_messages(keep);
         Ok(RmtpNode {
             node: build.node,
             table: build.helpers.clone(),
@@ -426,13 +426,13 @@ impl Part for RmtpNode {
         Some(Delivery { source: context.sender, message: MessageId(number), payload })
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         if let Some(processor) = &self.processor {
-            processor.tell_states(self.heard, tell);
+            processor.report_states(self.heard, tell);
         }
     }
 
-    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() <= self.table.edition() {
             return;
         }

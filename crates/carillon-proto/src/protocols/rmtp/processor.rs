@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{DropReason, InState, NodeId, Time};
+use carillon_core::{DropReason, NodeId, ObservedState, Time};
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::rmtp::Ack;
 
@@ -364,14 +364,14 @@ impl Processor {
     }
 
     /// Which states it is in for each of them.
-    pub fn tell_states(&self, end: u64, tell: &mut dyn FnMut(InState)) {
+    pub fn report_states(&self, end: u64, tell: &mut dyn FnMut(ObservedState)) {
         for (node, child) in &self.children {
             let state = match child.stable {
                 _ if child.is_held => "Lost",
                 stable if stable < end => "Behind",
                 _ => "Complete",
             };
-            tell(InState { of: DESCRIBED.states[0].of, about: node.0.into(), state, turn: 0 });
+            tell(ObservedState { of: DESCRIBED.states[0].of, about: node.0.into(), state, turn: 0 });
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, InState, MessageId, NodeId, OfferError,
-    Outcome, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, MessageId, NodeId, ObservedState,
+    OfferError, Outcome, Received, Role, Time, Transmit,
 };
 use carillon_wire::rmtp::{Ack, Packet};
 
@@ -245,8 +245,8 @@ impl Part for RmtpSender {
             .or_else(|| self.poll_message(context, buf))
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
-        self.processor.tell_states(self.sent, tell);
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
+        self.processor.report_states(self.sent, tell);
     }
 
     fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
@@ -269,7 +269,7 @@ impl Part for RmtpSender {
         self.settle(context);
     }
 
-    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
             self.processor.adopt(table.children_of_sender(&context.nodes), |node| table.is_helper(node));

@@ -9,7 +9,7 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Dest, DropReason, Event, GroupId, Helper, HelperTable,
     Host, Machine, NodeId, PortId, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
-use carillon_testkit::Checked;
+use carillon_testkit::CheckedMachine;
 use carillon_wire::map::Map;
 use carillon_wire::rmtp::{Ack, Packet};
 
@@ -68,7 +68,7 @@ impl Bench {
             memory: usize::MAX,
             rejoining: false,
         };
-        let machine = Checked::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
+        let machine = CheckedMachine::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
         let mut bench = Bench { machine: Box::new(machine), now: Time::ZERO, out: Out::default() };
         bench.machine.start(Time::ZERO);
         bench.drain(false);

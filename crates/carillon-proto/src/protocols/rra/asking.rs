@@ -1,7 +1,7 @@
 //! Whom a sender asks, when, and what it has asked.
 
 use carillon_core::{BuildContext, Config, ConfigError, Identities};
-use carillon_wire::rra::{Asks, HEADER_LEN};
+use carillon_wire::rra::{AckRequest, HEADER_LEN};
 
 use super::context::{Context, Timer};
 use super::messages::Messages;
@@ -62,7 +62,13 @@ impl Asking {
     }
 
     /// Asks a receiver with the packet that is about to go out.
-    pub fn ask(&mut self, context: &mut Context, messages: &Messages, index: usize, message: u64) -> Asks {
+    pub fn ask(
+        &mut self,
+        context: &mut Context,
+        messages: &Messages,
+        index: usize,
+        message: u64,
+    ) -> AckRequest {
         let member = self.audience.member(index);
         let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
         let deadline = context.now + member.timeout.current();
@@ -71,7 +77,7 @@ impl Asking {
         context.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
         let acker = self.identities.member(index, messages.window.node(index)) as u32;
-        Asks { acker, question: number as u32 }
+        AckRequest { acker, question: number as u32 }
     }
 
     /// What a receiver answers, unless it was not asked this or has answered it; and how many questions to it fewer

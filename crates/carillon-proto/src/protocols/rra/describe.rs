@@ -1,12 +1,12 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::retransmission;
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
         retransmission::trial(trial, false);
         trial.count("window", 1, 16);

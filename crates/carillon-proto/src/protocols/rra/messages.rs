@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use carillon_core::{MessageId, Transmit};
 use carillon_wire::map::Map;
-use carillon_wire::rra::{Asks, Packet};
+use carillon_wire::rra::{AckRequest, Packet};
 
 use super::context::Context;
 use super::receiver::MODULUS;
@@ -80,7 +80,7 @@ impl Messages {
         &mut self,
         context: &mut Context,
         number: u64,
-        asks: Option<Asks>,
+        asks: Option<AckRequest>,
         buf: &mut Vec<u8>,
     ) -> Transmit {
         let first = (self.window.start() % MODULUS) as u32;

@@ -36,7 +36,7 @@ impl RraReceiver {
             identity: build.identities.own(build.node) as u32,
             window: settings.count("window"),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
-            capacity: build.most_messages(u64::MAX),
+            capacity: build.max_messages(u64::MAX),
             // One question at a time is the thesis's, whose acknowledgments are small.
             most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
             reception: Reception::default(),

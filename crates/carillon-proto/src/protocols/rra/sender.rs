@@ -1,8 +1,8 @@
 //! The sending side: names receivers by turns, and goes by what they say.
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, InState, NodeId, Pace, PathMeasure,
-    Received, Role, Transmit, expand,
+    BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, NodeId, ObservedState, PathMeasure,
+    Received, Role, TokenBucket, Transmit, expand,
 };
 use carillon_wire::rra::Packet;
 
@@ -23,7 +23,7 @@ pub struct RraSender {
     messages: Messages,
     asking: Asking,
     /// With several questions packets are spread over time.
-    pace: Pace,
+    pace: TokenBucket,
     /// How long a receiver that has no room is left in peace before it is asked again.
     blocked: Duration,
 }
@@ -35,7 +35,7 @@ impl RraSender {
         Ok(RraSender {
             messages: Messages::new(AckWindow::new(Members::new(build.members.clone()), window)),
             asking: Asking::new(build, settings)?,
-            pace: Pace::new(None, PACE_DEPTH),
+            pace: TokenBucket::new(None, PACE_DEPTH),
             blocked: BLOCKED_FIRST,
         }
         .play(build))
@@ -212,10 +212,10 @@ impl Part for RraSender {
         self.advance(context);
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (index, member) in self.asking.audience.members() {
             let state = if member.is_asked() { "Asking" } else { "Idle" };
-            tell(InState {
+            tell(ObservedState {
                 of: DESCRIBED.states[0].of,
                 about: index as u64,
                 state,

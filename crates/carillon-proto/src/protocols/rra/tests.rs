@@ -5,14 +5,14 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
     Receiver, Scope, Seeds, Sender, Time,
 };
-use carillon_wire::rra::{Asks, Packet};
+use carillon_wire::rra::{AckRequest, Packet};
 
 use super::{ENTRY, RraReceiver, RraSender};
 use crate::blocks::Player;
 
 const SENDER: NodeId = NodeId(0);
 const ASSOCIATION: AssociationId = AssociationId(7);
-const ASKS: Option<Asks> = Some(Asks { acker: 1, question: 5 });
+const ASKS: Option<AckRequest> = Some(AckRequest { acker: 1, question: 5 });
 
 fn at(micros: u64) -> Time {
     Time::from_nanos(micros * 1000)
@@ -214,7 +214,7 @@ fn several(receivers: u32, more: &[(&str, &str)]) -> (Player<RraSender>, Vec<Pla
     parts(receivers, &settings)
 }
 
-fn questions(datagrams: &[Bytes]) -> Vec<(usize, Asks)> {
+fn questions(datagrams: &[Bytes]) -> Vec<(usize, AckRequest)> {
     let asks = |bytes: &Bytes| match Packet::parse(bytes).unwrap().1 {
         Packet::Data { asks, .. } => asks,
         Packet::Poll { asks, .. } => Some(asks),

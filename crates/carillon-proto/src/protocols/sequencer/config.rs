@@ -36,7 +36,7 @@ impl Settings {
             },
             window: config.count("window") as usize,
             // Between views a log that is fetched may stand beside the one that is held.
-            history: (context.most_messages(config.count("history").saturating_mul(HISTORIES)) / HISTORIES)
+            history: (context.max_messages(config.count("history").saturating_mul(HISTORIES)) / HISTORIES)
                 .max(1) as usize,
             request_timeout: interval("request_timeout"),
             retrans_interval: interval("retrans_interval"),

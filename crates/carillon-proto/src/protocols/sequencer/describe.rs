@@ -1,13 +1,13 @@
 //! What the protocol says of itself.
 
-use carillon_core::{ANY, Promise, ProtocolEntry, States};
+use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Survives as many crashes as its resilience while a majority lives.
-    promise: Promise::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 },
+    guarantee: DeliveryGuarantee::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 },
     trial: |trial| {
         match trial.crashes {
             0 => trial.count("resilience", 0, trial.nodes.into()),
@@ -32,7 +32,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             ("Accepting", "Waiting", CRASH),
             ("Ready", "Waiting", CRASH),
             (
-                ANY,
+                ANY_STATE,
                 "Outside",
                 "a member that lives would have to be left out: its coordinator has votes enough sooner",
             ),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Event, InState, MessageId, NodeId, OfferError,
-    Outcome, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Event, MessageId, NodeId, ObservedState,
+    OfferError, Outcome, Received, Role, Time, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
@@ -274,7 +274,7 @@ impl Part for SequencerPeer {
         Some(self.order.held())
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         tell(self.membership.agreement().state());
     }
 

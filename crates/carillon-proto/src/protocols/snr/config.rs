@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Ground, HostValue, Parameter, Promise, Trial, joined,
+    BuildContext, Config, ConfigError, DeliveryGuarantee, HostValue, Parameter, Trial, TrialNetwork, joined,
 };
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::status::{Family, STATUS_LEN};
@@ -88,18 +88,18 @@ pub const HOST_SETTINGS: &[(&str, HostValue)] = &[
 ];
 
 /// A receiver goes on sending its state, slowly, since it cannot know that nothing more will come.
-pub const PROMISE: Promise =
-    Promise::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(100)) };
+pub const PROMISE: DeliveryGuarantee =
+    DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(100)) };
 
 /// Draws settings.
 pub fn trial(trial: &mut Trial<'_>) {
     trial.count("window", 1, 40);
     trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-    trial.set("patience", if trial.tries.is_some() { "3 s" } else { "20 s" });
+    trial.set("patience", if trial.max_attempts.is_some() { "3 s" } else { "20 s" });
     trial.pick("status_interval", &["5 ms", "10 ms", "20 ms"]);
     trial.pick("interval_method", &["constant", "formula"]);
     trial.pick("r_f", &["100", "120", "300"]);
-    if trial.ground == Ground::Ethernet {
+    if trial.network == TrialNetwork::Ethernet {
         // A status of each takes its time on the medium.
         trial.set("status_interval", "50 ms").set("interval_method", "constant");
     }
@@ -184,7 +184,7 @@ impl Settings {
         let kept = if is_local { or(config.count("retransmission_buffer"), 2 * window) } else { 0 };
         let wanted = or(config.count("buffer"), window);
         // What it holds out of order and what it keeps share the memory.
-        let most = context.most_messages(wanted + kept);
+        let most = context.max_messages(wanted + kept);
         let buffer = wanted.min((most.saturating_mul(wanted) / (wanted + kept)).max(1));
         Ok(Settings {
             window,
@@ -207,7 +207,7 @@ impl Settings {
             scope: if is_local { config.count("scope") as u8 } else { u8::MAX },
             is_relayed: rule.repairs == Repairs::Representative
                 && config.choice("source_to") == "representatives",
-            passing: context.most_messages(64),
+            passing: context.max_messages(64),
             is_addressed: rule.family == Family::Csp && config.choice("repair_to") == "lacking",
             most_words,
         })

@@ -44,7 +44,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     helpers: Helpers::None,
     parameters: config::PARAMETERS,
     format: &carillon_wire::status::SNR,
-    boast: Some(|lie, packet| carillon_wire::status::boast(Family::Snr, lie, packet)),
+    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Snr, lie, packet)),
     trial: config::trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
@@ -62,7 +62,7 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     parameters: config::LOCAL_PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    promise: config::PROMISE,
+    guarantee: config::PROMISE,
     trial: config::local_trial,
     states: STATES,
     ..ProtocolEntry::PLAIN

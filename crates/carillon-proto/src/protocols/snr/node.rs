@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
-    Note, Pace, Received, Rng, Role, Scope, Time, Transmit, Value, expand,
+    Note, Received, Rng, Role, Scope, Time, TokenBucket, Transmit, Value, expand,
 };
 use carillon_wire::status::{HEADER_LEN, Packet, Status};
 
@@ -54,7 +54,7 @@ pub struct StatusNode {
     status_due: bool,
     /// What the last status said.
     said: Option<Report>,
-    pace: Pace,
+    pace: TokenBucket,
     rng: Rng,
     /// The map of a packet, kept for its room.
     map: Vec<u8>,
@@ -104,7 +104,7 @@ impl StatusNode {
             data_seq: 0,
             status_due: false,
             said: None,
-            pace: Pace::new(settings.rate, PACE_DEPTH),
+            pace: TokenBucket::new(settings.rate, PACE_DEPTH),
             rng: build.seeds.stream("status.interval"),
             map: Vec::new(),
             settings,
@@ -588,7 +588,7 @@ impl Part for StatusNode {
         self.delivers
     }
 
-    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
             self.adopt(context.now);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, InState, MessageId, NodeId, OfferError,
-    Outcome, Pace, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, MessageId, NodeId, ObservedState,
+    OfferError, Outcome, Received, Role, Time, TokenBucket, Transmit,
 };
 use carillon_wire::status::{Packet, Status};
 
@@ -39,7 +39,7 @@ pub struct StatusSender {
     budget: RepairBudget<NodeId>,
     seq: u32,
     log: SeqLog,
-    pace: Pace,
+    pace: TokenBucket,
     finished: bool,
     /// Something is outstanding.
     is_waiting: bool,
@@ -91,7 +91,7 @@ impl StatusSender {
             budget: RepairBudget::new(settings.repair_budget),
             seq: 0,
             log: SeqLog::default(),
-            pace: Pace::new(settings.rate, PACE_DEPTH),
+            pace: TokenBucket::new(settings.rate, PACE_DEPTH),
             finished: false,
             is_waiting: false,
             interval: settings.interval,
@@ -426,14 +426,14 @@ impl Part for StatusSender {
         transmit
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (number, block) in (self.blocks.start()..).zip(self.blocks.iter()) {
             let state = match block.sent {
                 None => "Waiting",
                 Some(_) if block.again => "Repeated",
                 Some(_) => "Sent",
             };
-            tell(InState { of: super::STATES[0].of, about: number, state, turn: 0 });
+            tell(ObservedState { of: super::STATES[0].of, about: number, state, turn: 0 });
         }
     }
 
@@ -474,7 +474,7 @@ impl Part for StatusSender {
         self.children.get(member).map(|child| child.report.done)
     }
 
-    fn retable(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
+    fn update_helpers(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
             let members = context.nodes.clone();

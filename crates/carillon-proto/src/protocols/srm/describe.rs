@@ -1,12 +1,12 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // Whatever is still in a buffer is repaired. It asks without end, but less and less often: to nine times the
     // first wait with the settings of a trial, which is at most four times the initial distance.
-    promise: Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: None },
+    guarantee: DeliveryGuarantee::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: None },
     trial: |trial| {
         trial.pick("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"]);
         trial.ms("session_ivl", 100, 900).ms("initial_distance", 20, 180).count(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Event, InState, MessageId, NodeId, OfferError,
-    Pace, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Event, MessageId, NodeId, ObservedState,
+    OfferError, Received, Role, Time, TokenBucket, Transmit,
 };
 use carillon_wire::srm::{Answer, Data, HEADER_LEN, Packet, Request};
 
@@ -29,8 +29,8 @@ pub struct SrmPeer {
     answers: Answers,
     /// Members that are gone.
     gone: BTreeSet<u32>,
-    request_pace: Pace,
-    send_pace: Pace,
+    request_pace: TokenBucket,
+    send_pace: TokenBucket,
 }
 
 impl SrmPeer {
@@ -45,8 +45,8 @@ impl SrmPeer {
             reports: Reports::new(settings.clone(), build.seeds.stream("srm.session")),
             answers: Answers::new(settings.clone()),
             gone: BTreeSet::new(),
-            request_pace: Pace::default(),
-            send_pace: Pace::default(),
+            request_pace: TokenBucket::default(),
+            send_pace: TokenBucket::default(),
             settings,
         };
         Ok(Player::of(peer, context))
@@ -150,8 +150,8 @@ impl Part for SrmPeer {
         self.reports.arm(context, &self.streams.recovery.known);
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
-        self.streams.recovery.tell_states(tell);
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
+        self.streams.recovery.report_states(tell);
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
+use carillon_core::{DropReason, Event, MessageId, ObservedState, Seeds, Time};
 
 use super::config::{LONGEST_DISTANCE, Mode, Settings};
 use super::context::Context;
@@ -278,8 +278,8 @@ impl Recovery {
         }
     }
 
-    /// See [`Machine::tell_states`](carillon_core::Machine::tell_states).
-    pub fn tell_states(&self, tell: &mut dyn FnMut(InState)) {
+    /// See [`Machine::report_states`](carillon_core::Machine::report_states).
+    pub fn report_states(&self, tell: &mut dyn FnMut(ObservedState)) {
         let requests =
             self.requests.iter().map(|(key, stage, _, r)| (key, stage, "WaitForRequestTimer", r.round));
         let repairs = self.repairs.iter().map(|(key, stage, ..)| (key, stage, "WaitForRepairTimer", 0));
@@ -289,7 +289,7 @@ impl Recovery {
                 _ => (open, round.into()),
             };
             let about = u64::from(source) << 40 | number;
-            tell(InState { of: DESCRIBED.states[0].of, about, state, turn });
+            tell(ObservedState { of: DESCRIBED.states[0].of, about, state, turn });
         }
     }
 

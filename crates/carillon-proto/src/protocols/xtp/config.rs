@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, HeaderBytes, HostValue, Pace, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HeaderBytes, HostValue, Parameter, TokenBucket};
 use carillon_wire::xtp::{HEADER_LEN, TAG_LEN, option, service};
 
 use crate::blocks::PastLimit;
@@ -181,7 +181,7 @@ pub(super) struct Settings {
     pub ctimer: Duration,
     pub handshake_limit: u32,
     pub past_limit: PastLimit,
-    pub pace: Pace,
+    pub pace: TokenBucket,
     pub rates: (u32, u32),
 }
 
@@ -191,7 +191,7 @@ impl Settings {
         let maxdata = config.size("maxdata").0;
         let unit = maxdata.min(u64::from(context.max_payload).max(1));
         let flow_control = config.choice("flow_control");
-        let packets = context.most_messages(config.count("window"));
+        let packets = context.max_messages(config.count("window"));
         let room = match flow_control {
             "reservation" => config.count("reserved") * u64::from(context.max_payload).max(1),
             _ => packets * unit,
@@ -269,7 +269,7 @@ impl Settings {
                 "wait" => PastLimit::Wait,
                 _ => PastLimit::Skip,
             },
-            pace: Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
+            pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             rates: rate.map_or((u32::MAX, u32::MAX), |rate| {
                 let bytes = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
                 (bytes(rate.bps() / 8), bytes(burst))

@@ -1,13 +1,13 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, ProtocolEntry, States};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 /// What the entry says for suites and for its page.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-        trial.set("handshake_limit", trial.tries.unwrap_or(0)).set("ctimeout", "10000 s");
+        trial.set("handshake_limit", trial.max_attempts.unwrap_or(0)).set("ctimeout", "10000 s");
         trial.pick("ctimer", &["300 ms", "1 s"]);
         trial.pick("error_control", &["go-back-n", "selective"]).pick("fastnak", &["true", "false"]);
         trial.pick("flow_control", &["on", "off", "reservation"]).pick("status_request", &["sreq", "dreq"]);
@@ -17,10 +17,10 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .count("sreq_interval", 0, 8)
             .pick("sreq", &["pause", "window"]);
         trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
-        match trial.ground {
-            Ground::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
+        match trial.network {
+            TrialNetwork::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
             // A window takes tens of milliseconds on the medium, and messages that are cut finely many frames.
-            Ground::Ethernet => {
+            TrialNetwork::Ethernet => {
                 trial.set("wtimer", "400 ms").set("wtimer_min", "200 ms").set("maxdata", "700 byte")
             }
             _ => trial.set("wtimer", "50 ms").pick("wtimer_min", &["20 ms", "50 ms"]),

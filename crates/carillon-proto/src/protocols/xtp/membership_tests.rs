@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Dest, Event, NodeId, Role};
-use carillon_testkit::{ASSOCIATION, Bench, Group, Link, SENDER};
+use carillon_testkit::{ASSOCIATION, Group, Link, MachineFixture, SENDER};
 use carillon_wire::xtp::{
     Address, Body, Common, Data, Diag, HEADER_LEN, Handover, Packet, RTN, Traffic, TrafficForm, key_of,
     option,
@@ -41,9 +41,9 @@ fn cntl(options: u32, rseq: u64, echo: u32) -> Vec<u8> {
 }
 
 /// A sender to three receivers, of which the first two have answered, that has sent two messages of three bytes.
-fn opened(settings: &[(&str, &str)], answers: u32) -> Bench {
+fn opened(settings: &[(&str, &str)], answers: u32) -> MachineFixture {
     let all: Vec<(&str, &str)> = [("calls", "9")].into_iter().chain(settings.iter().copied()).collect();
-    let mut bench = Bench::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
+    let mut bench = MachineFixture::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
     for message in ["abc", "def"] {
         bench.offer(message).expect("there is room");
     }
@@ -56,7 +56,7 @@ fn opened(settings: &[(&str, &str)], answers: u32) -> Bench {
 }
 
 /// What went out to single nodes: to whom, and what.
-fn said(bench: &mut Bench) -> Vec<(u32, String)> {
+fn said(bench: &mut MachineFixture) -> Vec<(u32, String)> {
     let line = |(transmit, bytes): (carillon_core::Transmit, Vec<u8>)| match transmit.dest {
         Dest::Node(node) => {
             let packet = Packet::parse(&bytes).expect("what it sends is right");
@@ -115,7 +115,7 @@ fn who_says_end_has_left_and_nobody_waits_for_it() {
 #[test]
 fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked() {
     let settings = [("leave_after", "1")];
-    let mut bench = Bench::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
+    let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
     let (key, sreq) = (key_of(ASSOCIATION), option::SREQ);
     bench.hear(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
     for (seq, text) in [(0, "abc"), (3, "def")] {
@@ -197,7 +197,7 @@ fn a_gap_is_told_to_the_group_in_a_slot_unless_another_has_told_of_as_much() {
     // (what another member says meanwhile, whether this one says it too)
     let others = [(None, true), (Some((3, 1)), false), (Some((4, 1)), true), (Some((3, 0)), true)];
     for ((other, speaks), seed) in others.into_iter().zip(1..) {
-        let mut bench = Bench::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
+        let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
         let key = key_of(ASSOCIATION);
         let first = Body::First(Address::NULL, TRAFFIC, Data::default());
         bench.hear(0, &bytes(key, option::SREQ, 1, 0, first));

@@ -18,7 +18,9 @@ mod tag;
 mod tests;
 mod wait;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, Promise, ProtocolEntry, RawIp, Role};
+use carillon_core::{
+    BuildContext, Config, ConfigError, DeliveryGuarantee, Machine, Order, ProtocolEntry, RawIp, Role,
+};
 
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
@@ -60,7 +62,7 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
         ("rate", "10 Mbit/s"),
         ("burst", "3000 byte"),
     ],
-    promise: Promise::BestEffort,
+    guarantee: DeliveryGuarantee::BestEffort,
     trial: |trial| {
         trial.set("maxdata", "65535").count("window", 1, 40).count("calls", 1, 20);
         trial.pick("checksum", &["all", "header"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, InState, Received, Role, Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, ObservedState, Received, Role, Transmit,
 };
 use carillon_wire::xtp::{
     Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, TrafficForm, key_of, option,
@@ -459,7 +459,7 @@ impl Part for XtpReceiver {
         Some(delivery)
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         if self.settings.paradigm.is_single() {
             let state = match (self.is_asked, self.untaken.is_empty()) {
                 _ if self.is_abandoned || self.settings.paradigm != Paradigm::Transaction => return,
@@ -467,7 +467,12 @@ impl Part for XtpReceiver {
                 (true, false) => "Asked",
                 (true, true) => "Responded",
             };
-            return tell(InState { of: super::describe::TRANSACTION_RECEIVER.of, about: 0, state, turn: 0 });
+            return tell(ObservedState {
+                of: super::describe::TRANSACTION_RECEIVER.of,
+                about: 0,
+                state,
+                turn: 0,
+            });
         }
         let state = match (&self.open, self.stream.has_gap() || self.told_gap.is_some()) {
             _ if self.is_abandoned || self.has_left => return,
@@ -476,7 +481,7 @@ impl Part for XtpReceiver {
             (Some(_), false) => "Active",
             (Some(_), true) => "Gap",
         };
-        tell(InState { of: super::describe::RECEIVER, about: 0, state, turn: 0 });
+        tell(ObservedState { of: super::describe::RECEIVER, about: 0, state, turn: 0 });
     }
 }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, MessageId,
-    NodeId, Note, OfferError, Outcome, Received, Role, Transmit, Value,
+    AddressBook, Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, NodeId,
+    Note, ObservedState, OfferError, Outcome, Received, Role, Transmit, Value,
 };
 use carillon_wire::xtp::{
     Address, AddressForm, Body, Common, Data, HEADER_LEN, Packet, RTN, Spans, key_of, option,
@@ -706,7 +706,7 @@ impl Part for XtpSender {
         self.finished && self.stream.is_empty()
     }
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         if self.is_single() {
             let (state, turn) = match self.phase {
                 _ if self.settings.paradigm == Paradigm::Datagram => return,
@@ -714,7 +714,7 @@ impl Part for XtpSender {
                 _ if self.awaits_answers() => ("Awaiting", u64::from(self.expiries)),
                 _ => ("Idle", 0),
             };
-            return tell(InState { of: super::describe::SINGLE_SENDER.of, about: 0, state, turn });
+            return tell(ObservedState { of: super::describe::SINGLE_SENDER.of, about: 0, state, turn });
         }
         let (state, turn) = match self.phase {
             Phase::Quiescent => ("Quiescent", 0),
@@ -723,7 +723,7 @@ impl Part for XtpSender {
             Phase::Handshake(_) => ("Handshake", u64::from(self.expiries)),
             Phase::Inactive => return,
         };
-        tell(InState { of: super::describe::SENDER, about: 0, state, turn });
+        tell(ObservedState { of: super::describe::SENDER, about: 0, state, turn });
     }
 }
 

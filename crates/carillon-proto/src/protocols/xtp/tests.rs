@@ -1,7 +1,7 @@
 //! The rules of the thesis (III.C.5 and V.A.2) and of `docs/protocols/xtp.md`, one at a time.
 
 use carillon_core::Role;
-use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_testkit::{ASSOCIATION, MachineFixture};
 use carillon_wire::xtp::{
     Body, Common, HEADER_LEN, Handover, Packet, RTN, Spans, Traffic, TrafficForm, key_of, option,
 };
@@ -10,12 +10,12 @@ use super::ENTRY;
 
 const KEY: u64 = 77;
 
-fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Sender, receivers, settings, HEADER_LEN, 1)
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Sender, receivers, settings, HEADER_LEN, 1)
 }
 
 /// What went out: its format, its first byte, its number, and whether it asks.
-fn shown(bench: &mut Bench) -> Vec<String> {
+fn shown(bench: &mut MachineFixture) -> Vec<String> {
     let datagrams = bench.datagrams();
     let line = |bytes: &[u8]| {
         let packet = Packet::parse(bytes).expect("what it sends is right");
@@ -48,7 +48,7 @@ fn tcntl(xkey: u64) -> Vec<u8> {
 }
 
 /// One that has been opened by its receivers and has sent these.
-fn opened(receivers: u32, settings: &[(&str, &str)], messages: &[&str]) -> Bench {
+fn opened(receivers: u32, settings: &[(&str, &str)], messages: &[&str]) -> MachineFixture {
     let all: Vec<(&str, &str)> = [("calls", "100")].into_iter().chain(settings.iter().copied()).collect();
     let mut bench = sender(receivers, &all);
     for &message in messages {
@@ -317,7 +317,7 @@ fn a_transaction_waits_for_responses_and_closes() {
 
 #[test]
 fn a_receiver_answers_a_datagram_however_often_it_comes_and_delivers_it_once() {
-    let mut bench = Bench::new(
+    let mut bench = MachineFixture::new(
         &ENTRY,
         Role::Receiver,
         1,
@@ -360,7 +360,7 @@ fn a_receiver_answers_a_datagram_however_often_it_comes_and_delivers_it_once() {
 
 #[test]
 fn a_receiver_of_a_transaction_responds_once_its_user_has_taken_the_request() {
-    let mut bench = Bench::new(
+    let mut bench = MachineFixture::new(
         &ENTRY,
         Role::Receiver,
         1,

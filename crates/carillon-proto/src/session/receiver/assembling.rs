@@ -141,7 +141,7 @@ impl ReceiverSession {
                     sender.expel(now, node);
                 }
                 if let Some(next) = next {
-                    inner.retable(now, &next);
+                    inner.update_helpers(now, &next);
                 }
             });
         }

@@ -497,7 +497,7 @@ impl ReceiverSession {
                     self.events.tell(notice);
                     continue;
                 }
-                Notice::GivenUp { .. } => {
+                Notice::LossFinal { .. } => {
                     self.invited.iter_mut().for_each(|invited| invited.has_lost = true);
                     continue;
                 }
@@ -613,7 +613,7 @@ impl Machine for ReceiverSession {
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);
         };
-        if datagram.bytes.len() > BuildContext::longest_datagram(invited.max_payload) {
+        if datagram.bytes.len() > BuildContext::max_datagram_len(invited.max_payload) {
             // What machines hold is counted in datagrams.
             return self.events.dropped(DropReason::Malformed);
         }

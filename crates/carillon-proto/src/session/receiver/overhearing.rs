@@ -57,7 +57,7 @@ impl ReceiverSession {
         let machine = self.overheard(source, association, invite);
         if let Some(overhearing) = &mut self.overhearing {
             overhearing.machine = machine;
-            overhearing.longest = BuildContext::longest_datagram(invite.max_payload);
+            overhearing.longest = BuildContext::max_datagram_len(invite.max_payload);
         }
     }
 

@@ -5,7 +5,8 @@ use carillon_core::{
     Role, Time, Transmit,
 };
 use carillon_wire::session::{
-    Attached, Body, Cookie, Invite, Name, Opening, Packet, Part, RefuseReason, State, Terms, Text, Verdict,
+    Attachment, Body, Cookie, Invite, MemberRole, Name, Opening, Packet, RefuseReason, State, Terms, Text,
+    Verdict,
 };
 
 use super::failure::ReceiverFailure;
@@ -278,7 +279,7 @@ impl ReceiverSession {
             invited.order = entry.order_with(&config);
         }
         let context = self.context(association, sender, self.payload_here(invite));
-        if self.config.part == Part::Helps && entry.helpers == Helpers::None {
+        if self.config.part == MemberRole::Helps && entry.helpers == Helpers::None {
             return Err(format!("the protocol \"{}\" has no helpers", entry.name));
         }
         let are_peers = entry.roles.contains(&Role::Peer);
@@ -505,7 +506,7 @@ impl ReceiverSession {
             let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
             let part = self.config.part;
             // The first JOIN asks for a challenge, and nothing of it is remembered.
-            let attached = invited.cookie.and_then(|_| Attached::new(attached)).unwrap_or_default();
+            let attached = invited.cookie.and_then(|_| Attachment::new(attached)).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
                 None => {

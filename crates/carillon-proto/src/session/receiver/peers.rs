@@ -6,7 +6,7 @@ use std::sync::Arc;
 use carillon_core::{
     BuildContext, Config, DropReason, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Part, RosterPage};
+use carillon_wire::session::{MemberRole, RosterPage};
 
 use super::failure::ReceiverFailure;
 use crate::session::LOCAL_NODE;
@@ -20,7 +20,7 @@ pub struct PeerMember {
     /// Its node; [`LOCAL_NODE`] for this member itself.
     pub node: NodeId,
     /// What it does.
-    pub part: Part,
+    pub part: MemberRole,
     /// Why it is given up, if it is.
     pub lost: Option<String>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Peers {
     protocol: &'static ProtocolEntry,
     /// What this member is, and what it does or is willing to do.
     role: Role,
-    part: Part,
+    part: MemberRole,
     config: Config,
     /// Who turns to whom, from the moment this member is ready.
     pub table: Arc<HelperTable>,
@@ -54,15 +54,20 @@ pub(super) struct Peers {
 pub(super) struct Entry {
     pub identity: u64,
     name: String,
-    part: Part,
+    part: MemberRole,
     /// The rank of whom it turns to.
     parent: usize,
 }
 
 impl Peers {
-    pub fn new(protocol: &'static ProtocolEntry, part: Part, config: Config, context: BuildContext) -> Self {
+    pub fn new(
+        protocol: &'static ProtocolEntry,
+        part: MemberRole,
+        config: Config,
+        context: BuildContext,
+    ) -> Self {
         let role = match part {
-            Part::Helps => Role::Helper,
+            MemberRole::Helps => Role::Helper,
             _ if protocol.roles.contains(&Role::Peer) => Role::Peer,
             _ => Role::Receiver,
         };
@@ -122,7 +127,7 @@ impl Peers {
     }
 
     /// Whether it may do this. Who is willing to help may receive only.
-    fn is_as_wanted(&self, part: Part) -> bool {
+    fn is_as_wanted(&self, part: MemberRole) -> bool {
         part.receives() == self.part.receives() && (!part.helps() || self.part.helps())
     }
 

@@ -1,7 +1,7 @@
 //! Senders of other releases: the receiver remembers the last one and tells it, in words that it reads.
 
 use carillon_core::{Dest, DropReason, NodeId, Received, Time, Transmit};
-use carillon_wire::session::{Earlier, EarlierBody, Name, Opening, OtherRelease, Text, emit_decline};
+use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, Text, emit_decline};
 
 use super::{AWHILE, ReceiverSession};
 
@@ -35,7 +35,7 @@ impl ReceiverSession {
         let Some(release) = Opening::other_release(datagram.bytes) else { return false };
         self.events.dropped(DropReason::Foreign);
         let to_group = matches!(datagram.destination, Dest::Group { .. });
-        let earlier = Earlier::parse(datagram.bytes);
+        let earlier = EarlierPacket::parse(datagram.bytes);
         let is_notice = earlier.is_some_and(|packet| packet.body == EarlierBody::Notice);
         if !to_group || is_notice {
             return true;
@@ -59,7 +59,7 @@ impl ReceiverSession {
         if self.invited.is_none() && !self.config.silent && !self.aside.has(now, association, node) {
             self.aside.add(association, node, now + AWHILE);
             match earlier {
-                Some(Earlier { version, .. }) => {
+                Some(EarlierPacket { version, .. }) => {
                     self.earlier_decline = Some(EarlierDecline { version, association, sender: node });
                 }
                 None => self.decline(association, node, OTHER_RELEASE, datagram.bytes.len()),

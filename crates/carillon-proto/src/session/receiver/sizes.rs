@@ -1,7 +1,7 @@
 //! How long datagrams of the sender may be to reach this receiver.
 
 use carillon_core::Time;
-use carillon_wire::session::{Invite, Sizes, State};
+use carillon_wire::session::{DatagramSizes, Invite, State};
 
 use super::ReceiverSession;
 use super::state::{Invited, ReceiverPhase};
@@ -28,7 +28,7 @@ impl ReceiverSession {
 
     /// The largest payload that will come, or may go back the same way.
     pub(super) fn payload_here(&self, invite: &Invite<'_>) -> u32 {
-        let Sizes { longest, .. } = invite.sizes;
+        let DatagramSizes { longest, .. } = invite.sizes;
         let Some(invited) = self.invited.as_ref().filter(|_| invite.sizes.are_shown()) else {
             return invite.max_payload;
         };

@@ -1,7 +1,7 @@
 //! How far a receiving session is, and what it has in hand: its phases and timers, the invitation, what it doubts.
 
 use carillon_core::{AssociationId, NodeId, Order, Time};
-use carillon_wire::session::{Cookie, Sizes, State, Terms};
+use carillon_wire::session::{Cookie, DatagramSizes, State, Terms};
 
 use super::failure::ReceiverFailure;
 use crate::session::job::JobId;
@@ -81,7 +81,7 @@ pub(super) struct Invited {
     /// The largest payload of a message.
     pub max_payload: u32,
     /// The datagrams that the sender shows, the largest that has come, and with how many invitations.
-    pub sizes: Sizes,
+    pub sizes: DatagramSizes,
     pub largest: u16,
     pub invitations: u32,
     /// Routers may help, which are no members and speak to it.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use carillon_core::{DropReason, Duration, Event, NodeId, Time};
-use carillon_wire::session::{Cookie, Nonce, Origin, Part, RefuseReason, State};
+use carillon_wire::session::{Cookie, MemberRole, Nonce, Origin, RefuseReason, State};
 
 use super::SenderSession;
 use super::state::{Reply, SenderPhase, Timer};
@@ -75,9 +75,9 @@ impl SenderSession {
         }
         let helping = &self.config.helping;
         let (may_help, has_helpers) = (helping.allows(own), self.roster.helpers() >= helping.count());
-        if joining.part == Part::ReceivesAndHelps && (!may_help || has_helpers) {
+        if joining.part == MemberRole::ReceivesAndHelps && (!may_help || has_helpers) {
             // It is willing, and not needed.
-            joining.part = Part::Receives;
+            joining.part = MemberRole::Receives;
         }
         let (receives, helps) = (joining.part.receives(), joining.part.helps());
         // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
@@ -93,7 +93,7 @@ impl SenderSession {
         let is_full = (helps && has_helpers)
             || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
-        let refusal = if started && !(self.config.further && joining.part == Part::Receives) {
+        let refusal = if started && !(self.config.further && joining.part == MemberRole::Receives) {
             Some(RefuseReason::AlreadyStarted)
         } else if out_of_place || self.config.hosts.get(own).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)

@@ -9,7 +9,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Earlier, Identity, OtherRelease, Part, State, Text};
+use carillon_wire::session::{EarlierPacket, Identity, MemberRole, OtherRelease, State, Text};
 
 use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
 use super::ledger::Ledger;
@@ -245,7 +245,7 @@ impl SenderSession {
     /// Whether a member that was given up may do better in a further session: it receives, and got something in this one.
     fn may_go_on(&self, index: usize) -> bool {
         let member = &self.roster.members()[index];
-        member.part == Part::Receives && (member.bytes > 0 || self.roster.record(index).hold.got_on())
+        member.part == MemberRole::Receives && (member.bytes > 0 || self.roster.record(index).hold.got_on())
     }
 
     /// Receivers that got something, were given up, and have not been heard since, with the time when they were heard last.
@@ -407,7 +407,7 @@ impl SenderSession {
             self.go_on_assembling(now);
         }
         while let Some(lost) = self.lost.pop() {
-            self.retable(now, lost);
+            self.update_helpers(now, lost);
         }
         if std::mem::take(&mut self.too_few) && self.phase == SenderPhase::Running {
             self.await_progress(now);
@@ -615,10 +615,10 @@ impl SenderSession {
                     self.repairs += 1;
                     self.roster.repaired();
                 }
-                Notice::TooFew => self.too_few |= self.config.has_peers(),
+                Notice::TooFewMembers => self.too_few |= self.config.has_peers(),
                 // Whoever offered it may wait for it.
                 Notice::Completed { .. } => self.events.tell(notice),
-                Notice::Sent { .. } | Notice::GivenUp { .. } => {}
+                Notice::Sent { .. } | Notice::LossFinal { .. } => {}
             }
         }
         // Who is lost has been recorded above, once.
@@ -684,7 +684,7 @@ impl Machine for SenderSession {
         self.note_time(now);
         if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
             self.on_session_packet(now, datagram);
-        } else if let Some(earlier) = Earlier::parse(datagram.bytes) {
+        } else if let Some(earlier) = EarlierPacket::parse(datagram.bytes) {
             self.on_earlier_release(now, datagram.source, earlier);
         } else if let Some(index) = self.roster.index_of(datagram.source) {
             if self.roster.record(index).expelled {

@@ -4,7 +4,7 @@ use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
 };
 use carillon_wire::session::{
-    Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text, Verdict, emit_answer,
+    Body, Invite, MemberRole, Name, Nonce, Packet, RefuseReason, Settings, State, Text, Verdict, emit_answer,
 };
 
 use super::SenderSession;
@@ -219,7 +219,7 @@ impl SenderSession {
             } else {
                 self.wanting.remove(&self.roster.members()[index].name);
             }
-            if may_go_on && self.config.further && part == Part::Receives {
+            if may_go_on && self.config.further && part == MemberRole::Receives {
                 let name = self.roster.members()[index].name.clone();
                 self.want(&name);
             }

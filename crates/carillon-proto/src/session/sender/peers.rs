@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{Dest, DropReason, Helper, HelperTable, NodeId, Span, Time, Transmit};
 use carillon_wire::session::{
-    Body, Identity, Name, Nonce, Packet, Part, Peer, PeerList, RefuseReason, RosterPage,
+    Body, Identity, MemberRole, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage,
 };
 
 use super::SenderSession;
@@ -49,7 +49,7 @@ impl SenderSession {
     /// else in a balanced tree in order of joining.
     fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
         let part = |node: NodeId| self.roster.index_of(node).map(|index| self.roster.members()[index].part);
-        let helps = |node: &&NodeId| part(**node).is_some_and(Part::helps);
+        let helps = |node: &&NodeId| part(**node).is_some_and(MemberRole::helps);
         let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
         let fanout = self.config.fanout.unwrap_or(helpers.len());
         let table = self.placed(&helpers, &members, fanout);
@@ -91,7 +91,7 @@ impl SenderSession {
     }
 
     /// One is lost: if it helped, or turned to a helper, the protocol has to know who turns to whom now.
-    pub(super) fn retable(&mut self, now: Time, lost: NodeId) {
+    pub(super) fn update_helpers(&mut self, now: Time, lost: NodeId) {
         let awake = self.awake(now);
         let Some(assembly) = &mut self.assembly else { return };
         if assembly.table.is_helper(lost) {
@@ -99,7 +99,7 @@ impl SenderSession {
         }
         if let Some(next) = assembly.table.without(lost) {
             assembly.table = next.clone();
-            self.with_inner(|inner| inner.retable(now, &next.into()));
+            self.with_inner(|inner| inner.update_helpers(now, &next.into()));
         }
     }
 
@@ -226,7 +226,7 @@ impl SenderSession {
     fn peers(&self) -> impl Iterator<Item = Peer<'_>> {
         let own = Name::new(&self.config.name).map(|name| Peer {
             identity: self.identity,
-            part: Part::Offers,
+            part: MemberRole::Offers,
             gone: false,
             parent: 0,
             name,

@@ -39,8 +39,8 @@ impl Pulse {
             Notice::Completed { .. } => (self.completed, self.repeated) = (self.completed + 1, 0),
             Notice::RepairNeeded { .. }
             | Notice::MemberLost { .. }
-            | Notice::TooFew
-            | Notice::GivenUp { .. } => {}
+            | Notice::TooFewMembers
+            | Notice::LossFinal { .. } => {}
         }
     }
 

@@ -5,7 +5,7 @@
 //! its release and address, and the transfer is no success.
 
 use carillon_core::{Dest, DropReason, NodeId, Received, Time};
-use carillon_wire::session::{Earlier, EarlierBody, Name, Opening, OtherRelease, emit_notices};
+use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, emit_notices};
 
 use super::SenderSession;
 use super::state::Reply;
@@ -23,7 +23,7 @@ impl SenderSession {
     }
 
     /// A packet from before wire versions.
-    pub(super) fn on_earlier_release(&mut self, now: Time, source: NodeId, packet: Earlier<'_>) {
+    pub(super) fn on_earlier_release(&mut self, now: Time, source: NodeId, packet: EarlierPacket<'_>) {
         let is_ours = packet.association == self.config.association && !self.is_over();
         match packet.body {
             EarlierBody::Ask(nonce) if is_ours => {

@@ -5,7 +5,7 @@
 //! other's invitation with one of its own, to that sender alone, which then knows too.
 
 use carillon_core::{AssociationId, NodeId, Time};
-use carillon_wire::session::{Body, Invite, Name, Packet, Settings, Sizes, State, Text};
+use carillon_wire::session::{Body, DatagramSizes, Invite, Name, Packet, Settings, State, Text};
 
 use super::SenderSession;
 use super::state::{Reply, Rival, SenderPhase};
@@ -50,7 +50,7 @@ impl SenderSession {
             max_payload: self.config.max_payload,
             progress_interval: self.progress_interval(),
             relays: false,
-            sizes: Sizes::default(),
+            sizes: DatagramSizes::default(),
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings: Settings::default(),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use carillon_core::{Dest, Transmit};
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Packet, Padding, Sizes};
+use carillon_wire::session::{Body, DatagramSizes, Packet, Padding};
 
 use super::SenderSession;
 use super::state::SenderPhase;
@@ -48,10 +48,10 @@ impl Showing {
 
 impl SenderSessionConfig {
     /// What invitations say of the datagrams that are shown.
-    pub(super) fn shown(&self) -> Sizes {
+    pub(super) fn shown(&self) -> DatagramSizes {
         match (self.sizes.first(), self.sizes.last()) {
-            (Some(&longest), Some(&least)) => Sizes { longest, least },
-            _ => Sizes::default(),
+            (Some(&longest), Some(&least)) => DatagramSizes { longest, least },
+            _ => DatagramSizes::default(),
         }
     }
 }
@@ -79,7 +79,7 @@ impl SenderSession {
 
     /// Nobody more joins: messages are as long as all can take.
     pub(super) fn settle_sizes(&mut self) {
-        let Sizes { longest, least } = self.config.shown();
+        let DatagramSizes { longest, least } = self.config.shown();
         let takes_part = |member: &&Member| member.part.receives() && member.outcome == MemberOutcome::Active;
         let members = self.roster.members().iter().filter(takes_part);
         let Some(member) = members.min_by_key(|member| member.largest) else { return };

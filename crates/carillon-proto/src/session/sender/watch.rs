@@ -1,7 +1,7 @@
 //! The sender looks at its members: who is waited for, and who for too long.
 
 use carillon_core::{BitRate, Duration, NodeId, Span, Time};
-use carillon_wire::session::Part;
+use carillon_wire::session::MemberRole;
 
 use super::SenderSession;
 use super::state::{SenderPhase, Timer};
@@ -165,7 +165,7 @@ impl SenderSession {
             return None;
         }
         let hold = &self.roster.record(index).hold;
-        let receives = self.roster.members()[index].part == Part::Receives;
+        let receives = self.roster.members()[index].part == MemberRole::Receives;
         let lanes = self.config.further && self.config.slow == Slow::Lane && receives;
         if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();

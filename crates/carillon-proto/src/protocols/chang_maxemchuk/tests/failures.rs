@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Event, NodeId, Note, Value};
-use carillon_testkit::{Group, Link, one_in};
+use carillon_testkit::{Group, Link, sampling_step};
 use carillon_wire::chang_maxemchuk::Body;
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
@@ -385,7 +385,7 @@ fn cut_out() -> Site {
 /// Whole groups, in which sites fail one after the other and the token site is among them.
 #[test]
 fn a_group_of_five_survives_the_token_site_and_the_one_after_it() {
-    for seed in (0..20).step_by(one_in(3)) {
+    for seed in (0..20).step_by(sampling_step(3)) {
         let link = Link { delay: Duration::from_millis(1), ..Link::losing(0.02) };
         let group = Group::new(&ENTRY, seed).receivers(4).senders(5).messages(40).all_links(link);
         let group = group.set("resilience", "2").set("message_timeout", "40 ms").set("retries", "6");

@@ -1,7 +1,7 @@
 //! One site of a group of three, alone on the bench.
 
 use carillon_core::{BuildContext, NodeId, OfferError};
-use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
+use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Datagram, Id, Packet};
 use carillon_wire::reformation;
 
@@ -16,7 +16,7 @@ pub(super) fn context(rank: usize) -> BuildContext {
 }
 
 /// A site on the bench.
-pub(super) struct Site(PeerBench);
+pub(super) struct Site(PeerFixture);
 
 impl Site {
     /// The site of a rank: L = 1, R = 3, a message repeated after 100 ms, a transfer after 30 ms, a
@@ -27,7 +27,7 @@ impl Site {
             packet.strip_prefix("cm ").unwrap().to_owned()
         };
         let settings = [&[("tail", "none"), ("retries", "3")], settings].concat();
-        Site(PeerBench::new(&ENTRY, &context(rank), &settings, show))
+        Site(PeerFixture::new(&ENTRY, &context(rank), &settings, show))
     }
 
     /// The application offers a message. Returns what was sent.
@@ -59,7 +59,7 @@ impl Site {
     fn hear_datagram(&mut self, from: usize, datagram: Datagram<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         datagram.emit(ASSOCIATION, &mut bytes);
-        self.hear_bytes(NODES[from], bytes)
+        self.receive_bytes(NODES[from], bytes)
     }
 
     /// What the application can take, and takes: "source:number payload".
@@ -74,14 +74,14 @@ impl Site {
 }
 
 impl std::ops::Deref for Site {
-    type Target = PeerBench;
-    fn deref(&self) -> &PeerBench {
+    type Target = PeerFixture;
+    fn deref(&self) -> &PeerFixture {
         &self.0
     }
 }
 
 impl std::ops::DerefMut for Site {
-    fn deref_mut(&mut self) -> &mut PeerBench {
+    fn deref_mut(&mut self) -> &mut PeerFixture {
         &mut self.0
     }
 }

@@ -1,7 +1,7 @@
 //! One member of a group of three, alone on the bench.
 
 use carillon_core::{BuildContext, NodeId};
-use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
+use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::super::ENTRY;
@@ -15,7 +15,7 @@ pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
 }
 
 /// A member on the bench.
-pub(super) struct Member(PeerBench);
+pub(super) struct Member(PeerFixture);
 
 impl Member {
     /// The first member, with K = 2, T1 = 10 ms, T2 = 100 ms, T3 = 20 ms, no pacing and no guard,
@@ -29,7 +29,7 @@ impl Member {
             let packet = Packet::parse(bytes).unwrap().1.to_string();
             packet.strip_prefix("erramilli-singh ").unwrap().to_owned()
         };
-        Member(PeerBench::new(&ENTRY, &context, &[BASE, settings].concat(), show))
+        Member(PeerFixture::new(&ENTRY, &context, &[BASE, settings].concat(), show))
     }
 
     /// A packet of the member that it names comes in. Returns what was sent.
@@ -41,7 +41,7 @@ impl Member {
     pub(super) fn hear_from(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
-        self.hear_bytes(source, bytes)
+        self.receive_bytes(source, bytes)
     }
 
     /// The numbers of all messages that the application can take.
@@ -51,14 +51,14 @@ impl Member {
 }
 
 impl std::ops::Deref for Member {
-    type Target = PeerBench;
-    fn deref(&self) -> &PeerBench {
+    type Target = PeerFixture;
+    fn deref(&self) -> &PeerFixture {
         &self.0
     }
 }
 
 impl std::ops::DerefMut for Member {
-    fn deref_mut(&mut self) -> &mut PeerBench {
+    fn deref_mut(&mut self) -> &mut PeerFixture {
         &mut self.0
     }
 }

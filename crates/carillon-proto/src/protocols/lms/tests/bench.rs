@@ -9,7 +9,7 @@ use carillon_core::{
     Received, Role, Scope, Seeds, Time, Transmit, Verdict, drain,
 };
 use carillon_core::{Dest, MessageId};
-use carillon_testkit::Checked;
+use carillon_testkit::CheckedMachine;
 use carillon_wire::lms::{Data, Offer, Packet, Progress, Request, TurningPoint};
 
 use super::super::ENTRY;
@@ -72,7 +72,7 @@ pub(super) fn config(settings: &[(&str, &str)]) -> Config {
 impl Bench {
     pub(super) fn new(role: Role, node: u32, settings: &[(&str, &str)]) -> Self {
         let machine = (ENTRY.build)(role, &context(node), &config(settings)).expect("valid settings");
-        let machine = Box::new(Checked::new(machine));
+        let machine = Box::new(CheckedMachine::new(machine));
         let mut bench = Bench { machine, node: NodeId(node), now: Time::ZERO, out: Out::default() };
         bench.machine.start(bench.now);
         bench.drain(false);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
-    Time, Transmit, expand,
+    BuildContext, Config, DropReason, Event, MessageId, NodeId, ObservedState, OfferError, Outcome, Received,
+    Role, Time, Transmit, expand,
 };
 use carillon_wire::msaw::Packet;
 
@@ -170,13 +170,13 @@ impl Part for NakSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn tell_states(&self, _context: &Context, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let (state, turn) = match self.phase {
             Phase::Ready => ("Ready", 0),
             Phase::Waiting => ("Waiting", self.rounds),
             Phase::Polling => ("Polling", self.rounds),
         };
-        tell(InState { of: NAK_SENDER.of, about: 0, state, turn });
+        tell(ObservedState { of: NAK_SENDER.of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

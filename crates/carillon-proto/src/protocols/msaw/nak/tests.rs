@@ -1,7 +1,7 @@
 //! Transcripts of stop-and-wait with negative acknowledgments: one rule each, in virtual time.
 
 use carillon_core::{DropReason, Event, OfferError, Outcome, Role};
-use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_testkit::{ASSOCIATION, MachineFixture};
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
 use crate::protocols::msaw::{ENTRY, UNICAST_ENTRY};
@@ -17,12 +17,12 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 const SILENCE: u64 = 12_144 + 512 + 1_000;
 
-fn sender(settings: &[(&str, &str)]) -> Bench {
-    Bench::new(&ENTRY, Role::Sender, 2, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
+fn sender(settings: &[(&str, &str)]) -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Sender, 2, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
 }
 
-fn receiver() -> Bench {
-    Bench::new(&ENTRY, Role::Receiver, 2, &[SETTINGS, &[("ack_bytes", "0")]].concat(), HEADER_LEN, 1)
+fn receiver() -> MachineFixture {
+    MachineFixture::new(&ENTRY, Role::Receiver, 2, &[SETTINGS, &[("ack_bytes", "0")]].concat(), HEADER_LEN, 1)
 }
 
 fn bytes(packet: Packet<'_>) -> Vec<u8> {
@@ -43,7 +43,7 @@ fn numbered(sequence: u8) -> Vec<u8> {
     bytes(Packet::Numbered { sequence, payload: b"x" })
 }
 
-fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
+fn completed(bench: &mut MachineFixture) -> Vec<(u64, Outcome)> {
     let completed = bench.events().into_iter().filter_map(|event| match event {
         Event::Completed { message, outcome, .. } => Some((message.0, outcome)),
         _ => None,
@@ -52,7 +52,7 @@ fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
 }
 
 /// Offers the next message as soon as it may come.
-fn offer_at(sender: &mut Bench, time: u64) {
+fn offer_at(sender: &mut MachineFixture, time: u64) {
     sender.at(time);
     sender.offer("x").expect("the silence is over");
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{Outcome, Pace, Time};
+use carillon_core::{Outcome, Time, TokenBucket};
 
 use super::config::Rules;
 use crate::blocks::{Lowest, Numbered, RepairBudget, ResponsePlan};
@@ -50,7 +50,7 @@ pub(crate) struct Parent {
     held: bool,
     /// Packets of the transmission under way: a message may go to some children one by one.
     burst: VecDeque<Sending>,
-    pace: Pace,
+    pace: TokenBucket,
     /// When there may be something to send.
     wake: Option<Time>,
     budget: RepairBudget<usize>,
@@ -142,7 +142,7 @@ impl Parent {
             behind: BTreeSet::new(),
             held: false,
             burst: VecDeque::new(),
-            pace: Pace::new(rules.rate, rules.burst),
+            pace: TokenBucket::new(rules.rate, rules.burst),
             wake: None,
             budget: RepairBudget::new(rules.repair_budget),
             lost: Vec::new(),

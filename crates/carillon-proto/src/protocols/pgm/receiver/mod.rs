@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, MessageId, NodeId,
+    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, NodeId, ObservedState,
     Received, Role, Time, Transmit,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
@@ -84,14 +84,14 @@ impl PgmReceiver {
         };
         let every = settings.count("dlr_every");
         let repairs = build.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
-        let held = build.most_messages(settings.count("dlr_sqns")) as usize;
+        let held = build.max_messages(settings.count("dlr_sqns")) as usize;
         Ok(PgmReceiver {
             repairer: repairs.then(|| Box::new(Repairer::new(held, &build.seeds))),
             tsi: tsi(build.association),
             destination_port: destination_port(settings)?,
             node: build.node,
             addresses: build.addresses.clone(),
-            rxw_sqns: build.most_messages(settings.count("rxw_sqns")),
+            rxw_sqns: build.max_messages(settings.count("rxw_sqns")),
             nak_list: settings.count("nak_list") as u8,
             upstream: None,
             spm_sqn: 0,
@@ -439,7 +439,7 @@ impl Part for PgmReceiver {
         Some((self.early.len() + self.heard.len()) as u64)
     }
 
-    fn tell_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(InState)) {
+    fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let of = DESCRIBED.states[0].of;
         for (about, stage, ends) in self.missing.stages() {
             let turn = ends.map_or(0, Time::as_nanos);
@@ -448,11 +448,11 @@ impl Part for PgmReceiver {
                 Stage::Confirmed => ("WaitData", turn),
                 _ => ("BackOff", 0),
             };
-            tell(InState { of, about, state, turn });
+            tell(ObservedState { of, about, state, turn });
         }
         for about in self.early.expected()..self.early.end() {
             if let Some(None) = self.early.get(about) {
-                tell(InState { of, about, state: "Lost", turn: 0 });
+                tell(ObservedState { of, about, state: "Lost", turn: 0 });
             }
         }
     }

@@ -7,7 +7,7 @@ use carillon_core::{
     GroupId, Host, Machine, MessageId, NodeId, PortId, Received, Role, Scope, Seeds, Time, Transmit, Verdict,
     drain,
 };
-use carillon_testkit::Checked;
+use carillon_testkit::CheckedMachine;
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm};
 
 use crate::protocols::pgm::{ENTRY, identity};
@@ -66,7 +66,7 @@ impl Desk {
         };
         let machine = (ENTRY.build)(role, &context(node), &config).expect("the settings go together");
         let mut desk =
-            Desk { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() };
+            Desk { machine: Box::new(CheckedMachine::new(machine)), now: Time::ZERO, out: Out::default() };
         desk.machine.start(desk.now);
         desk.drain(false);
         desk

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Event, NodeId};
-use carillon_testkit::{Group, Link, Report, SENDER, one_in};
+use carillon_testkit::{Group, Link, Report, SENDER, sampling_step};
 
 use crate::protocols::sequencer::ENTRY;
 
@@ -21,7 +21,7 @@ fn four() -> Group {
 #[test]
 fn the_sequencer_crashes_in_the_middle_and_what_anyone_delivered_all_deliver() {
     // In each millisecond of a stream that takes about 75 of them.
-    for at in (1..70).step_by(one_in(4)) {
+    for at in (1..70).step_by(sampling_step(4)) {
         let report = four().crash(SENDER, at * MS).run();
         report.check_reliable().unwrap_or_else(|error| panic!("crash at {at} ms: {error}"));
         let lost = |node, event: &Event| node == NodeId(3) && *event == Event::MemberLost { member: SENDER };

@@ -278,6 +278,6 @@ fn strangers_and_other_sessions_are_not_heard() {
     let mut member = Member::new(1, &[]);
     member
         .take_in(NodeId(77), carillon_wire::sequencer::Packet::Normal { view: 0, body: ordered(0, 1, 2, 0) });
-    member.hear_bytes(MEMBERS[0], vec![1, 2, 3]);
+    member.receive_bytes(MEMBERS[0], vec![1, 2, 3]);
     assert_eq!(member.drops(), [DropReason::NotAMember, DropReason::Malformed]);
 }

@@ -1,7 +1,7 @@
 //! One member of a group of four, alone on the bench.
 
 use carillon_core::{BuildContext, NodeId};
-use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
+use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
 use carillon_wire::reformation::{self, Ranks};
 use carillon_wire::sequencer::{Body, Packet, Report, Status};
 
@@ -16,7 +16,7 @@ pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
 }
 
 /// A member on the bench.
-pub(super) struct Member(PeerBench);
+pub(super) struct Member(PeerFixture);
 
 impl Member {
     /// The member of a rank, with resilience 0 and other settings on top.
@@ -29,7 +29,7 @@ impl Member {
             let packet = Packet::parse(bytes).unwrap().1.to_string();
             packet.strip_prefix("sequencer ").unwrap().to_owned()
         };
-        Member(PeerBench::new(&ENTRY, &context, &[&[("resilience", "0")], settings].concat(), show))
+        Member(PeerFixture::new(&ENTRY, &context, &[&[("resilience", "0")], settings].concat(), show))
     }
 
     /// A packet of view 0 comes in from the member of a rank. Returns what was sent.
@@ -51,7 +51,7 @@ impl Member {
     pub(super) fn take_in(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
-        self.hear_bytes(source, bytes)
+        self.receive_bytes(source, bytes)
     }
 
     /// All messages that the application can take: the rank of the source and the number.
@@ -65,14 +65,14 @@ impl Member {
 }
 
 impl std::ops::Deref for Member {
-    type Target = PeerBench;
-    fn deref(&self) -> &PeerBench {
+    type Target = PeerFixture;
+    fn deref(&self) -> &PeerFixture {
         &self.0
     }
 }
 
 impl std::ops::DerefMut for Member {
-    fn deref_mut(&mut self) -> &mut PeerBench {
+    fn deref_mut(&mut self) -> &mut PeerFixture {
         &mut self.0
     }
 }

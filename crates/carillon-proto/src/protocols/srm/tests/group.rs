@@ -9,7 +9,7 @@ use carillon_core::{
 };
 use carillon_sim::graph::{Graph, GraphConfig, Link, SingleLoss, Topology};
 use carillon_sim::{Crashed, World};
-use carillon_testkit::{Checked, Tape};
+use carillon_testkit::{CheckedMachine, Recorder};
 
 use super::super::{ENTRY, SrmPeer};
 use crate::blocks::Player;
@@ -51,14 +51,14 @@ pub(super) fn world(
     members: &[NodeId],
     settings: &[(&str, &str)],
     (messages, bytes, start): (u64, u32, Duration),
-) -> World<Graph, Tape> {
+) -> World<Graph, Recorder> {
     let mut graph = graph;
     members.iter().for_each(|&node| graph.join(GroupId(0), node));
     let mut config = Config::defaults(ENTRY.parameters);
     for (key, value) in settings {
         config.set(ENTRY.parameters, key, value).expect("a good setting");
     }
-    let mut world = World::new(graph, Tape::default());
+    let mut world = World::new(graph, Recorder::default());
     for node in (0..nodes).map(NodeId) {
         if !members.contains(&node) {
             world.add_node(Box::new(Crashed), None);
@@ -86,7 +86,7 @@ pub(super) fn world(
         let talk = Talk { payload, left, next: Time::ZERO + start };
         // What is watched is compared after each call: too slow for long runs.
         let machine: Box<dyn Machine> = match messages {
-            ..=100 => Box::new(Checked::new(machine)),
+            ..=100 => Box::new(CheckedMachine::new(machine)),
             _ => machine,
         };
         world.add_node(machine, Some(Box::new(talk)));

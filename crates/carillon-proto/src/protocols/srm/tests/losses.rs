@@ -127,8 +127,8 @@ fn packets_of_strangers_and_in_the_name_of_others_are_dropped() {
     let mut bytes = Vec::new();
     let data = carillon_wire::srm::Data { from: 1, source: 1, sequence: 0, payload: b"a" };
     carillon_wire::srm::Packet::Data(data).emit(carillon_testkit::ASSOCIATION, &mut bytes);
-    member.hear_bytes(MEMBERS[2], bytes.clone());
-    member.hear_bytes(MEMBERS[0], bytes.clone());
+    member.receive_bytes(MEMBERS[2], bytes.clone());
+    member.receive_bytes(MEMBERS[0], bytes.clone());
     bytes[19] = 2;
     assert_eq!(member.drops(), [DropReason::NotAMember; 2]);
     // Rank 1 sends for the first time what is rank 2's.

@@ -1,7 +1,7 @@
 //! One member of a group of four, alone on the bench.
 
 use carillon_core::{BuildContext, Event, NodeId};
-use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
+use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
 use carillon_wire::srm::{Answer, Data, Entries, Packet, Request, Session};
 
 use super::super::ENTRY;
@@ -15,7 +15,7 @@ pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
 }
 
 /// A member on the bench.
-pub(super) struct Member(PeerBench);
+pub(super) struct Member(PeerFixture);
 
 impl Member {
     /// The member of rank 0. All others are 10 ms away, requests wait 2 d = 20 ms, and repairs d = 10 ms;
@@ -29,14 +29,14 @@ impl Member {
             let packet = Packet::parse(bytes).unwrap().1.to_string();
             packet.strip_prefix("srm ").unwrap().to_owned()
         };
-        Member(PeerBench::new(&ENTRY, &context, &[BASE, settings].concat(), show))
+        Member(PeerFixture::new(&ENTRY, &context, &[BASE, settings].concat(), show))
     }
 
     /// A packet of the member that it names comes in. Returns what was sent.
     pub(super) fn hear(&mut self, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
-        self.hear_bytes(MEMBERS[packet.sender() as usize], bytes)
+        self.receive_bytes(MEMBERS[packet.sender() as usize], bytes)
     }
 
     /// The member of rank 1 sends a message for the first time.
@@ -91,14 +91,14 @@ impl Member {
 }
 
 impl std::ops::Deref for Member {
-    type Target = PeerBench;
-    fn deref(&self) -> &PeerBench {
+    type Target = PeerFixture;
+    fn deref(&self) -> &PeerFixture {
         &self.0
     }
 }
 
 impl std::ops::DerefMut for Member {
-    fn deref_mut(&mut self) -> &mut PeerBench {
+    fn deref_mut(&mut self) -> &mut PeerFixture {
         &mut self.0
     }
 }

@@ -7,7 +7,7 @@ use crate::{BitRate, Time};
 /// Says when the next datagram may go. A datagram goes whole, so the bucket may be overdrawn by one; its depth is a
 /// time, so that it means the same at any rate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct TokenBucket {
     /// Bits per second; 0 if there is no rate. Here and below plain numbers: there may be a million machines.
     rate: u64,
     /// Nanoseconds.
@@ -16,11 +16,11 @@ pub struct Pace {
     free: Time,
 }
 
-impl Pace {
+impl TokenBucket {
     /// At this rate, if there is one, with so much time's worth of bytes at once after a pause.
     pub fn new(rate: Option<BitRate>, depth: Duration) -> Self {
         let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX);
-        Pace { rate: rate.map_or(0, BitRate::bps), depth, free: Time::ZERO }
+        TokenBucket { rate: rate.map_or(0, BitRate::bps), depth, free: Time::ZERO }
     }
 
     /// Counts bytes that go out.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn over_a_second_the_rate_is_kept_however_late_the_calls() {
-        let mut pace = Pace::new(Some(BitRate::mbps(8)), Duration::from_millis(1));
+        let mut pace = TokenBucket::new(Some(BitRate::mbps(8)), Duration::from_millis(1));
         let (mut now, mut sent) = (Time::ZERO, 0);
         let mut late = 0;
         while now < Time::from_nanos(1_000_000_000) {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_it_is_always_ready() {
-        let mut pace = Pace::default();
+        let mut pace = TokenBucket::default();
         pace.spend(Time::ZERO, 1 << 40);
         assert_eq!(pace.ready_at(Time::ZERO), None);
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn after_a_burst_packets_go_at_the_rate() {
         // 1000 bytes a second, 2000 at once.
-        let mut pace = Pace::new(BitRate::new(8000), Duration::from_secs(2));
+        let mut pace = TokenBucket::new(BitRate::new(8000), Duration::from_secs(2));
         for _ in 0..3 {
             assert_eq!(pace.ready_at(at(0)), None);
             pace.spend(at(0), 1000);
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_pause_is_kept_whatever_the_depth() {
         for depth in [0, 5] {
-            let mut pace = Pace::new(None, Duration::from_millis(depth));
+            let mut pace = TokenBucket::new(None, Duration::from_millis(depth));
             pace.pause(at(10), Duration::from_millis(20));
             assert_eq!((pace.ready_at(at(29)), pace.ready_at(at(30))), (Some(at(30)), None));
             pace.pause(at(12), Duration::from_millis(1));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_new_rate_holds_from_when_it_is_set_and_forgives_nothing() {
-        let mut pace = Pace::new(BitRate::new(8000), Duration::ZERO);
+        let mut pace = TokenBucket::new(BitRate::new(8000), Duration::ZERO);
         pace.spend(at(0), 1000);
         // Half of it has gone; the rest takes a quarter of the time.
         pace.set_rate(at(500), BitRate::new(32_000));

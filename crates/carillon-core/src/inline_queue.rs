@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// of these. Each of a million nodes has some, empty most of the time: neither may they keep room, nor ask for it with
 /// every datagram.
 #[derive(Clone, Debug)]
-pub struct LeanQueue<T, const N: usize> {
+pub struct InlineQueue<T, const N: usize> {
     /// The oldest, from `first` on and around.
     near: [Option<T>; N],
     first: u8,
@@ -17,14 +17,14 @@ pub struct LeanQueue<T, const N: usize> {
     far: Option<Box<VecDeque<T>>>,
 }
 
-impl<T, const N: usize> Default for LeanQueue<T, N> {
+impl<T, const N: usize> Default for InlineQueue<T, N> {
     fn default() -> Self {
         const { assert!(0 < N && N < 128) };
-        LeanQueue { near: [const { None }; N], first: 0, held: 0, far: None }
+        InlineQueue { near: [const { None }; N], first: 0, held: 0, far: None }
     }
 }
 
-impl<T, const N: usize> LeanQueue<T, N> {
+impl<T, const N: usize> InlineQueue<T, N> {
     /// Adds one at the end.
     #[inline]
     pub fn push_back(&mut self, entry: T) {
@@ -101,7 +101,7 @@ impl<T, const N: usize> LeanQueue<T, N> {
     }
 }
 
-impl<T, const N: usize> Extend<T> for LeanQueue<T, N> {
+impl<T, const N: usize> Extend<T> for InlineQueue<T, N> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, entries: I) {
         entries.into_iter().for_each(|entry| self.push_back(entry));
     }
