@@ -107,7 +107,7 @@ fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
     let window = config.config.iter().find(|(name, _)| *name == "window");
     let window = window.map_or(1, |_| config.config.count("window") as usize);
     let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
-    let transmits = if entry.confirmed { window + 64 } else { MANY };
+    let transmits = if entry.confirmed { window + 64 } else { LARGE_GROUP };
     let rules = Rules { transmits, deliveries: None, plain: false };
     let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
     let own = packets::own(entry.format);
@@ -133,7 +133,8 @@ fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEn
         config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
     }
     config.bit_rate = bit_rate(&mut input);
-    let rules = Rules { transmits: if entry.confirmed { 8 } else { MANY }, deliveries: None, plain: false };
+    let rules =
+        Rules { transmits: if entry.confirmed { 8 } else { LARGE_GROUP }, deliveries: None, plain: false };
     let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
     let own = packets::own(entry.format);
     let sources: &[packets::Source<'_>] = &[&packets::session, &own, &packets::session, &packets::any];
@@ -219,7 +220,7 @@ const ASSOCIATION: AssociationId = AssociationId(7);
 const HELPED: &[&ProtocolEntry] = &[&TREE];
 
 /// More than a machine sends at once that has no window.
-const MANY: usize = 100_000;
+const LARGE_GROUP: usize = 100_000;
 
 /// Settings as invitations carry them.
 const SETTINGS: &[&str] = &[

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_become_addresses_and_addresses_numbers() {
+    fn node_numbers_and_addresses_convert_both_ways() {
         let addresses = Addresses::default();
         for node in [NodeId(0), NodeId(254), NodeId(100_000)] {
             let address = addresses.of_node(node).expect("every node has one");

@@ -75,7 +75,7 @@ impl Events {
     }
 
     /// Adds a notice: one of a machine that this one runs.
-    pub fn tell(&mut self, notice: Notice) {
+    pub fn notify(&mut self, notice: Notice) {
         self.notices.push_back(notice);
     }
 
@@ -102,38 +102,38 @@ impl Events {
             true => Event::RepairSent { message, bytes },
             false => Event::Sent { message, bytes },
         });
-        self.tell(Notice::Sent { message, repair });
+        self.notify(Notice::Sent { message, repair });
         Transmit { original: (!repair).then_some(message), ..transmit }
     }
 
     /// The sender is done with a message, which shared its acknowledgment with so many.
     pub fn completed(&mut self, message: MessageId, outcome: Outcome, window: u32) {
         self.push(Event::Completed { message, outcome, window });
-        self.tell(Notice::Completed { message, outcome });
+        self.notify(Notice::Completed { message, outcome });
     }
 
     /// So many messages are sent again because of this member.
     pub fn repair_needed(&mut self, member: NodeId, messages: u32) {
         self.push(Event::RepairNeeded { member, messages });
-        self.tell(Notice::RepairNeeded { member, messages });
+        self.notify(Notice::RepairNeeded { member, messages });
     }
 
     /// A member is given up.
     pub fn member_lost(&mut self, member: NodeId) {
         self.push(Event::MemberLost { member });
-        self.tell(Notice::MemberLost { member });
+        self.notify(Notice::MemberLost { member });
     }
 
     /// This node gives up a message of another that it misses.
-    pub fn given_up(&mut self, source: NodeId, message: MessageId) {
+    pub fn loss_final(&mut self, source: NodeId, message: MessageId) {
         self.push(Event::LossFinal { source, message });
-        self.tell(Notice::LossFinal { source, message });
+        self.notify(Notice::LossFinal { source, message });
     }
 
     /// So few members answer that it cannot go on; the note says how many.
     pub fn too_few_members(&mut self, note: Note) {
         self.push(Event::Note(Box::new(note)));
-        self.tell(Notice::TooFewMembers);
+        self.notify(Notice::TooFewMembers);
     }
 }
 

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balanced_tree_gives_each_helper_its_children_in_turn() {
+    fn balanced_tree_assigns_children_in_turn() {
         let table = HelperTable::balanced(&nodes(10..=13), &nodes(1..=5), 2);
         let parents: Vec<_> =
             (10..=13).map(|node| table.parent(NodeId(node)).map(|parent| parent.0)).collect();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_helps_is_a_helper_that_delivers() {
+    fn member_among_helpers_delivers() {
         let table = HelperTable::balanced(&nodes(1..=1), &nodes(1..=3), 2);
         assert!(table.helpers()[0].delivers);
         assert_eq!(table.parent(NodeId(1)), None);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_children_of_a_lost_helper_go_to_its_parent_and_at_last_to_the_sender() {
+    fn children_of_a_lost_helper_move_to_its_parent_or_the_sender() {
         let table =
             HelperTable::new(vec![helper(8, None), helper(9, Some(8))], [(NodeId(1), NodeId(9))]).unwrap();
         let next = table.without(NodeId(9)).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_member_is_nobodys_child() {
+    fn lost_member_has_no_parent() {
         let members = [(NodeId(1), NodeId(8)), (NodeId(2), NodeId(8))];
         let table = HelperTable::new(vec![helper(8, None)], members).unwrap();
         let next = table.without(NodeId(1)).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_no_table() {
+    fn invalid_tables_are_refused() {
         let table =
             |helpers, members: &[(NodeId, NodeId)]| HelperTable::new(helpers, members.iter().copied());
         let twice = vec![helper(8, None), helper(8, None)];

@@ -8,19 +8,19 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub struct InlineQueue<T, const N: usize> {
     /// The oldest, from `first` on and around.
-    near: [Option<T>; N],
+    inline: [Option<T>; N],
     first: u8,
     /// How many of them are there.
-    held: u8,
+    inline_len: u8,
     /// What came when these were taken.
     #[expect(clippy::box_collection, reason = "a quarter of the room while there are none")]
-    far: Option<Box<VecDeque<T>>>,
+    overflow: Option<Box<VecDeque<T>>>,
 }
 
 impl<T, const N: usize> Default for InlineQueue<T, N> {
     fn default() -> Self {
         const { assert!(0 < N && N < 128) };
-        InlineQueue { near: [const { None }; N], first: 0, held: 0, far: None }
+        InlineQueue { inline: [const { None }; N], first: 0, inline_len: 0, overflow: None }
     }
 }
 
@@ -29,75 +29,75 @@ impl<T, const N: usize> InlineQueue<T, N> {
     #[inline]
     pub fn push_back(&mut self, entry: T) {
         // When all places are taken this is the first one.
-        let place = &mut self.near[Self::around(self.first + self.held)];
-        if self.far.is_none() && place.is_none() {
+        let place = &mut self.inline[Self::wrapped(self.first + self.inline_len)];
+        if self.overflow.is_none() && place.is_none() {
             *place = Some(entry);
-            self.held += 1;
+            self.inline_len += 1;
         } else {
-            self.push_far(entry);
+            self.push_overflow(entry);
         }
     }
 
     /// Takes the oldest.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
-        if self.held == 0 {
-            return if self.far.is_none() { None } else { self.pop_far() };
+        if self.inline_len == 0 {
+            return if self.overflow.is_none() { None } else { self.pop_overflow() };
         }
-        let entry = self.near[usize::from(self.first)].take();
-        self.first = Self::around(self.first + 1) as u8;
-        self.held -= 1;
+        let entry = self.inline[usize::from(self.first)].take();
+        self.first = Self::wrapped(self.first + 1) as u8;
+        self.inline_len -= 1;
         entry
     }
 
     /// Takes all, the oldest first, each of which is looked at where it lies.
     #[inline]
     pub fn take_all(&mut self, mut each: impl FnMut(&T)) {
-        let (first, held) = (self.first, self.held);
-        (self.first, self.held) = (0, 0);
-        for at in first..first + held {
-            let place = &mut self.near[Self::around(at)];
+        let (first, inline_len) = (self.first, self.inline_len);
+        (self.first, self.inline_len) = (0, 0);
+        for at in first..first + inline_len {
+            let place = &mut self.inline[Self::wrapped(at)];
             if let Some(entry) = place {
                 each(entry);
             }
             *place = None;
         }
-        if let Some(far) = self.far.take() {
-            far.iter().for_each(each);
+        if let Some(overflow) = self.overflow.take() {
+            overflow.iter().for_each(each);
         }
     }
 
     /// Where that place is, which is less than twice around: a comparison, since a remainder by a number that is no
     /// power of two is several times as long, once for every event.
     #[inline]
-    fn around(at: u8) -> usize {
+    fn wrapped(at: u8) -> usize {
         let at = usize::from(at);
         if at < N { at } else { at - N }
     }
 
     #[cold]
-    fn push_far(&mut self, entry: T) {
-        self.far.get_or_insert_default().push_back(entry);
+    fn push_overflow(&mut self, entry: T) {
+        self.overflow.get_or_insert_default().push_back(entry);
     }
 
-    fn pop_far(&mut self) -> Option<T> {
-        let far = self.far.as_mut()?;
-        let entry = far.pop_front();
-        if far.is_empty() {
-            self.far = None;
+    fn pop_overflow(&mut self) -> Option<T> {
+        let overflow = self.overflow.as_mut()?;
+        let entry = overflow.pop_front();
+        if overflow.is_empty() {
+            self.overflow = None;
         }
         entry
     }
 
     /// How many are there.
     pub fn len(&self) -> usize {
-        usize::from(self.held) + self.far.as_ref().map_or(0, |far| far.len())
+        usize::from(self.inline_len) + self.overflow.as_ref().map_or(0, |overflow| overflow.len())
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.held == 0 && self.far.is_none()
+        self.inline_len == 0 && self.overflow.is_none()
     }
 }
 

@@ -161,7 +161,7 @@ pub struct PathMeasure {
     /// Beyond the least round trip, how long questions and answers take lately: what they wait in queues.
     pub queued: Duration,
     /// How long nothing could leave, in all, since as much was under way to it as its path carries.
-    pub held: Duration,
+    pub blocked: Duration,
 }
 
 impl PathMeasure {

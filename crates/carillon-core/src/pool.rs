@@ -11,37 +11,37 @@ use bytes::{Bytes, BytesMut};
 #[derive(Debug)]
 pub struct BufferPool {
     /// The longest ago first.
-    lent: VecDeque<Bytes>,
+    lent_buffers: VecDeque<Bytes>,
     /// Those that have come back.
-    back: Vec<BytesMut>,
-    most: usize,
+    returned_buffers: Vec<BytesMut>,
+    capacity: usize,
 }
 
 impl BufferPool {
     /// One that remembers so many buffers; of more, the longest ago is forgotten, and goes when its holders let go of it.
-    pub fn new(most: usize) -> Self {
-        BufferPool { lent: VecDeque::new(), back: Vec::new(), most }
+    pub fn new(capacity: usize) -> Self {
+        BufferPool { lent_buffers: VecDeque::new(), returned_buffers: Vec::new(), capacity }
     }
 
     /// Remembers a whole buffer that is given away.
     pub fn lend(&mut self, buffer: Bytes) {
         if self.is_full() {
-            self.lent.pop_front();
+            self.lent_buffers.pop_front();
         }
-        self.lent.push_back(buffer);
+        self.lent_buffers.push_back(buffer);
     }
 
     /// Whether it remembers as many as it can, as far as it has [looked](Self::collect).
     pub fn is_full(&self) -> bool {
-        self.lent.len() >= self.most
+        self.lent_buffers.len() >= self.capacity
     }
 
     /// Looks which of them nobody holds any more.
     pub fn collect(&mut self) {
-        for _ in 0..self.lent.len() {
-            match self.lent.pop_front().map(Bytes::try_into_mut) {
-                Some(Ok(buffer)) => self.back.push(buffer),
-                Some(Err(held)) => self.lent.push_back(held),
+        for _ in 0..self.lent_buffers.len() {
+            match self.lent_buffers.pop_front().map(Bytes::try_into_mut) {
+                Some(Ok(buffer)) => self.returned_buffers.push(buffer),
+                Some(Err(held)) => self.lent_buffers.push_back(held),
                 None => {}
             }
         }
@@ -49,7 +49,7 @@ impl BufferPool {
 
     /// A buffer that nobody holds any more, with what was in it; of those that were [found](Self::collect).
     pub fn returned(&mut self) -> Option<BytesMut> {
-        self.back.pop()
+        self.returned_buffers.pop()
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_when_its_last_slice_is_gone() {
+    fn buffer_returns_when_its_last_slice_is_dropped() {
         let mut pool = BufferPool::new(2);
         let buffer = Bytes::from(vec![7; 100_000]);
         let (at, slice) = (buffer.as_ptr(), buffer.slice(10..20));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn those_beyond_its_bound_are_forgotten() {
+    fn pool_forgets_the_oldest_buffer_beyond_its_capacity() {
         let mut pool = BufferPool::new(2);
         for len in 1..=3 {
             assert_eq!(pool.is_full(), len == 3);
@@ -82,9 +82,9 @@ mod tests {
         }
         pool.collect();
         assert!(!pool.is_full());
-        let mut back =
+        let mut returned_buffers =
             [pool.returned(), pool.returned(), pool.returned()].map(|one| one.map(|one| one.len()));
-        back.sort();
-        assert_eq!(back, [None, Some(2), Some(3)]);
+        returned_buffers.sort();
+        assert_eq!(returned_buffers, [None, Some(2), Some(3)]);
     }
 }

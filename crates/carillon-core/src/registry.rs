@@ -175,13 +175,13 @@ pub struct HeaderBytes {
     pub data: usize,
     /// Bytes that whichever packet adds most adds: a repair may say more. By this a host chooses payloads
     /// that fit its datagrams.
-    pub most: usize,
+    pub max: usize,
 }
 
 impl HeaderBytes {
     /// All packets with a message add so much.
     pub const fn all(bytes: usize) -> Self {
-        HeaderBytes { data: bytes, most: bytes }
+        HeaderBytes { data: bytes, max: bytes }
     }
 }
 
@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_host_knows_is_a_setting() {
+    fn host_values_become_settings() {
         let text = |value: HostValue, path| value.text(20, 1000, path, Duration::from_secs(5));
         assert_eq!(text(HostValue::Window { min: 30, max: 40 }, u64::MAX), "30");
         assert_eq!(text(HostValue::AdaptiveWindow { min: 1, max: 10 }, u64::MAX), "10");

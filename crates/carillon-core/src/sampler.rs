@@ -41,7 +41,7 @@ mod tests {
     use crate::Seeds;
 
     #[test]
-    fn one_in_so_many_is_chosen_and_never_more_than_twice_as_many_lie_between() {
+    fn gaps_average_the_mean_and_stay_below_twice_the_mean() {
         for mean in [1, 5, 10, 25] {
             let mut sampler = IntervalSampler::new(mean, Seeds::new(3).stream("test"));
             let chosen: Vec<u64> = (1..=10_000).filter(|_| sampler.selects()).collect();

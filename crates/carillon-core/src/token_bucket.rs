@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_second_the_rate_is_kept_however_late_the_calls() {
+    fn rate_holds_over_a_second_with_late_calls() {
         let mut pace = TokenBucket::new(Some(BitRate::mbps(8)), Duration::from_millis(1));
         let (mut now, mut sent) = (Time::ZERO, 0);
         let mut late = 0;
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_it_is_always_ready() {
+    fn bucket_without_rate_is_always_ready() {
         let mut pace = TokenBucket::default();
         pace.spend(Time::ZERO, 1 << 40);
         assert_eq!(pace.ready_at(Time::ZERO), None);
     }
 
     #[test]
-    fn after_a_burst_packets_go_at_the_rate() {
+    fn packets_leave_at_the_rate_after_a_burst() {
         // 1000 bytes a second, 2000 at once.
         let mut pace = TokenBucket::new(BitRate::new(8000), Duration::from_secs(2));
         for _ in 0..3 {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_kept_whatever_the_depth() {
+    fn pause_holds_at_any_depth() {
         for depth in [0, 5] {
             let mut pace = TokenBucket::new(None, Duration::from_millis(depth));
             pace.pause(at(10), Duration::from_millis(20));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_holds_from_when_it_is_set_and_forgives_nothing() {
+    fn new_rate_keeps_the_bytes_already_spent() {
         let mut pace = TokenBucket::new(BitRate::new(8000), Duration::ZERO);
         pace.spend(at(0), 1000);
         // Half of it has gone; the rest takes a quarter of the time.

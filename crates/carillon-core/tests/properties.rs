@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lean_queue_behaves_like_a_queue(ops in prop::collection::vec(prop::option::weighted(0.55, any::<u32>()), 0..200)) {
+    fn inline_queue_behaves_like_a_queue(ops in prop::collection::vec(prop::option::weighted(0.55, any::<u32>()), 0..200)) {
         behaves_like_a_queue::<1>(&ops)?;
         behaves_like_a_queue::<2>(&ops)?;
         behaves_like_a_queue::<3>(&ops)?;

@@ -60,7 +60,7 @@ pub struct Hosts<N> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
     busy: Time,
-    held_up: bool,
+    is_waiting: bool,
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl<N: Network> Hosts<N> {
         let Some(work) = self.work[place].take() else { return false };
         let (Work::Send(node, ..) | Work::Receive(node, _)) = work;
         let host = &mut self.hosts[node.index()];
-        if host.busy <= now && std::mem::take(&mut host.held_up) {
+        if host.busy <= now && std::mem::take(&mut host.is_waiting) {
             self.ready.push_back(node);
         }
         match work {
@@ -151,8 +151,8 @@ impl<N: Network> Network for Hosts<N> {
 
     fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
         let host = &mut self.hosts[node.index()];
-        host.held_up = host.busy > now;
-        !host.held_up && self.network.is_ready(now, node)
+        host.is_waiting = host.busy > now;
+        !host.is_waiting && self.network.is_ready(now, node)
     }
 
     fn next_ready(&mut self) -> Option<NodeId> {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_does_one_thing_at_a_time_and_a_call_goes_before_its_first_packet() {
+    fn host_is_serial_and_call_cost_precedes_the_first_packet() {
         let us = Duration::from_micros;
         // A frame of 125 bytes takes 100 us on the medium.
         let config = HostConfig { call: us(1000), packet: us(300), ..HostConfig::default() };
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_in_so_many_is_dropped_and_never_more_than_twice_as_many_come_between() {
+    fn dropped_packets_average_the_configured_share() {
         for one_in in [5, 10, 25] {
             let drops = Some(HostDrops { node: NodeId(1), one_in });
             let came = arrivals(HostConfig { drops, ..HostConfig::default() }, 10_000);

@@ -97,7 +97,7 @@ struct Station {
     /// Failed attempts of the first frame.
     attempts: u32,
     /// Its machine was told to wait.
-    held_up: bool,
+    is_waiting: bool,
     /// Made when first needed: most stations of a large group never draw.
     random: Option<Box<StationRandom>>,
 }
@@ -168,7 +168,7 @@ impl Lan {
     /// Takes the first frame of a station's queue, which makes room.
     fn take_first(&mut self, node: NodeId) -> Option<Frame> {
         let station = &mut self.stations[node.index()];
-        if std::mem::take(&mut station.held_up) {
+        if std::mem::take(&mut station.is_waiting) {
             self.ready.push_back(node);
         }
         station.queue.pop_front()
@@ -288,8 +288,8 @@ impl Network for Lan {
     fn is_ready(&mut self, _: Time, node: NodeId) -> bool {
         let Some(most) = self.config.port_queue else { return true };
         let station = &mut self.stations[node.index()];
-        station.held_up = station.queue.len() >= most.get() as usize;
-        !station.held_up
+        station.is_waiting = station.queue.len() >= most.get() as usize;
+        !station.is_waiting
     }
 
     fn next_ready(&mut self) -> Option<NodeId> {

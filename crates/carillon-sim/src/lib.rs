@@ -17,4 +17,4 @@ pub use hosts::{HostConfig, HostDrops, Hosts};
 pub use lan::{Lan, LanConfig};
 pub use network::{Arrival, Network, Precedence, TimerRule};
 pub use queue::EventQueue;
-pub use world::{EMISSION_LIMIT, Runaway, StopReason, World};
+pub use world::{DEFAULT_EMISSION_LIMIT, Runaway, StopReason, World};

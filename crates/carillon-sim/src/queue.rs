@@ -107,7 +107,7 @@ impl<T> EventQueue<T> {
             // Behind its equals, which in a vector of descending times is in front of them.
             let at = self.near.partition_point(|entry| entry.time > nanos);
             self.near.insert(at, Entry { time: nanos, item });
-            if self.near.len() > NEAR_MAX {
+            if self.near.len() > MAX_NEAR_EVENTS {
                 self.spill();
             }
         } else if nanos == self.now {
@@ -162,7 +162,7 @@ impl<T> EventQueue<T> {
 
     fn pop_instant(&mut self) -> Option<(Time, T)> {
         let item = self.instant.pop_front()?;
-        if self.instant.is_empty() && self.instant.capacity() > INSTANT_KEPT {
+        if self.instant.is_empty() && self.instant.capacity() > MAX_KEPT_INSTANT_CAPACITY {
             self.instant = VecDeque::new();
         }
         Some((Time::from_nanos(self.now), item))
@@ -221,7 +221,7 @@ fn refuse(time: Time, now: Time) -> ! {
 }
 
 /// The near lane spills when it grows beyond this. A sorted insertion moves half of it on average.
-const NEAR_MAX: usize = 32;
+const MAX_NEAR_EVENTS: usize = 32;
 
 /// An emptied instant lane keeps its memory up to this many events.
-const INSTANT_KEPT: usize = 4096;
+const MAX_KEPT_INSTANT_CAPACITY: usize = 4096;

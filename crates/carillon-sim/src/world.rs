@@ -24,17 +24,17 @@ pub struct World<N, O> {
     wakeups: EventQueue<NodeId>,
     arrival: Arrival,
     buf: Vec<u8>,
-    copies: Copies,
+    copy_cache: CopyCache,
     steps: u64,
     /// Who turns to which helper, if the protocol has some.
     helpers: Arc<HelperTable>,
     /// Members given up since the table was last looked at.
-    lost: Vec<NodeId>,
+    lost_members: Vec<NodeId>,
     /// Whether something has been done with a sender since that was last asked, or with a machine that may be one.
     senders_moved: bool,
     /// Datagrams that one machine may send in one event, and the greatest number that one has sent.
     emission_limit: u64,
-    most_emitted: u64,
+    max_emitted: u64,
     /// Why the run stopped in the middle of an event.
     halted: Option<StopReason>,
 }
@@ -97,13 +97,13 @@ impl<N: Network, O: Observer> World<N, O> {
             wakeups: EventQueue::new(),
             arrival: Arrival::default(),
             buf: Vec::new(),
-            copies: Copies::default(),
+            copy_cache: CopyCache::default(),
             steps: 0,
             helpers: Arc::default(),
-            lost: Vec::new(),
+            lost_members: Vec::new(),
             senders_moved: true,
-            emission_limit: EMISSION_LIMIT,
-            most_emitted: 0,
+            emission_limit: DEFAULT_EMISSION_LIMIT,
+            max_emitted: 0,
             halted: None,
         }
     }
@@ -151,12 +151,12 @@ impl<N: Network, O: Observer> World<N, O> {
 
     /// The ends are told that a node is lost, as by a host that has not heard of it for long: the sender gives it up, and
     /// its children turn to others.
-    pub fn lose(&mut self, sender: NodeId, lost: NodeId) {
+    pub fn lose(&mut self, sender: NodeId, lost_members: NodeId) {
         if let Some(machine) = self.nodes[sender.index()].machine.as_sender() {
-            machine.expel(self.now, lost);
+            machine.expel(self.now, lost_members);
             self.settle(sender.index(), false);
         }
-        self.lost.push(lost);
+        self.lost_members.push(lost_members);
         self.update_helpers();
     }
 
@@ -217,15 +217,15 @@ impl<N: Network, O: Observer> World<N, O> {
     fn step(&mut self, next: &Next) {
         self.steps += 1;
         self.advance(next);
-        if !self.lost.is_empty() {
+        if !self.lost_members.is_empty() {
             self.update_helpers();
         }
     }
 
     /// Tells every machine who turns to whom, now that some are lost.
     fn update_helpers(&mut self) {
-        while let Some(lost) = self.lost.pop() {
-            let Some(next) = self.helpers.without(lost) else { continue };
+        while let Some(lost_members) = self.lost_members.pop() {
+            let Some(next) = self.helpers.without(lost_members) else { continue };
             self.helpers = Arc::new(next);
             for index in 0..self.nodes.len() {
                 let table = self.helpers.clone();
@@ -328,9 +328,9 @@ impl<N: Network, O: Observer> World<N, O> {
             node: NodeId(index as u32),
             network: &mut self.network,
             observer: &mut self.observer,
-            copies: &mut self.copies,
+            copy_cache: &mut self.copy_cache,
             timers_fired,
-            lost: &mut self.lost,
+            lost_members: &mut self.lost_members,
             emission_limit: self.emission_limit,
             datagrams: 0,
             records: 0,
@@ -367,7 +367,7 @@ impl<N: Network, O: Observer> World<N, O> {
                 earliest(timeout, application.poll_timeout())
             }
         };
-        self.most_emitted = self.most_emitted.max(host.datagrams);
+        self.max_emitted = self.max_emitted.max(host.datagrams);
         self.halted = host.halted;
         if self.observer.watches_held()
             && let Some(messages) = node.machine.held()
@@ -399,8 +399,8 @@ impl<N: Network, O: Observer> World<N, O> {
     }
 
     /// The greatest number of datagrams that one machine has sent in one event.
-    pub fn most_emitted(&self) -> u64 {
-        self.most_emitted
+    pub fn max_emitted(&self) -> u64 {
+        self.max_emitted
     }
 
     /// Whether a sender may have finished since this was last asked: something has been done with one.
@@ -443,31 +443,31 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 }
 
 /// Datagrams that one machine may send in one event, unless the run says otherwise: far more than any window holds.
-pub const EMISSION_LIMIT: u64 = 1_000_000;
+pub const DEFAULT_EMISSION_LIMIT: u64 = 1_000_000;
 /// Events and notices of one event for each datagram that it may send.
-const RECORDS_EACH: u64 = 16;
+const MAX_RECORDS_PER_DATAGRAM: u64 = 16;
 /// Emissions between two looks at whether the run is to stop.
-const LOOK_EVERY: u64 = 1024;
+const STOP_CHECK_INTERVAL: u64 = 1024;
 
 /// The last packets that went to one node each. Who has no group to send to sends the same to each of many: these are kept
 /// once, however many are under way.
 #[derive(Debug, Default)]
-struct Copies {
-    last: [Bytes; KINDS],
+struct CopyCache {
+    last: [Bytes; CACHED_COPIES],
     next: usize,
 }
 
 /// Kinds of packets that alternate: with a poll and without, or with another in between.
-const KINDS: usize = 2;
+const CACHED_COPIES: usize = 2;
 
-impl Copies {
-    fn one_of(&mut self, bytes: &[u8]) -> Bytes {
+impl CopyCache {
+    fn shared(&mut self, bytes: &[u8]) -> Bytes {
         if let Some(same) = self.last.iter().find(|last| last[..] == *bytes) {
             return same.clone();
         }
         let new = Bytes::copy_from_slice(bytes);
         self.last[self.next] = new.clone();
-        self.next = (self.next + 1) % KINDS;
+        self.next = (self.next + 1) % CACHED_COPIES;
         new
     }
 }
@@ -478,9 +478,9 @@ struct NodeHost<'a, N, O> {
     node: NodeId,
     network: &'a mut N,
     observer: &'a mut O,
-    copies: &'a mut Copies,
+    copy_cache: &'a mut CopyCache,
     timers_fired: bool,
-    lost: &'a mut Vec<NodeId>,
+    lost_members: &'a mut Vec<NodeId>,
     emission_limit: u64,
     /// Number of datagrams sent in this event, and of events and notices.
     datagrams: u64,
@@ -490,13 +490,13 @@ struct NodeHost<'a, N, O> {
 
 impl<N, O: Observer> NodeHost<'_, N, O> {
     /// Looks whether the machine has emitted too much, and now and then whether the run is to stop.
-    fn look(&mut self) {
+    fn check_limits(&mut self) {
         let NodeHost { now, node, datagrams, records, .. } = *self;
-        let is_over =
-            datagrams > self.emission_limit || records / RECORDS_EACH > self.emission_limit.max(LOOK_EVERY);
+        let is_over = datagrams > self.emission_limit
+            || records / MAX_RECORDS_PER_DATAGRAM > self.emission_limit.max(STOP_CHECK_INTERVAL);
         if is_over {
             self.halted = Some(StopReason::Runaway(Runaway { node, time: now, datagrams, records }));
-        } else if (datagrams + records).is_multiple_of(LOOK_EVERY) && self.observer.stops() {
+        } else if (datagrams + records).is_multiple_of(STOP_CHECK_INTERVAL) && self.observer.stops() {
             self.halted = Some(StopReason::Stopped);
         }
     }
@@ -513,9 +513,9 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
 
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.datagrams += 1;
-        self.look();
+        self.check_limits();
         let bytes = match transmit.dest {
-            Dest::Node(_) => self.copies.one_of(bytes),
+            Dest::Node(_) => self.copy_cache.shared(bytes),
             _ => Bytes::copy_from_slice(bytes),
         };
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
@@ -523,15 +523,15 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
 
     fn event(&mut self, event: &Event) {
         self.records += 1;
-        self.look();
+        self.check_limits();
         self.observer.event(self.now, self.node, event);
     }
 
     fn notice(&mut self, notice: Notice) {
         self.records += 1;
-        self.look();
+        self.check_limits();
         if let Notice::MemberLost { member } = notice {
-            self.lost.push(member);
+            self.lost_members.push(member);
         }
         self.observer.notice(self.now, self.node, &notice);
     }

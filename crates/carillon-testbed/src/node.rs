@@ -93,7 +93,7 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
 /// that says more would not. A message that does not fit at all is left as it is, and refused when it is sent.
 fn repairable(payload: u32, header: HeaderBytes, max_datagram: usize) -> u32 {
     let fits = payload as usize + header.data <= max_datagram;
-    let most = max_datagram.saturating_sub(header.most) as u32;
+    let most = max_datagram.saturating_sub(header.max) as u32;
     if fits { payload.min(most) } else { payload }
 }
 

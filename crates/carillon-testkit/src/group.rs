@@ -11,9 +11,9 @@ use carillon_core::{
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
 use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 
-use crate::charged::MeteredMachine;
-use crate::checked::CheckedMachine;
+use crate::checked_machine::CheckedMachine;
 use crate::heap;
+use crate::metered_machine::MeteredMachine;
 use crate::oracle::{Contents, MessageSource, Oracle, Received};
 use crate::report::{Recorder, Report};
 use crate::star::{Link, Star};

@@ -8,18 +8,18 @@
 //! [`PeerFixture`] one peer of a group. [`for_each_run`] repeats a test with many seeds, and says how to repeat
 //! the one that failed.
 
-mod bench;
-mod charged;
-mod checked;
+mod checked_machine;
 mod exercise;
 pub mod fuzz;
 mod group;
 pub mod heap;
-mod hoarder;
+mod hoarding_machine;
 mod loopback;
+mod machine_fixture;
 mod measure;
+mod metered_machine;
 mod oracle;
-mod peer_bench;
+mod peer_fixture;
 mod replay;
 mod report;
 mod routed;
@@ -29,16 +29,16 @@ mod states;
 mod tree;
 mod vectors;
 
-pub use bench::{ASSOCIATION, MachineFixture, bits};
-pub use charged::MeteredMachine;
-pub use checked::CheckedMachine;
+pub use checked_machine::CheckedMachine;
 pub use exercise::{Exercise, exercised};
 pub use group::{Group, SENDER};
-pub use hoarder::HoardingMachine;
+pub use hoarding_machine::HoardingMachine;
 pub use loopback::{fresh_group, loopback_group, take_port};
+pub use machine_fixture::{ASSOCIATION, MachineFixture, bits};
 pub use measure::{median, peak_bytes, resident_bytes};
+pub use metered_machine::MeteredMachine;
 pub use oracle::{Contents, MessageSource, Oracle, Received};
-pub use peer_bench::{PeerFixture, peer_context};
+pub use peer_fixture::{PeerFixture, peer_context};
 pub use replay::{
     TestLocation, chosen, chosen_name, first_seed, for_each_run, is_long_or_skipped, is_long_tier,
     sampling_step, seeds, variable,
@@ -47,6 +47,6 @@ pub use report::{Datagram, Recorder, Report};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip, skip_anywhere};
 pub use star::{Link, Star};
-pub use states::{Transition, taken_by};
+pub use states::{Transition, transitions_taken};
 pub use tree::TREE;
 pub use vectors::{assert_wire_vectors, recorded};

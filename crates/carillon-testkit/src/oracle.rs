@@ -213,7 +213,7 @@ impl Oracle {
         self.received.clone()
     }
 
-    fn judge(&mut self, received: &mut Received, delivery: &Delivery) {
+    fn check_delivery(&mut self, received: &mut Received, delivery: &Delivery) {
         let complain = |received: &mut Received, complaint: String| {
             if received.violations.len() < 5 {
                 received.violations.push(format!("{} {complaint}", received.node));
@@ -264,7 +264,7 @@ impl Application for Oracle {
         {
             touched = true;
             exercise::count(|exercise| exercise.deliveries += 1);
-            self.judge(&mut received, &delivery);
+            self.check_delivery(&mut received, &delivery);
             received.deliveries.push(delivery);
             if !self.pace.is_zero() {
                 self.next = now + self.pace;

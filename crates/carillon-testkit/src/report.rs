@@ -117,7 +117,7 @@ impl Report {
         for &sender in &self.senders {
             let crashed = self.crashed.contains(&sender);
             let mut shared = None;
-            for received in self.receivers.iter().filter(|received| self.is_to_have(received, sender)) {
+            for received in self.receivers.iter().filter(|received| self.must_deliver(received, sender)) {
                 let (node, got) = (received.node, received.count_of(sender));
                 let wanted = match (crashed, self.order) {
                     (false, _) => self.messages,
@@ -160,10 +160,10 @@ impl Report {
 
     /// Safety, and that nothing is lost in silence: of every message of a sender that lives, a receiver
     /// that lives delivered it or said that it gave it up, and it did not do both.
-    pub fn check_told(&self) -> Result<(), String> {
+    pub fn check_losses_announced(&self) -> Result<(), String> {
         self.check_safety()?;
         for &sender in self.senders.iter().filter(|sender| !self.crashed.contains(sender)) {
-            for received in self.receivers.iter().filter(|received| self.is_to_have(received, sender)) {
+            for received in self.receivers.iter().filter(|received| self.must_deliver(received, sender)) {
                 let given_up = self.events.iter().filter_map(|event| match event.event {
                     Event::LossFinal { source, message }
                         if event.node == received.node && source == sender =>
@@ -195,7 +195,7 @@ impl Report {
     }
 
     /// Whether a receiver is to have the messages of a sender in the end.
-    fn is_to_have(&self, received: &Received, sender: NodeId) -> bool {
+    fn must_deliver(&self, received: &Received, sender: NodeId) -> bool {
         !self.crashed.contains(&received.node) && (received.node != sender || self.order == Order::Total)
     }
 

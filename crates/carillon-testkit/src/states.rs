@@ -14,7 +14,7 @@ thread_local! {
 }
 
 /// The transitions that machines take on this thread meanwhile, as far as they are [watched](crate::CheckedMachine::of).
-pub fn taken_by(run: impl FnOnce()) -> BTreeSet<Transition> {
+pub fn transitions_taken(run: impl FnOnce()) -> BTreeSet<Transition> {
     TAKEN.take();
     run();
     TAKEN.take()
@@ -34,7 +34,7 @@ impl Watch {
     }
 
     /// The machine was called, or is about to be.
-    pub fn look(&mut self, now: Time, machine: &dyn Machine) {
+    pub fn observe_states(&mut self, now: Time, machine: &dyn Machine) {
         let mut found = BTreeMap::new();
         machine.report_states(now, &mut |ObservedState { of, about, state, turn }| {
             let twice = found.insert((of, about), (state, turn));

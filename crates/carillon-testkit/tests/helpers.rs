@@ -69,7 +69,7 @@ fn heard_by_sender(report: &Report) -> Vec<NodeId> {
 }
 
 #[test]
-fn only_those_speak_to_the_sender_who_turn_to_it() {
+fn only_children_of_the_sender_address_it() {
     let group = group(1).helpers(6);
     let report = group.run();
     let own = group.table().children_of_sender(&[]);
@@ -83,7 +83,7 @@ fn only_those_speak_to_the_sender_who_turn_to_it() {
 }
 
 #[test]
-fn helpers_may_die_one_after_the_other_until_the_sender_is_alone() {
+fn delivery_survives_the_loss_of_every_helper() {
     over_seeds("helpers_may_die_one_after_the_other_until_the_sender_is_alone", |seed| {
         for fanout in [1, 2] {
             let mut rng = Seeds::new(seed).stream("helpers.deaths");
@@ -121,7 +121,7 @@ fn a_designated_receiver_may_die() {
 }
 
 /// One machine by hand.
-struct Bench {
+struct HelperFixture {
     machine: Box<dyn Machine>,
     now: Time,
     out: Out,
@@ -146,9 +146,10 @@ impl Host for Out {
     }
 }
 
-impl Bench {
+impl HelperFixture {
     fn new(group: &Group, role: Role, node: NodeId) -> Self {
-        let mut bench = Bench { machine: group.machine(role, node), now: Time::ZERO, out: Out::default() };
+        let mut bench =
+            HelperFixture { machine: group.machine(role, node), now: Time::ZERO, out: Out::default() };
         bench.machine.start(Time::ZERO);
         bench.drain();
         bench
@@ -186,10 +187,10 @@ const DATA: u8 = 1;
 const ACK: u8 = 2;
 
 #[test]
-fn a_table_that_comes_late_or_twice_or_in_the_wrong_order_does_no_harm() {
+fn late_repeated_or_reordered_tables_do_no_harm() {
     let group = group(1).receivers(1).helpers(2).fanout(1);
     let (upper, lower) = (group.helper(0), group.helper(1));
-    let mut receiver = Bench::new(&group, Role::Receiver, NodeId(1));
+    let mut receiver = HelperFixture::new(&group, Role::Receiver, NodeId(1));
     receiver.hear(SENDER, DATA, 0);
     assert_eq!(receiver.said_to(), Some(Dest::Node(lower)));
     let second = group.table().without(lower).unwrap();
@@ -205,9 +206,9 @@ fn a_table_that_comes_late_or_twice_or_in_the_wrong_order_does_no_harm() {
 }
 
 #[test]
-fn a_helper_that_claims_what_it_has_not_completes_nothing() {
+fn false_claim_of_a_helper_completes_nothing() {
     let group = group(1).receivers(1).helpers(1);
-    let mut sender = Bench::new(&group, Role::Sender, SENDER);
+    let mut sender = HelperFixture::new(&group, Role::Sender, SENDER);
     for _ in 0..2 {
         sender.machine.as_sender().unwrap().offer(Time::ZERO, Bytes::from_static(b"message")).unwrap();
     }
@@ -230,7 +231,7 @@ fn a_helper_that_claims_what_it_has_not_completes_nothing() {
 #[test]
 fn data_of_a_node_that_is_no_helper_is_not_taken() {
     let group = group(1).receivers(2).helpers(1);
-    let mut receiver = Bench::new(&group, Role::Receiver, NodeId(1));
+    let mut receiver = HelperFixture::new(&group, Role::Receiver, NodeId(1));
     receiver.hear(NodeId(2), DATA, 0);
     assert_eq!(receiver.out.events, [Event::Dropped { reason: DropReason::NotAMember }]);
     receiver.hear(group.helper(0), DATA, 0);
@@ -239,9 +240,9 @@ fn data_of_a_node_that_is_no_helper_is_not_taken() {
 
 /// What a lost helper has acknowledged for itself it has not for its children: the sender keeps it until they have it.
 #[test]
-fn what_a_helper_has_is_not_lost_with_it() {
+fn messages_of_a_lost_helper_are_still_delivered() {
     let group = group(1).receivers(1).helpers(1).set("limit", "3");
-    let mut sender = Bench::new(&group, Role::Sender, SENDER);
+    let mut sender = HelperFixture::new(&group, Role::Sender, SENDER);
     sender.machine.as_sender().unwrap().offer(Time::ZERO, Bytes::from_static(b"message")).unwrap();
     sender.drain();
     while let Some(at) = sender.machine.poll_timeout() {
@@ -261,7 +262,7 @@ fn what_a_helper_has_is_not_lost_with_it() {
 }
 
 #[test]
-fn no_input_harms_any_of_its_machines() {
+fn fuzzed_input_harms_no_machine() {
     for seed in 0..300 {
         let mut rng = Seeds::new(seed).stream("helpers.fuzz");
         let bytes: Vec<u8> = (0..1500).map(|_| rng.below(256) as u8).collect();

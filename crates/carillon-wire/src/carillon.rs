@@ -42,7 +42,7 @@
 
 mod describe;
 mod display;
-mod places;
+mod positions;
 
 use carillon_core::AssociationId;
 
@@ -52,7 +52,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use describe::FORMAT;
-pub use places::{MAX_POSITIONS_LEN, SymbolPositions, max_positions};
+pub use positions::{MAX_POSITIONS_LEN, SymbolPositions, max_positions};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,14 +231,14 @@ impl<'a> Packet<'a> {
                 if asked > 0 && question == 0 {
                     return Err(ParseError::Field { field: "question", value: 0 });
                 }
-                let blocks = ClosedBlocks(reader.bytes(blocks * ClosedBlocks::EACH)?);
+                let blocks = ClosedBlocks(reader.bytes(blocks * ClosedBlocks::ENTRY_LEN)?);
                 for block in blocks.iter() {
                     check("length", block.length, block.length > 0 && block.length <= MAX_BLOCK_LENGTH)?;
                 }
                 Packet::Poll {
                     poll,
                     blocks,
-                    asked: PolledReceivers(reader.bytes(asked * PolledReceivers::EACH)?),
+                    asked: PolledReceivers(reader.bytes(asked * PolledReceivers::ENTRY_LEN)?),
                 }
             }
             packet_type::STATUS => {
@@ -247,7 +247,7 @@ impl<'a> Packet<'a> {
                 let blocks = listed("blocks", MAX_LISTED_BLOCKS, &mut reader)?;
                 let mut rest = reader.clone();
                 for _ in 0..blocks {
-                    one_lacking(&mut reader)?;
+                    read_incomplete_block(&mut reader)?;
                 }
                 let list = rest.bytes(rest.rest().len() - reader.rest().len())?;
                 Packet::Status { status, lacking: IncompleteBlocks { list, blocks } }
@@ -321,11 +321,11 @@ pub struct ClosedBlocks<'a>(&'a [u8]);
 
 impl<'a> ClosedBlocks<'a> {
     /// Bytes of one.
-    pub const EACH: usize = 8;
+    pub const ENTRY_LEN: usize = 8;
 
     /// Those that [`ClosedBlocks::push`] has put into these bytes, [`MAX_LISTED_BLOCKS`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        ClosedBlocks(whole(bytes, Self::EACH, MAX_LISTED_BLOCKS))
+        ClosedBlocks(truncated_to_entries(bytes, Self::ENTRY_LEN, MAX_LISTED_BLOCKS))
     }
 
     /// Appends one to the bytes of a list.
@@ -336,12 +336,12 @@ impl<'a> ClosedBlocks<'a> {
 
     /// How many there are.
     pub fn count(self) -> usize {
-        self.0.len() / Self::EACH
+        self.0.len() / Self::ENTRY_LEN
     }
 
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = ClosedBlock> + 'a {
-        self.0.chunks_exact(Self::EACH).map(|one| ClosedBlock {
+        self.0.chunks_exact(Self::ENTRY_LEN).map(|one| ClosedBlock {
             first: number(&one[..4]),
             length: number(&one[4..6]) as u16,
             count: number(&one[6..]) as u16,
@@ -355,11 +355,11 @@ pub struct PolledReceivers<'a>(&'a [u8]);
 
 impl<'a> PolledReceivers<'a> {
     /// Bytes of one.
-    pub const EACH: usize = 4;
+    pub const ENTRY_LEN: usize = 4;
 
     /// Those that [`PolledReceivers::push`] has put into these bytes, [`MAX_POLLED_RECEIVERS`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        PolledReceivers(whole(bytes, Self::EACH, MAX_POLLED_RECEIVERS))
+        PolledReceivers(truncated_to_entries(bytes, Self::ENTRY_LEN, MAX_POLLED_RECEIVERS))
     }
 
     /// Appends one to the bytes of a list.
@@ -369,17 +369,17 @@ impl<'a> PolledReceivers<'a> {
 
     /// How many there are.
     pub fn count(self) -> usize {
-        self.0.len() / Self::EACH
+        self.0.len() / Self::ENTRY_LEN
     }
 
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
-        self.0.chunks_exact(Self::EACH).map(number)
+        self.0.chunks_exact(Self::ENTRY_LEN).map(number)
     }
 
     /// The place of this one, where they are ascending.
     pub fn position(self, identity: u32) -> Option<usize> {
-        let (all, _) = self.0.as_chunks::<{ PolledReceivers::EACH }>();
+        let (all, _) = self.0.as_chunks::<{ PolledReceivers::ENTRY_LEN }>();
         all.binary_search_by_key(&identity, |bytes| u32::from_be_bytes(*bytes)).ok()
     }
 }
@@ -401,7 +401,7 @@ impl<'a> IncompleteBlocks<'a> {
         let blocks = blocks.min(MAX_LISTED_BLOCKS);
         let mut reader = Reader::new(list);
         for _ in 0..blocks {
-            one_lacking(&mut reader).expect("there are as many as were pushed");
+            read_incomplete_block(&mut reader).expect("there are as many as were pushed");
         }
         IncompleteBlocks { list: &list[..list.len() - reader.rest().len()], blocks }
     }
@@ -422,11 +422,11 @@ impl<'a> IncompleteBlocks<'a> {
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = IncompleteBlock<'a>> {
         let mut reader = Reader::new(self.list);
-        (0..self.blocks).map_while(move |_| one_lacking(&mut reader).ok())
+        (0..self.blocks).map_while(move |_| read_incomplete_block(&mut reader).ok())
     }
 }
 
-fn one_lacking<'a>(reader: &mut Reader<'a>) -> Result<IncompleteBlock<'a>, ParseError> {
+fn read_incomplete_block<'a>(reader: &mut Reader<'a>) -> Result<IncompleteBlock<'a>, ParseError> {
     let (first, count, lacks) = (reader.u32()?, reader.u16()?, reader.u16()?);
     check("lacks", lacks, lacks > 0 && lacks <= MAX_BLOCK_LENGTH)?;
     let plain = reader.flag("form")?;
@@ -450,7 +450,7 @@ fn check(field: &'static str, value: u16, is_valid: bool) -> Result<(), ParseErr
     if is_valid { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
 }
 
-fn whole(bytes: &[u8], each: usize, most: usize) -> &[u8] {
+fn truncated_to_entries(bytes: &[u8], each: usize, most: usize) -> &[u8] {
     &bytes[..(bytes.len() / each).min(most) * each]
 }
 

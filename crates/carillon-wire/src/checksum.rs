@@ -44,7 +44,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_sum_of_numbers_with_the_carries_added(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0..40usize) {
+        fn checksum_is_the_ones_complement_sum(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0..40usize) {
             let mut zeroed = bytes.clone();
             zeroed.iter_mut().skip(2 * at).take(2).filter(|_| 2 * at + 2 <= bytes.len()).for_each(|byte| *byte = 0);
             let mut plain: u32 = 0;

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_beyond_the_bounds_and_bytes_that_are_left_are_errors() {
+    fn excessive_lengths_and_trailing_bytes_are_errors() {
         assert_eq!(frame_len(&[0, 0, 1]), Ok(None));
         for length in [0, MAX_FRAME_LEN as u32 + 1, u32::MAX] {
             assert!(frame_len(&length.to_be_bytes()).is_err(), "{length}");

@@ -79,7 +79,7 @@ pub struct ObservedMachine {
 
 impl ObservedMachine {
     /// Whether it was heard by this way.
-    pub fn by(&self, way: HelloPath) -> bool {
+    pub fn was_received_by(&self, way: HelloPath) -> bool {
         self.ways & way.bit() != 0
     }
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_documented_byte_by_byte() {
+    fn hello_matches_its_documented_layout() {
         let mut bytes = Vec::new();
         hello().emit(AssociationId(5), 0, &mut bytes);
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_not_read_and_whatever_is_cut_or_changed_is_an_error_or_a_hello() {
+    fn altered_hello_parses_or_is_refused() {
         let mut bytes = Vec::new();
         hello().emit(AssociationId(5), 200, &mut bytes);
         assert_eq!(bytes.len(), 200);

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_bit_of_a_map_is_found_wherever_it_is() {
+    fn last_set_bit_of_a_map_is_found() {
         for bit in [0, 5, 63, 64, 100, 191] {
             let mut map = [0_u8; 24];
             let words = [u64::from(bit != 0), 0, 0];

@@ -4,7 +4,7 @@
 //! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
 //! offset, with a HOLE in the place of zeros that take no room in it, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
 //! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; of a message that
-//! is too long for one record come PIECEs ([`live`]). The last
+//! is too long for one record come PIECEs ([`stream_records`]). The last
 //! field of a record runs to its end. Where several send, each sends this of its own.
 //!
 //! ```text
@@ -318,14 +318,14 @@ impl<'a> Record<'a> {
             },
             record_type::DATA => {
                 let (index, offset, bytes) = (reader.u32()?, reader.u64()?, reader.remaining());
-                Record::Data { index, offset: beginning(offset, bytes.len() as u64)?, bytes }
+                Record::Data { index, offset: checked_offset(offset, bytes.len() as u64)?, bytes }
             }
             record_type::HOLE => {
                 let (index, offset, len) = (reader.u32()?, reader.u64()?, reader.u64()?);
                 if !(1..=HOLE_MAX).contains(&len) {
                     return Err(ParseError::Field { field: "length", value: len });
                 }
-                Record::Hole { index, offset: beginning(offset, len)?, len }
+                Record::Hole { index, offset: checked_offset(offset, len)?, len }
             }
             record_type::SPAN => {
                 let (index, offset, step, count) =
@@ -333,7 +333,7 @@ impl<'a> Record<'a> {
                 if step == 0 || count == 0 {
                     return Err(ParseError::Field { field: "span", value: 0 });
                 }
-                let offset = beginning(offset, u64::from(step) * u64::from(count))?;
+                let offset = checked_offset(offset, u64::from(step) * u64::from(count))?;
                 let bytes = reader.remaining();
                 let refused = ParseError::Field { field: "sessions", value: bytes.len() as u64 };
                 let sessions = Sessions::new(bytes).ok_or(refused)?;
@@ -375,8 +375,8 @@ impl<'a> Record<'a> {
             record_type::WITHDRAW => {
                 let index = reader.u32()?;
                 let reason = match reader.u8()? {
-                    CHANGED => WithdrawReason::Changed,
-                    UNREADABLE => WithdrawReason::Unreadable,
+                    REASON_CHANGED => WithdrawReason::Changed,
+                    REASON_UNREADABLE => WithdrawReason::Unreadable,
                     other => return Err(ParseError::Field { field: "reason", value: other.into() }),
                 };
                 Record::Withdraw { index, reason }
@@ -395,12 +395,12 @@ impl<'a> Record<'a> {
             Record::Offer { entries, bytes } => {
                 buf.push(record_type::OFFER);
                 buf.extend_from_slice(&entries.to_be_bytes());
-                buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN).to_be_bytes());
+                buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
             }
             Record::File { index, size, mode, modified, path } => {
                 buf.push(record_type::FILE);
                 buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&size.unwrap_or(UNKNOWN).to_be_bytes());
+                buf.extend_from_slice(&size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
                 buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
                 buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
                 buf.extend_from_slice(path.as_bytes());
@@ -486,8 +486,8 @@ impl<'a> Record<'a> {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.push(match reason {
-                    WithdrawReason::Changed => CHANGED,
-                    WithdrawReason::Unreadable => UNREADABLE,
+                    WithdrawReason::Changed => REASON_CHANGED,
+                    WithdrawReason::Unreadable => REASON_UNREADABLE,
                 });
             }
         }
@@ -518,7 +518,7 @@ impl<'a> Record<'a> {
 
 /// The records of a message of a live stream: a MESSAGE, or PIECEs if it does not fit one record of `most` bytes. A message of 4 GiB and
 /// more says less of its length, and is refused, as all are that are much shorter.
-pub fn live(number: u64, message: &[u8], most: usize) -> impl Iterator<Item = Record<'_>> {
+pub fn stream_records(number: u64, message: &[u8], most: usize) -> impl Iterator<Item = Record<'_>> {
     let is_whole = message.is_empty() || MESSAGE_HEADER_LEN + message.len() <= most;
     let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let whole = is_whole.then_some(Record::Message { number, bytes: message });
@@ -611,21 +611,21 @@ impl<'a> Reader<'a> {
 }
 
 /// Where so many bytes of a file begin: none may reach the size that stands for an unknown one.
-fn beginning(offset: u64, len: u64) -> Result<u64, ParseError> {
+fn checked_offset(offset: u64, len: u64) -> Result<u64, ParseError> {
     match offset.checked_add(len) {
-        None | Some(UNKNOWN) => Err(ParseError::Field { field: "offset", value: offset }),
+        None | Some(UNKNOWN_SIZE) => Err(ParseError::Field { field: "offset", value: offset }),
         Some(_) => Ok(offset),
     }
 }
 
 fn known(size: u64) -> Option<u64> {
-    (size != UNKNOWN).then_some(size)
+    (size != UNKNOWN_SIZE).then_some(size)
 }
 
-const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN_SIZE: u64 = u64::MAX;
 const NO_TIME: i64 = i64::MIN;
-const CHANGED: u8 = 1;
-const UNREADABLE: u8 = 2;
+const REASON_CHANGED: u8 = 1;
+const REASON_UNREADABLE: u8 = 2;
 
 mod record_type {
     pub const OFFER: u8 = 0x01;

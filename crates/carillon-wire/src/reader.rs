@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cut_is_an_error_that_says_how_many_bytes_the_field_needs() {
+    fn truncated_field_names_the_bytes_it_needs() {
         let bytes: Vec<u8> = (0..22).collect();
         type Field = fn(&mut Reader<'_>) -> Result<u64, ParseError>;
         let fields: [(Field, usize); 6] = [
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_is_too_long_to_be_refused() {
+    fn any_length_beyond_the_datagram_is_refused() {
         let mut reader = Reader::new(&[1, 2, 3]);
         assert_eq!(reader.u8(), Ok(1));
         assert!(matches!(reader.bytes(usize::MAX), Err(ParseError::Truncated { have: 3, need: usize::MAX })));

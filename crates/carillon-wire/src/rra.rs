@@ -98,13 +98,13 @@ impl<'a> Packet<'a> {
                 Packet::Ack { expected: a, question: b, arrived: c, room, received }
             }
             packet_type::DATA => {
-                let asks = (d != NO_QUESTION).then_some(AckRequest { acker: c, question: d });
+                let asks = (d != NO_REQUEST).then_some(AckRequest { acker: c, question: d });
                 if asks.is_none() && c != 0 {
                     return Err(ParseError::Field { field: "acker", value: c.into() });
                 }
                 Packet::Data { sequence: a, first: b, asks, payload: reader.rest() }
             }
-            packet_type::POLL if d == NO_QUESTION => {
+            packet_type::POLL if d == NO_REQUEST => {
                 return Err(ParseError::Field { field: "question", value: d.into() });
             }
             packet_type::POLL => {
@@ -126,7 +126,7 @@ impl<'a> Packet<'a> {
         match *self {
             Packet::Data { sequence, first, asks, payload } => {
                 let AckRequest { acker, question } =
-                    asks.unwrap_or(AckRequest { acker: 0, question: NO_QUESTION });
+                    asks.unwrap_or(AckRequest { acker: 0, question: NO_REQUEST });
                 head([sequence, first, acker, question], buf);
                 buf.extend_from_slice(payload);
             }
@@ -193,4 +193,4 @@ mod packet_type {
 }
 
 /// In the place of a question's number: nobody is asked.
-const NO_QUESTION: u32 = 0;
+const NO_REQUEST: u32 = 0;

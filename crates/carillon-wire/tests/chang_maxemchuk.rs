@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(
+    fn emitted_packets_parse_back(
         kind in 0..8u8, view in any::<u32>(), timestamp in any::<u64>(), site in any::<u16>(), next in any::<u16>(),
         source in 0..0xffffu16, number in any::<u64>(), payload in prop::collection::vec(any::<u8>(), 0..64),
     ) {

@@ -16,7 +16,7 @@ fn packet(kind: u8, rank: u16, other: u16, a: u32, b: u32, payload: &[u8]) -> Pa
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(kind in 0..5u8, rank in any::<u16>(), other in any::<u16>(), a in any::<u32>(), b in any::<u32>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn emitted_packets_parse_back(kind in 0..5u8, rank in any::<u16>(), other in any::<u16>(), a in any::<u32>(), b in any::<u32>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
         let packet = packet(kind, rank, other, a, b, &payload);
         let mut buf = Vec::new();
         packet.emit(AssociationId(b), &mut buf);

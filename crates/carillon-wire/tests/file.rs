@@ -5,7 +5,7 @@ use carillon_wire::ParseError;
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
     PIECE_HEADER_LEN, Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES, Sessions, WithdrawReason,
-    link_stays_below, live, records,
+    link_stays_below, records, stream_records,
 };
 use proptest::prelude::*;
 
@@ -178,7 +178,7 @@ fn a_record_too_long_for_a_pack_is_alone() {
 }
 
 #[test]
-fn what_is_no_pack_is_refused_from_there_on() {
+fn pack_iteration_stops_at_the_first_error() {
     let end = [0, 9, 7, 0, 0, 0, 0, 0, 0, 0, 4];
     let number = |value| Err(ParseError::Field { field: "records in a pack", value });
     assert_eq!(records(&[11]).collect::<Vec<_>>(), [number(0)]);
@@ -297,7 +297,7 @@ fn a_path_that_leaves_the_directory_is_refused() {
 }
 
 #[test]
-fn modes_beyond_the_permissions_and_offsets_beyond_the_end_are_refused() {
+fn invalid_modes_and_offsets_are_refused() {
     let mut message = Vec::new();
     let path = RelativePath::new("x").unwrap();
     // What a file system adds to the permissions is left out.
@@ -341,7 +341,7 @@ fn subtrees_end_at_multiples_of_their_length() {
 }
 
 #[test]
-fn spans_of_nothing_beyond_the_end_or_of_no_session_are_refused() {
+fn invalid_spans_are_refused() {
     let span = |offset, step, count, sessions: usize| {
         let sessions = vec![7; sessions];
         let mut message = Vec::new();
@@ -376,7 +376,7 @@ fn pieces_of_no_bytes_or_beyond_their_message_are_refused() {
 fn a_live_message_is_one_record_or_pieces_that_make_it() {
     let message: Vec<u8> = (0..100).collect();
     for most in [0, 1, PIECE_HEADER_LEN + 1, 64, MESSAGE_HEADER_LEN + 99, MESSAGE_HEADER_LEN + 100, 500] {
-        let all: Vec<Record<'_>> = live(7, &message, most).collect();
+        let all: Vec<Record<'_>> = stream_records(7, &message, most).collect();
         if most >= MESSAGE_HEADER_LEN + 100 {
             assert_eq!(all, [Record::Message { number: 7, bytes: &message }]);
             continue;
@@ -390,7 +390,7 @@ fn a_live_message_is_one_record_or_pieces_that_make_it() {
         }
         assert_eq!(whole, message);
     }
-    assert_eq!(live(3, b"", 0).collect::<Vec<_>>(), [Record::Message { number: 3, bytes: b"" }]);
+    assert_eq!(stream_records(3, b"", 0).collect::<Vec<_>>(), [Record::Message { number: 3, bytes: b"" }]);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn canonical(message: &[u8]) {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_itself(
+    fn emitted_records_parse_back(
         kind in 0usize..17,
         target in "[a-z./]{1,30}",
         index: u32,
@@ -470,7 +470,7 @@ proptest! {
 }
 
 #[test]
-fn a_piece_that_is_written_where_it_is_to_be_is_like_any_other() {
+fn data_filled_in_place_equals_pushed_data() {
     let (mut copied, mut written) = (Packer::new(40_000), Packer::new(40_000));
     // The second message is in the buffer of the first, and the third is shorter than that.
     for (byte, len) in [(1u8, 20_000), (2, 30_000), (3, 16_400), (4, 30_000)] {
@@ -497,7 +497,7 @@ fn a_piece_that_is_written_where_it_is_to_be_is_like_any_other() {
 }
 
 #[test]
-fn short_messages_are_cut_from_one_piece_and_stay_what_they_are() {
+fn short_messages_share_one_chunk_unchanged() {
     let mut packer = Packer::new(1_000);
     let mut held = Vec::new();
     for turn in 0..100u8 {
@@ -518,7 +518,7 @@ fn short_messages_are_cut_from_one_piece_and_stay_what_they_are() {
 }
 
 #[test]
-fn the_buffer_of_a_long_message_is_used_again_when_nobody_holds_it() {
+fn long_message_buffer_is_reused_after_release() {
     let mut packer = Packer::new(40_000);
     let (mut held, mut others) = (Vec::new(), Vec::new());
     let mut places = std::collections::BTreeSet::new();

@@ -60,7 +60,7 @@ fn packet<'a>(numbers: &Numbers, payload: &'a [u8]) -> Packet<'a> {
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(numbers in numbers(), payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0..8usize) {
+    fn emitted_packets_parse_back(numbers in numbers(), payload in prop::collection::vec(any::<u8>(), 0..64), padding in 0..8usize) {
         let packet = packet(&numbers, &payload);
         let mut buf = Vec::new();
         packet.emit(AssociationId(numbers.c), &mut buf);

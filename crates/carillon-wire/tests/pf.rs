@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn a_set_of_children_is_read_as_it_was_written_and_no_longer_than_either_code(near in any::<bool>(), numbers in prop::collection::btree_set(any::<u32>(), 0..200), other in any::<u32>()) {
+    fn child_set_round_trips_in_the_shorter_code(near in any::<bool>(), numbers in prop::collection::btree_set(any::<u32>(), 0..200), other in any::<u32>()) {
         let base = if near { 300 } else { u32::MAX };
         let numbers: std::collections::BTreeSet<u32> = numbers.into_iter().map(|number| number % base).collect();
         let numbers: Vec<u32> = numbers.into_iter().collect();
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_emitted_is_parsed(kind in 0..4u8, (seq, first, last) in any::<(u32, u32, u32)>(), time in any::<u64>(), size in any::<u32>(), children in prop::collection::btree_set(any::<u32>(), 0..20), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn emitted_packets_parse_back(kind in 0..4u8, (seq, first, last) in any::<(u32, u32, u32)>(), time in any::<u64>(), size in any::<u32>(), children in prop::collection::btree_set(any::<u32>(), 0..20), payload in prop::collection::vec(any::<u8>(), 0..64)) {
         let children: Vec<u32> = children.into_iter().collect();
         let mut set = Vec::new();
         let poll = Poll { time, last, children: ChildSet::encode(&children, &mut set) };
@@ -70,7 +70,7 @@ proptest! {
 }
 
 #[test]
-fn a_set_that_is_none_is_refused() {
+fn invalid_child_sets_are_refused() {
     for bytes in [
         &[2u8, 1][..],
         &[0, 0x80],

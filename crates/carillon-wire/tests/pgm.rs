@@ -227,7 +227,7 @@ fn body((kind, n, a, b, payload): &Owned) -> Body<'_> {
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(
+    fn emitted_packets_parse_back(
         owned in (0..9u8, any::<[u32; 6]>(), address(), address(), prop::collection::vec(any::<u8>(), 0..64)),
         (gsi, port, destination_port) in any::<([u8; 6], u16, u16)>(),
         list in prop::collection::vec(any::<u32>(), 0..63),

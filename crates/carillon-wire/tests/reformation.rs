@@ -13,7 +13,7 @@ fn ballot() -> impl Strategy<Value = Ballot> {
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(kind in 0..8u8, ballot in ballot(), promised in ballot(), number in any::<u32>(), length in 0..1u64 << 62, members in ranks(), joiners in ranks(), state in prop::collection::vec(any::<u8>(), 0..32)) {
+    fn emitted_packets_parse_back(kind in 0..8u8, ballot in ballot(), promised in ballot(), number in any::<u32>(), length in 0..1u64 << 62, members in ranks(), joiners in ranks(), state in prop::collection::vec(any::<u8>(), 0..32)) {
         let packet = match kind {
             0 => Packet::Invite { ballot },
             1 => Packet::Vote { ballot, accepted: number, length, members, joiners },

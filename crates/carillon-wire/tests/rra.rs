@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(kind in 0..4u8, sequence in any::<u32>(), first in any::<u32>(), acker in any::<u32>(), question in 1..=u32::MAX, room in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn emitted_packets_parse_back(kind in 0..4u8, sequence in any::<u32>(), first in any::<u32>(), acker in any::<u32>(), question in 1..=u32::MAX, room in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
         let asks = AckRequest { acker, question };
         let packet = match kind {
             0 => Packet::Data { sequence, first, asks: Some(asks), payload: &payload },
@@ -54,7 +54,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn inconsistent_packets_are_refused() {
     let mut buf = Vec::new();
     let asks = AckRequest { acker: 3, question: 4 };
     Packet::Poll { sequence: 1, first: 2, asks }.emit(AssociationId(7), &mut buf);

@@ -12,7 +12,7 @@ macro_rules! laws {
 
             proptest! {
                 #[test]
-                fn what_was_emitted_is_parsed(association in any::<u32>(), number in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+                fn emitted_packets_parse_back(association in any::<u32>(), number in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
                     let packets: fn(u16, &[u8]) -> Vec<Packet<'_>> = $packets;
                     for packet in packets(number, &payload) {
                         let mut buf = Vec::new();

@@ -11,7 +11,7 @@ const STATUSES: [Status; 4] = [Status::Accept, Status::Alive, Status::Phase1, St
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed(kind in 0..18usize, a in any::<u32>(), b in any::<u32>(), c in any::<u32>(), source in any::<u8>(), flag in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn emitted_packets_parse_back(kind in 0..18usize, a in any::<u32>(), b in any::<u32>(), c in any::<u32>(), source in any::<u8>(), flag in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
         let wanted: Ranks = payload.iter().map(|&byte| byte.into()).collect();
         let body = match kind {
             0 => Body::Request { ack: a, message: b, broadcast: flag, payload: &payload },

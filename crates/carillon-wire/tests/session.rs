@@ -306,7 +306,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
 }
 
 #[test]
-fn a_datagram_is_as_long_as_it_is_to_be_and_nothing_else() {
+fn size_packet_has_the_requested_length() {
     for len in [8, 9, 1472, 65_507] {
         let mut bytes = emitted(Body::Size(Padding(len - 8)));
         assert_eq!(bytes.len(), len);
@@ -320,7 +320,7 @@ fn a_datagram_is_as_long_as_it_is_to_be_and_nothing_else() {
 }
 
 #[test]
-fn a_roster_that_cannot_be_is_refused() {
+fn invalid_rosters_are_refused() {
     let mut list = Vec::new();
     let peer = Peer {
         identity: Identity(NONCE.0),
@@ -356,11 +356,11 @@ fn a_roster_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn distances_to_nobody_are_refused_and_no_more_are_told_than_fit() {
+fn invalid_distances_are_refused_and_excess_is_cut() {
     let mut list = Vec::new();
     Distances::encode((0..999).map(|rank| DistanceTo { rank, micros: 7 }), &mut list);
     let distances = Distances::new(&list).unwrap();
-    assert_eq!(distances.iter().count(), Distances::MOST);
+    assert_eq!(distances.iter().count(), Distances::MAX_ENTRIES);
     let good = emitted(Body::Distances { nonce: NONCE, edition: 1, distances });
     assert!(good.len() <= 1200);
     let strange = [&good[..20], &[1, 4, 0, 0, 0, 0, 0]].concat();
@@ -740,14 +740,14 @@ fn canonical(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_itself(bytes in any_packet()) {
+    fn emitted_packets_parse_back(bytes in any_packet()) {
         canonical(&bytes);
         prop_assert!(bytes.len() <= 1200, "an invitation fits the smallest datagram of IPv6");
         prop_assert!(!carillon_wire::xtp::is_packet(&bytes), "it would be taken for one that goes right over IP");
     }
 
     #[test]
-    fn what_parses_is_emitted_byte_for_byte(
+    fn parsed_packets_are_emitted_byte_for_byte(
         bytes in any_packet(), at: prop::sample::Index, value: u8, len: prop::sample::Index
     ) {
         let mut changed = bytes.clone();

@@ -32,7 +32,7 @@ fn the_worked_packets_are_read_and_written_as_they_are() {
 }
 
 #[test]
-fn a_key_is_that_of_one_association_and_no_other_number_is_a_key() {
+fn key_names_exactly_one_association() {
     let packet =
         |key| Packet { key, options: 0, sort: 0, sync: 0, seq: 0, body: Body::Cntl(Common::default()) };
     for association in [0, 1, 7, u32::MAX].map(AssociationId) {
@@ -152,7 +152,7 @@ impl Parts {
 
 proptest! {
     #[test]
-    fn what_was_emitted_is_parsed_and_no_part_of_it_is(parts in parts()) {
+    fn emitted_packets_parse_back_and_prefixes_do_not(parts in parts()) {
         let mut room = Vec::new();
         for packet in parts.packets(&mut room) {
             let mut buf = Vec::new();

@@ -8,7 +8,7 @@ use carillon_core::{
     BitRate, Config, HelperTable, Helpers, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Span,
 };
 use carillon_sim::graph::{GraphConfig, LossModel};
-use carillon_sim::{EMISSION_LIMIT, HostConfig, HostDrops};
+use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig, HostDrops};
 use toml::{Table, Value};
 
 use super::document::{
@@ -146,7 +146,7 @@ impl ScenarioFile {
             workload,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
             step_limit: document.run.step_limit.map_or(u64::MAX, NonZeroU64::get),
-            emission_limit: document.run.emission_limit.map_or(EMISSION_LIMIT, NonZeroU64::get),
+            emission_limit: document.run.emission_limit.map_or(DEFAULT_EMISSION_LIMIT, NonZeroU64::get),
             memory_limit: document.run.memory_limit,
             keeps_unfinished: document.run.unfinished == document::Unfinished::Keep,
             linger: document.run.linger.at(BitRate::mbps(10)),

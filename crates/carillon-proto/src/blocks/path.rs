@@ -161,7 +161,7 @@ impl Path {
             window: self.window(),
             has_room,
             queued: Duration::try_from_secs_f64(self.queued).unwrap_or_default(),
-            held,
+            blocked: held,
         })
     }
 

@@ -75,7 +75,7 @@ impl<S: Sender> SerialUnicast<S> {
                         self.failed[self.done] |= outcome == Outcome::Failed;
                         self.done += 1;
                     }
-                    other => self.events.tell(other),
+                    other => self.events.notify(other),
                 }
             }
             // A message is recorded as completed when it is at all receivers.

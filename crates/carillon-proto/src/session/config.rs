@@ -188,7 +188,7 @@ impl SenderSessionConfig {
 
     /// The longest payload whose packets all fit datagrams of so many bytes.
     pub fn payload_in(&self, datagram: usize) -> u32 {
-        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).most) as u32
+        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max) as u32
     }
 
     /// Whether the members are peers, of whom several may offer messages.

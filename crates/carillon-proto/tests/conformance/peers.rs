@@ -120,7 +120,7 @@ impl Suite {
     /// repairs fit its frames too.
     fn repairs_fit(&self, report: &Report, payload: u32) -> Result<(), String> {
         let config = Config::defaults(self.entry.parameters);
-        let most = payload + (self.entry.header_bytes)(&config).most as u32;
+        let most = payload + (self.entry.header_bytes)(&config).max as u32;
         let larger = report.events.iter().find(|event| match event.event {
             Event::Sent { bytes, .. } | Event::RepairSent { bytes, .. } | Event::Forwarded { bytes, .. } => {
                 bytes > most

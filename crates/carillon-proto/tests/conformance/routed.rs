@@ -128,7 +128,7 @@ impl Suite {
     fn a_fifth(&self, seed: u64) -> Result<(), String> {
         let Setting { group, topology, config, .. } = self.setting(seed);
         let report = group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.2)));
-        report.check_told()?;
+        report.check_losses_announced()?;
         self.check_traffic(&report, &topology)
     }
 

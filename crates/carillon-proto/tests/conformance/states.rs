@@ -12,7 +12,7 @@ use std::time::Duration;
 use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::graph::{GraphConfig, LossModel};
-use carillon_testkit::{Group, Link, SENDER, Transition, is_long_tier, random_network, taken_by};
+use carillon_testkit::{Group, Link, SENDER, Transition, is_long_tier, random_network, transitions_taken};
 
 use super::{acknowledged, best_effort, helpers, peers, routed};
 
@@ -50,7 +50,7 @@ fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
     let most = if is_long_tier() { SEEDS } else { FEW };
     while !open.is_subset(&rare) && seed < most {
         seed += 1;
-        let taken = taken_by(|| {
+        let taken = transitions_taken(|| {
             let result = run_of_each_test(entry, seed);
             result.unwrap_or_else(|complaint| panic!("{}, seed {seed}: {complaint}", entry.name));
         });

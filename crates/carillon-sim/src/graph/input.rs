@@ -11,14 +11,14 @@ use carillon_core::Time;
 pub(super) struct InputBuffer {
     /// Time for one packet.
     interval: Duration,
-    places: usize,
+    capacity: usize,
     /// When those in it are done, ascending.
     done: VecDeque<Time>,
 }
 
 impl InputBuffer {
-    pub(super) fn new(interval: Duration, places: usize) -> Self {
-        InputBuffer { interval, places, done: VecDeque::new() }
+    pub(super) fn new(interval: Duration, capacity: usize) -> Self {
+        InputBuffer { interval, capacity, done: VecDeque::new() }
     }
 
     /// A packet comes: when the node has it, or `None` if it is lost.
@@ -26,7 +26,7 @@ impl InputBuffer {
         while self.done.front().is_some_and(|&at| at <= now) {
             self.done.pop_front();
         }
-        if self.done.len() >= self.places {
+        if self.done.len() >= self.capacity {
             return None;
         }
         let at = self.done.back().copied().unwrap_or(now) + self.interval;
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_what_it_has_room_for_and_gives_it_out_at_its_rate() {
+    fn buffer_accepts_up_to_capacity_and_drains_at_its_rate() {
         let mut input = InputBuffer::new(Duration::from_millis(10), 3);
         let taken: Vec<Option<Time>> = (0..5).map(|_| input.take(at(0))).collect();
         assert_eq!(taken, [Some(at(10)), Some(at(20)), Some(at(30)), None, None]);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn at_twice_its_rate_half_is_lost() {
+    fn half_is_lost_at_twice_the_rate() {
         let mut input = InputBuffer::new(Duration::from_millis(2), 16);
         let taken = (0..10_000).filter(|&millis| input.take(at(millis)).is_some()).count();
         assert!((5000..5020).contains(&taken), "{taken}");

@@ -56,14 +56,14 @@ pub struct SingleLoss {
 /// A link in one direction. Small, since a large network has many: what few packets or links need is
 /// kept apart.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct LinkState {
     rate: BitRate,
     /// In nanoseconds.
     delay: u64,
     /// When the last packet has left.
     free: Time,
     /// When those before it have, ascending; only kept while one waits for another.
-    leaving: Option<Box<Leaving>>,
+    leaving: Option<Box<DepartureQueue>>,
     /// None on a link that loses nothing.
     losses: Option<Box<Losses>>,
     /// None on a link whose delay is always the same.
@@ -71,10 +71,10 @@ pub(super) struct Wire {
 }
 
 // A large network has many.
-const _: () = assert!(size_of::<Wire>() <= 48);
+const _: () = assert!(size_of::<LinkState>() <= 48);
 
 #[derive(Debug, Default)]
-struct Leaving(VecDeque<Time>);
+struct DepartureQueue(VecDeque<Time>);
 
 /// How the delay of a link varies: normally about its mean, for each packet by itself, so that a packet may overtake others.
 ///
@@ -83,14 +83,14 @@ struct Leaving(VecDeque<Time>);
 struct Jitter {
     deviation: Duration,
     /// Delays of the next packets in nanoseconds, the last of them first; so many are left.
-    ahead: [u64; DELAYS],
+    drawn_ahead: [u64; DELAYS_PER_DRAW],
     left: u8,
     /// Delays drawn so far.
     drawn: u64,
 }
 
 /// Delays drawn at a time.
-const DELAYS: usize = 8;
+const DELAYS_PER_DRAW: usize = 8;
 
 /// What a link loses. The fates of several packets are drawn at a time, as delays are.
 #[derive(Debug, Default)]
@@ -99,21 +99,21 @@ struct Losses {
     model: Arc<LossModel>,
     /// Fates of the next packets, the lowest bit first: whether each is lost, and whether it meets the bad state. So many
     /// are left.
-    ahead: (u64, u64),
+    drawn_ahead: (u64, u64),
     left: u8,
     /// Draws for them and for those before, and the state behind them.
     drawn: u64,
     is_bad: bool,
-    singles: Option<Box<Singles>>,
+    singles: Option<Box<SingleLosses>>,
 }
 
 #[derive(Debug, Default)]
-struct Singles(Vec<SingleLoss>);
+struct SingleLosses(Vec<SingleLoss>);
 
 const _: () = assert!(size_of::<Losses>() <= 48);
 
 /// Fates drawn at a time.
-const FATES: u8 = 64;
+const FATES_PER_DRAW: u8 = 64;
 
 /// What becomes of a packet that is put on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,9 +126,9 @@ pub(super) enum Fate {
     Discarded,
 }
 
-impl Wire {
+impl LinkState {
     pub(super) fn new(delay: Duration, rate: BitRate) -> Self {
-        Wire { rate, delay: nanos(delay), free: Time::ZERO, leaving: None, losses: None, jitter: None }
+        LinkState { rate, delay: nanos(delay), free: Time::ZERO, leaving: None, losses: None, jitter: None }
     }
 
     /// Loses packets by a model.
@@ -148,7 +148,7 @@ impl Wire {
 
     /// If this many packets or more wait: when there are fewer, if nothing else is put on the link.
     pub(super) fn has_room_at(&self, now: Time, limit: usize) -> Option<Time> {
-        let Leaving(leaving) = self.leaving.as_deref().filter(|_| self.free > now)?;
+        let DepartureQueue(leaving) = self.leaving.as_deref().filter(|_| self.free > now)?;
         let waiting = leaving.iter().filter(|&&at| at > now).count();
         (waiting >= limit).then(|| leaving[leaving.len() - limit])
     }
@@ -163,7 +163,7 @@ impl Wire {
         original: Option<SingleLoss>,
         seeds: impl Fn() -> Seeds,
     ) -> Fate {
-        if let Some(Leaving(leaving)) = self.leaving.as_deref_mut() {
+        if let Some(DepartureQueue(leaving)) = self.leaving.as_deref_mut() {
             while leaving.front().is_some_and(|&at| at <= now) {
                 leaving.pop_front();
             }
@@ -173,13 +173,13 @@ impl Wire {
         }
         if self.free > now {
             // The one being sent is the first of those leaving, or the last packet itself.
-            if self.leaving.as_deref().map_or(0, |Leaving(leaving)| leaving.len()) >= limit {
+            if self.leaving.as_deref().map_or(0, |DepartureQueue(leaving)| leaving.len()) >= limit {
                 return Fate::Discarded;
             }
             self.leaving.get_or_insert_default().0.push_back(self.free);
         }
         self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
-        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.strike(original, &seeds));
+        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(original, &seeds));
         if is_lost {
             return Fate::Lost;
         }
@@ -193,7 +193,7 @@ impl Wire {
 
 impl Jitter {
     fn new(deviation: Duration) -> Self {
-        Jitter { deviation, ahead: [0; DELAYS], left: 0, drawn: 0 }
+        Jitter { deviation, drawn_ahead: [0; DELAYS_PER_DRAW], left: 0, drawn: 0 }
     }
 
     fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> u64 {
@@ -201,14 +201,14 @@ impl Jitter {
             // Two draws for each.
             let mut rng = seeds().stream_from("delay", 2 * self.drawn);
             let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
-            for delay in self.ahead.iter_mut().rev() {
+            for delay in self.drawn_ahead.iter_mut().rev() {
                 *delay = nanos(Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0)));
             }
-            self.left = DELAYS as u8;
-            self.drawn += DELAYS as u64;
+            self.left = DELAYS_PER_DRAW as u8;
+            self.drawn += DELAYS_PER_DRAW as u64;
         }
         self.left -= 1;
-        self.ahead[usize::from(self.left)]
+        self.drawn_ahead[usize::from(self.left)]
     }
 }
 
@@ -228,16 +228,16 @@ impl Losses {
     fn set_model(&mut self, model: Arc<LossModel>) {
         if self.left > 0 {
             self.drawn -= u64::from(self.left) * self.model.draws();
-            self.is_bad = self.ahead.1 & 1 == 1;
+            self.is_bad = self.drawn_ahead.1 & 1 == 1;
             self.left = 0;
         }
         self.model = model;
     }
 
     /// Whether this packet is lost.
-    fn strike(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
+    fn loses(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
-            && let Some(Singles(singles)) = self.singles.as_deref_mut()
+            && let Some(SingleLosses(singles)) = self.singles.as_deref_mut()
             && let Some(at) = singles.iter().position(|single| *single == original)
         {
             singles.remove(at);
@@ -249,16 +249,16 @@ impl Losses {
         if self.left == 0 {
             self.draw(seeds());
         }
-        let is_lost = self.ahead.0 & 1 == 1;
-        self.ahead = (self.ahead.0 >> 1, self.ahead.1 >> 1);
+        let is_lost = self.drawn_ahead.0 & 1 == 1;
+        self.drawn_ahead = (self.drawn_ahead.0 >> 1, self.drawn_ahead.1 >> 1);
         self.left -= 1;
         is_lost
     }
 
     fn draw(&mut self, seeds: Seeds) {
         let mut rng = seeds.stream_from("loss", self.drawn);
-        self.ahead = (0, 0);
-        for at in 0..FATES {
+        self.drawn_ahead = (0, 0);
+        for at in 0..FATES_PER_DRAW {
             let is_bad = self.is_bad;
             let is_lost = match *self.model {
                 LossModel::None => false,
@@ -269,11 +269,11 @@ impl Losses {
                     is_lost
                 }
             };
-            self.ahead.0 |= u64::from(is_lost) << at;
-            self.ahead.1 |= u64::from(is_bad) << at;
+            self.drawn_ahead.0 |= u64::from(is_lost) << at;
+            self.drawn_ahead.1 |= u64::from(is_bad) << at;
         }
-        self.left = FATES;
-        self.drawn += u64::from(FATES) * self.model.draws();
+        self.left = FATES_PER_DRAW;
+        self.drawn += u64::from(FATES_PER_DRAW) * self.model.draws();
     }
 }
 
@@ -290,14 +290,14 @@ mod tests {
         Probability::new(value).expect("a probability")
     }
 
-    fn put(wire: &mut Wire, at: u64) -> Fate {
+    fn put(wire: &mut LinkState, at: u64) -> Fate {
         wire.put(Time::from_nanos(at), 125, 2, None, || Seeds::new(1))
     }
 
     #[test]
     fn packets_follow_each_other_and_a_full_queue_discards() {
         // 125 bytes at 1 Mbit/s take a millisecond.
-        let mut wire = Wire::new(Duration::from_millis(10), BitRate::mbps(1));
+        let mut wire = LinkState::new(Duration::from_millis(10), BitRate::mbps(1));
         let arrives = |millis: u64| Fate::Arrives(Time::from_nanos(millis * 1_000_000));
         assert_eq!(put(&mut wire, 0), arrives(11));
         assert_eq!(put(&mut wire, 0), arrives(12));
@@ -308,9 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn delays_vary_normally_about_their_mean_and_never_below_nothing() {
+    fn delays_are_normal_and_never_negative() {
         let mean_of = |mean: u64, deviation: u64| {
-            let mut wire = Wire::new(Duration::from_micros(mean), BitRate::mbps(1000));
+            let mut wire = LinkState::new(Duration::from_micros(mean), BitRate::mbps(1000));
             wire.set_deviation(Duration::from_micros(deviation));
             let delays = (0..100_000_u64).map(|at| {
                 let sent = Time::from_nanos(at * 1_000_000);
@@ -334,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn a_single_loss_strikes_once_and_no_repair() {
-        let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1));
+    fn single_loss_drops_one_original_and_no_repair() {
+        let mut wire = LinkState::new(Duration::ZERO, BitRate::mbps(1));
         let loss = SingleLoss { source: NodeId(0), message: MessageId(3) };
         wire.lose(loss);
         let mut fate = |original| wire.put(Time::ZERO, 1, 50, original, || Seeds::new(1));
@@ -346,11 +346,11 @@ mod tests {
     }
 
     #[test]
-    fn models_lose_the_share_they_say() {
+    fn loss_models_lose_their_mean_share() {
         let bursty =
             LossModel::GilbertElliott { to_bad: p(0.02), to_good: p(0.2), good: p(0.01), bad: p(0.5) };
         for model in [LossModel::None, LossModel::Bernoulli(p(0.05)), bursty] {
-            let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1000));
+            let mut wire = LinkState::new(Duration::ZERO, BitRate::mbps(1000));
             wire.set_loss(Arc::new(model));
             let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
             let share = lost as f64 / 200_000.0;
@@ -360,10 +360,10 @@ mod tests {
 
     /// What is drawn at once is what would be drawn for each packet by itself, also where the model changes in between.
     #[test]
-    fn fates_and_delays_are_those_of_one_stream_however_many_are_drawn_at_a_time() {
+    fn batched_draws_equal_single_draws() {
         let bursty = LossModel::GilbertElliott { to_bad: p(0.1), to_good: p(0.2), good: p(0.1), bad: p(0.6) };
         let (mut wire, mut rng) =
-            (Wire::new(Duration::ZERO, BitRate::mbps(1000)), Seeds::new(1).stream("loss"));
+            (LinkState::new(Duration::ZERO, BitRate::mbps(1000)), Seeds::new(1).stream("loss"));
         let (mut is_bad, mut at) = (false, 0);
         for (model, packets) in [(LossModel::Bernoulli(p(0.3)), 100), (bursty, 75), (LossModel::None, 5)]
             .into_iter()

@@ -10,7 +10,7 @@ use carillon_core::{
 };
 
 use super::input::InputBuffer;
-use super::link::{Fate, LossModel, SingleLoss, Wire};
+use super::link::{Fate, LinkState, LossModel, SingleLoss};
 use super::routes::{DeliveryTree, PathTree, Routes};
 use super::topology::Topology;
 use crate::network::{Arrival, Network, Precedence};
@@ -54,7 +54,7 @@ pub struct Graph {
     config: GraphConfig,
     seeds: Seeds,
     /// Two for each link: from its first end, and from its second.
-    wires: Vec<Wire>,
+    wires: Vec<LinkState>,
     up: Vec<bool>,
     relays: Vec<bool>,
     /// Of nodes that do not have at once what comes to them.
@@ -66,13 +66,13 @@ pub struct Graph {
     /// Counts changes of routes and members: a packet's tree is good as long as it has not moved on.
     epoch: u64,
     /// What is behind each port of each node, and where a node's ports begin.
-    behind: Vec<Behind>,
+    behind: Vec<Adjacency>,
     first_port: Vec<u32>,
     pending: EventQueue<Pending>,
     /// Nodes that were told to wait, and those of them that have room again.
-    held_up: BTreeSet<NodeId>,
+    waiting: BTreeSet<NodeId>,
     ready: VecDeque<NodeId>,
-    unicasts: Unicasts,
+    unicasts: UnicastCache,
     /// The datagram whose relay is asked.
     transit: Option<Hop>,
     /// The last that a link was given: they share it.
@@ -81,7 +81,7 @@ pub struct Graph {
 
 /// What is behind a port.
 #[derive(Clone, Copy, Debug)]
-struct Behind {
+struct Adjacency {
     link: u32,
     /// The wire that leaves by it.
     wire: u32,
@@ -101,15 +101,15 @@ impl Hop {
 
 /// The last packets to one node each.
 #[derive(Debug, Default)]
-struct Unicasts {
-    last: [Option<Arc<Packet>>; KINDS],
+struct UnicastCache {
+    last: [Option<Arc<Packet>>; CACHED_PACKETS],
     next: usize,
 }
 
 /// Kinds that alternate: with a poll and without.
-const KINDS: usize = 2;
+const CACHED_PACKETS: usize = 2;
 
-impl Unicasts {
+impl UnicastCache {
     /// This one, or the one that is the same: of the same bytes, not only of equal ones.
     fn packet(&mut self, packet: Packet) -> Arc<Packet> {
         let same = self.last.iter().flatten().find(|last| {
@@ -121,7 +121,7 @@ impl Unicasts {
         }
         let packet = Arc::new(packet);
         self.last[self.next] = Some(packet.clone());
-        self.next = (self.next + 1) % KINDS;
+        self.next = (self.next + 1) % CACHED_PACKETS;
         packet
     }
 }
@@ -171,7 +171,7 @@ impl Graph {
     /// A network with nobody in any group.
     pub fn new(topology: Arc<Topology>, config: GraphConfig, seeds: &Seeds) -> Self {
         let wires = topology.links().iter().flat_map(|link| {
-            let wire = || Wire::new(link.delay, link.rate.unwrap_or(config.rate));
+            let wire = || LinkState::new(link.delay, link.rate.unwrap_or(config.rate));
             [wire(), wire()]
         });
         let mut behind = Vec::with_capacity(2 * topology.links().len());
@@ -180,7 +180,7 @@ impl Graph {
             behind.extend(topology.ports(node).filter_map(|(_, link, of)| {
                 let other = of.other(node);
                 let wire = 2 * link + u32::from(of.ends[0] != node);
-                Some(Behind { link, wire, node: other, ingress: topology.port_on(other, link)? })
+                Some(Adjacency { link, wire, node: other, ingress: topology.port_on(other, link)? })
             }));
             first_port.push(behind.len() as u32);
         }
@@ -196,9 +196,9 @@ impl Graph {
             routes: Routes::new(&topology),
             trees: BTreeMap::new(),
             pending: EventQueue::new(),
-            held_up: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             ready: VecDeque::new(),
-            unicasts: Unicasts::default(),
+            unicasts: UnicastCache::default(),
             transit: None,
             loss: Arc::default(),
             seeds: seeds.part("graph"),
@@ -285,7 +285,7 @@ impl Graph {
     fn put(&mut self, now: Time, port: PortId, hop: &Hop, scope: Scope, observer: &mut dyn Observer) {
         let &Hop { ref packet, to: from, target, .. } = hop;
         let ports = self.first_port[from.index()] as usize..self.first_port[from.index() + 1] as usize;
-        let Some(&Behind { link, wire, node: to, ingress }) = self.behind[ports].get(usize::from(port.0))
+        let Some(&Adjacency { link, wire, node: to, ingress }) = self.behind[ports].get(usize::from(port.0))
         else {
             return;
         };
@@ -450,7 +450,7 @@ impl Network for Graph {
             .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit));
         // One socket for all ports: the fullest of them holds it up.
         let Some(at) = full.max() else { return true };
-        if self.held_up.insert(node) {
+        if self.waiting.insert(node) {
             self.pending.push(at, Pending::Ready(node));
         }
         false
@@ -473,7 +473,7 @@ impl Network for Graph {
                 return false;
             }
             Some((_, Pending::Ready(node))) => {
-                self.held_up.remove(&node);
+                self.waiting.remove(&node);
                 self.ready.push_back(node);
                 return false;
             }

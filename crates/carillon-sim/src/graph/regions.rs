@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_regions_has_nobody_in_it() {
+    fn tree_without_regions_has_two_nodes() {
         let (tree, losses) = regional_tree(&[]);
         assert_eq!((tree.nodes(), tree.receivers.len(), losses.len()), (2, 0, 1));
     }

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_delay_wins_then_the_fewest_links_then_the_lowest_number() {
+    fn ties_in_delay_fall_to_fewest_links_then_lowest_number() {
         let topology =
             graph(5, &[(0, 1, 5), (1, 2, 5), (0, 2, 11), (0, 3, 10), (3, 4, 10), (0, 4, 20), (2, 4, 10)]);
         let mut routes = Routes::new(&topology);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_down_is_not_used() {
+    fn links_that_are_down_are_not_used() {
         let topology = graph(3, &[(0, 1, 1), (1, 2, 1), (0, 2, 9)]);
         let mut routes = Routes::new(&topology);
         assert_eq!(routes.port(&topology, |link| link != 1, NodeId(0), NodeId(2)), Some(PortId(1)));

@@ -49,7 +49,7 @@ impl std::fmt::Display for TopologyError {
 impl std::error::Error for TopologyError {}
 
 /// Nodes at most: a number in a file is no reason to take all memory.
-const MOST_NODES: u32 = 10_000_000;
+const MAX_NODES: u32 = 10_000_000;
 
 impl Topology {
     /// Nodes without links.
@@ -150,8 +150,8 @@ impl Topology {
             let number: u32 =
                 number.parse().map_err(|_| fail(format!("`{number}` is no number of a node")))?;
             match role {
-                "nodes" if number == 0 || number > MOST_NODES => {
-                    return Err(fail(format!("`nodes {number}`: 1 to {MOST_NODES} are possible")));
+                "nodes" if number == 0 || number > MAX_NODES => {
+                    return Err(fail(format!("`nodes {number}`: 1 to {MAX_NODES} are possible")));
                 }
                 "nodes" if nodes.is_some() => return Err(fail("a second line `nodes N`".into())),
                 "source" if !sources.is_empty() => {
@@ -295,7 +295,7 @@ mod tests {
     const ROLES: &str = "nodes 4\nsource 0\nreceiver 2 # the far one\nreceiver 3\n";
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_files_are_read_back() {
         let edges = "0 1 10.5\n1 2 0.25 100\n\n# a comment\n1 3 2\n";
         let topology = Topology::parse(edges, ROLES).expect("a topology");
         assert_eq!(topology.nodes(), 4);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_no_tree_and_neither_is_what_falls_apart() {
+    fn cycles_and_disconnected_graphs_are_no_trees() {
         let circle = Topology::parse("0 1 1\n1 2 1\n2 3 1\n3 0 1", ROLES).expect("a topology");
         assert!(!circle.is_tree());
         let apart = Topology::parse("0 1 1\n1 2 1\n2 0 1", ROLES).expect("a topology");

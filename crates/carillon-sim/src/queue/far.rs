@@ -65,12 +65,12 @@ impl<T> Far<T> {
             let bucket = self.remove(level, index);
             let (first, count) = (bucket.first, bucket.len());
             self.base = first;
-            if count > REFILL_MAX && level > 0 {
+            if count > MAX_REFILL_EVENTS && level > 0 {
                 self.drain(bucket, Self::place);
                 continue;
             }
             self.len -= count;
-            if count > REFILL_MAX {
+            if count > MAX_REFILL_EVENTS {
                 // A bucket of level 0 has only one time.
                 instant.reserve(count);
                 self.drain(bucket, |_, entry| instant.push_back(entry.item));
@@ -107,7 +107,7 @@ impl<T> Far<T> {
         let bucket = &mut self.buckets[level * RADIX + digit];
         bucket.first = bucket.first.min(time);
         if bucket.open.len() == bucket.open.capacity() {
-            let block = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
+            let block = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK_EVENTS));
             let full = mem::replace(&mut bucket.open, block);
             if full.capacity() > 0 {
                 bucket.full.push(full);
@@ -136,7 +136,7 @@ impl<T> Far<T> {
 
     fn recycle(&mut self, block: Vec<Entry<T>>) {
         // Proportionate to what is pending, so that a queue that shrinks gives memory back.
-        if self.spare.len() < SPARE_MIN + self.len / BLOCK {
+        if self.spare.len() < MIN_SPARE_BLOCKS + self.len / BLOCK_EVENTS {
             self.spare.push(block);
         }
     }
@@ -158,7 +158,7 @@ impl<T> Bucket<T> {
     }
 
     fn len(&self) -> usize {
-        self.full.len() * BLOCK + self.open.len()
+        self.full.len() * BLOCK_EVENTS + self.open.len()
     }
 }
 
@@ -168,13 +168,13 @@ const RADIX: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT_BITS);
 
 /// Events in a block.
-const BLOCK: usize = 64;
+const BLOCK_EVENTS: usize = 64;
 
 /// A bucket of more events than this is spread over smaller ones rather than sorted.
-const REFILL_MAX: usize = 32;
+const MAX_REFILL_EVENTS: usize = 32;
 
 /// Spare blocks kept whatever the number of pending events.
-const SPARE_MIN: usize = 64;
+const MIN_SPARE_BLOCKS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -193,7 +193,7 @@ mod tests {
         let count = 50_000;
         (0..count).for_each(|n| far.push(Entry { time: increment(n), item: 0 }));
         // Each used bucket and each spare beyond the proportionate ones may waste one block.
-        let bound = |events: usize| 2 * events / BLOCK + LEVELS * RADIX + SPARE_MIN + 1;
+        let bound = |events: usize| 2 * events / BLOCK_EVENTS + LEVELS * RADIX + MIN_SPARE_BLOCKS + 1;
         let mut held = 0;
         while held < 20 * count {
             far.take_first(&mut near, &mut instant);
@@ -208,6 +208,6 @@ mod tests {
             far.take_first(&mut near, &mut instant);
             near.clear();
         }
-        assert!(blocks(&far) <= SPARE_MIN + 1, "{} blocks for no event", blocks(&far));
+        assert!(blocks(&far) <= MIN_SPARE_BLOCKS + 1, "{} blocks for no event", blocks(&far));
     }
 }

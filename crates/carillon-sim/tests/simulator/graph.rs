@@ -53,9 +53,9 @@ impl Relay for Talker {
 }
 
 #[derive(Debug, Default)]
-struct Tape(Vec<TraceEvent>);
+struct EventRecorder(Vec<TraceEvent>);
 
-impl Observer for Tape {
+impl Observer for EventRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.0.push(TraceEvent { time, node, event: event.clone() });
     }
@@ -83,7 +83,7 @@ fn run(mut graph: Graph, talkers: Vec<(u32, Talker)>) -> (Vec<(u32, u32, u64)>, 
             graph.set_relay(NodeId(*node));
         }
     }
-    let mut world = World::new(graph, Tape::default());
+    let mut world = World::new(graph, EventRecorder::default());
     let mut talkers: std::collections::BTreeMap<_, _> = talkers.into_iter().collect();
     for node in 0..6 {
         world.add_node(Box::new(talkers.remove(&node).unwrap_or_default()), None);
@@ -186,7 +186,7 @@ fn relays_absorb_narrow_and_send_in_anothers_name() {
 }
 
 #[test]
-fn what_comes_by_another_way_than_its_sources_is_dropped() {
+fn packets_off_the_reverse_path_are_dropped() {
     let own = Transmit::now(Dest::Ports {
         ports: [PortId(0)].into_iter().collect(),
         source: NodeId(3),

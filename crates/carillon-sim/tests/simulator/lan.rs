@@ -14,18 +14,18 @@ const GROUP: Dest = Dest::group(GroupId(0));
 const SMALL: u64 = 512;
 
 #[derive(Default)]
-struct Tape(Vec<TraceEvent>);
+struct EventRecorder(Vec<TraceEvent>);
 
-impl Observer for Tape {
+impl Observer for EventRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.0.push(TraceEvent { time, node, event: event.clone() });
     }
 }
 
 /// A medium and what happened on it. Times are bit times at 10 Mbit/s.
-struct Bench {
+struct LanFixture {
     lan: Lan,
-    tape: Tape,
+    tape: EventRecorder,
     now: Time,
     /// Arrivals: when, from whom, at whom, what.
     heard: Vec<(u64, u32, Vec<u32>, Bytes)>,
@@ -39,10 +39,10 @@ fn time(bits: u64) -> Time {
     Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
 }
 
-impl Bench {
+impl LanFixture {
     fn new(config: LanConfig, stations: usize, seed: u64) -> Self {
         let lan = Lan::new(config, stations, &Seeds::new(seed));
-        Bench { lan, tape: Tape::default(), now: Time::ZERO, heard: Vec::new() }
+        LanFixture { lan, tape: EventRecorder::default(), now: Time::ZERO, heard: Vec::new() }
     }
 
     /// A station has a frame to send now.
@@ -95,7 +95,7 @@ fn lossy(p: f64) -> LanConfig {
 #[test]
 fn a_frame_arrives_when_its_last_bit_does_at_all_but_its_sender() // 3.2
 {
-    let mut lan = Bench::new(LanConfig::default(), 4, 1);
+    let mut lan = LanFixture::new(LanConfig::default(), 4, 1);
     lan.send(1, GROUP, 1500, None);
     lan.until(1_000_000);
     assert_eq!(lan.frames(), [(0, 1, 12_144)]);
@@ -111,7 +111,7 @@ fn a_frame_arrives_when_its_last_bit_does_at_all_but_its_sender() // 3.2
 #[test]
 fn a_station_sends_its_frames_one_after_the_other_in_order() // 3.3
 {
-    let mut lan = Bench::new(LanConfig::default(), 2, 1);
+    let mut lan = LanFixture::new(LanConfig::default(), 2, 1);
     for len in [100, 200, 300] {
         lan.send(0, GROUP, len, None);
     }
@@ -122,9 +122,9 @@ fn a_station_sends_its_frames_one_after_the_other_in_order() // 3.3
 }
 
 #[test]
-fn all_who_waited_for_the_medium_collide_at_the_end_of_the_frame() // 3.2: 1-persistent
+fn stations_waiting_for_the_medium_collide_after_the_frame() // 3.2: 1-persistent
 {
-    let mut lan = Bench::new(LanConfig::default(), 5, 1);
+    let mut lan = LanFixture::new(LanConfig::default(), 5, 1);
     lan.send(0, GROUP, 1500, None);
     for (when, station) in [(1, 1), (5_000, 2), (12_143, 3)] {
         lan.until(when).send(station, GROUP, 10, None);
@@ -136,11 +136,11 @@ fn all_who_waited_for_the_medium_collide_at_the_end_of_the_frame() // 3.2: 1-per
 }
 
 #[test]
-fn a_collision_takes_32_bit_times_then_stations_wait_whole_slots() // 3.2, 3.3
+fn collision_takes_32_bit_times_then_whole_slots_pass() // 3.2, 3.3
 {
     let mut slots = BTreeSet::new();
     for seed in 0..200 {
-        let mut lan = Bench::new(LanConfig::default(), 2, seed);
+        let mut lan = LanFixture::new(LanConfig::default(), 2, seed);
         lan.send(0, GROUP, 10, None);
         lan.send(1, GROUP, 10, None);
         lan.until(100_000);
@@ -160,7 +160,7 @@ fn a_collision_takes_32_bit_times_then_stations_wait_whole_slots() // 3.2, 3.3
 fn waits(config: &LanConfig, collision: usize, runs: u64) -> BTreeSet<u64> {
     let mut seen = BTreeSet::new();
     for seed in 0..runs {
-        let mut lan = Bench::new(config.clone(), 2, seed);
+        let mut lan = LanFixture::new(config.clone(), 2, seed);
         lan.send(0, GROUP, 10, None);
         lan.send(1, GROUP, 10, None);
         lan.until(100_000_000);
@@ -183,7 +183,7 @@ fn waits(config: &LanConfig, collision: usize, runs: u64) -> BTreeSet<u64> {
 }
 
 #[test]
-fn the_back_off_after_attempt_i_is_below_2_to_the_i_slots_or_reaches_it_if_inclusive() // 3.3
+fn back_off_range_doubles_with_each_attempt() // 3.3
 {
     let exclusive = LanConfig::default();
     let inclusive = LanConfig { backoff_inclusive: true, ..LanConfig::default() };
@@ -198,11 +198,11 @@ fn the_back_off_after_attempt_i_is_below_2_to_the_i_slots_or_reaches_it_if_inclu
 }
 
 #[test]
-fn a_frame_is_discarded_at_its_16th_collision_and_the_next_has_its_turn() // 3.3
+fn frame_is_discarded_at_its_16th_collision() // 3.3
 {
     // No back-off at all: every attempt of both collides, every 32 bit times.
     let config = LanConfig { slot_bits: 0, ..LanConfig::default() };
-    let mut lan = Bench::new(config, 2, 1);
+    let mut lan = LanFixture::new(config, 2, 1);
     lan.send(0, GROUP, 10, None);
     lan.send(1, GROUP, 10, None);
     lan.send(1, GROUP, 20, None);
@@ -214,7 +214,7 @@ fn a_frame_is_discarded_at_its_16th_collision_and_the_next_has_its_turn() // 3.3
     assert_eq!(lan.frames(), [(512, 1, SMALL)]);
     assert_eq!(lan.heard[0].3.len(), 20);
     // The next one has all its attempts again.
-    let mut lan = Bench::new(LanConfig { slot_bits: 0, ..LanConfig::default() }, 2, 1);
+    let mut lan = LanFixture::new(LanConfig { slot_bits: 0, ..LanConfig::default() }, 2, 1);
     for station in [0, 0, 1, 1] {
         lan.send(station, GROUP, 10, None);
     }
@@ -225,7 +225,7 @@ fn a_frame_is_discarded_at_its_16th_collision_and_the_next_has_its_turn() // 3.3
 #[test]
 fn a_departure_time_is_honoured_and_holds_what_comes_after() // requests go down with a start time
 {
-    let mut lan = Bench::new(LanConfig::default(), 3, 1);
+    let mut lan = LanFixture::new(LanConfig::default(), 3, 1);
     lan.send(0, GROUP, 10, Some(6_000));
     lan.send(0, GROUP, 10, None);
     lan.send(1, GROUP, 10, Some(1_000));
@@ -241,7 +241,7 @@ fn a_departure_time_is_honoured_and_holds_what_comes_after() // requests go down
 fn with_a_gap_and_a_delay_everything_is_later_by_them() {
     let delay = Duration::from_nanos(10_000); // 100 bit times
     let config = LanConfig { propagation_delay: delay, interframe_gap_bits: 96, ..LanConfig::default() };
-    let mut lan = Bench::new(config, 2, 1);
+    let mut lan = LanFixture::new(config, 2, 1);
     lan.send(0, GROUP, 10, None);
     lan.send(0, GROUP, 10, None);
     lan.until(100_000);
@@ -253,7 +253,7 @@ fn with_a_gap_and_a_delay_everything_is_later_by_them() {
     lan.send(1, GROUP, 10, Some(200_100));
     lan.until(300_000);
     assert_eq!(lan.collisions()[0], (200_100, 2));
-    let mut lan = Bench::new(LanConfig { propagation_delay: delay, ..LanConfig::default() }, 2, 1);
+    let mut lan = LanFixture::new(LanConfig { propagation_delay: delay, ..LanConfig::default() }, 2, 1);
     lan.send(0, GROUP, 10, Some(200_000));
     lan.send(1, GROUP, 10, Some(200_101));
     lan.until(300_000);
@@ -262,9 +262,9 @@ fn with_a_gap_and_a_delay_everything_is_later_by_them() {
 }
 
 #[test]
-fn what_is_lost_as_it_is_sent_nobody_hears_and_the_station_goes_on() // 3.4
+fn transmit_loss_reaches_no_station_and_the_queue_goes_on() // 3.4
 {
-    let mut lan = Bench::new(lossy(1.0), 3, 1);
+    let mut lan = LanFixture::new(lossy(1.0), 3, 1);
     lan.send(0, GROUP, 10, None);
     lan.send(0, GROUP, 10, None);
     lan.until(1_000);
@@ -283,7 +283,7 @@ fn what_is_lost_as_it_is_sent_nobody_hears_and_the_station_goes_on() // 3.4
 fn loss_is_independent_at_each_interface_at_its_rate() // 3.4
 {
     let (frames, stations, p) = (20_000u64, 5, 0.1);
-    let mut lan = Bench::new(lossy(p), stations, 42);
+    let mut lan = LanFixture::new(lossy(p), stations, 42);
     for _ in 0..frames {
         lan.send(0, GROUP, 10, None);
         lan.until(bits(lan.now) + 1_000);
@@ -319,7 +319,7 @@ fn each_interface_meets_the_same_losses_whatever_is_sent() {
     // One protocol sends large frames, another small ones at other times, with other traffic about:
     // the n-th reception of an interface is lost in both or in neither.
     let losses = |len: usize, gap: u64, others: bool| {
-        let mut lan = Bench::new(lossy(0.3), 3, 9);
+        let mut lan = LanFixture::new(lossy(0.3), 3, 9);
         let mut got: Vec<bool> = Vec::new();
         for round in 0..400u64 {
             let before = (lan.heard.len(), lan.frames().len());
@@ -342,10 +342,10 @@ fn each_interface_meets_the_same_losses_whatever_is_sent() {
 }
 
 #[test]
-fn what_an_interface_sends_and_what_it_receives_is_lost_independently() // 3.4
+fn transmit_and_receive_loss_are_independent() // 3.4
 {
     // Station 1 sends and receives in turn; station 0 receives and sends, each with its own losses.
-    let mut lan = Bench::new(lossy(0.5), 2, 5);
+    let mut lan = LanFixture::new(lossy(0.5), 2, 5);
     let mut sent = [Vec::new(), Vec::new()];
     for round in 0..2_000u32 {
         let before = lan.frames().len();
@@ -383,7 +383,7 @@ proptest! {
             propagation_delay: Duration::from_nanos(delay * 100),
             ..lossy(loss)
         };
-        let mut lan = Bench::new(config, 6, seed);
+        let mut lan = LanFixture::new(config, 6, seed);
         let mut traffic = traffic;
         traffic.sort();
         for &(when, from, len, later) in &traffic {

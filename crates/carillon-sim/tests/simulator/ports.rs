@@ -34,9 +34,9 @@ impl Machine for Talker {
 
 /// Who sent when, in microseconds, and what a queue discarded.
 #[derive(Default)]
-struct Tape(Vec<(u32, u64)>, usize);
+struct EventRecorder(Vec<(u32, u64)>, usize);
 
-impl Observer for Tape {
+impl Observer for EventRecorder {
     fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
         self.1 += usize::from(*event == Event::FrameDiscarded);
     }
@@ -45,8 +45,8 @@ impl Observer for Tape {
     }
 }
 
-fn run(network: impl Network, to_send: [u64; 2]) -> Tape {
-    let mut world = World::new(network, Tape::default());
+fn run(network: impl Network, to_send: [u64; 2]) -> EventRecorder {
+    let mut world = World::new(network, EventRecorder::default());
     for messages in to_send {
         world.add_node(Box::new(Talker(messages)), None);
     }
@@ -61,7 +61,7 @@ fn on_lan(port_queue: u32, to_send: [u64; 2]) -> Vec<u32> {
 }
 
 /// Two hosts on a link of 8 Mbit/s and 1 ms.
-fn on_graph(port_queue: u32, to_send: [u64; 2]) -> Tape {
+fn on_graph(port_queue: u32, to_send: [u64; 2]) -> EventRecorder {
     let mut topology = Topology::new(2);
     let ends = [NodeId(0), NodeId(1)];
     topology.add_link(Link {
@@ -76,14 +76,14 @@ fn on_graph(port_queue: u32, to_send: [u64; 2]) -> Tape {
 }
 
 #[test]
-fn a_port_without_bound_sends_what_it_was_given_whatever_is_heard_meanwhile() // Segovia 3.2
+fn unbounded_port_cannot_suppress_queued_packets() // Segovia 3.2
 {
     let sent = on_lan(0, [10, 1]);
     assert_eq!(sent.iter().filter(|&&node| node == 0).count(), 10);
 }
 
 #[test]
-fn what_a_port_has_no_room_for_can_still_be_suppressed() {
+fn full_port_leaves_packets_open_to_suppression() {
     for port_queue in [1, 2, 4] {
         let sent = on_lan(port_queue, [10, 1]);
         // Until the other is heard it has sent what was in the port, and what took its place.
@@ -118,7 +118,7 @@ fn a_graph_decides_late_too() {
 }
 
 #[test]
-fn who_is_told_to_wait_comes_back_once() {
+fn waiting_node_is_ready_once() {
     let config = LanConfig { port_queue: NonZeroU32::new(1), ..LanConfig::default() };
     let mut lan = Lan::new(config, 2, &Seeds::new(1));
     let (at, node) = (Time::ZERO, NodeId(0));

@@ -162,7 +162,7 @@ fn many_events_pop_in_order_while_others_come() {
 }
 
 #[test]
-fn equal_times_are_first_in_first_out_even_when_pushed_around_pops() {
+fn events_of_equal_time_are_fifo_around_pops() {
     for time in [0, 1, 63, 64, 1_000_000_007, u64::MAX - 1, u64::MAX] {
         let mut pair = Pair::default();
         (0..500).for_each(|_| pair.push(time));

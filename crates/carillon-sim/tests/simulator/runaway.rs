@@ -58,7 +58,7 @@ fn endless_datagrams_end_the_run_with_node_and_time() {
     assert_eq!(world.run(Time::MAX, |_| false), StopReason::Runaway(expected));
     // It does not go on.
     assert_eq!(world.run(Time::MAX, |_| false), StopReason::Runaway(expected));
-    assert_eq!(world.most_emitted(), 5001);
+    assert_eq!(world.max_emitted(), 5001);
 }
 
 #[test]

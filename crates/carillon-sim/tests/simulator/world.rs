@@ -55,12 +55,12 @@ impl Machine for Scripted {
 }
 
 #[derive(Debug, Default)]
-struct Tape {
+struct EventRecorder {
     events: Vec<TraceEvent>,
     datagrams: Vec<(Time, NodeId, Bytes)>,
 }
 
-impl Observer for Tape {
+impl Observer for EventRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.events.push(TraceEvent { time, node, event: event.clone() });
     }
@@ -73,9 +73,9 @@ fn time(bits: u64) -> Time {
     Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
 }
 
-fn run(config: LanConfig, machines: Vec<Scripted>, seed: u64) -> Tape {
+fn run(config: LanConfig, machines: Vec<Scripted>, seed: u64) -> EventRecorder {
     let lan = Lan::new(config, machines.len(), &Seeds::new(seed));
-    let mut world = World::new(lan, Tape::default());
+    let mut world = World::new(lan, EventRecorder::default());
     for machine in machines {
         world.add_node(Box::new(machine), None);
     }
@@ -84,7 +84,7 @@ fn run(config: LanConfig, machines: Vec<Scripted>, seed: u64) -> Tape {
     world.into_observer()
 }
 
-fn fired(tape: &Tape) -> Vec<(Time, NodeId)> {
+fn fired(tape: &EventRecorder) -> Vec<(Time, NodeId)> {
     let alarm = Event::TimerFired { timer: "alarm" };
     tape.events.iter().filter(|event| event.event == alarm).map(|event| (event.time, event.node)).collect()
 }
@@ -103,13 +103,13 @@ fn an_exact_timer_fires_while_a_frame_is_on_the_medium() {
 }
 
 #[test]
-fn after_bus_activity_an_arrival_cancels_a_timer_that_was_due_during_the_frame() // Segovia 3.7
+fn bus_rule_arrival_cancels_a_timer_due_during_the_frame() // Segovia 3.7
 {
     assert_eq!(alarmed(TimerRule::AfterBusActivity, 5_000), []);
 }
 
 #[test]
-fn after_bus_activity_a_pending_frame_comes_before_a_timer_that_is_due_already() // Segovia 3.7
+fn bus_rule_pending_frame_precedes_a_due_timer() // Segovia 3.7
 {
     for (rule, expected) in
         [(TimerRule::Exact, vec![(Time::ZERO, NodeId(1))]), (TimerRule::AfterBusActivity, vec![])]
@@ -131,7 +131,7 @@ fn an_arrival_comes_before_a_timer_of_the_same_time() {
 }
 
 #[test]
-fn after_bus_activity_a_timer_that_nothing_cancels_fires_when_the_frame_has_arrived() // Segovia 3.7
+fn bus_rule_timer_fires_after_the_frame_has_arrived() // Segovia 3.7
 {
     let sender =
         Scripted { sends: vec![(Time::ZERO, 1500)], alarm: Some(time(5_000)), ..Scripted::default() };
@@ -144,7 +144,7 @@ fn after_bus_activity_a_timer_that_nothing_cancels_fires_when_the_frame_has_arri
 }
 
 #[test]
-fn what_a_timer_sends_takes_part_in_the_contention_of_its_instant() {
+fn packet_of_a_timer_joins_the_contention_of_its_instant() {
     // Both alarms are due at the same time: both send, and collide.
     let machine = || Scripted { alarm: Some(time(700)), answer: Some(10), ..Scripted::default() };
     let tape = run(LanConfig::default(), vec![machine(), machine()], 3);
@@ -193,10 +193,10 @@ impl Application for Clock {
 }
 
 #[test]
-fn an_application_is_polled_when_it_wants_to_be_and_a_run_stops_at_its_limit() {
+fn application_is_polled_on_time_and_the_run_stops_at_limit() {
     let polled = std::sync::Arc::default();
     let lan = Lan::new(LanConfig::default(), 1, &Seeds::new(1));
-    let mut world = World::new(lan, Tape::default());
+    let mut world = World::new(lan, EventRecorder::default());
     let times = vec![time(10), time(500), time(9_000)];
     let clock = Clock(times.clone(), std::sync::Arc::clone(&polled));
     world.add_node(Box::new(Scripted::default()), Some(Box::new(clock)));
@@ -249,15 +249,15 @@ impl Sender for OneByOne {
 }
 
 #[test]
-fn who_sends_is_offered_more_whenever_a_drain_has_made_room() {
-    let mut world = World::new(Lan::new(LanConfig::default(), 2, &Seeds::new(1)), Tape::default());
+fn sender_is_offered_more_after_a_drain_made_room() {
+    let mut world = World::new(Lan::new(LanConfig::default(), 2, &Seeds::new(1)), EventRecorder::default());
     // Whether a node sends is asked anew of a machine that takes another's place.
     world.add_node(Box::new(Scripted::default()), None);
     let hears = world.add_node(Box::new(Scripted::default()), None);
     world.start();
     let source = Source::new(3, 700, Duration::ZERO);
     world.replace(NodeId(0), Box::new(OneByOne::default()), Some(Box::new(source)));
-    let all_sent = |world: &mut World<Lan, Tape>| {
+    let all_sent = |world: &mut World<Lan, EventRecorder>| {
         world.machine(NodeId(0)).as_sender().is_some_and(|sender| sender.is_finished())
     };
     assert_eq!(world.run(Time::MAX, |_| false), StopReason::Idle);
@@ -273,9 +273,9 @@ fn who_sends_is_offered_more_whenever_a_drain_has_made_room() {
 }
 
 #[test]
-fn a_machine_that_comes_late_and_wants_what_is_past_is_called_now_and_again_later() {
+fn late_machine_with_past_timeout_is_called_at_once() {
     let lan = Lan::new(LanConfig::default(), 1, &Seeds::new(1));
-    let mut world = World::new(lan, Tape::default());
+    let mut world = World::new(lan, EventRecorder::default());
     world.add_node(Box::new(Scripted::default()), None);
     world.start();
     world.pass_to(time(1_000));

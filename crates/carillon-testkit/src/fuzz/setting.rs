@@ -58,10 +58,12 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
     // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters; and
     // nobody tells a sender that is not told what has come, or its receiver when there is no more.
     let rules = match role {
-        _ if !entry.confirms(&config) => Rules { transmits: MANY, deliveries: None, plain: false },
-        Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
+        _ if !entry.confirms(&config) => Rules { transmits: LARGE_GROUP, deliveries: None, plain: false },
+        Role::Peer => Rules { transmits: LARGE_GROUP, deliveries: None, plain: false },
         // Who gives a helper up waits for another table, of which nobody tells it here.
-        _ if entry.helpers != Helpers::None => Rules { transmits: MANY, deliveries: None, plain: false },
+        _ if entry.helpers != Helpers::None => {
+            Rules { transmits: LARGE_GROUP, deliveries: None, plain: false }
+        }
         // Each message that may be under way, a repair for each, and a question.
         _ => Rules {
             transmits: window.max(members.len()).saturating_mul(2).saturating_add(1),
@@ -113,7 +115,7 @@ const ASSOCIATION: AssociationId = AssociationId(7);
 const SENDER: NodeId = NodeId(2);
 
 /// More than any peer sends at once.
-const MANY: usize = 100_000;
+const LARGE_GROUP: usize = 100_000;
 
 /// Peers: a group of which the machine's node, [`SENDER`], is one.
 const PEERS: &[NodeId] = &[NodeId(0), NodeId(1), SENDER, NodeId(4), NodeId(5)];

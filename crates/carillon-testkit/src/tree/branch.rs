@@ -94,7 +94,8 @@ impl Branch {
                 lost.push(node);
                 child.is_held = true;
             } else {
-                self.due.extend((child.has..sent.min(child.has + BURST)).map(|number| (number, node)));
+                self.due
+                    .extend((child.has..sent.min(child.has + MAX_REPAIR_BURST)).map(|number| (number, node)));
             }
         }
         for &node in &lost {
@@ -166,4 +167,4 @@ impl Branch {
 }
 
 /// Messages sent to a child at once that lacks more.
-const BURST: u64 = 4;
+const MAX_REPAIR_BURST: u64 = 4;

@@ -1,7 +1,7 @@
 //! Messages on their way to the other end of a line.
 
 use carillon_wire::daemon::{Frame, MAX_RECORDS_LEN};
-use carillon_wire::file::{Packer, Record, live};
+use carillon_wire::file::{Packer, Record, stream_records};
 
 use super::line::Line;
 
@@ -16,7 +16,7 @@ impl Packing {
 
     /// One more message, in pieces if it is long.
     pub fn push(&mut self, number: u64, bytes: &[u8], line: &mut Line) {
-        for record in live(number, bytes, MAX_RECORDS_LEN) {
+        for record in stream_records(number, bytes, MAX_RECORDS_LEN) {
             self.record(&record, line);
         }
     }

@@ -222,7 +222,7 @@ impl Evidence {
         let this = Machine { name: "this machine".to_owned(), ..here.clone() };
         // Who has heard a HELLO that is answered has answered.
         let answers = |heard: &ObservedMachine| {
-            [HelloPath::Group, HelloPath::Link, HelloPath::Port].iter().any(|way| heard.by(*way))
+            [HelloPath::Group, HelloPath::Link, HelloPath::Port].iter().any(|way| heard.was_received_by(*way))
         };
         one_way(there, &this, &peer.heard, peer.said.as_ref().is_some_and(answers), say);
         let refused = self.refused.get(&peer.address);
@@ -317,7 +317,7 @@ fn one_way(
         return say(Fault::NoHops, format!("{source} has --ttl 0: no multicast of it leaves it"));
     }
     if came.least_ttl == 0 {
-        return if came.by(HelloPath::Link) {
+        return if came.was_received_by(HelloPath::Link) {
             say(
                 Fault::Snooping,
                 format!(
@@ -325,14 +325,14 @@ fn one_way(
                     to.group.ip()
                 ),
             );
-        } else if came.by(HelloPath::Port) || came.by(HelloPath::PortAnswer) {
+        } else if came.was_received_by(HelloPath::Port) || came.was_received_by(HelloPath::PortAnswer) {
             say(
                 Fault::NoMulticast,
                 format!(
                     "unicast passes from {source} to {target}, multicast with up to {MOST_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
                 ),
             );
-        } else if came.by(HelloPath::Answer) {
+        } else if came.was_received_by(HelloPath::Answer) {
             say(
                 Fault::GroupPortBlocked,
                 format!(
@@ -353,13 +353,13 @@ fn one_way(
         );
         return say(Fault::Router, text);
     }
-    if answers && !came.by(HelloPath::Answer) {
+    if answers && !came.was_received_by(HelloPath::Answer) {
         let text = format!(
             "multicast from {source} reaches {target}, and what {source} sends to it alone does not: {source} has no route to {target}, which `carillon doctor` says there, or a firewall at {target} drops UDP to ports other than {port}: let UDP from {source} in"
         );
         say(Fault::OwnPortBlocked, text);
     }
-    if came.came >= ENOUGH && !came.by(HelloPath::Long) {
+    if came.came >= ENOUGH && !came.was_received_by(HelloPath::Long) {
         let why = match from.datagram > to.datagram {
             true => format!("{target} takes {}", to.datagram),
             false => "a switch or router between has shorter frames".to_owned(),

@@ -192,7 +192,7 @@ impl Doctor {
         // As many answers as HELLOs, and no answers to answers.
         let answered = match hello.way {
             HelloPath::Group => hello.ttl == hello.hops,
-            HelloPath::Link => !heard.by(HelloPath::Group),
+            HelloPath::Link => !heard.was_received_by(HelloPath::Group),
             HelloPath::Port => true,
             HelloPath::PortAnswer | HelloPath::Answer | HelloPath::Long => false,
         };

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use carillon_core::Bytes;
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, live};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, stream_records};
 
 use super::lane::Found;
 use crate::gate::Gate;
@@ -208,7 +208,7 @@ impl State {
         }
         let max = self.max_payload.filter(|_| self.has_room())?;
         let mut before = 0;
-        for record in live(self.messages, message, max) {
+        for record in stream_records(self.messages, message, max) {
             let (Record::Message { bytes, .. } | Record::Piece { bytes, .. }) = record else { continue };
             before += bytes.len();
             self.push(&record, bytes.len());

@@ -12,38 +12,38 @@ use crate::reader::Reader;
 pub fn records(message: &[u8]) -> Records<'_> {
     let message = Signed::parse(message).ok().flatten().map_or(message, |signed| signed.message);
     match message.split_first() {
-        Some((&record_type::PACK, rest)) => Records { rest: Rest::Pack(rest), number: 0 },
-        _ => Records { rest: Rest::One(message), number: 0 },
+        Some((&record_type::PACK, rest)) => Records { rest: Remaining::Pack(rest), number: 0 },
+        _ => Records { rest: Remaining::One(message), number: 0 },
     }
 }
 
 /// See [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    rest: Rest<'a>,
+    rest: Remaining<'a>,
     number: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Rest<'a> {
+enum Remaining<'a> {
     One(&'a [u8]),
     Pack(&'a [u8]),
-    Nothing,
+    Done,
 }
 
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, ParseError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = match std::mem::replace(&mut self.rest, Rest::Nothing) {
-            Rest::One(record) => Record::parse(record),
+        let next = match std::mem::replace(&mut self.rest, Remaining::Done) {
+            Remaining::One(record) => Record::parse(record),
             // One alone needs no pack: there is one form of everything.
-            Rest::Pack([]) if self.number < 2 => {
+            Remaining::Pack([]) if self.number < 2 => {
                 Err(ParseError::Field { field: "records in a pack", value: self.number as u64 })
             }
-            Rest::Pack([]) | Rest::Nothing => return None,
-            Rest::Pack(rest) => packed(rest).map(|(record, rest)| {
-                self.rest = Rest::Pack(rest);
+            Remaining::Pack([]) | Remaining::Done => return None,
+            Remaining::Pack(rest) => read_packed_record(rest).map(|(record, rest)| {
+                self.rest = Remaining::Pack(rest);
                 record
             }),
         };
@@ -52,7 +52,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
+fn read_packed_record(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
     let mut reader = Reader::new(rest);
     let len = reader.u16()?;
     let (record, after) = (reader.bytes(len.into())?, reader.rest());
@@ -71,11 +71,11 @@ pub struct Packer {
     end: usize,
     records: usize,
     /// The record is too long to be one of several.
-    alone: bool,
+    is_oversized: bool,
     /// A record, kept for its room.
     record: Vec<u8>,
     /// The buffers of long messages.
-    lent: BufferPool,
+    pooled: BufferPool,
 }
 
 impl Packer {
@@ -86,9 +86,9 @@ impl Packer {
             buffer: BytesMut::new(),
             end: 0,
             records: 0,
-            alone: false,
+            is_oversized: false,
             record: Vec::new(),
-            lent: BufferPool::new(LENT),
+            pooled: BufferPool::new(MAX_POOLED_BUFFERS),
         }
     }
 
@@ -97,7 +97,7 @@ impl Packer {
         match self.records {
             // Alone it needs no pack.
             0 => self.max_len,
-            _ if self.alone => 0,
+            _ if self.is_oversized => 0,
             _ => (self.max_len.saturating_sub(self.end + PACK_RECORD_LEN)).min(u16::MAX.into()),
         }
     }
@@ -138,13 +138,13 @@ impl Packer {
     /// Takes the message: a pack, or the record if it is one only.
     pub fn take(&mut self) -> Bytes {
         let end = std::mem::take(&mut self.end);
-        let message = match (self.max_len >= LONG, end >= LONG) {
+        let message = match (self.max_len >= MIN_POOLED_LEN, end >= MIN_POOLED_LEN) {
             (false, _) => self.buffer.split_to(end).freeze(),
             // What waits for acknowledgments is not to hold memory that it does not need.
             (true, false) => Bytes::copy_from_slice(&self.buffer[..end]),
             (true, true) => {
                 let whole = std::mem::take(&mut self.buffer).freeze();
-                self.lent.lend(whole.clone());
+                self.pooled.lend(whole.clone());
                 whole.slice(..end)
             }
         };
@@ -160,16 +160,16 @@ impl Packer {
         if self.records == 0 {
             let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
             if self.buffer.len() < whole {
-                let again = self.lent.returned().or_else(|| {
-                    self.lent.collect();
-                    self.lent.returned()
+                let again = self.pooled.returned().or_else(|| {
+                    self.pooled.collect();
+                    self.pooled.returned()
                 });
-                self.buffer = again.unwrap_or_else(|| BytesMut::zeroed(whole.max(PIECE)));
+                self.buffer = again.unwrap_or_else(|| BytesMut::zeroed(whole.max(SHARED_CHUNK_LEN)));
             }
             self.put(&[record_type::PACK]);
         }
         let len = u16::try_from(len);
-        self.alone = len.is_err();
+        self.is_oversized = len.is_err();
         self.put(&len.unwrap_or(u16::MAX).to_be_bytes());
     }
 
@@ -190,13 +190,13 @@ impl Packer {
 }
 
 /// Short messages are cut from pieces of so many bytes.
-const PIECE: usize = 32 << 10;
+const SHARED_CHUNK_LEN: usize = 32 << 10;
 
 /// From so many bytes on the buffer of a message is used again.
-const LONG: usize = 16 << 10;
+const MIN_POOLED_LEN: usize = 16 << 10;
 
 /// So many of them are remembered: what waits for the network and for its acknowledgment.
-const LENT: usize = 512;
+const MAX_POOLED_BUFFERS: usize = 512;
 
 /// Bytes that PACK has besides its records.
 pub const PACK_HEADER_LEN: usize = 1;

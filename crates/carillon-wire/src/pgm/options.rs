@@ -138,7 +138,7 @@ impl<'a> Options<'a> {
         let mut rest = Reader::new(all);
         let mut options = Options::default();
         let mut ended = kind & END != 0;
-        for _ in 1..MOST {
+        for _ in 1..MAX_OPTIONS {
             if ended {
                 break;
             }
@@ -325,7 +325,7 @@ fn address_len(address: IpAddr) -> usize {
 /// The last option.
 const END: u8 = 0x80;
 /// Options of a packet at most, OPT_LENGTH too (section 9).
-const MOST: usize = 16;
+const MAX_OPTIONS: usize = 16;
 
 const LENGTH: u8 = 0x00;
 /// With 16 bytes as in its figure; the 12 of its text are an error of the RFC.

@@ -22,11 +22,11 @@ pub struct DistanceTo {
 
 impl<'a> Distances<'a> {
     /// At most so many fit a packet.
-    pub const MOST: usize = 180;
+    pub const MAX_ENTRIES: usize = 180;
 
     /// Appends as many of these as fit a packet.
     pub fn encode(distances: impl IntoIterator<Item = DistanceTo>, buf: &mut Vec<u8>) {
-        for DistanceTo { rank, micros } in distances.into_iter().take(Self::MOST) {
+        for DistanceTo { rank, micros } in distances.into_iter().take(Self::MAX_ENTRIES) {
             buf.extend_from_slice(&rank.to_be_bytes());
             buf.extend_from_slice(&micros.to_be_bytes());
         }
@@ -40,24 +40,24 @@ impl<'a> Distances<'a> {
     /// Each of them, in the order in which they were told.
     pub fn iter(&self) -> impl Iterator<Item = DistanceTo> + use<'a> {
         let mut reader = Reader::new(self.0);
-        std::iter::from_fn(move || one(&mut reader).ok())
+        std::iter::from_fn(move || read_entry(&mut reader).ok())
     }
 
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let count = reader.u8()?;
-        if usize::from(count) > Self::MOST {
+        if usize::from(count) > Self::MAX_ENTRIES {
             return Err(ParseError::Field { field: "count", value: count.into() });
         }
-        Self::read(reader.bytes(SIZE * usize::from(count))?)
+        Self::read(reader.bytes(ENTRY_LEN * usize::from(count))?)
     }
 
     fn read(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        if bytes.len() > SIZE * Self::MOST {
+        if bytes.len() > ENTRY_LEN * Self::MAX_ENTRIES {
             return Err(ParseError::Field { field: "bytes of distances", value: bytes.len() as u64 });
         }
         let mut reader = Reader::new(bytes);
         while !reader.rest().is_empty() {
-            let rank = one(&mut reader)?.rank;
+            let rank = read_entry(&mut reader)?.rank;
             if usize::from(rank) >= MAX_PEERS {
                 return Err(ParseError::Field { field: "rank", value: rank.into() });
             }
@@ -67,7 +67,7 @@ impl<'a> Distances<'a> {
 
     pub(super) fn emit(&self, buf: &mut Vec<u8>) {
         // A packet has fewer than 256.
-        buf.push((self.0.len() / SIZE) as u8);
+        buf.push((self.0.len() / ENTRY_LEN) as u8);
         buf.extend_from_slice(self.0);
     }
 
@@ -76,7 +76,7 @@ impl<'a> Distances<'a> {
     }
 }
 
-fn one(reader: &mut Reader<'_>) -> Result<DistanceTo, ParseError> {
+fn read_entry(reader: &mut Reader<'_>) -> Result<DistanceTo, ParseError> {
     Ok(DistanceTo { rank: reader.u16()?, micros: reader.u32()? })
 }
 
@@ -87,4 +87,4 @@ impl fmt::Display for Distances<'_> {
 }
 
 /// Bytes of each.
-const SIZE: usize = 2 + 4;
+const ENTRY_LEN: usize = 2 + 4;

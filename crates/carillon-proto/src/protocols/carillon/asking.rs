@@ -358,8 +358,8 @@ impl Asking {
         if !self.is_crowd() || self.is_in_round || open >= self.poll_window.limit() {
             return Vec::new();
         }
-        let most =
-            (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED_BLOCKS)) / PolledReceivers::EACH;
+        let most = (MOST_BYTES - POLL_LEN - Listed::ENTRY_LEN * blocks.min(MAX_LISTED_BLOCKS))
+            / PolledReceivers::ENTRY_LEN;
         let members = self.of_crowd(end, most.min(MAX_POLLED_RECEIVERS), confirmed);
         if open > 0 && members.len() < MAX_LISTED_BLOCKS { Vec::new() } else { members }
     }

@@ -56,7 +56,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
     header_bytes: |_| HeaderBytes {
         data: DATA_HEADER_LEN,
-        most: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
+        max: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
             .max(XOR_LEN + MAX_POSITIONS_LEN + xor::sum(std::iter::empty()).len()),
     },
     format: &carillon_wire::carillon::FORMAT,

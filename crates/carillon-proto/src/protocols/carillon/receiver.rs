@@ -423,7 +423,7 @@ impl CarillonReceiver {
 
 /// Names what will not come.
 fn give_up(context: &mut Context, messages: std::ops::Range<u64>) {
-    messages.for_each(|number| context.events.given_up(context.sender, MessageId(number)));
+    messages.for_each(|number| context.events.loss_final(context.sender, MessageId(number)));
 }
 
 /// The map of the missing messages of a block, unless it is too long.

@@ -36,7 +36,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     // A repair carries the acknowledgment with the message.
-    header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, most: ACK_LEN },
+    header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, max: ACK_LEN },
     format: &carillon_wire::chang_maxemchuk::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

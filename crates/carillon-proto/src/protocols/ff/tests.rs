@@ -36,13 +36,13 @@ fn what_not_all_have_acknowledged_in_time_goes_to_all_again_and_nothing_else() {
         shown(&mut bench),
         ["ff data seq 0 first 0 time 0 len 1", "ff data seq 1 first 0 time 1000000 len 1"]
     );
-    bench.at(30_000).hear(1, &ack(0, 0)).hear(2, &ack(1, 1_000_000)).hear(1, &ack(1, 1_000_000));
+    bench.at(30_000).receive(1, &ack(0, 0)).receive(2, &ack(1, 1_000_000)).receive(1, &ack(1, 1_000_000));
     bench.at(190_000);
     assert_eq!(shown(&mut bench), Vec::<String>::new());
     // Twice 10 ms, of the receiver that lacks it; all have the other.
     bench.at(210_000);
     assert_eq!(shown(&mut bench).len(), 1);
-    bench.hear(2, &ack(0, 0));
+    bench.receive(2, &ack(0, 0));
     bench.finish();
     assert!(bench.is_finished());
     assert_eq!(bench.timer(), None);
@@ -54,9 +54,9 @@ fn the_window_is_that_of_the_oldest_message_and_packets_are_a_gap_apart() {
     assert!(bench.offer("a").is_ok() && bench.offer("b").is_ok() && bench.offer("c").is_err());
     assert_eq!(shown(&mut bench).len(), 1);
     assert_eq!(bench.timer(), Some(20_000));
-    bench.at(20_000).hear(1, &ack(1, 2_000_000));
+    bench.at(20_000).receive(1, &ack(1, 2_000_000));
     assert!(bench.offer("c").is_err(), "the first is outstanding");
-    bench.hear(1, &ack(0, 0));
+    bench.receive(1, &ack(0, 0));
     assert!(bench.offer("c").is_ok() && bench.offer("d").is_ok());
 }
 
@@ -64,10 +64,10 @@ fn the_window_is_that_of_the_oldest_message_and_packets_are_a_gap_apart() {
 fn an_acknowledgment_of_what_was_not_sent_is_not_heard() {
     let mut bench = sender(2, &[]);
     bench.offer("a").unwrap();
-    bench.hear(1, &ack(1, 0)).hear(1, &ack(u32::MAX, 0)).hear(1, &ack(0, 5)).hear(3, &ack(0, 0));
+    bench.receive(1, &ack(1, 0)).receive(1, &ack(u32::MAX, 0)).receive(1, &ack(0, 5)).receive(3, &ack(0, 0));
     assert_eq!(bench.drops().len(), 4);
     assert_eq!(bench.awaited([1, 2]), [1, 2]);
-    bench.hear(1, &ack(0, 0)).hear(1, &ack(0, 0));
+    bench.receive(1, &ack(0, 0)).receive(1, &ack(0, 0));
     assert_eq!(bench.awaited([1, 2]), [2]);
 }
 
@@ -80,7 +80,7 @@ fn a_receiver_acknowledges_every_packet_it_has_room_for_each_time() {
         bytes
     };
     for (seq, time) in [(1, 7), (1, 9), (2, 10), (0, 11)] {
-        bench.hear(0, &data(seq, time));
+        bench.receive(0, &data(seq, time));
     }
     let lines: Vec<String> =
         bench.datagrams().iter().map(|(_, bytes)| Packet::parse(bytes).unwrap().1.to_string()).collect();

@@ -135,7 +135,7 @@ impl Part for KfoldReceiver {
             context.events.received("data", number);
             for message in (self.next..number).map(MessageId) {
                 context.events.loss_found(context.sender, message);
-                context.events.given_up(context.sender, message);
+                context.events.loss_final(context.sender, message);
             }
             context.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
             self.next = number + 1;

@@ -68,7 +68,7 @@ fn the_sender_is_finished_when_the_last_copy_is_out() {
 #[test]
 fn a_copy_is_delivered_once_and_what_came_before_it_is_lost_for_good() {
     let mut receiver = receiver();
-    receiver.hear(0, &data(0)).hear(0, &data(0)).hear(0, &data(3)).hear(0, &data(1));
+    receiver.receive(0, &data(0)).receive(0, &data(0)).receive(0, &data(3)).receive(0, &data(1));
     let told = receiver.events();
     let is_lost = |event: &&Event| matches!(event, Event::LossFinal { .. });
     let lost = |number| Event::LossFinal { source: NodeId(0), message: MessageId(number) };
@@ -81,18 +81,18 @@ fn a_copy_is_delivered_once_and_what_came_before_it_is_lost_for_good() {
 #[test]
 fn nobody_but_the_sender_is_heard_and_no_number_far_ahead_is_believed() {
     let mut receiver = receiver();
-    receiver.hear(2, &data(0)).hear(0, &data(1_025)).hear(0, &data(u32::MAX));
+    receiver.receive(2, &data(0)).receive(0, &data(1_025)).receive(0, &data(u32::MAX));
     assert_eq!(receiver.drops(), [DropReason::NotAMember, DropReason::OutOfWindow, DropReason::OutOfWindow]);
-    receiver.hear(0, &data(1_024));
+    receiver.receive(0, &data(1_024));
     assert_eq!(taken(&mut receiver), [1_024]);
 }
 
 #[test]
 fn what_has_no_room_may_come_again_as_another_copy() {
     let mut receiver = receiver();
-    (0..=1_024).for_each(|number| _ = receiver.hear(0, &data(number)));
+    (0..=1_024).for_each(|number| _ = receiver.receive(0, &data(number)));
     assert_eq!(receiver.drops(), [DropReason::BufferFull]);
     assert_eq!(receiver.take().map(|delivery| delivery.message.0), Some(0));
-    receiver.hear(0, &data(1_024));
+    receiver.receive(0, &data(1_024));
     assert_eq!(taken(&mut receiver), Vec::from_iter(1..=1_024));
 }

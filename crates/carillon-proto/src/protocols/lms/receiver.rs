@@ -148,7 +148,7 @@ impl LmsReceiver {
             if new.contains(&number) {
                 context.events.loss_found(source, message);
             }
-            context.events.given_up(source, message);
+            context.events.loss_final(source, message);
             told += 1;
         }
         for number in survivors {

@@ -81,10 +81,10 @@ fn the_window_advances_when_all_have_acknowledged() // 2.6
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     sender.sent();
-    sender.at(100).hear(1, &ack(2));
+    sender.at(100).receive(1, &ack(2));
     assert_eq!(completed(&mut sender), []);
     assert_eq!(sender.offer("x"), Err(OfferError::Full));
-    sender.at(200).hear(2, &ack(2));
+    sender.at(200).receive(2, &ack(2));
     assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
     assert_eq!(sender.timer(), None);
     offer(&mut sender, 3);
@@ -97,18 +97,18 @@ fn a_partial_acknowledgment_advances_as_far_as_the_slowest_receiver() // 2.6: "t
     let mut sender = sender(3, &[]);
     offer(&mut sender, 3);
     sender.sent();
-    sender.hear(1, &ack(2)).hear(2, &ack(0));
+    sender.receive(1, &ack(2)).receive(2, &ack(0));
     assert_eq!(completed(&mut sender), []);
-    sender.hear(3, &ack(1));
+    sender.receive(3, &ack(1));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     assert_eq!(sender.timer(), Some(100_000));
     offer(&mut sender, 1);
     assert_eq!(sender.sent(), to_all(&[3]));
     assert_eq!(sender.offer("x"), Err(OfferError::Full));
     // What the others had acknowledged before still counts.
-    sender.hear(2, &ack(2));
+    sender.receive(2, &ack(2));
     assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
-    sender.hear(3, &ack(2));
+    sender.receive(3, &ack(2));
     assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
 }
 
@@ -126,16 +126,16 @@ fn a_partly_acknowledged_window_dies_if_the_vector_is_reset_and_repeats_are_dupl
     let mut sender = sender(2, DEAD);
     offer(&mut sender, 3);
     sender.sent();
-    sender.hear(1, &ack(2)).hear(2, &ack(0));
+    sender.receive(1, &ack(2)).receive(2, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     // Nothing of the next window before this one is done with.
     assert_eq!(sender.offer("x"), Err(OfferError::Full));
-    sender.hear(2, &ack(2)).hear(1, &ack(2));
+    sender.receive(2, &ack(2)).receive(1, &ack(2));
     assert_eq!(completed(&mut sender), [], "what the first repeats is a duplicate");
     for round in 1..=3 {
         sender.at(round * 100_000);
         assert_eq!(sender.sent(), to_all(&[1, 2]), "round {round}");
-        sender.hear(1, &ack(2)).hear(2, &ack(2));
+        sender.receive(1, &ack(2)).receive(2, &ack(2));
     }
     sender.at(400_000);
     assert_eq!(completed(&mut sender), [(1, Outcome::Failed), (2, Outcome::Failed)]);
@@ -151,7 +151,7 @@ fn each_option_alone_leaves_the_window_alive() {
         let mut sender = sender(2, &options);
         offer(&mut sender, 3);
         sender.sent();
-        sender.hear(1, &ack(2)).hear(2, &ack(0)).hear(2, &ack(2)).hear(1, &ack(2));
+        sender.receive(1, &ack(2)).receive(2, &ack(0)).receive(2, &ack(2)).receive(1, &ack(2));
         assert_eq!(completed(&mut sender).len(), 3, "without {left_out:?}");
     }
 }
@@ -173,7 +173,7 @@ fn a_timeout_sends_the_whole_active_window_again() // 2.6
 {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
-    sender.hear(1, &ack(0)).hear(2, &ack(0));
+    sender.receive(1, &ack(0)).receive(2, &ack(0));
     sender.sent();
     sender.at(100_000);
     assert_eq!(sender.sent(), to_all(&[1, 2]));
@@ -196,13 +196,13 @@ fn numbers_go_round_modulo_2n() // 2.6
             sequences.iter().map(|&s| data(s)).collect::<Vec<_>>()
         );
         for (_, bytes) in &sent {
-            receiver.hear(0, bytes);
+            receiver.receive(0, bytes);
             let delivery = receiver.take().expect("the next message");
             assert_eq!(delivery.source, NodeId(0));
         }
         let acks = receiver.datagrams();
         assert_eq!(acks.len(), 1);
-        sender.hear(1, &acks[0].1);
+        sender.receive(1, &acks[0].1);
         let first = u64::from(window) * 3;
         assert_eq!(
             completed(&mut sender),
@@ -216,15 +216,15 @@ fn acknowledgments_outside_of_the_active_window_are_ignored() // 2.6
 {
     let mut sender = sender(1, &[]);
     offer(&mut sender, 3);
-    sender.hear(1, &ack(2));
+    sender.receive(1, &ack(2));
     offer(&mut sender, 2);
     // The window is 3, 4: numbers 0 to 2 are old, 5 was not sent, 6 and above do not exist.
     sender.events();
     for sequence in [0, 1, 2, 5, 6, 9, u16::MAX] {
-        sender.hear(1, &ack(sequence));
+        sender.receive(1, &ack(sequence));
         assert_eq!(sender.drops(), [DropReason::OutOfWindow], "{sequence}");
     }
-    sender.hear(1, &ack(3));
+    sender.receive(1, &ack(3));
     assert_eq!(completed(&mut sender), [(3, Outcome::Acknowledged)]);
 }
 
@@ -233,13 +233,13 @@ fn a_second_or_lower_acknowledgment_is_no_news() // 2.6: "not a duplicate"
 {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
-    sender.hear(1, &ack(1));
+    sender.receive(1, &ack(1));
     sender.events();
     for sequence in [0, 1] {
-        sender.hear(1, &ack(sequence));
+        sender.receive(1, &ack(sequence));
         assert_eq!(sender.drops(), [DropReason::Duplicate]);
     }
-    sender.hear(2, &ack(2));
+    sender.receive(2, &ack(2));
     assert_eq!(completed(&mut sender), [0, 1].map(|message| (message, Outcome::Acknowledged)));
 }
 
@@ -256,7 +256,7 @@ fn acknowledgments_of_others_are_ignored() {
         (1, ack(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
         (1, Vec::new(), DropReason::Malformed),
     ] {
-        sender.hear(from, &bytes);
+        sender.receive(from, &bytes);
         assert_eq!(sender.drops(), [reason], "{bytes:?} from {from}");
     }
     assert_eq!(sender.timer(), Some(100_000));
@@ -267,7 +267,7 @@ fn messages_are_given_up_when_their_count_exceeds_the_limit() // 2.6
 {
     let mut sender = sender(2, &[("retransmission_limit", "1")]);
     offer(&mut sender, 2);
-    sender.hear(1, &ack(1)).at(299_999);
+    sender.receive(1, &ack(1)).at(299_999);
     // Counts 0 and 1 do not exceed the limit of 1: the window is sent again twice.
     assert_eq!(sender.sent(), to_all(&[0, 1, 0, 1, 0, 1]));
     sender.at(300_000);
@@ -281,7 +281,7 @@ fn messages_are_given_up_when_their_count_exceeds_the_limit() // 2.6
 fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
     let mut sender = sender(3, &[("retransmission_limit", "0"), ("past_limit", "expel")]);
     offer(&mut sender, 3);
-    sender.hear(1, &ack(1)).hear(2, &ack(2)).at(200_000);
+    sender.receive(1, &ack(1)).receive(2, &ack(2)).at(200_000);
     let events = sender.events();
     assert!(events.contains(&Event::MemberLost { member: NodeId(3) }), "{events:?}");
     assert!(!events.contains(&Event::MemberLost { member: NodeId(1) }), "{events:?}");
@@ -293,9 +293,9 @@ fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
     assert!(events.contains(&outcome(0)) && events.contains(&outcome(1)), "{events:?}");
     assert!(!events.contains(&outcome(2)), "{events:?}");
     // It is a member no more.
-    sender.hear(3, &ack(2));
+    sender.receive(3, &ack(2));
     assert_eq!(sender.drops(), [DropReason::NotAMember]);
-    sender.hear(1, &ack(2));
+    sender.receive(1, &ack(2));
     assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
     // With nobody left, messages are complete at once and nothing is sent.
     offer(&mut sender, 1);
@@ -337,12 +337,12 @@ fn an_adaptive_timeout_learns_from_windows_that_were_sent_once_only() // RFC 629
     let mut sender = sender(1, &settings);
     offer(&mut sender, 1);
     assert_eq!(sender.timer(), Some(100_000));
-    sender.at(1_000).hear(1, &ack(0));
+    sender.at(1_000).receive(1, &ack(0));
     offer(&mut sender, 1);
     assert_eq!(sender.timer(), Some(1_000 + 3_000));
     sender.at(4_000);
     assert_eq!(sender.timer(), Some(4_000 + 6_000));
-    sender.at(9_000).hear(1, &ack(1));
+    sender.at(9_000).receive(1, &ack(1));
     offer(&mut sender, 1);
     assert_eq!(sender.timer(), Some(9_000 + 3_000));
 }
@@ -354,11 +354,11 @@ fn the_unicast_equivalent_sends_a_window_to_one_receiver_after_the_other() // 2.
     let window = |node| (0..3).map(|s| format!("mbap data seq {s} len 1 to n{node}")).collect::<Vec<_>>();
     offer(&mut sender, 3);
     assert_eq!(sender.sent(), window(1));
-    sender.at(100).hear(1, &ack(2));
+    sender.at(100).receive(1, &ack(2));
     assert_eq!(sender.sent(), window(2));
     assert_eq!(completed(&mut sender), []);
     assert_eq!(sender.offer("x"), Err(OfferError::Full));
-    sender.at(200).hear(2, &ack(2));
+    sender.at(200).receive(2, &ack(2));
     assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
 }
 
@@ -367,7 +367,7 @@ fn a_receiver_acknowledges_after_n_messages_only() // 2.6
 {
     let mut receiver = receiver(&[]);
     for (sequence, acks) in [(0, 0), (1, 0), (2, 1), (3, 0), (4, 0), (5, 1)] {
-        receiver.hear(0, &data(sequence));
+        receiver.receive(0, &data(sequence));
         assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(u64::from(sequence))));
         let expected = vec![format!("mbap ack seq {sequence} to n0"); acks];
         assert_eq!(receiver.sent(), expected);
@@ -378,13 +378,13 @@ fn a_receiver_acknowledges_after_n_messages_only() // 2.6
 fn what_is_not_the_next_message_is_discarded_in_silence() // 2.6: also duplicates
 {
     let mut receiver = receiver(&[]);
-    receiver.hear(0, &data(0));
+    receiver.receive(0, &data(0));
     receiver.events();
     for sequence in [0, 2, 3, 4, 5] {
-        receiver.hear(0, &data(sequence));
+        receiver.receive(0, &data(sequence));
         assert_eq!(receiver.drops(), [DropReason::OutOfOrder]);
     }
-    receiver.hear(0, &data(6));
+    receiver.receive(0, &data(6));
     assert_eq!(receiver.drops(), [DropReason::Malformed]);
     assert_eq!(receiver.sent(), [""; 0]);
     assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(0)));
@@ -398,9 +398,9 @@ fn the_acknowledgment_timer_acknowledges_what_there_is_and_runs_again() // 2.6
 {
     let mut receiver = receiver(&[]);
     assert_eq!(receiver.timer(), None);
-    receiver.hear(0, &data(0));
+    receiver.receive(0, &data(0));
     assert_eq!(receiver.timer(), Some(20_000));
-    receiver.at(5_000).hear(0, &data(1));
+    receiver.at(5_000).receive(0, &data(1));
     assert_eq!(receiver.timer(), Some(25_000));
     receiver.at(24_999);
     assert_eq!(receiver.sent(), [""; 0]);
@@ -410,12 +410,12 @@ fn the_acknowledgment_timer_acknowledges_what_there_is_and_runs_again() // 2.6
     }
     // It covered what was counted: a full window has n messages again.
     for sequence in [2, 3] {
-        receiver.hear(0, &data(sequence)).take();
+        receiver.receive(0, &data(sequence)).take();
         receiver.take();
         assert_eq!(receiver.sent(), [""; 0]);
     }
     receiver.take();
-    receiver.hear(0, &data(4));
+    receiver.receive(0, &data(4));
     assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
 }
 
@@ -425,11 +425,11 @@ fn after_a_full_window_the_timer_runs_on_or_stops_as_it_is_set() // 2.6
     for (ack_timer, timer) in [("restart", Some(20_000)), ("until-full-window", None)] {
         let mut receiver = receiver(&[("ack_timer", ack_timer)]);
         for sequence in 0..3 {
-            receiver.hear(0, &data(sequence)).take();
+            receiver.receive(0, &data(sequence)).take();
         }
         assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
         assert_eq!(receiver.timer(), timer, "{ack_timer}");
-        receiver.hear(0, &data(3)).take();
+        receiver.receive(0, &data(3)).take();
         assert_eq!(receiver.timer(), Some(20_000));
     }
 }
@@ -439,14 +439,14 @@ fn what_the_application_has_no_room_for_is_not_taken() // 2.6: as good as lost
 {
     let mut receiver = receiver(&[]);
     for sequence in 0..3 {
-        receiver.hear(0, &data(sequence));
+        receiver.receive(0, &data(sequence));
     }
     assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
     receiver.events();
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(3));
     assert_eq!(receiver.drops(), [DropReason::BufferFull]);
     assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(0)));
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(3));
     assert_eq!(receiver.drops(), []);
     let rest: Vec<_> = std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect();
     assert_eq!(rest, [1, 2, 3]);
@@ -461,7 +461,7 @@ fn a_receiver_hears_its_sender_in_its_session_only() {
         (0, ack(0), DropReason::Foreign),
         (0, data(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
     ] {
-        receiver.hear(from, &bytes);
+        receiver.receive(from, &bytes);
         assert_eq!(receiver.drops(), [reason], "{bytes:?} from {from}");
     }
     assert_eq!(receiver.take(), None);
@@ -475,7 +475,7 @@ fn acknowledgments_wait_at_random_and_are_padded() // 2.5.1, 3.6
     let mut receiver = receiver(&settings);
     let mut waits = std::collections::BTreeSet::new();
     for round in 0..100u64 {
-        receiver.hear(0, &data((round % 2) as u16)).take();
+        receiver.receive(0, &data((round % 2) as u16)).take();
         for (transmit, bytes) in receiver.datagrams() {
             assert_eq!(bytes.len(), 100 - 18);
             waits.insert(transmit.departure.map(carillon_core::Time::as_nanos));
@@ -498,14 +498,14 @@ fn poll(sequence: u16) -> Vec<u8> {
 #[test]
 fn a_gap_is_asked_for_once_until_the_sender_has_gone_back() {
     let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
-    receiver.hear(0, &data(0)).hear(0, &data(2));
+    receiver.receive(0, &data(0)).receive(0, &data(2));
     assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0"]);
     // The next shows nothing new; the same again shows that the repair is lost too.
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(3));
     assert_eq!(receiver.sent(), [""; 0]);
-    receiver.hear(0, &data(2));
+    receiver.receive(0, &data(2));
     assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0"]);
-    receiver.hear(0, &data(1)).hear(0, &data(2));
+    receiver.receive(0, &data(1)).receive(0, &data(2));
     assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
     assert_eq!(receiver.timer(), None, "the sender asks, if it wants to know");
 }
@@ -513,11 +513,11 @@ fn a_gap_is_asked_for_once_until_the_sender_has_gone_back() {
 #[test]
 fn a_poll_is_answered_whatever_is_there() {
     let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
-    receiver.hear(0, &data(0)).hear(0, &poll(0));
+    receiver.receive(0, &data(0)).receive(0, &poll(0));
     assert_eq!(receiver.sent(), ["mbap ack seq 0 to n0"]);
-    receiver.hear(0, &poll(2)).hear(0, &poll(2));
+    receiver.receive(0, &poll(2)).receive(0, &poll(2));
     assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0", "mbap nak seq 1 to n0"]);
-    receiver.hear(0, &poll(1));
+    receiver.receive(0, &poll(1));
     assert_eq!(receiver.sent(), ["mbap ack seq 1 to n0"]);
 }
 
@@ -526,13 +526,13 @@ fn a_request_acknowledges_what_lies_before_and_the_sender_goes_back_at_once() {
     let mut sender = sender(2, &[NAK]);
     offer(&mut sender, 3);
     sender.sent();
-    sender.at(30_000).hear(1, &ack(2)).hear(2, &nak(1));
+    sender.at(30_000).receive(1, &ack(2)).receive(2, &nak(1));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     assert_eq!(sender.sent(), to_all(&[1, 2]));
     // The same request, made before the repair could arrive: n d + a r = 37 456 bit times.
-    sender.at(60_000).hear(2, &nak(1));
+    sender.at(60_000).receive(2, &nak(1));
     assert_eq!(sender.sent(), [""; 0]);
-    sender.at(70_000).hear(2, &nak(1));
+    sender.at(70_000).receive(2, &nak(1));
     assert_eq!(sender.sent(), to_all(&[1, 2]));
 }
 
@@ -542,7 +542,7 @@ fn without_news_the_last_message_polls_up_to_the_limit() {
         let limit = ("retransmission_limit", "1");
         let mut sender = sender(2, &[NAK, limit, ("past_limit", past_limit)]);
         offer(&mut sender, 2);
-        sender.hear(1, &ack(1));
+        sender.receive(1, &ack(1));
         sender.sent();
         sender.at(100_000);
         assert_eq!(sender.sent(), ["mbap poll seq 1 len 1 to all"]);
@@ -559,7 +559,7 @@ fn with_wait_the_window_is_repeated_until_the_one_that_misses_it_is_expelled() {
         let mut sender = sender(2, &[("feedback", feedback), limit, ("past_limit", "wait")]);
         offer(&mut sender, 2);
         assert_eq!(sender.awaited(1..=2), [1, 2]);
-        sender.hear(1, &ack(1));
+        sender.receive(1, &ack(1));
         assert_eq!(sender.awaited(1..=2), [2]);
         sender.sent();
         sender.at(100_000 * 1000);
@@ -577,7 +577,7 @@ fn a_request_is_nothing_to_a_sender_without_them() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     sender.sent();
-    sender.hear(1, &nak(1));
+    sender.receive(1, &nak(1));
     assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
     assert_eq!(sender.sent(), [""; 0]);
 }
@@ -592,9 +592,9 @@ fn an_adaptive_wait_counts_answers_to_the_whole_window() {
     assert_eq!(sender.sent(), timed([0, 1, 2], 100_000));
     assert_eq!(sender.timer(), Some(101_000), "the timeout, and the wait");
     // A part of the window: an acknowledgment that was delayed, and no answer to it.
-    sender.at(100).hear(1, &ack(1));
-    sender.at(1_000).hear(1, &ack(2));
-    sender.at(1_000 + 2_300).hear(2, &ack(2));
+    sender.at(100).receive(1, &ack(1));
+    sender.at(1_000).receive(1, &ack(2));
+    sender.at(1_000 + 2_300).receive(2, &ack(2));
     offer(&mut sender, 3);
     assert_eq!(sender.sent(), timed([3, 4, 5], 200_000), "2300 bit / 1.15");
 }
@@ -609,14 +609,14 @@ fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
 #[test]
 fn with_selective_repair_each_missing_message_is_asked_for_once_and_the_others_are_kept() {
     let mut receiver = receiver(SELECTIVE);
-    receiver.hear(0, &data(0));
+    receiver.receive(0, &data(0));
     assert!(receiver.sent().is_empty());
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(3));
     assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0", "mbap nak seq 2 to n0"]);
-    receiver.hear(0, &data(4));
+    receiver.receive(0, &data(4));
     assert!(receiver.sent().is_empty());
-    receiver.hear(0, &data(2));
-    receiver.hear(0, &data(1));
+    receiver.receive(0, &data(2));
+    receiver.receive(0, &data(1));
     assert_eq!(taken(&mut receiver), [0, 1, 2, 3, 4]);
     // A quarter of the window has come: it slides.
     assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
@@ -625,18 +625,18 @@ fn with_selective_repair_each_missing_message_is_asked_for_once_and_the_others_a
 #[test]
 fn with_selective_repair_a_poll_asks_for_all_that_is_missing_again() {
     let mut receiver = receiver(SELECTIVE);
-    receiver.hear(0, &data(0));
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(0));
+    receiver.receive(0, &data(3));
     receiver.sent();
-    receiver.hear(0, &poll(5));
+    receiver.receive(0, &poll(5));
     let answers =
         ["mbap ack seq 0 to n0", "mbap nak seq 1 to n0", "mbap nak seq 2 to n0", "mbap nak seq 4 to n0"];
     assert_eq!(receiver.sent(), answers);
     // What it has is no news, and is answered too.
-    receiver.hear(0, &poll(0));
+    receiver.receive(0, &poll(0));
     assert_eq!(receiver.sent(), answers);
     // A number beyond twice the window no sender gives.
-    receiver.hear(0, &poll(16));
+    receiver.receive(0, &poll(16));
     assert_eq!(
         (receiver.sent(), receiver.drops()),
         (vec![], vec![DropReason::Duplicate, DropReason::Malformed])
@@ -649,15 +649,15 @@ fn with_selective_repair_only_what_was_asked_for_is_sent_again() {
     offer(&mut sender, 5);
     sender.sent();
     sender.at(50_000);
-    sender.hear(1, &nak(2));
+    sender.receive(1, &nak(2));
     assert_eq!(sender.sent(), to_all(&[2]));
     // The other one asks too, and has it already.
-    sender.hear(2, &nak(2));
+    sender.receive(2, &nak(2));
     assert!(sender.sent().is_empty());
     // Asking for a message says nothing of those before it.
-    sender.hear(2, &ack(4));
+    sender.receive(2, &ack(4));
     assert!(completed(&mut sender).is_empty());
-    sender.hear(1, &ack(4));
+    sender.receive(1, &ack(4));
     assert_eq!(completed(&mut sender).len(), 5);
 }
 
@@ -666,13 +666,13 @@ fn with_selective_repair_a_place_is_left_for_the_message_that_is_next() {
     let mut receiver = receiver(&[SELECTIVE, &[("window", "3")]].concat());
     // The application takes nothing: message 0 waits for it.
     for sequence in [0, 2, 3] {
-        receiver.hear(0, &data(sequence));
+        receiver.receive(0, &data(sequence));
     }
     assert_eq!(receiver.drops(), [DropReason::BufferFull]);
-    receiver.hear(0, &data(1));
+    receiver.receive(0, &data(1));
     assert!(receiver.drops().is_empty());
     assert_eq!(taken(&mut receiver), [0, 1, 2]);
-    receiver.hear(0, &data(3));
+    receiver.receive(0, &data(3));
     assert_eq!(taken(&mut receiver), [3]);
 }
 
@@ -684,13 +684,13 @@ fn with_selective_repair_a_lost_repair_is_sent_again_however_long_a_window_takes
     offer(&mut sender, 5);
     sender.sent();
     sender.at(1_000);
-    sender.hear(1, &nak(2));
+    sender.receive(1, &nak(2));
     assert_eq!(sender.sent(), to_all(&[2]));
     sender.at(15_000);
-    sender.hear(1, &nak(2));
+    sender.receive(1, &nak(2));
     assert!(sender.sent().is_empty(), "it may be on its way");
     sender.at(21_000);
     sender.sent();
-    sender.hear(1, &nak(2));
+    sender.receive(1, &nak(2));
     assert_eq!(sender.sent(), to_all(&[2]));
 }

@@ -46,15 +46,15 @@ fn the_next_message_goes_out_with_the_other_number_when_all_have_acknowledged() 
     assert_eq!(sender.offer("a"), Ok(0));
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
     assert_eq!(sender.offer("b"), Err(OfferError::Full));
-    sender.at(100).hear(1, &ack(0));
+    sender.at(100).receive(1, &ack(0));
     assert_eq!(sender.offer("b"), Err(OfferError::Full));
-    sender.at(200).hear(2, &ack(0));
+    sender.at(200).receive(2, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     assert_eq!(sender.timer(), None);
     assert_eq!(sender.offer("bb"), Ok(1));
     assert_eq!(sender.sent(), ["msaw data seq 1 len 2 to all"]);
     assert_eq!(sender.timer(), Some(10_200));
-    sender.at(300).hear(2, &ack(1)).hear(1, &ack(1));
+    sender.at(300).receive(2, &ack(1)).receive(1, &ack(1));
     assert_eq!(sender.offer("ccc"), Ok(2));
     assert_eq!(sender.sent(), ["msaw data seq 0 len 3 to all"]);
 }
@@ -67,7 +67,7 @@ fn the_sender_is_finished_when_the_last_message_is_acknowledged() // 2.5
     sender.finish();
     assert!(!sender.is_finished());
     assert_eq!(sender.offer("b"), Err(OfferError::Finished));
-    sender.hear(1, &ack(0));
+    sender.receive(1, &ack(0));
     assert!(sender.is_finished());
     assert_eq!(sender.at(1_000_000).sent().len(), 1);
 }
@@ -77,7 +77,7 @@ fn a_timeout_multicasts_the_message_again() // 2.5.2
 {
     let mut sender = sender(3, &[]);
     sender.offer("a").unwrap();
-    sender.at(500).hear(1, &ack(0)).hear(2, &ack(0)).at(9_999);
+    sender.at(500).receive(1, &ack(0)).receive(2, &ack(0)).at(9_999);
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
     sender.at(10_000);
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
@@ -86,7 +86,7 @@ fn a_timeout_multicasts_the_message_again() // 2.5.2
     assert!(events.contains(&Event::TimerFired { timer: "retransmission" }));
     assert!(events.contains(&Event::RepairSent { message: MessageId(0), bytes: HEADER_LEN as u32 + 1 }));
     // Acknowledgments from before the retransmission still count.
-    sender.hear(3, &ack(0));
+    sender.receive(3, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
 }
 
@@ -96,14 +96,14 @@ fn a_unicast_retransmission_goes_only_to_the_receivers_that_are_missing() // 2.5
     let mut sender = sender(3, &[("retransmission", "unicast")]);
     sender.offer("a").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
-    sender.at(500).hear(2, &ack(0)).at(10_000);
+    sender.at(500).receive(2, &ack(0)).at(10_000);
     let mut again = sender.sent();
     again.sort();
     assert_eq!(again, ["msaw data seq 0 len 1 to n1", "msaw data seq 0 len 1 to n3"]);
-    sender.at(11_000).hear(1, &ack(0)).at(20_000);
+    sender.at(11_000).receive(1, &ack(0)).at(20_000);
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n3"]);
     assert_eq!(completed(&mut sender), []);
-    sender.hear(3, &ack(0));
+    sender.receive(3, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     assert_eq!(sender.timer(), None);
 }
@@ -114,7 +114,7 @@ fn a_message_is_given_up_when_its_count_exceeds_the_limit_and_the_next_has_its_t
     for retransmission in ["multicast", "unicast"] {
         let mut sender = sender(2, &[("retransmission_limit", "2"), ("retransmission", retransmission)]);
         sender.offer("a").unwrap();
-        sender.hear(1, &ack(0)).at(39_999);
+        sender.receive(1, &ack(0)).at(39_999);
         // Counts 0, 1 and 2 do not exceed the limit of 2: sent again three times.
         assert_eq!(sender.sent().len(), 1 + 3, "{retransmission}");
         assert_eq!(completed(&mut sender), []);
@@ -124,7 +124,7 @@ fn a_message_is_given_up_when_its_count_exceeds_the_limit_and_the_next_has_its_t
         assert_eq!(sender.offer("b"), Ok(1));
         assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to all"]);
         // The receiver that missed the message is still a member.
-        sender.hear(1, &ack(1)).hear(2, &ack(1));
+        sender.receive(1, &ack(1)).receive(2, &ack(1));
         assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
     }
 }
@@ -136,13 +136,13 @@ fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
             [("retransmission_limit", "0"), ("past_limit", "expel"), ("retransmission", retransmission)];
         let mut sender = sender(2, &settings);
         sender.offer("a").unwrap();
-        sender.hear(1, &ack(0)).at(20_000);
+        sender.receive(1, &ack(0)).at(20_000);
         let events = sender.events();
         assert!(events.contains(&Event::MemberLost { member: NodeId(2) }), "{events:?}");
         let outcome = Event::Completed { message: MessageId(0), outcome: Outcome::Acknowledged, window: 1 };
         assert!(events.contains(&outcome), "{events:?}");
         sender.offer("b").unwrap();
-        sender.hear(1, &ack(1));
+        sender.receive(1, &ack(1));
         assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
         // With nobody left, messages are complete at once and nothing is sent.
         sender.offer("c").unwrap();
@@ -158,7 +158,7 @@ fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
 fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and from a member"
 {
     let mut sender = sender(2, &[]);
-    sender.hear(1, &ack(0));
+    sender.receive(1, &ack(0));
     assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
     sender.offer("a").unwrap();
     sender.events();
@@ -172,12 +172,12 @@ fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and
         (1, Vec::new(), DropReason::Malformed),
         (1, ack(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
     ] {
-        sender.hear(from, &bytes);
+        sender.receive(from, &bytes);
         assert_eq!(sender.drops(), [reason], "{bytes:?} from {from}");
     }
-    sender.hear(1, &ack(0));
+    sender.receive(1, &ack(0));
     assert_eq!(sender.drops(), []);
-    sender.hear(1, &ack(0));
+    sender.receive(1, &ack(0));
     assert_eq!(sender.drops(), [DropReason::Duplicate]);
     assert_eq!(sender.timer(), Some(10_000));
     assert_eq!(sender.sent().len(), 1);
@@ -202,14 +202,14 @@ fn an_adaptive_timeout_learns_from_what_was_sent_once_only() // RFC 6298, sectio
     let mut sender = sender(1, &[("timeout_method", "adaptive"), ("timeout_min", "100 bit")]);
     sender.offer("a").unwrap();
     assert_eq!(sender.timer(), Some(10_000));
-    sender.at(1_000).hear(1, &ack(0));
+    sender.at(1_000).receive(1, &ack(0));
     sender.offer("b").unwrap();
     assert_eq!(sender.timer(), Some(1_000 + 3_000));
     // Expired: the timeout doubles.
     sender.at(4_000);
     assert_eq!(sender.timer(), Some(4_000 + 6_000));
     // Karn: no sample, but the doubling is over.
-    sender.at(9_000).hear(1, &ack(1));
+    sender.at(9_000).receive(1, &ack(1));
     sender.offer("c").unwrap();
     assert_eq!(sender.timer(), Some(9_000 + 3_000));
 }
@@ -220,13 +220,13 @@ fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, CONSTANT, HEADER_LEN, 1);
     sender.offer("a").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n1"]);
-    sender.hear(2, &ack(0));
+    sender.receive(2, &ack(0));
     assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
-    sender.at(100).hear(1, &ack(0));
+    sender.at(100).receive(1, &ack(0));
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n2"]);
     assert_eq!(completed(&mut sender), []);
     assert_eq!(sender.offer("b"), Err(OfferError::Full));
-    sender.at(200).hear(2, &ack(0));
+    sender.at(200).receive(2, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     sender.offer("b").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to n1"]);
@@ -237,13 +237,13 @@ fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
     let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "expel")]].concat();
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
     sender.offer("a").unwrap();
-    sender.at(20_000).hear(2, &ack(0));
+    sender.at(20_000).receive(2, &ack(0));
     assert!(sender.events().contains(&Event::MemberLost { member: NodeId(1) }));
     sender.sent();
     assert_eq!(sender.offer("b"), Ok(1));
     assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to n2"]);
     assert_eq!(completed(&mut sender), []);
-    sender.hear(2, &ack(1));
+    sender.receive(2, &ack(1));
     assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
 }
 
@@ -254,7 +254,7 @@ fn with_wait_a_message_is_repeated_until_those_that_miss_it_are_expelled() {
         let mut sender = sender(3, &[("retransmission", retransmission), limit, ("past_limit", "wait")]);
         sender.offer("a").unwrap();
         assert_eq!(sender.awaited(1..=3), [1, 2, 3]);
-        sender.hear(1, &ack(0));
+        sender.receive(1, &ack(0));
         assert_eq!(sender.awaited(1..=3), [2, 3]);
         sender.at(10_000 * 1000);
         assert!(sender.sent().len() >= 1000, "{retransmission}: asked again at each timeout");
@@ -278,7 +278,7 @@ fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
     assert_eq!(sender.awaited(1..=2), [1]);
     sender.expel(1);
     assert_eq!(sender.awaited(1..=2), [2]);
-    sender.hear(2, &ack(0));
+    sender.receive(2, &ack(0));
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
     assert_eq!(sender.awaited(1..=2), [0; 0]);
 }
@@ -287,7 +287,7 @@ fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
 fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
 {
     let mut receiver = receiver(&[]);
-    receiver.hear(0, &data(0, "a"));
+    receiver.receive(0, &data(0, "a"));
     assert_eq!(receiver.sent(), ["msaw ack seq 0 to n0"]);
     let delivery = receiver.take().expect("the message is there");
     assert_eq!(
@@ -296,11 +296,11 @@ fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
     );
     // The acknowledgment was lost: the message comes again.
     receiver.events();
-    receiver.hear(0, &data(0, "a"));
+    receiver.receive(0, &data(0, "a"));
     assert_eq!(receiver.sent(), ["msaw ack seq 0 to n0"]);
     assert_eq!(receiver.drops(), [DropReason::Duplicate]);
     assert_eq!(receiver.take(), None);
-    receiver.hear(0, &data(1, "b"));
+    receiver.receive(0, &data(1, "b"));
     assert_eq!(receiver.sent(), ["msaw ack seq 1 to n0"]);
     assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(1)));
 }
@@ -309,13 +309,13 @@ fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
 fn a_message_that_the_application_has_no_room_for_is_not_acknowledged() // 2.5: a single buffer
 {
     let mut receiver = receiver(&[]);
-    receiver.hear(0, &data(0, "a"));
+    receiver.receive(0, &data(0, "a"));
     receiver.sent();
-    receiver.hear(0, &data(1, "b"));
+    receiver.receive(0, &data(1, "b"));
     assert_eq!(receiver.sent(), [""; 0]);
     assert_eq!(receiver.drops(), [DropReason::BufferFull]);
     assert_eq!(receiver.take().map(|delivery| delivery.payload), Some("a".into()));
-    receiver.hear(0, &data(1, "b"));
+    receiver.receive(0, &data(1, "b"));
     assert_eq!(receiver.sent(), ["msaw ack seq 1 to n0"]);
     assert_eq!(receiver.take().map(|delivery| delivery.payload), Some("b".into()));
 }
@@ -330,7 +330,7 @@ fn a_receiver_hears_its_sender_in_its_session_only() {
         (0, data(0, "")[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
         (0, b"\xca\x01\x01\x01\0\0\0\x01\x02".to_vec(), DropReason::Malformed),
     ] {
-        receiver.hear(from, &bytes);
+        receiver.receive(from, &bytes);
         assert_eq!(receiver.drops(), [reason], "{bytes:?} from {from}");
     }
     assert_eq!(receiver.sent(), [""; 0]);
@@ -343,7 +343,7 @@ fn a_random_wait_is_a_whole_number_of_bit_times_from_0_to_r_both_included() // 2
     let mut receiver = receiver(&[("ack_wait", "5 bit")]);
     let mut seen = [0; 6];
     for round in 0..600u64 {
-        receiver.at(1_000 * round).hear(0, &data((round % 2) as u8, "a")).take();
+        receiver.at(1_000 * round).receive(0, &data((round % 2) as u8, "a")).take();
         let [(transmit, _)] = &receiver.datagrams()[..] else { panic!("one acknowledgment") };
         let departure = transmit.departure.expect("it waits");
         let wait = (0..6).find(|wait| departure == bits(1_000 * round + wait)).expect("0 to 5 bit times");
@@ -352,7 +352,7 @@ fn a_random_wait_is_a_whole_number_of_bit_times_from_0_to_r_both_included() // 2
     assert!(seen.iter().all(|&count| (60..=140).contains(&count)), "{seen:?}");
     // R = 0 is no wait at all.
     let mut receiver = self::receiver(&[]);
-    receiver.hear(0, &data(0, "a"));
+    receiver.receive(0, &data(0, "a"));
     assert_eq!(receiver.datagrams()[0].0.departure, None);
 }
 
@@ -361,7 +361,7 @@ fn an_acknowledgment_is_padded_to_its_size_on_the_link() // 3.6: ACKPKTSIZE
 {
     for (size, len) in [("64", 64 - 18), ("0", HEADER_LEN), ("27", HEADER_LEN), ("28", HEADER_LEN + 1)] {
         let mut receiver = receiver(&[("ack_bytes", size)]);
-        receiver.hear(0, &data(0, "a"));
+        receiver.receive(0, &data(0, "a"));
         assert_eq!(receiver.datagrams()[0].1.len(), len, "{size}");
     }
 }
@@ -390,23 +390,23 @@ fn an_adaptive_wait_is_what_the_answers_were_spread_over_divided_by_1_15() {
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 100000 ns len 1 to all"], "1000 bit at 10 Mbit/s");
     assert_eq!(sender.timer(), Some(11_000), "the timeout, and the wait");
     for (at, receiver) in [(500, 2), (900, 1), (500 + 2_300, 3)] {
-        sender.at(at).hear(receiver, &ack(0));
+        sender.at(at).receive(receiver, &ack(0));
     }
     sender.offer("b").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"], "2300 bit / 1.15");
     // A message that was sent twice says only what was heard before.
-    sender.at(3_300).hear(1, &ack(1));
+    sender.at(3_300).receive(1, &ack(1));
     sender.at(2_800 + 12_000);
     assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"]);
-    sender.at(15_000).hear(2, &ack(1));
-    sender.at(16_000).hear(3, &ack(1));
+    sender.at(15_000).receive(2, &ack(1));
+    sender.at(16_000).receive(3, &ack(1));
     sender.offer("c").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
     // Nor does one that nobody answered before it was sent twice, however spread its answers are.
     sender.at(16_000 + 12_000);
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
-    sender.at(28_500).hear(1, &ack(0)).hear(2, &ack(0));
-    sender.at(32_000).hear(3, &ack(0));
+    sender.at(28_500).receive(1, &ack(0)).receive(2, &ack(0));
+    sender.at(32_000).receive(3, &ack(0));
     sender.offer("d").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"]);
 }
@@ -418,7 +418,7 @@ fn a_receiver_draws_from_the_wait_it_is_told() {
         (0..64)
             .map(|message: u64| {
                 let sequence = (message & 1) as u8;
-                receiver.hear(0, &bytes(ASSOCIATION, Packet::Timed { sequence, ack_wait, payload: b"x" }));
+                receiver.receive(0, &bytes(ASSOCIATION, Packet::Timed { sequence, ack_wait, payload: b"x" }));
                 receiver.take().expect("a message");
                 let (transmit, _) = receiver.datagrams().pop().expect("an acknowledgment");
                 transmit.departure.map_or(0, |at| at.since(bits(0)).as_nanos() as u64)

@@ -41,4 +41,4 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
 };
 
 /// A DATA, and a DATAPOLL that asks as many as one may.
-pub(crate) const HEADER: HeaderBytes = HeaderBytes { data: HEADER_LEN, most: POLL_HEADER_LEN + 1 + 5 * 40 };
+pub(crate) const HEADER: HeaderBytes = HeaderBytes { data: HEADER_LEN, max: POLL_HEADER_LEN + 1 + 5 * 40 };

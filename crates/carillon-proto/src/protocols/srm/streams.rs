@@ -160,7 +160,7 @@ impl Streams {
                     self.waiting += cost(&payload);
                     context.deliver(source as usize, number, payload);
                 }
-                _ if stream.give_up(number) => context.events.given_up(node, MessageId(number)),
+                _ if stream.give_up(number) => context.events.loss_final(node, MessageId(number)),
                 _ => {}
             }
         }
@@ -171,7 +171,7 @@ impl Streams {
     pub fn give_up(&mut self, context: &mut Context, (source, number): Key) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         if stream.give_up(number) {
-            context.events.given_up(context.nodes[source as usize], MessageId(number));
+            context.events.loss_final(context.nodes[source as usize], MessageId(number));
         }
         self.deliver(context, source);
     }

@@ -131,10 +131,10 @@ pub(super) const FIRST_LEN: usize = HEADER_LEN + ADDRESS_LEN + TRAFFIC_LEN;
 
 /// What packets add to a payload.
 pub(super) fn header_bytes(config: &Config) -> HeaderBytes {
-    let first = HeaderBytes { data: FIRST_LEN, most: FIRST_LEN + TAG_LEN + 1 };
+    let first = HeaderBytes { data: FIRST_LEN, max: FIRST_LEN + TAG_LEN + 1 };
     match Paradigm::of(config) {
         Paradigm::Stream if config.switch("data_in_first") => HeaderBytes { data: HEADER_LEN, ..first },
-        Paradigm::Stream => HeaderBytes { data: HEADER_LEN, most: HEADER_LEN + TAG_LEN + 1 },
+        Paradigm::Stream => HeaderBytes { data: HEADER_LEN, max: HEADER_LEN + TAG_LEN + 1 },
         Paradigm::Datagram => HeaderBytes { data: FIRST_LEN + TAG_LEN, ..first },
         Paradigm::AcknowledgedDatagram | Paradigm::Transaction => first,
     }

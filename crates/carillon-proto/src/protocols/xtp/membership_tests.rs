@@ -48,7 +48,7 @@ fn opened(settings: &[(&str, &str)], answers: u32) -> MachineFixture {
         bench.offer(message).expect("there is room");
     }
     for receiver in 1..=answers {
-        bench.hear(receiver, &tcntl(70));
+        bench.receive(receiver, &tcntl(70));
     }
     bench.datagrams();
     bench.events();
@@ -76,19 +76,19 @@ fn said(bench: &mut MachineFixture) -> Vec<(u32, String)> {
 #[test]
 fn who_comes_back_is_let_in_where_the_next_message_begins_and_the_old_context_is_forgotten() {
     let mut bench = opened(&[("late_join", "true")], 3);
-    bench.hear(1, &cntl(0, 6, 2)).hear(2, &cntl(0, 6, 2));
+    bench.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
     assert_eq!(bench.awaited([1, 2, 3]), [3]);
-    bench.hear(3, &jcntl(71));
+    bench.receive(3, &jcntl(71));
     assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
     assert!(bench.events().contains(&Event::MemberJoined { member: NodeId(3) }));
     assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new(), "nobody lacks what went before");
     // It has not heard: it is told the same, though more has gone out.
     bench.offer("ghi").expect("there is room");
     bench.datagrams();
-    bench.hear(3, &jcntl(71));
+    bench.receive(3, &jcntl(71));
     assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
     assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
-    bench.hear(3, &cntl(0, 9, 3));
+    bench.receive(3, &cntl(0, 9, 3));
     assert_eq!(bench.awaited([1, 2, 3]), [1, 2]);
 }
 
@@ -96,7 +96,7 @@ fn who_comes_back_is_let_in_where_the_next_message_begins_and_the_old_context_is
 fn nobody_joins_where_that_is_not_wanted_nor_who_is_no_member() {
     for (late_join, from) in [("false", 3), ("true", 9)] {
         let mut bench = opened(&[("late_join", late_join)], 3);
-        bench.hear(from, &jcntl(71));
+        bench.receive(from, &jcntl(71));
         assert_eq!(said(&mut bench), [(from, "diag 6 5 13".to_owned())]);
         assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
     }
@@ -105,8 +105,8 @@ fn nobody_joins_where_that_is_not_wanted_nor_who_is_no_member() {
 #[test]
 fn who_says_end_has_left_and_nobody_waits_for_it() {
     let mut bench = opened(&[], 3);
-    bench.hear(1, &cntl(0, 6, 2)).hear(2, &cntl(0, 6, 2));
-    bench.hear(3, &cntl(option::END | option::RCLOSE | option::WCLOSE, 0, 2));
+    bench.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
+    bench.receive(3, &cntl(option::END | option::RCLOSE | option::WCLOSE, 0, 2));
     assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new());
     bench.finish();
     assert!(bench.is_finished());
@@ -117,9 +117,9 @@ fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked
     let settings = [("leave_after", "1")];
     let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
     let (key, sreq) = (key_of(ASSOCIATION), option::SREQ);
-    bench.hear(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
+    bench.receive(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
     for (seq, text) in [(0, "abc"), (3, "def")] {
-        bench.hear(0, &bytes(key, option::EOM, 1, seq, Body::Data(Data::plain(text.as_bytes()))));
+        bench.receive(0, &bytes(key, option::EOM, 1, seq, Body::Data(Data::plain(text.as_bytes()))));
     }
     bench.datagrams();
     assert_eq!(bench.take().expect("it has come").payload.as_ref(), b"abc");
@@ -127,7 +127,7 @@ fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked
         let sent = bench.datagrams();
         let [(_, sent)] = sent.as_slice() else { panic!("one packet") };
         assert!(Packet::parse(sent).expect("what it sends is right").has(option::END));
-        bench.hear(0, &bytes(key, sreq, 2, 6, Body::Cntl(Common::default())));
+        bench.receive(0, &bytes(key, sreq, 2, 6, Body::Cntl(Common::default())));
     }
     assert_eq!(bench.take(), None);
 }
@@ -135,14 +135,14 @@ fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked
 #[test]
 fn of_others_than_those_named_nothing_is_demanded_and_they_are_told() {
     let mut bench = opened(&[("reliability", "named"), ("named", "2")], 2);
-    bench.hear(1, &cntl(0, 6, 2));
+    bench.receive(1, &cntl(0, 6, 2));
     assert_eq!(bench.awaited([1, 2, 3]), [2]);
     // The third was not waited for; what it lacks is not sent again, and it is told so whatever it says.
     for answer in [tcntl(72), cntl(option::FASTNAK, 0, 2)] {
-        bench.hear(3, &answer);
+        bench.receive(3, &answer);
         assert_eq!(said(&mut bench), [(3, "cntl 6 noerr".to_owned())]);
     }
-    bench.hear(2, &cntl(option::FASTNAK, 0, 1));
+    bench.receive(2, &cntl(option::FASTNAK, 0, 1));
     assert_eq!(bench.datagrams().len(), 2, "for one of those named both go again");
 }
 
@@ -200,15 +200,15 @@ fn a_gap_is_told_to_the_group_in_a_slot_unless_another_has_told_of_as_much() {
         let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
         let key = key_of(ASSOCIATION);
         let first = Body::First(Address::NULL, TRAFFIC, Data::default());
-        bench.hear(0, &bytes(key, option::SREQ, 1, 0, first));
+        bench.receive(0, &bytes(key, option::SREQ, 1, 0, first));
         // The answer to FIRST goes at once, and what is asked for in a slot.
         bench.at(100_000);
         bench.datagrams();
         let data = |seq| bytes(key, option::FASTNAK | option::EOM, 1, seq, Body::Data(Data::plain(b"abc")));
-        bench.hear(0, &data(0)).hear(0, &data(6));
+        bench.receive(0, &data(0)).receive(0, &data(6));
         let mut waits = 0;
         if let Some((rseq, echo)) = other {
-            bench.hear(2, &bytes(back(), option::FASTNAK, 0, 0, Body::Cntl(common(rseq, echo))));
+            bench.receive(2, &bytes(back(), option::FASTNAK, 0, 0, Body::Cntl(common(rseq, echo))));
         } else {
             waits = bench.timer().map_or(0, |at| at - 100_000);
         }

@@ -204,7 +204,7 @@ impl XtpReceiver {
     pub(super) fn tell_lost(&mut self, context: &mut super::receiver::Context, until: u64) {
         for message in (self.messages..until).map(MessageId) {
             context.events.loss_found(context.sender, message);
-            context.events.given_up(context.sender, message);
+            context.events.loss_final(context.sender, message);
         }
     }
 }

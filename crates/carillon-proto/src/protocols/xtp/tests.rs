@@ -57,7 +57,7 @@ fn opened(receivers: u32, settings: &[(&str, &str)], messages: &[&str]) -> Machi
     assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq"]);
     for receiver in 1..=receivers {
         assert_eq!(shown(&mut bench), Vec::<String>::new(), "not all have answered");
-        bench.hear(receiver, &tcntl(KEY));
+        bench.receive(receiver, &tcntl(KEY));
     }
     bench
 }
@@ -67,7 +67,7 @@ fn sreq_in_first_gathers_the_group_and_data_wait_for_all() {
     let mut bench = opened(3, &[], &["abc", "de"]);
     assert_eq!(shown(&mut bench), ["data 0 sync 1", "data 3 sync 2 sreq"]);
     assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
-    bench.hear(1, &cntl(5, 2)).hear(2, &cntl(5, 2)).hear(3, &cntl(3, 1));
+    bench.receive(1, &cntl(5, 2)).receive(2, &cntl(5, 2)).receive(3, &cntl(3, 1));
     assert_eq!(bench.awaited([1, 2, 3]), [3]);
 }
 
@@ -77,9 +77,9 @@ fn a_key_that_was_not_given_and_one_that_changes_say_nothing() {
     shown(&mut bench);
     let common = Common { rseq: 3, alloc: 9, echo: 2 };
     for key in [key_of(ASSOCIATION), (key_of(ASSOCIATION) ^ 1) | RTN, RTN | 12_345_678, 0] {
-        bench.hear(1, &status(key, 0, Body::Cntl(common)));
+        bench.receive(1, &status(key, 0, Body::Cntl(common)));
     }
-    bench.hear(1, &tcntl(KEY + 1));
+    bench.receive(1, &tcntl(KEY + 1));
     assert_eq!(bench.awaited([1]), [1]);
     assert_eq!(bench.drops().len(), 5);
 }
@@ -89,12 +89,12 @@ fn go_back_n_sends_the_packet_in_error_and_all_later_ones() {
     let mut bench = opened(2, &[], &["aa", "bb", "cc", "dd"]);
     assert_eq!(shown(&mut bench).len(), 4);
     // The second is lost at one receiver, which the third tells; the other has all.
-    bench.hear(2, &cntl(8, 2)).hear(1, &nak(2, 1));
+    bench.receive(2, &cntl(8, 2)).receive(1, &nak(2, 1));
     assert_eq!(shown(&mut bench), ["data 2 sync 3", "data 4 sync 3", "data 6 sync 4 sreq"]);
     // What tells of nothing newer does not have it sent once more.
-    bench.hear(1, &nak(2, 2));
+    bench.receive(1, &nak(2, 2));
     assert_eq!(shown(&mut bench), Vec::<String>::new());
-    bench.hear(1, &cntl(4, 4));
+    bench.receive(1, &cntl(4, 4));
     assert_eq!(shown(&mut bench), ["data 4 sync 5", "data 6 sync 6 sreq"]);
 }
 
@@ -105,7 +105,7 @@ fn the_last_packet_asks_before_the_next_message_has_no_room_however_short_it_is(
     // Room for two packets: behind a message of a packet and a byte, less than a packet is left.
     let handover = Handover { common: Common { rseq: 0, alloc: 2 + 2896, echo: 1 }, xkey: KEY };
     let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
-    bench.hear(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
+    bench.receive(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
     assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 1"], "there is room for more like it");
     bench.offer(&"a".repeat(1449)).expect("there is room");
     assert_eq!(shown(&mut bench), ["data 2 sync 1", "data 1450 sync 2 sreq"]);
@@ -118,7 +118,7 @@ fn selective_retransmission_sends_what_is_missing_alone() {
     let mut room = Vec::new();
     let common = Common { rseq: 0, alloc: 1 << 20, echo: 2 };
     let spans = Spans::of([(2, 4), (6, 8)], &mut room);
-    bench.hear(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Ecntl(common, spans)));
+    bench.receive(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Ecntl(common, spans)));
     assert_eq!(shown(&mut bench), ["data 0 sync 3", "data 4 sync 4 sreq"]);
 }
 
@@ -135,7 +135,7 @@ fn no_data_go_out_during_the_synchronizing_handshake_and_its_timer_backs_off() {
     assert_eq!(shown(&mut bench), Vec::<String>::new());
     bench.at(300_000);
     assert_eq!(shown(&mut bench), ["cntl 2 sync 4 sreq"]);
-    bench.hear(1, &cntl(0, 4));
+    bench.receive(1, &cntl(0, 4));
     assert_eq!(shown(&mut bench), ["data 0 sync 5", "data 2 sync 6 sreq"]);
 }
 
@@ -165,23 +165,23 @@ fn when_what_was_to_ask_need_not_go_and_nothing_else_may_it_is_asked_after_a_whi
     let (key, mut room) = (key_of(ASSOCIATION) | RTN, Vec::new());
     let common = |echo| Common { rseq: 0, alloc: 1 << 20, echo };
     let handover = Handover { common: common(1), xkey: KEY };
-    bench.hear(
+    bench.receive(
         1,
         &status(key, 0, Body::Tcntl(handover, Traffic { service: 6, form: TrafficForm::Null([0; 4]) })),
     );
     bench.at(200_000);
     assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 1", "data 1448 sync 2 sreq"]);
     // Both are lost, and the first goes again; that the second has come after all is told before it can.
-    bench.hear(1, &status(key, 0, Body::Cntl(common(2))));
+    bench.receive(1, &status(key, 0, Body::Cntl(common(2))));
     assert_eq!(shown(&mut bench), Vec::<String>::new(), "the rate");
     bench.at(250_000);
     assert_eq!(shown(&mut bench), ["data 0 sync 3"]);
-    bench.hear(1, &status(key, 0, Body::Ecntl(common(2), Spans::of([(1448, 2896)], &mut room))));
+    bench.receive(1, &status(key, 0, Body::Ecntl(common(2), Spans::of([(1448, 2896)], &mut room))));
     let asked = bench.timer().expect("it is asked, or CTIMER runs out");
     bench.at(asked + 1);
     assert_eq!(shown(&mut bench), ["cntl 2896 sync 4 sreq"]);
     assert!(asked < 1_250_000, "WTIMER after it went out, and not CTIMER: {asked}");
-    bench.hear(1, &cntl(2896, 4)).at(asked + 20_000);
+    bench.receive(1, &cntl(2896, 4)).at(asked + 20_000);
     assert_eq!(shown(&mut bench), ["data 2896 sync 5 sreq"]);
 }
 
@@ -193,20 +193,20 @@ fn who_has_no_room_is_asked_again_ever_more_rarely_as_what_it_says_may_be_lost()
     }
     let common = |rseq, echo| Common { rseq, alloc: 2, echo };
     let (key, traffic) = (key_of(ASSOCIATION) | RTN, Traffic { service: 6, form: TrafficForm::Null([0; 4]) });
-    bench.hear(1, &status(key, 0, Body::Tcntl(Handover { common: common(0, 1), xkey: KEY }, traffic)));
+    bench.receive(1, &status(key, 0, Body::Tcntl(Handover { common: common(0, 1), xkey: KEY }, traffic)));
     assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 2 sreq"]);
-    bench.hear(1, &status(key, 0, Body::Cntl(common(2, 2))));
+    bench.receive(1, &status(key, 0, Body::Cntl(common(2, 2))));
     let mut asked = Vec::new();
     for tenth in 1..=100 {
         bench.at(tenth * 1_000_000);
         for line in shown(&mut bench) {
             asked.push(tenth);
             let sync = line.split(' ').nth(3).and_then(|sync| sync.parse().ok()).expect("a number");
-            bench.hear(1, &status(key, 0, Body::Cntl(common(2, sync))));
+            bench.receive(1, &status(key, 0, Body::Cntl(common(2, sync))));
         }
     }
     assert!((5..=150).contains(&asked.len()), "in ten seconds {asked:?}");
-    bench.hear(1, &cntl(2, 2));
+    bench.receive(1, &cntl(2, 2));
     assert_eq!(shown(&mut bench).first().map(|line| line.starts_with("data 2 ")), Some(true));
 }
 
@@ -216,7 +216,7 @@ fn ctimeout_ends_it_for_those_that_have_not_answered_and_names_them() {
         let settings = [("handshake", handshake), ("ctimeout", "200 ms")];
         let mut bench = opened(2, &settings, &["aa"]);
         shown(&mut bench);
-        bench.hear(1, &cntl(2, 2));
+        bench.receive(1, &cntl(2, 2));
         for at in 1..60 {
             bench.at(at * 100_000);
             shown(&mut bench);
@@ -224,7 +224,7 @@ fn ctimeout_ends_it_for_those_that_have_not_answered_and_names_them() {
                 break;
             }
             // The first answers whatever it is asked.
-            bench.hear(1, &cntl(2, 2));
+            bench.receive(1, &cntl(2, 2));
         }
         assert_eq!(bench.awaited([1, 2]).is_empty(), loses);
         bench.finish();
@@ -278,13 +278,13 @@ fn an_acknowledged_datagram_goes_again_until_all_have_answered_and_then_the_next
         let common = Common { rseq, alloc: 1 << 20, echo };
         status(key_of(ASSOCIATION) | RTN, OVER, Body::Cntl(common))
     };
-    bench.hear(1, &answer(3, 1));
+    bench.receive(1, &answer(3, 1));
     assert_eq!((shown(&mut bench), bench.awaited([1, 2])), (vec![], vec![2]));
     bench.at(1_000_000);
     assert_eq!(shown(&mut bench), ["first 0 sync 2 sreq"]);
-    bench.hear(2, &answer(3, 2));
+    bench.receive(2, &answer(3, 2));
     assert_eq!(shown(&mut bench), ["first 3 sync 3 sreq"]);
-    bench.hear(1, &answer(5, 3)).hear(2, &answer(5, 3));
+    bench.receive(1, &answer(5, 3)).receive(2, &answer(5, 3));
     bench.finish();
     // Nothing is left to be closed.
     assert!(bench.is_finished() && bench.datagrams().is_empty() && bench.timer().is_none());
@@ -305,13 +305,13 @@ fn a_transaction_waits_for_responses_and_closes() {
         bytes
     };
     // That it has come is no response.
-    bench.hear(1, &response(0, 1)).hear(2, &cntl(0, 1));
+    bench.receive(1, &response(0, 1)).receive(2, &cntl(0, 1));
     assert_eq!(bench.awaited([1, 2]), [2]);
     assert_eq!(shown(&mut bench), Vec::<String>::new());
-    bench.hear(2, &response(0, 1));
+    bench.receive(2, &response(0, 1));
     assert_eq!(shown(&mut bench), ["cntl 3 sync 1", "first 3 sync 2"], "END, and the next request");
     // A response to the first says nothing of the second.
-    bench.hear(1, &response(0, 2)).hear(2, &response(0, 2));
+    bench.receive(1, &response(0, 2)).receive(2, &response(0, 2));
     assert_eq!(bench.awaited([1, 2]), [1, 2]);
 }
 
@@ -345,7 +345,7 @@ fn a_receiver_answers_a_datagram_however_often_it_comes_and_delivers_it_once() {
         (first(2, 6, "cdefg", 2), Some((5, 6, false)), None),
     ];
     for (bytes, answer, delivered) in rules {
-        bench.hear(0, &bytes);
+        bench.receive(0, &bytes);
         let sent = bench.datagrams();
         let said = sent.first().map(|(_, bytes)| {
             let packet = Packet::parse(bytes).expect("what it sends is right");
@@ -374,10 +374,10 @@ fn a_receiver_of_a_transaction_responds_once_its_user_has_taken_the_request() {
     let body = Body::First(carillon_wire::xtp::Address::NULL, traffic, data);
     let options = option::DREQ | option::WCLOSE | option::EOM;
     Packet { key: key_of(ASSOCIATION), options, sort: 0, sync: 4, seq: 0, body }.emit(&mut request);
-    bench.hear(0, &request);
+    bench.receive(0, &request);
     assert_eq!(shown(&mut bench), Vec::<String>::new());
     // Asked again it says that it lives, and that its user has not taken it.
-    bench.hear(0, &request);
+    bench.receive(0, &request);
     let sent = bench.datagrams();
     let status = first_of(&sent).status().expect("it says what it has");
     assert_eq!((status.rseq, status.echo, first_of(&sent).options & OVER), (0, 4, 0));
@@ -387,7 +387,7 @@ fn a_receiver_of_a_transaction_responds_once_its_user_has_taken_the_request() {
         let packet = first_of(&sent);
         assert_eq!((packet.name(), packet.seq, packet.sync), ("data", 0, 4));
         assert!(packet.has(option::RCLOSE) && packet.has(option::WCLOSE));
-        bench.hear(0, &request);
+        bench.receive(0, &request);
     }
 }
 
@@ -404,6 +404,6 @@ fn first_carries_the_first_data_of_a_stream_if_it_is_to() {
     let common = Common { rseq: 3, alloc: 1 << 20, echo: 2 };
     let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
     let handover = Handover { common, xkey: KEY };
-    bench.hear(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
+    bench.receive(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
     assert_eq!(shown(&mut bench), ["data 3 sync 3 sreq"]);
 }

@@ -494,7 +494,7 @@ impl ReceiverSession {
                 Notice::MemberLost { member } => member,
                 // Whoever offered it may wait for it.
                 Notice::Completed { .. } => {
-                    self.events.tell(notice);
+                    self.events.notify(notice);
                     continue;
                 }
                 Notice::LossFinal { .. } => {

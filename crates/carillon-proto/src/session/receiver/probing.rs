@@ -144,4 +144,4 @@ const SPACING: Duration = Duration::from_millis(2);
 /// How long the last answers are waited for: a path by two satellites takes as long.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// So many are asked: the sender and the first helpers.
-const MOST_TARGETS: usize = Distances::MOST;
+const MOST_TARGETS: usize = Distances::MAX_ENTRIES;

@@ -617,7 +617,7 @@ impl SenderSession {
                 }
                 Notice::TooFewMembers => self.too_few |= self.config.has_peers(),
                 // Whoever offered it may wait for it.
-                Notice::Completed { .. } => self.events.tell(notice),
+                Notice::Completed { .. } => self.events.notify(notice),
                 Notice::Sent { .. } | Notice::LossFinal { .. } => {}
             }
         }

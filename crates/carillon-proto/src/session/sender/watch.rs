@@ -147,7 +147,7 @@ impl SenderSession {
         for &(index, _) in members {
             let hold = &mut self.roster.record_mut(index).hold;
             let Some(path) = hold.path else { continue };
-            let held = path.held.saturating_sub(std::mem::replace(&mut hold.held_before, path.held));
+            let held = path.blocked.saturating_sub(std::mem::replace(&mut hold.held_before, path.blocked));
             let round_trip = path.round_trip.unwrap_or_default();
             bounds.push(Bound { index, held, queued: path.queued, round_trip });
         }

@@ -12,7 +12,7 @@
 //! 0 1 7 0 0
 //! ```
 
-use super::{Domain, Edges, LONGEST, MOST_NODES, Topology, TopologyError, domain};
+use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
 
 /// The part of the file a line belongs to.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError
             _ => match section {
                 Section::Before => return Err(fail(FIRST)),
                 Section::Graph => {
-                    let nodes = first.parse().ok().filter(|nodes| (1..=MOST_NODES).contains(nodes));
+                    let nodes = first.parse().ok().filter(|nodes| (1..=MAX_NODES).contains(nodes));
                     let nodes = nodes.ok_or_else(|| fail("expected the number of nodes, 1 to 65536"))?;
                     edges = Some(Edges::new(nodes));
                 }
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError
                         return Err(fail("expected `from-node to-node length`"));
                     };
                     let length: Option<f64> = words.get(2).and_then(|word| word.parse().ok());
-                    let length = length.filter(|length| (0.0..=LONGEST).contains(length));
+                    let length = length.filter(|length| (0.0..=MAX_LENGTH).contains(length));
                     let length = length.ok_or_else(|| fail("expected `from-node to-node length`"))?;
                     if a == b || a.max(b) as usize >= edges.topology.nodes() {
                         return Err(fail("an edge joins two different nodes of the graph"));

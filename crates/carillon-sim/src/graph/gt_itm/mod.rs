@@ -60,7 +60,7 @@ fn domain(name: &str) -> Option<Domain> {
 }
 
 /// A node has no more ports than this, whatever its edges.
-const MOST_NODES: usize = 65_536;
+const MAX_NODES: usize = 65_536;
 
 /// The longest edge, in milliseconds.
-const LONGEST: f64 = 1e9;
+const MAX_LENGTH: f64 = 1e9;

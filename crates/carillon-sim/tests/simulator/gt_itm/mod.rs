@@ -77,7 +77,7 @@ fn a_file_is_recognised_by_its_content() {
 }
 
 #[test]
-fn lines_may_end_as_on_other_systems_and_more_may_follow_the_checksum() {
+fn crlf_lines_and_text_after_the_checksum_are_accepted() {
     assert_eq!(edges(&EXAMPLE.replace('\n', "\r\n")), edges(EXAMPLE));
     assert_eq!(edges(&EXAMPLE.replace(",7\n", ",7  \n")), edges(EXAMPLE), "blanks at the end");
     assert_eq!(edges(&format!("{EXAMPLE}> WARNING: some trouble\n")), edges(EXAMPLE));
@@ -134,7 +134,7 @@ fn strings_go_on_over_lines_up_to_4095_characters() {
 }
 
 #[test]
-fn arcs_from_a_vertex_to_itself_are_left_out_and_of_several_edges_the_last_made_counts() {
+fn loops_are_dropped_and_the_last_parallel_edge_counts() {
     let graph = Graph { edges: vec![(0, 1, 7), (2, 2, 4), (0, 2, 6), (1, 2, 13), (1, 0, 9)], ..example() };
     assert_eq!(edges(&graph.graph_base()), "0 1 9\n0 2 6\n1 2 13\n");
     assert_eq!(edges(&graph.alt()), edges(&graph.graph_base()));

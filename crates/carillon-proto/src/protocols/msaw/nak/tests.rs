@@ -77,7 +77,7 @@ fn who_misses_it_asks_and_the_sender_goes_back() {
     sender.offer("x").unwrap();
     offer_at(&mut sender, SILENCE);
     sender.sent();
-    sender.at(SILENCE + 13_000).hear(2, &nak(0, 1));
+    sender.at(SILENCE + 13_000).receive(2, &nak(0, 1));
     let sent = [
         "msaw numbered seq 0 len 1 to all",
         "msaw numbered seq 1 len 1 to all",
@@ -91,14 +91,14 @@ fn who_misses_it_asks_and_the_sender_goes_back() {
 fn a_request_made_before_the_repair_is_not_answered_again() {
     let mut sender = sender(&[]);
     sender.offer("x").unwrap();
-    sender.at(13_000).hear(1, &nak(0, 0));
+    sender.at(13_000).receive(1, &nak(0, 0));
     assert_eq!(sender.sent().len(), 4);
     // The other receiver asked for the same, in the same round.
-    sender.at(13_600).hear(2, &nak(0, 0));
+    sender.at(13_600).receive(2, &nak(0, 0));
     assert_eq!(sender.sent(), [""; 0]);
     assert_eq!(sender.timer(), Some(13_600 + SILENCE), "it is no silence");
     // It missed the repair too: the round says so.
-    sender.at(26_000).hear(2, &nak(0, 1));
+    sender.at(26_000).receive(2, &nak(0, 1));
     assert_eq!(sender.sent().len(), 2);
 }
 
@@ -109,10 +109,10 @@ fn every_third_message_all_are_polled_and_their_answers_complete_it() {
     offer_at(&mut sender, SILENCE);
     offer_at(&mut sender, 2 * SILENCE);
     assert_eq!(sender.sent().last().unwrap(), "msaw poll seq 2 first 0 round 2 to all");
-    sender.hear(1, &up_to(2));
+    sender.receive(1, &up_to(2));
     assert_eq!(completed(&mut sender), []);
     assert_eq!(sender.offer("x"), Err(OfferError::Full));
-    sender.hear(2, &up_to(2));
+    sender.receive(2, &up_to(2));
     assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
     sender.offer("x").expect("all is confirmed");
 }
@@ -131,7 +131,7 @@ fn what_is_left_is_polled_when_the_application_is_idle_or_has_finished() {
             sender.at(2 * SILENCE);
         }
         assert_eq!(sender.sent(), ["msaw poll seq 0 first 0 round 1 to all"]);
-        sender.hear(1, &up_to(0)).hear(2, &up_to(0));
+        sender.receive(1, &up_to(0)).receive(2, &up_to(0));
         assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
         assert_eq!((sender.is_finished(), sender.timer()), (finish, None));
     }
@@ -142,7 +142,7 @@ fn an_unanswered_poll_is_repeated_up_to_the_limit() {
     for (past_limit, outcome) in [("skip", Outcome::Failed), ("expel", Outcome::Acknowledged)] {
         let mut sender = sender(&[("past_limit", past_limit), ("poll_interval", "1")]);
         sender.offer("x").unwrap();
-        sender.hear(1, &up_to(0));
+        sender.receive(1, &up_to(0));
         sender.sent();
         sender.at(100_000);
         assert_eq!(sender.sent(), ["msaw poll seq 0 first 0 round 1 to all"]);
@@ -160,7 +160,7 @@ fn with_wait_the_poll_is_repeated_until_the_one_that_does_not_answer_is_expelled
     let mut sender = sender(&[("past_limit", "wait"), ("poll_interval", "1")]);
     sender.offer("x").unwrap();
     assert_eq!(sender.awaited(1..=2), [1, 2]);
-    sender.hear(1, &up_to(0));
+    sender.receive(1, &up_to(0));
     assert_eq!(sender.awaited(1..=2), [2]);
     sender.sent();
     sender.at(100_000 * 100);
@@ -174,24 +174,26 @@ fn with_wait_the_poll_is_repeated_until_the_one_that_does_not_answer_is_expelled
 #[test]
 fn a_receiver_is_silent_unless_it_misses_something_or_is_polled() {
     let mut receiver = receiver();
-    receiver.hear(0, &numbered(0)).hear(0, &bytes(Packet::Announce { sequence: 0, first: 0, round: 0 }));
+    receiver
+        .receive(0, &numbered(0))
+        .receive(0, &bytes(Packet::Announce { sequence: 0, first: 0, round: 0 }));
     assert_eq!(receiver.sent(), [""; 0]);
     receiver.take().unwrap();
-    receiver.hear(0, &bytes(Packet::Announce { sequence: 1, first: 0, round: 7 }));
+    receiver.receive(0, &bytes(Packet::Announce { sequence: 1, first: 0, round: 7 }));
     assert_eq!(receiver.sent(), ["msaw nak seq 1 round 7 to n0"]);
-    receiver.hear(0, &numbered(2));
+    receiver.receive(0, &numbered(2));
     assert_eq!(receiver.drops(), [DropReason::OutOfOrder]);
-    receiver.hear(0, &numbered(1)).hear(0, &bytes(Packet::Poll { sequence: 1, first: 0, round: 8 }));
+    receiver.receive(0, &numbered(1)).receive(0, &bytes(Packet::Poll { sequence: 1, first: 0, round: 8 }));
     assert_eq!(receiver.sent(), ["msaw ack up to seq 1 to n0"]);
 }
 
 #[test]
 fn a_receiver_gives_up_what_the_sender_no_longer_holds() {
     let mut receiver = receiver();
-    receiver.hear(0, &bytes(Packet::Announce { sequence: 5, first: 5, round: 0 }));
+    receiver.receive(0, &bytes(Packet::Announce { sequence: 5, first: 5, round: 0 }));
     assert!(receiver.events().iter().any(|event| matches!(event, Event::LossFound { .. })));
     assert_eq!(receiver.sent(), ["msaw nak seq 5 round 0 to n0"]);
-    receiver.hear(0, &numbered(5));
+    receiver.receive(0, &numbered(5));
     assert_eq!(receiver.take().unwrap().message.0, 5);
 }
 

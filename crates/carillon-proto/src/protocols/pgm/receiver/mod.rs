@@ -189,7 +189,7 @@ impl PgmReceiver {
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
             context.events.loss_found(context.sender, number);
-            context.events.given_up(context.sender, MessageId(number));
+            context.events.loss_final(context.sender, MessageId(number));
         }
         for (number, payload) in self.early.skip_to(trail) {
             if let Some(payload) = payload {
@@ -209,7 +209,7 @@ impl PgmReceiver {
     /// A packet will not be asked for any more.
     fn give_up(&mut self, context: &mut MachineContext, number: u64) {
         self.early.insert(number, None);
-        context.events.given_up(context.sender, MessageId(number));
+        context.events.loss_final(context.sender, MessageId(number));
     }
 
     /// Delivers what can be, and finds out what is missed of what is known to exist.

@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
                     return Err(self.expected(what, how));
                 }
             };
-            if text.len() + part.len() > LONGEST_TEXT {
+            if text.len() + part.len() > MAX_STRING_LEN {
                 return Err(self.expected(what, "of at most 4095 characters"));
             }
             text.push_str(part);
@@ -250,4 +250,4 @@ fn start(text: &str) -> String {
 }
 
 /// The longest string that GraphBase saves.
-const LONGEST_TEXT: usize = 4095;
+const MAX_STRING_LEN: usize = 4095;

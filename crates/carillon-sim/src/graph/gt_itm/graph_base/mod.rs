@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 
 use fields::{Fields, Kind};
 
-use super::{Domain, Edges, LONGEST, MOST_NODES, Topology, TopologyError, domain};
+use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
 
 /// Whether the text begins as this form does; lines with a star may precede.
 pub(super) fn recognises(text: &str) -> bool {
@@ -80,7 +80,7 @@ impl File {
 
         fields.text("the graph's name")?;
         let nodes = fields.number("the number of vertices")?;
-        let most = counts[0].min(MOST_NODES as u64) as i64;
+        let most = counts[0].min(MAX_NODES as u64) as i64;
         if !(1..=most).contains(&nodes) {
             return Err(fields.fail(format!("the graph has {nodes} vertices: expected 1 to {most}")));
         }
@@ -142,9 +142,9 @@ impl File {
                         "an arc of V{from} does not lead to a vertex of the graph: expected V0 to V{last}"
                     ))
                 })?;
-                if !(0.0..=LONGEST).contains(&(arc.length as f64)) {
+                if !(0.0..=MAX_LENGTH).contains(&(arc.length as f64)) {
                     let length = arc.length;
-                    return Err(fail(format!("an arc is {length} long: expected 0 to {LONGEST}")));
+                    return Err(fail(format!("an arc is {length} long: expected 0 to {MAX_LENGTH}")));
                 }
                 (next, pointer) = (arc.next, arc.line);
                 if from == to {

@@ -22,10 +22,10 @@ pub struct CheckedMachine {
     now: Time,
     started: bool,
     /// Notices whose events are still to come.
-    told: VecDeque<Notice>,
+    announced: VecDeque<Notice>,
     calls: u64,
     /// At which call its state is looked at next.
-    next_look: u64,
+    next_check: u64,
     /// How much more seldom than where tests take their time.
     every: u64,
     states: Option<Watch>,
@@ -38,9 +38,9 @@ impl CheckedMachine {
             machine,
             now: Time::ZERO,
             started: false,
-            told: VecDeque::new(),
+            announced: VecDeque::new(),
             calls: 0,
-            next_look: EVERY,
+            next_check: CALLS_PER_CHECK,
             every: sampling_step(8) as u64,
             states: None,
         }
@@ -51,25 +51,26 @@ impl CheckedMachine {
         CheckedMachine { states: Some(Watch::new(entry)), ..self }
     }
 
-    fn look(&mut self) {
+    fn observe_states(&mut self) {
         if let Some(states) = &mut self.states {
-            states.look(self.now, &*self.machine);
+            states.observe_states(self.now, &*self.machine);
         }
     }
 
     /// Before a call that the host makes on a drained machine.
-    fn before(&mut self, now: Time) {
+    fn before_call(&mut self, now: Time) {
         assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
-        self.look();
+        self.observe_states();
         self.calls += 1;
         // Comparing states as text is slow: now and then is enough, and the less often the more text there is.
-        if self.calls >= self.next_look && self.machine.poll_timeout().is_none_or(|at| at > now) {
-            let before = format!("{:?}", self.machine);
+        if self.calls >= self.next_check && self.machine.poll_timeout().is_none_or(|at| at > now) {
+            let before_call = format!("{:?}", self.machine);
             self.machine.handle_timeout(now);
             let after = format!("{:?}", self.machine);
-            self.next_look = self.calls + self.every * EVERY.max(before.len() as u64 / TEXT_A_CALL);
-            assert!(before == after, "`handle_timeout` at {now} did something before anything was due");
+            self.next_check =
+                self.calls + self.every * CALLS_PER_CHECK.max(before_call.len() as u64 / TEXT_BYTES_PER_CALL);
+            assert!(before_call == after, "`handle_timeout` at {now} did something before anything was due");
         }
     }
 
@@ -84,23 +85,23 @@ impl Machine for CheckedMachine {
         self.moves_to(now);
         assert!(!std::mem::replace(&mut self.started, true), "the host starts a machine once");
         self.machine.start(now);
-        self.look();
+        self.observe_states();
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        self.before(now);
+        self.before_call(now);
         exercise::count(|exercise| exercise.datagrams += 1);
         self.machine.handle_datagram(now, datagram);
-        self.look();
+        self.observe_states();
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.before(now);
+        self.before_call(now);
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             exercise::count(|exercise| exercise.timers += 1);
         }
         self.machine.handle_timeout(now);
-        self.look();
+        self.observe_states();
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -111,9 +112,9 @@ impl Machine for CheckedMachine {
         assert!(buf.is_empty(), "the host gives an empty buffer");
         assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
-        self.look();
+        self.observe_states();
         let transmit = self.machine.poll_transmit(now, buf);
-        self.look();
+        self.observe_states();
         assert!(transmit.is_some() || buf.is_empty(), "bytes were written for a datagram that is not sent");
         transmit
     }
@@ -127,13 +128,13 @@ impl Machine for CheckedMachine {
         match &event {
             Some(event) if event.notice().is_some() => {
                 assert_eq!(
-                    self.told.pop_front(),
+                    self.announced.pop_front(),
                     event.notice(),
                     "of {event:?} no notice was given, or of another"
                 );
             }
             Some(_) => {}
-            None => assert_eq!(self.told.pop_front(), None, "what notice is given of is recorded too"),
+            None => assert_eq!(self.announced.pop_front(), None, "what notice is given of is recorded too"),
         }
         event
     }
@@ -141,14 +142,14 @@ impl Machine for CheckedMachine {
     fn poll_notice(&mut self) -> Option<Notice> {
         let notice = self.machine.poll_notice();
         // Its event is a note of the protocol's own.
-        self.told.extend(notice.filter(|notice| *notice != Notice::TooFewMembers));
+        self.announced.extend(notice.filter(|notice| *notice != Notice::TooFewMembers));
         notice
     }
 
     fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>) {
-        self.before(now);
+        self.before_call(now);
         self.machine.update_helpers(now, table);
-        self.look();
+        self.observe_states();
     }
 
     fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
@@ -157,7 +158,7 @@ impl Machine for CheckedMachine {
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         // It may be called after another call at once.
-        self.look();
+        self.observe_states();
         self.machine.as_sender()
     }
 
@@ -170,6 +171,6 @@ impl Machine for CheckedMachine {
     }
 }
 
-const EVERY: u64 = 16;
+const CALLS_PER_CHECK: u64 = 16;
 /// So many bytes of text take about as long as a call.
-const TEXT_A_CALL: u64 = 256;
+const TEXT_BYTES_PER_CALL: u64 = 256;

@@ -6,7 +6,7 @@ use carillon_core::{
     Machine, NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 
-use crate::checked::CheckedMachine;
+use crate::checked_machine::CheckedMachine;
 use crate::group::SENDER;
 
 /// A machine on the bench. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
@@ -144,7 +144,7 @@ impl MachineFixture {
     }
 
     /// A datagram comes in from a node.
-    pub fn hear(&mut self, from: u32, bytes: &[u8]) -> &mut Self {
+    pub fn receive(&mut self, from: u32, bytes: &[u8]) -> &mut Self {
         let bytes = Bytes::copy_from_slice(bytes);
         let destination = Dest::group(GroupId(0));
         self.machine.handle_datagram(

@@ -6,25 +6,25 @@ use crate::reader::Reader;
 /// Places in a block, two or more, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolPositions {
-    places: [u16; MAX],
+    positions: [u16; MAX_POSITIONS],
     count: u8,
 }
 
 /// So many places, and bytes, a list has at most.
-const MAX: usize = 16;
+const MAX_POSITIONS: usize = 16;
 /// Bytes of a list, at most.
-pub const MAX_POSITIONS_LEN: usize = MAX;
+pub const MAX_POSITIONS_LEN: usize = MAX_POSITIONS;
 /// Gaps are coded so that all their unary parts together have fewer bits than this beyond one each.
-const UNARY: usize = 16;
+const MAX_UNARY_BITS: usize = 16;
 
 /// How many places of a block of this length fit a list whatever they are.
 pub fn max_positions(length: u16) -> usize {
-    MAX.min((8 * MAX_POSITIONS_LEN + 1 - UNARY) / (low_bits(length) as usize + 1))
+    MAX_POSITIONS.min((8 * MAX_POSITIONS_LEN + 1 - MAX_UNARY_BITS) / (low_bits(length) as usize + 1))
 }
 
-/// Bits of a gap that go as they are, in a block of this length: those above, of all gaps, add up to less than [`UNARY`].
+/// Bits of a gap that go as they are, in a block of this length: those above, of all gaps, add up to less than [`MAX_UNARY_BITS`].
 fn low_bits(length: u16) -> u32 {
-    (u16::BITS - length.saturating_sub(1).leading_zeros()).saturating_sub(UNARY.ilog2())
+    (u16::BITS - length.saturating_sub(1).leading_zeros()).saturating_sub(MAX_UNARY_BITS.ilog2())
 }
 
 impl SymbolPositions {
@@ -33,18 +33,18 @@ impl SymbolPositions {
     /// # Panics
     ///
     /// If they are fewer than two, or more than [`max_positions`], or not ascending places of the block.
-    pub fn new(places: &[u16], length: u16) -> Self {
-        assert!((2..=max_positions(length)).contains(&places.len()), "{} places", places.len());
-        let ascend = places.is_sorted_by(|one, other| one < other);
-        assert!(ascend && places.last().is_some_and(|&last| last < length), "places of a block");
-        let mut all = [0; MAX];
-        all[..places.len()].copy_from_slice(places);
-        SymbolPositions { places: all, count: places.len() as u8 }
+    pub fn new(positions: &[u16], length: u16) -> Self {
+        assert!((2..=max_positions(length)).contains(&positions.len()), "{} places", positions.len());
+        let ascend = positions.is_sorted_by(|one, other| one < other);
+        assert!(ascend && positions.last().is_some_and(|&last| last < length), "places of a block");
+        let mut all = [0; MAX_POSITIONS];
+        all[..positions.len()].copy_from_slice(positions);
+        SymbolPositions { positions: all, count: positions.len() as u8 }
     }
 
     /// The places.
     pub fn as_slice(&self) -> &[u16] {
-        &self.places[..self.count.into()]
+        &self.positions[..self.count.into()]
     }
 
     /// Bytes on the wire behind their number.
@@ -79,12 +79,12 @@ impl SymbolPositions {
             return Err(ParseError::Field { field: "places", value: count.into() });
         }
         let rest = reader.rest();
-        let mut bytes = [0; MAX];
-        let there = rest.len().min(MAX);
+        let mut bytes = [0; MAX_POSITIONS];
+        let there = rest.len().min(MAX_POSITIONS);
         bytes[..there].copy_from_slice(&rest[..there]);
         let (list, mut bits, mut next) = (u128::from_be_bytes(bytes), 0, 0);
-        let mut places = [0; MAX];
-        for place in &mut places[..count.into()] {
+        let mut positions = [0; MAX_POSITIONS];
+        for place in &mut positions[..count.into()] {
             let ones = (list << bits).leading_ones();
             let above = u128::BITS - (bits + ones + 1 + low).min(u128::BITS);
             bits += ones + 1 + low;
@@ -100,7 +100,7 @@ impl SymbolPositions {
         if (list << bits).leading_zeros() < padding {
             return Err(ParseError::Field { field: "padding", value: bits.into() });
         }
-        Ok(SymbolPositions { places, count })
+        Ok(SymbolPositions { positions, count })
     }
 }
 
@@ -112,14 +112,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(length in 2u16..=1 << 14, picks in prop::collection::btree_set(0u16..1 << 14, 2..40)) {
-            let mut places: Vec<u16> = picks.into_iter().filter(|&place| place < length).collect();
-            places.truncate(max_positions(length));
-            if places.len() < 2 {
-                places = vec![0, 1];
+        fn positions_survive_emit_and_parse(length in 2u16..=1 << 14, picks in prop::collection::btree_set(0u16..1 << 14, 2..40)) {
+            let mut positions: Vec<u16> = picks.into_iter().filter(|&place| place < length).collect();
+            positions.truncate(max_positions(length));
+            if positions.len() < 2 {
+                positions = vec![0, 1];
             }
             let mut bytes = Vec::new();
-            let written = SymbolPositions::new(&places, length);
+            let written = SymbolPositions::new(&positions, length);
             written.emit(length, &mut bytes);
             prop_assert!(bytes.len() <= 1 + MAX_POSITIONS_LEN);
             prop_assert_eq!(bytes.len(), 1 + written.wire_len(length));
@@ -129,11 +129,11 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_is_what_would_be_written(length in 1u16..=1 << 14, bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+        fn accepted_lists_are_canonical(length in 1u16..=1 << 14, bytes in prop::collection::vec(any::<u8>(), 0..20)) {
             let mut reader = Reader::new(&bytes);
-            let Ok(places) = SymbolPositions::read(length, &mut reader) else { return Ok(()) };
+            let Ok(positions) = SymbolPositions::read(length, &mut reader) else { return Ok(()) };
             let mut again = Vec::new();
-            SymbolPositions::new(places.as_slice(), length).emit(length, &mut again);
+            SymbolPositions::new(positions.as_slice(), length).emit(length, &mut again);
             prop_assert_eq!(&again[..], &bytes[..bytes.len() - reader.rest().len()]);
         }
     }

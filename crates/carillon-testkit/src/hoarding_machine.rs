@@ -11,13 +11,13 @@ use carillon_core::{
 #[derive(Debug)]
 pub struct HoardingMachine {
     machine: Box<dyn Machine>,
-    hoard: Hoard,
+    hoard: Hoarded,
 }
 
 /// Every datagram, without its bytes in the text that is compared between calls.
-struct Hoard(Vec<(Bytes, Vec<u8>)>);
+struct Hoarded(Vec<(Bytes, Vec<u8>)>);
 
-impl std::fmt::Debug for Hoard {
+impl std::fmt::Debug for Hoarded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} datagrams", self.0.len())
     }
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Hoard {
 impl HoardingMachine {
     /// The machine that hoards.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        HoardingMachine { machine, hoard: Hoard(Vec::new()) }
+        HoardingMachine { machine, hoard: Hoarded(Vec::new()) }
     }
 }
 
