@@ -44,13 +44,13 @@ fn start(program: &Path, args: &[&str]) -> Child {
 }
 
 #[test]
-fn the_example_is_in_the_readme_and_under_forty_lines() {
+fn example_is_in_the_how_to_page_and_under_forty_lines() {
     let program =
         std::fs::read_to_string(root().join("crates/carillon-c/examples/talk.c")).expect("the example");
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    let page = std::fs::read_to_string(root().join("docs/how-to/embed-c.md")).expect("the page");
     assert!(program.lines().count() < 40, "it is long");
     let code: Vec<&str> = program.lines().skip_while(|line| !line.starts_with('#')).collect();
-    assert!(readme.contains(code.join("\n").trim()), "the README has not what it says");
+    assert!(page.contains(code.join("\n").trim()), "docs/how-to/embed-c.md differs from the example");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The command as processes: over real multicast on loopback, and in network namespaces. One program: its tests
 //! wait more than they compute, so that many of them run side by side, and it is linked once.
 
-mod afternoon;
 mod daemon;
 #[path = "delivery/main.rs"]
 mod delivery;
@@ -12,6 +11,7 @@ mod experiments;
 mod laboratory_errors;
 mod metric;
 mod netns;
+mod pages;
 mod relay;
 mod testbed;
 mod wrong_set_ups;

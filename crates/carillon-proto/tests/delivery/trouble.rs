@@ -1,6 +1,6 @@
 //! Members that are silent, lie, come late or leave, and helpers that die with those who wait for them: every protocol whose
 //! sender learns what has arrived, with a chain of helpers where it has some. The others have everything, within the time that
-//! docs/delivery.md says; who has not is not taken to have it.
+//! docs/explanation/delivery.md says; who has not is not taken to have it.
 
 use carillon_core::{DeliveryGuarantee, Duration, Forgery, Helpers, ProtocolEntry};
 use carillon_proto::REGISTRY;

@@ -217,7 +217,7 @@ pub const DEFAULT_ROUNDS: u32 = 3;
 const FURTHER_SETTLE: Duration = Duration::from_secs(1);
 /// The protocol of those who choose none.
 pub const DEFAULT_PROTOCOL: &str = "carillon";
-/// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
+/// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/explanation/delivery.md`.
 const LOOPBACK_DATAGRAM: usize = PIECE_BYTES + 512;
 /// Outstanding there, at most: no path is to be filled, and what is still in a processor's cache is hashed and written sooner.
 const LOOPBACK_BYTES: u64 = 4 << 20;
