@@ -165,7 +165,7 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// What to ask for of the log that goes on, and whom: see [`LogTransfer::ask`].
+    /// What to ask for of the log that goes on, and whom: see [`LogTransfer::insert`].
     pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, std::ops::Range<u64>)> {
         self.transfer.as_mut()?.ask(window, most)
     }

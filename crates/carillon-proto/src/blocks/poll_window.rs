@@ -1,69 +1,79 @@
-//! How many answers of a crowd may be under way.
+//! AIMD limit of the number of outstanding polls.
+//!
+//! Responses of a large group arrive in a burst and queue on their way, so a sender must not poll all members at
+//! once. The limit grows by one with each response, and is halved if more responses are missing than random loss
+//! explains (additive increase, multiplicative decrease: Chiu and Jain 1989).
 
-/// How many questions may be open at once: what answers them comes in a heap, and meets queues on its way. As with a window of packets they become
-/// more with each answer, and half as many where more answers are missing than are lost by chance (Chiu and Jain 1989).
+/// AIMD window of outstanding polls.
 #[derive(Clone, Copy, Debug)]
 pub struct PollWindow {
     limit: usize,
-    /// Answers that came and did not since it was last looked at.
+    /// Responses received since the counts were last aged or reset.
     answered: u32,
+    /// Responses that were missing in the same time.
     missed: u32,
-    /// So many that are missing were asked before it became less.
+    /// Number of missing responses to ignore, as their polls were outstanding when the limit was halved.
     forgiven: usize,
 }
 
 impl Default for PollWindow {
     fn default() -> Self {
-        PollWindow { limit: LEAST, answered: 0, missed: 0, forgiven: 0 }
+        PollWindow { limit: MIN_LIMIT, answered: 0, missed: 0, forgiven: 0 }
     }
 }
 
 impl PollWindow {
-    /// So many.
+    /// Maximum number of outstanding polls.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// A question was answered, by one of a group of this size: no more than a part of it is asked at once.
+    /// Counts a response from a member of a group of this size. The limit stays below a fixed share of the group.
     pub fn on_answer(&mut self, group: usize) {
-        self.limit = (self.limit + 1).min(group / PART).max(LEAST);
+        self.limit = (self.limit + 1).min(group / MIN_ROUNDS).max(MIN_LIMIT);
         self.answered += 1;
-        self.look();
+        self.age();
     }
 
-    /// A question was not answered in time, as happens to this part of them by chance; so many are open.
+    /// Counts a missing response. `by_chance` is the share of responses that random loss takes, `open` the number
+    /// of outstanding polls.
     pub fn on_no_answer(&mut self, by_chance: f64, open: usize) {
+        // Each loss event halves the limit once: the other polls of the same window say nothing new (as in RFC 5681).
         if self.forgiven > 0 {
             self.forgiven -= 1;
             return;
         }
         self.missed += 1;
         let asked = f64::from(self.answered + self.missed);
-        if f64::from(self.missed) > FEW + asked * (by_chance * MORE + ALWAYS) {
-            (self.limit, self.answered, self.missed) = ((self.limit / 2).max(LEAST), 0, 0);
+        // Halve only if the missing responses exceed random loss with a margin.
+        if f64::from(self.missed) > TOLERATED_MISSES + asked * (by_chance * LOSS_FACTOR + TOLERATED_SHARE) {
+            (self.limit, self.answered, self.missed) = ((self.limit / 2).max(MIN_LIMIT), 0, 0);
             self.forgiven = open;
         }
-        self.look();
+        self.age();
     }
 
-    /// What was long ago says nothing; but those that are missing come together, after the answers of the others.
-    fn look(&mut self) {
-        if (self.answered + self.missed) as usize >= LOOK.max(2 * self.limit) {
+    /// Halves the counts once they are large, so that recent responses weigh most. They always cover two windows,
+    /// since missing responses are noticed together, after all others arrived.
+    fn age(&mut self) {
+        if (self.answered + self.missed) as usize >= MIN_COUNTED.max(2 * self.limit) {
             (self.answered, self.missed) = (self.answered / 2, self.missed / 2);
         }
     }
 }
 
-/// So many are no burden.
-const LEAST: usize = 256;
-/// No more than one in so many of a group.
-const PART: usize = 4;
-/// So many answers may be missing, and this part beside them, and so many times as many as by chance.
-const FEW: f64 = 16.0;
-const ALWAYS: f64 = 0.1;
-const MORE: f64 = 1.5;
-/// Answers that are looked at, at least.
-const LOOK: usize = 1024;
+/// Minimum limit: a burst of this many responses harms no queue in practice.
+const MIN_LIMIT: usize = 256;
+/// Minimum number of windows that a group is divided into, so that its responses never arrive in one burst.
+const MIN_ROUNDS: usize = 4;
+/// Missing responses tolerated in addition to the shares below, so that a small sample does not halve the limit.
+const TOLERATED_MISSES: f64 = 16.0;
+/// Share of the responses that may be missing beyond random loss.
+const TOLERATED_SHARE: f64 = 0.1;
+/// Factor of the expected random loss that is tolerated.
+const LOSS_FACTOR: f64 = 1.5;
+/// Minimum number of responses to count before the counts are aged.
+const MIN_COUNTED: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -71,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// Questions to a crowd in rounds, each answer of which is lost with a chance, and all beyond a queue. Returns how many were open at the end, and
-    /// which part of the second half was lost in the queue.
+    /// Polls a large group in rounds. Each response is lost at random, and all responses beyond the length of a queue
+    /// are lost. Returns the limit at the end, and the share of the second half that the queue lost.
     fn asked(loss: f64, queue: usize) -> (usize, f64) {
         let (mut poll_window, mut rng) = (PollWindow::default(), Seeds::new(1).stream("answers"));
         let (mut asked, mut dropped) = (0, 0);
@@ -90,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_open_as_a_queue_takes_whatever_is_lost_by_chance() {
+    fn limit_finds_queue_length_at_any_random_loss() {
         for loss in [0.0, 0.02, 0.36] {
             let (open, _) = asked(loss, usize::MAX);
             assert_eq!(open, 25_000, "nothing is in the way, {loss}");
@@ -100,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_group_is_asked_whole_times_over() {
+    fn small_group_keeps_minimum_limit() {
         let mut poll_window = PollWindow::default();
         (0..10_000).for_each(|_| poll_window.on_answer(100));
         (0..10_000).for_each(|_| poll_window.on_no_answer(0.0, 100));
-        assert_eq!(poll_window.limit(), LEAST);
+        assert_eq!(poll_window.limit(), MIN_LIMIT);
     }
 }

@@ -179,7 +179,7 @@ impl RepairBlock {
     }
 
     /// So many coded symbols are to go out before anybody asks.
-    pub fn foresee(&mut self, symbols: u64) {
+    pub fn plan_proactive(&mut self, symbols: u64) {
         self.wanted = self.wanted.max(symbols);
     }
 

@@ -1,4 +1,4 @@
-//! What has come to a receiver, and when the application gets it.
+//! Messages received, and the order in which the application gets them.
 
 use std::ops::Deref;
 
@@ -8,30 +8,30 @@ use carillon_core::Order;
 use super::receiver::Context;
 use crate::blocks::Reception;
 
-/// The messages from the first missing one on. In order they wait for it; as they come each is delivered at once, and only that it was
-/// there is kept.
+/// Messages from the first missing one. In source order, messages wait for earlier ones. In arrival order each is
+/// delivered at once, and only the fact of its arrival is kept.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     reception: Reception<Arrived>,
     in_order: bool,
 }
 
-/// A message that is there.
+/// A message that has arrived.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// It waits for one before it.
+    /// Kept until the messages before it arrive.
     Waits(Bytes),
-    /// The application has it.
+    /// Delivered to the application.
     Delivered,
 }
 
 impl Arrivals {
-    /// None yet, to be delivered in this order.
+    /// Creates an empty set with this order of delivery.
     pub fn new(order: Order) -> Self {
         Arrivals { reception: Reception::default(), in_order: order != Order::Arrival }
     }
 
-    /// Adds one, from the expected one on. As they come it is delivered, unless it was.
+    /// Adds a message, not before the expected one. In arrival order, a new message is delivered at once.
     pub fn insert(&mut self, context: &mut Context, number: u64, message: Bytes) {
         if self.in_order {
             self.reception.insert(number, Arrived::Waits(message));
@@ -41,26 +41,26 @@ impl Arrivals {
         }
     }
 
-    /// Delivers what need not wait any longer.
+    /// Delivers the messages that no longer wait for earlier ones.
     pub fn deliver(&mut self, context: &mut Context) {
         while let Some((number, message)) = self.reception.pop() {
             message.deliver(context, number);
         }
     }
 
-    /// What lies before `first` will not come any more: goes on from there; returns what of it is there.
+    /// Skips to `first`, since earlier messages will not come. Returns the skipped messages that are present.
     pub fn skip_to(&mut self, first: u64) -> Vec<(u64, Arrived)> {
         self.reception.skip_to(first)
     }
 
-    /// How many messages it keeps.
+    /// Number of messages kept.
     pub fn kept(&self) -> usize {
         if self.in_order { self.reception.len() } else { 0 }
     }
 }
 
 impl Arrived {
-    /// The application gets it, unless it has.
+    /// Delivers the message, unless the application has it.
     pub fn deliver(self, context: &mut Context, number: u64) {
         if let Arrived::Waits(message) = self {
             context.deliver_sent(number, message);
@@ -68,7 +68,7 @@ impl Arrived {
     }
 }
 
-/// Which are there, to be asked.
+/// Read access to the set of received sequence numbers.
 impl Deref for Arrivals {
     type Target = Reception<Arrived>;
 
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// What is delivered of these, in that order.
+    /// Sequence numbers delivered if these arrive, in order of delivery.
     fn delivered(order: Order, numbers: &[u64]) -> Vec<u64> {
         let mut context = Context::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
         let mut arrivals = Arrivals::new(order);
@@ -96,9 +96,9 @@ mod tests {
         taken.map(|delivery| delivery.message).map(|MessageId(number)| number).collect()
     }
 
-    /// A block of which the memory was let go may be made once more, with what came before.
+    /// A block may free its memory and be rebuilt later with messages that arrived earlier.
     #[test]
-    fn each_message_is_delivered_once_in_order_or_as_it_comes() {
+    fn message_is_delivered_once_in_either_order() {
         let numbers = [0, 3, 3, 1, 1, 4, 2, 2, 6];
         assert_eq!(delivered(Order::Source, &numbers), [0, 1, 2, 3, 4]);
         assert_eq!(delivered(Order::Arrival, &numbers), [0, 3, 1, 4, 2, 6]);

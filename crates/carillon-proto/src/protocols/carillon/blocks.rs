@@ -1,4 +1,4 @@
-//! What a sender has under way, by blocks.
+//! Blocks of a sender in flight: their lengths, the repairs due, and the order in which polls list them.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,36 +12,37 @@ use super::MODULUS;
 use super::context::Context;
 use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, worst};
 
-/// The messages that not all have, and the blocks that they are in.
+/// Messages that some member has not acknowledged, and the blocks that contain them.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub window: AckWindow,
-    /// From the oldest one that not all have to the newest, which may be open.
+    /// Blocks from the oldest that is not fully acknowledged to the newest, which may be open.
     blocks: VecDeque<RepairBlock>,
-    /// Messages that do not go out unless somebody lacks them.
+    /// Messages that are sent only if a receiver misses them.
     withheld: SeqSet,
     code: ReedSolomon,
-    /// Messages that are kept until all have them, at most.
+    /// Maximum number of messages kept until all members have them.
     pub kept: u64,
-    /// Messages of a block and coded symbols, at most.
-    most: u64,
-    /// Symbols that go out with each block before anybody has asked, for each of its messages.
+    /// Maximum number of messages and coded symbols of a block together.
+    max_symbols: u64,
+    /// Coded symbols sent with each block before any request, per message of the block.
     redundancy: f64,
-    /// At least most of what blocks turned out to need goes out with each, and which part of them that was, smoothed.
+    /// True if blocks carry as many symbols as earlier blocks needed, if that is more than `redundancy`.
     is_adaptive: bool,
+    /// EWMA of the number of repairs per message that finished blocks needed.
     needed: f64,
-    /// Messages that the open block is to have.
+    /// Number of messages planned for the open block.
     aim: u64,
-    /// Where the blocks begin whose turn it is to be listed in a poll, if it does not list all.
+    /// First message of the block at which the next poll continues to list, if it cannot list all blocks.
     turn: u64,
-    /// One past the last message sent.
+    /// Sequence number after the last message sent.
     pub sent: u64,
-    /// Packets of messages and symbols sent.
+    /// Number of packets of messages and symbols sent, in transmit order.
     pub serial: u64,
 }
 
 impl Blocks {
-    /// None yet.
+    /// Creates an empty set of blocks on this window.
     pub fn new(window: AckWindow, settings: &Config) -> Self {
         let mut blocks = Blocks {
             window,
@@ -49,7 +50,7 @@ impl Blocks {
             withheld: SeqSet::new(),
             code: ReedSolomon,
             kept: settings.count("window"),
-            most: settings.count("block"),
+            max_symbols: settings.count("block"),
             redundancy: settings.probability("redundancy").value(),
             is_adaptive: settings.choice("proactive") == "loss",
             needed: 0.0,
@@ -62,85 +63,95 @@ impl Blocks {
         blocks
     }
 
-    /// It takes what goes out next, and no more: a long window costs nothing where the path is short.
+    /// Limits the room for offered messages to as many as can be sent soon. A long window then takes no memory while
+    /// the path is short.
     fn make_room(&mut self) {
         let under_way = self.sent - self.window.start().min(self.sent);
-        self.window.set_room(FixedWindow(self.kept.min(under_way + AHEAD)));
+        self.window.set_room(FixedWindow(self.kept.min(under_way + MAX_UNSENT_MESSAGES)));
     }
 
-    /// Whether no more can be kept.
+    /// Returns true if no more messages can be kept.
     pub fn is_full(&self) -> bool {
         self.window.len() as u64 >= self.kept
     }
 
-    /// Whether a block is open, and has messages.
+    /// Returns true if a block is open and has messages.
     pub fn is_open(&self) -> bool {
         self.blocks.back().is_some_and(|block| !block.is_closed())
     }
 
-    /// No more messages go into the open block.
+    /// Closes the open block: no more messages join it.
     pub fn close(&mut self) {
-        let part = self.foreseen_part();
+        let part = self.proactive_share();
         if let Some(block) = self.blocks.back_mut().filter(|block| !block.is_closed()) {
             block.close();
-            block.foresee(foreseen(part, block));
+            block.plan_proactive(proactive_symbols(part, block));
         }
     }
 
-    /// Whether the open block is all that there is, so that it has to be closed for anything to be confirmed.
+    /// Returns true if the open block is the only one, so that nothing can be confirmed before it is closed.
     pub fn is_open_alone(&self) -> bool {
         self.is_open() && self.blocks.len() == 1
     }
 
-    /// One past the last message of a closed block.
+    /// Sequence number after the last message of a closed block.
     pub fn closed_below(&self) -> u64 {
         self.blocks.iter().rev().find(|block| block.is_closed()).map_or(self.window.start(), RepairBlock::end)
     }
 
-    /// The blocks, oldest first.
+    /// Blocks from the oldest to the newest.
     pub fn iter(&self) -> impl Iterator<Item = &RepairBlock> {
         self.blocks.iter()
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The closed block that begins with this message.
+    /// Closed block that begins with this message.
     pub fn find(&mut self, first: u64) -> Option<&mut RepairBlock> {
         let at = self.blocks.binary_search_by_key(&first, RepairBlock::first).ok()?;
         self.blocks.get_mut(at).filter(|block| block.is_closed())
     }
 
-    /// Whether receivers are to be asked about a block: something has gone out for it since they were, or somebody has asked.
+    /// Returns true if receivers should be polled about a block: packets were sent for it since the last poll, or a
+    /// request has come.
     pub fn wants_round(&self) -> bool {
         self.blocks.iter().any(|block| block.is_news() || block.is_asked() && block.due() == 0)
     }
 
-    /// Whether repairs are due.
+    /// Returns true if repairs are due.
     pub fn has_repairs(&self) -> bool {
         self.blocks.iter().any(|block| block.due() > 0)
     }
 
-    /// Decides what is sent again: of all blocks, or of those about which all were asked, since it is not known of the others what
-    /// everybody lacks. If they have not all answered, those who have not are served best by coded symbols, which whatever they lack is made of. With
-    /// `spare`, which part of the packets is lost, some more than is lacking, so that hardly anybody has to ask again.
+    /// Decides which repairs to send: of all blocks, or of blocks that all members were polled about, since only there
+    /// the missing messages of all are known. If a response is missing (`is_complete` is false), coded symbols serve
+    /// the silent members best, as any symbol replaces any message. `spare` is a loss rate: extra repairs go out
+    /// against it, so that few members need another round.
     pub fn decide(&mut self, context: &mut Context, of_all: bool, is_complete: bool, spare: Option<f64>) {
         if !self.blocks.iter().any(RepairBlock::is_asked) {
             return;
         }
+        // Collect the members that the repairs serve, to record how many packets each will get.
         let mut asked = BTreeSet::new();
         for block in self.blocks.iter_mut().filter(|block| block.is_polled() || of_all && block.is_closed()) {
-            let plain = TINY + u64::from(block.len()) / TINY_PART;
+            // Short repairs go out as plain messages, since coding costs more than a few packets. If the round is
+            // complete, messages and sums may replace symbols even at an excess of an eighth.
+            let plain = MIN_PLAIN_REPAIRS + u64::from(block.len()) / MESSAGES_PER_PLAIN_REPAIR;
             let plain_up_to = |symbols: u64| match is_complete {
-                true => plain.max(symbols + symbols / PLAIN_PART),
+                true => plain.max(symbols + symbols / PLAIN_EXCESS_DIVISOR),
                 false => plain * u64::from(symbols <= plain),
             };
             let before = block.due();
             let members = block.decide(plain_up_to, max_positions(block.len()));
             if let Some(loss) = spare {
-                block.spare(spared(block.due().saturating_sub(before), loss), FEW, &members);
+                block.spare(
+                    extra_for_loss(block.due().saturating_sub(before), loss),
+                    MAX_REPEATED_PACKETS,
+                    &members,
+                );
             }
             asked.extend(members);
         }
@@ -153,12 +164,14 @@ impl Blocks {
         }
     }
 
-    /// Lists closed blocks for a poll to these members, which asks all about them or only some. A crowd would ask by itself for those that the next round is
-    /// about: they are listed in that. Of more blocks than a poll lists each has its turn: those of which receivers were not asked first, those where
-    /// the members stand, and then the others one after the other. So whoever missed a poll is told of every block again.
-    pub fn list(&mut self, asks_all: bool, is_crowd: bool, members: &[usize], bytes: &mut Vec<u8>) {
+    /// Lists closed blocks for a poll to `members`, in a round (`asks_all`) or later. Members of a large group
+    /// request by themselves, so that a poll outside a round omits the blocks that the next round will list. If there
+    /// are more blocks than fit, the poll lists blocks not polled yet, then those at which the members stand, then
+    /// the rest in turn. A member that missed a poll thus learns of every block in a later one.
+    pub fn list(&mut self, asks_all: bool, is_large_group: bool, members: &[usize], bytes: &mut Vec<u8>) {
         let is_listed =
-            |block: &RepairBlock| block.is_closed() && (asks_all || !is_crowd || !block.is_news());
+            |block: &RepairBlock| block.is_closed() && (asks_all || !is_large_group || !block.is_news());
+        // Everything fits in most polls; turns matter only with very many blocks.
         let mut places: Vec<usize> =
             (0..self.blocks.len()).filter(|&at| is_listed(&self.blocks[at])).collect();
         if places.len() > MAX_LISTED_BLOCKS {
@@ -174,9 +187,10 @@ impl Blocks {
         }
     }
 
-    /// As many of these blocks as a poll lists, ascending.
+    /// Selects as many of these blocks as a poll lists, in ascending order.
     fn by_turns(&mut self, all: &[usize], asks_all: bool, members: &[usize]) -> Vec<usize> {
         let is_news = |at: &usize| asks_all && self.blocks[*at].is_news();
+        // A member stands at the block with its first unconfirmed message.
         let standing = members.iter().filter_map(|&index| {
             let next = self.window.acknowledged_below(index).max(self.window.start());
             let at = self.blocks.partition_point(|block| block.end() <= next);
@@ -185,12 +199,14 @@ impl Blocks {
         let turn = all.partition_point(|&at| self.blocks[at].first() < self.turn);
         let others = all[turn..].iter().chain(&all[..turn]).copied();
         let news = || all.iter().copied().filter(is_news);
+        // First the reserved part for unpolled blocks, then the blocks of the members, then more unpolled ones.
         let mut listed = BTreeSet::new();
-        for at in news().take(MOST_NEWS).chain(standing.take(MOST_STANDING)).chain(news()) {
-            if listed.len() < MAX_LISTED_BLOCKS - FEWEST_OTHERS {
+        for at in news().take(RESERVED_FOR_NEWS).chain(standing.take(MAX_LISTED_CURRENT)).chain(news()) {
+            if listed.len() < MAX_LISTED_BLOCKS - RESERVED_FOR_OTHERS {
                 listed.insert(at);
             }
         }
+        // The rest goes to the other blocks, from the one at which the previous poll ended.
         let mut last = None;
         for at in others {
             if listed.len() == MAX_LISTED_BLOCKS {
@@ -204,19 +220,20 @@ impl Blocks {
         listed.into_iter().collect()
     }
 
-    /// Completes what all have acknowledged.
+    /// Completes the messages that all members have acknowledged, and drops their blocks.
     pub fn advance(&mut self, context: &mut Context) {
         while self.window.complete_first(&mut context.events).is_some() {}
         let start = self.window.start();
         if start > self.sent {
-            // Nobody is left who would want them.
+            // No member remains that would need the messages not sent yet.
             self.sent = start;
             self.close();
         }
         while let Some(block) = self.blocks.pop_front_if(|block| block.end() <= start) {
-            if u64::from(block.len()) >= LEAST_CODED {
+            // Short blocks are too noisy a sample for the adaptive redundancy.
+            if u64::from(block.len()) >= MIN_CODED_LENGTH {
                 let needed = f64::from(block.count()) / f64::from(block.len());
-                self.needed += (needed - self.needed) * NEEDED_GAIN;
+                self.needed += (needed - self.needed) * REDUNDANCY_GAIN;
             }
         }
         if !self.withheld.is_empty() {
@@ -225,7 +242,8 @@ impl Blocks {
         self.make_room();
     }
 
-    /// Forgets the first blocks, as far as all has gone out that is to. Nobody has said that it has them.
+    /// Forgets the first blocks once everything planned for them was sent, without any acknowledgment (one-way
+    /// sessions).
     pub fn forget_sent(&mut self) {
         while let Some(block) = self.blocks.front().filter(|block| block.is_closed() && block.due() == 0) {
             let end = block.end();
@@ -235,21 +253,22 @@ impl Blocks {
         self.make_room();
     }
 
-    /// The next repair, as a packet, to a crowd or not.
+    /// Writes the next repair. `is_large_group` is true for a large group.
     pub fn next_repair(
         &mut self,
         context: &mut Context,
-        is_crowd: bool,
+        is_large_group: bool,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let at = self.blocks.iter().position(|block| block.due() > 0)?;
-        let (block, most) = (&mut self.blocks[at], self.most);
+        let (block, most) = (&mut self.blocks[at], self.max_symbols);
         let first = block.first();
-        let spare = spare(block.len().into());
-        // Of a crowd the first to ask is not the one that lacks most.
-        let margin = |wanted: u64| wanted + wanted / 2 + if is_crowd { 64 } else { 16 };
-        // Of a short block few are enough: they go out again when all have.
-        let enough = (u64::from(block.len()) * PLANNED_EACH).next_power_of_two().max(LEAST_PLANNED);
+        let spare = free_symbols(block.len().into());
+        // In a large group the first member to ask is rarely the one with the most missing messages.
+        let margin = |wanted: u64| wanted + wanted / 2 + if is_large_group { 64 } else { 16 };
+        // A short block needs few different symbols: once all were sent, they are sent again.
+        let enough =
+            (u64::from(block.len()) * MAX_PLANNED_PER_MESSAGE).next_power_of_two().max(MIN_PLANNED_SYMBOLS);
         let repair = block.next(&self.code, |wanted| planned(most.min(enough), margin(wanted).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
@@ -273,21 +292,21 @@ impl Blocks {
         }
     }
 
-    /// This message does not go out unless somebody lacks it.
+    /// Marks a message that is sent only if a receiver misses it.
     pub fn withhold(&mut self, number: u64) {
         self.withheld.insert(number);
     }
 
-    /// Whether the next message is such a one.
+    /// Returns true if the next message is withheld.
     pub fn is_next_withheld(&self) -> bool {
         self.withheld.contains(self.sent)
     }
 
-    /// The next message, as a packet, and whether it begins a block.
+    /// Writes the next message. Returns true beside it if the message begins a block.
     pub fn next_message(
         &mut self,
         context: &mut Context,
-        to: Audience,
+        to: GroupEstimate,
         buf: &mut Vec<u8>,
     ) -> (Transmit, bool) {
         let (index, begins) = self.take_next(context, to);
@@ -296,8 +315,9 @@ impl Blocks {
         (emit(context, block, index, buf), begins)
     }
 
-    /// The next message goes into the open block, at this place; whether it begins that.
-    pub fn take_next(&mut self, context: &Context, to: Audience) -> (u16, bool) {
+    /// Puts the next message into the open block without sending it. Returns its index, and true if it begins the
+    /// block.
+    pub fn take_next(&mut self, context: &Context, to: GroupEstimate) -> (u16, bool) {
         let begins = !self.is_open();
         if begins {
             self.aim = self.length(to);
@@ -308,45 +328,50 @@ impl Blocks {
         let slot = self.window.get_mut(self.sent).expect("the caller has asked whether there is one");
         slot.sent.get_or_insert((context.now, under_way));
         let message = slot.payload.clone();
-        let part = self.foreseen_part();
+        let part = self.proactive_share();
         let block = self.blocks.back_mut().expect("one is open");
         let is_last = is_end || u64::from(block.len()) + 1 >= self.aim;
         let index = block.send(message, is_last);
         if is_last {
-            block.foresee(foreseen(part, block));
+            block.plan_proactive(proactive_symbols(part, block));
         }
         self.sent += 1;
         self.make_room();
         (index, begins)
     }
 
-    /// Which part of a block goes out beside it before anybody has asked. If that is what blocks needed it is less than all: what is sent too much nobody would
-    /// complain of, and what is lacking is asked for.
-    fn foreseen_part(&self) -> f64 {
-        let needed = if self.is_adaptive { self.needed * FORESEEN } else { 0.0 };
+    /// Share of a block that is sent as coded symbols before any request. Adaptive redundancy stays below the
+    /// measured need: a surplus goes unnoticed, while a shortage is requested.
+    fn proactive_share(&self) -> f64 {
+        let needed = if self.is_adaptive { self.needed * PROACTIVE_SHARE } else { 0.0 };
         self.redundancy.max(needed)
     }
 
-    /// Messages of a new block: so many that the receiver that lacks most needs hardly more packets than one alone would, and no more, since receivers
-    /// keep them. Where coded symbols will be needed, block and symbols together fill a power of two, for which the code takes least time.
-    fn length(&self, to: Audience) -> u64 {
-        let loss = to.loss.min(MOST_LOSS);
-        let least = LEAST_LENGTH.max((to.window / SHARES).next_power_of_two());
-        let is_summed = to.receivers <= SUMMED;
-        let tolerance = if is_summed { SUMMED_TOLERANCE } else { TOLERANCE };
+    /// Number of messages of a new block. It is long enough that the receiver with the most losses needs hardly more
+    /// repairs than an average one, and no longer, since receivers must keep whole blocks. If coded symbols are
+    /// likely, messages and symbols together fill a power of two, at which the code is fastest.
+    fn length(&self, to: GroupEstimate) -> u64 {
+        // The length must be at least the length at which an excess is tolerable, and a share of the window.
+        let loss = to.loss.min(MAX_ASSUMED_LOSS);
+        let least = MIN_LENGTH.max((to.window / BLOCKS_PER_WINDOW).next_power_of_two());
+        let is_summed = to.receivers <= MAX_SUMMED_RECEIVERS;
+        let tolerance = if is_summed { MAX_SUMMED_EXCESS } else { MAX_EXCESS };
         let enough = (worst::length_for(loss, to.receivers, tolerance) as u64).max(least);
+        // At most half of what the sender keeps or the receivers can take, so that one block can fill while another
+        // is repaired.
         let most = (self.kept.div_ceil(2)).min((to.room / 2).max(1));
-        if most.min(self.most) < LEAST_CODED {
-            return most.min(self.most);
+        if most.min(self.max_symbols) < MIN_CODED_LENGTH {
+            return most.min(self.max_symbols);
         }
         if is_summed {
-            return enough.min(MOST_SUMMED.max(least)).min(most).min(self.most);
+            return enough.min(MAX_SUMMED_LENGTH.max(least)).min(most).min(self.max_symbols);
         }
-        let lengths = (0..).map(|doubled| length_in(LEAST_CODED << doubled, loss, to.receivers));
-        let fits = |&(all, length): &(u64, u64)| length <= most && all <= self.most;
+        // Try lengths that fill powers of two, longer ones only while the present one is clearly too short.
+        let lengths = (0..).map(|doubled| length_in(MIN_CODED_LENGTH << doubled, loss, to.receivers));
+        let fits = |&(all, length): &(u64, u64)| length <= most && all <= self.max_symbols;
         let mut fitting = lengths.take_while(fits).map(|(_, length)| length);
-        let mut length = fitting.next().unwrap_or(LEAST_CODED);
-        while length < enough - enough / SHORTER
+        let mut length = fitting.next().unwrap_or(MIN_CODED_LENGTH);
+        while length < enough - enough / LENGTH_TOLERANCE
             && let Some(longer) = fitting.next()
         {
             length = longer;
@@ -355,30 +380,30 @@ impl Blocks {
     }
 }
 
-/// Who is to have a block: how many they are, how many messages they have room for, which part of the packets is lost on the way to the worst of
-/// them, and how many may be under way to them.
+/// Estimate of the group that decides the length of a block: number of receivers, room in messages, loss rate of the
+/// worst path, and packets that may be in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Audience {
+pub(super) struct GroupEstimate {
     pub receivers: usize,
     pub room: u64,
     pub loss: f64,
     pub window: u64,
 }
 
-/// Messages of a block that fills so many places together with the symbols that so many receivers will need of it.
+/// Number of messages of a block that fills `all` places together with the symbols that the receivers will need.
 fn length_in(all: u64, loss: f64, receivers: usize) -> (u64, u64) {
     let needed = |length: u64| {
         let more = worst::packets(length as f64, loss, receivers) - length as f64;
-        (more * PLANNED_MORE) as u64 + LEAST_PLANNED / 2
+        (more * PLAN_MARGIN) as u64 + MIN_PLANNED_SYMBOLS / 2
     };
-    let mut planned = LEAST_PLANNED.min(all / 2);
+    let mut planned = MIN_PLANNED_SYMBOLS.min(all / 2);
     while planned < all / 2 && needed(all - planned) > planned {
         planned *= 2;
     }
     (all, all - planned)
 }
 
-/// A message of a block, for the first time if nothing has gone out for the block beyond first transmissions.
+/// Writes a message of a block. It counts as a first transmission if the block has no repairs yet.
 fn emit(context: &mut Context, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -> Transmit {
     let number = block.first() + u64::from(index);
     let payload = block.message(index).expect("a message of the block");
@@ -388,74 +413,85 @@ fn emit(context: &mut Context, block: &RepairBlock, index: u16, buf: &mut Vec<u8
     context.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())
 }
 
-/// Symbols that go out with a block before anybody has asked.
-fn foreseen(part: f64, block: &RepairBlock) -> u64 {
+/// Number of coded symbols sent with a block before any request.
+fn proactive_symbols(part: f64, block: &RepairBlock) -> u64 {
     libm::ceil(part * f64::from(block.len())) as u64
 }
 
-/// Packets beyond so many that are due, so that with this loss so many come all the same, but once in a great while.
-fn spared(due: u64, loss: f64) -> u64 {
-    let loss = if loss < LEAST_SPARED { 0.0 } else { loss.min(MOST_LOSS) };
+/// Number of packets to add to `due` repairs so that, at this loss, enough arrive nearly always.
+fn extra_for_loss(due: u64, loss: f64) -> u64 {
+    let loss = if loss < MIN_SPARED_LOSS { 0.0 } else { loss.min(MAX_ASSUMED_LOSS) };
     let lost = due as f64 * loss / (1.0 - loss);
-    if due <= FEW {
-        // As often again as it takes until with nine chances in ten each came.
+    if due <= MAX_REPEATED_PACKETS {
+        // Few packets are repeated as a whole until each has arrived with a probability of 90 %.
         let times = libm::log(0.1 / due.max(1) as f64) / libm::log(loss.max(1e-9));
-        let times = libm::ceil(times).clamp(1.0, MOST_TIMES);
+        let times = libm::ceil(times).clamp(1.0, MAX_REPETITIONS);
         return if loss > 0.0 { due * (times as u64 - 1) } else { 0 };
     }
     libm::ceil(lost + 2.0 * libm::sqrt(lost / (1.0 - loss))) as u64
 }
 
-/// Symbols that fill a power of two beside so many messages, which cost nothing more when they are decoded.
-fn spare(length: u64) -> u64 {
+/// Number of symbols that fill a power of two beside `length` messages. Decoding costs nothing more for them.
+fn free_symbols(length: u64) -> u64 {
     let spare = (length + 1).next_power_of_two() - length;
     (spare.next_power_of_two() >> u64::from(!spare.is_power_of_two())).min(length.div_ceil(2))
 }
 
-/// Symbols that are planned where so many are wanted.
+/// Number of symbols to plan if `wanted` are needed: a power of two.
 fn planned(most: u64, wanted: u64) -> u16 {
-    let planned = wanted.next_power_of_two().max(LEAST_PLANNED).min(most.next_power_of_two());
+    let planned = wanted.next_power_of_two().max(MIN_PLANNED_SYMBOLS).min(most.next_power_of_two());
     u16::try_from(planned).unwrap_or(1 << 14).min(1 << 14)
 }
 
-/// Blocks are so long that the receiver that lacks most, of independent losses, needs no more than this part more packets than one alone, or less by this
-/// part of it. But they have so many messages at least, and this part of what is under way.
-const TOLERANCE: f64 = 0.02;
-const SHORTER: u64 = 5;
-const LEAST_LENGTH: u64 = 256;
-const SHARES: u64 = 32;
-/// So many receivers are nearly always served by sums, which need no plan. Each round of sums has a worst receiver of its own, so that they need longer
-/// blocks for the same; but no longer ones than this, since they are coded where an answer is lost.
-const SUMMED: usize = 16;
-const SUMMED_TOLERANCE: f64 = 0.0075;
-const MOST_SUMMED: u64 = 4096;
-/// How much the newest block says of what blocks need, and how much of that goes out unasked.
-const NEEDED_GAIN: f64 = 0.25;
-const FORESEEN: f64 = 0.9;
-/// So much more is planned than will be needed, in the mean.
-const PLANNED_MORE: f64 = 1.05;
-/// Messages that are taken from the application before they can go out.
-const AHEAD: u64 = 1024;
-/// Shorter blocks are not worth a plan.
-const LEAST_CODED: u64 = 64;
-/// So many packets go out several times rather than with coded symbols beside them, and how often at most.
-const FEW: u64 = 16;
-const MOST_TIMES: f64 = 3.0;
-/// Who loses less has nothing spared.
-const LEAST_SPARED: f64 = 0.002;
-/// Who loses more does not make blocks shorter.
-const MOST_LOSS: f64 = 0.3;
-/// No more symbols are planned for each message of a block.
-const PLANNED_EACH: u64 = 8;
-/// Of the blocks in a poll that does not list all: those of which receivers were not asked, at least; those where members stand, at most; and
-/// those by turns, at least.
-const MOST_NEWS: usize = MAX_LISTED_BLOCKS / 2;
-const MOST_STANDING: usize = MAX_LISTED_BLOCKS / 4;
-const FEWEST_OTHERS: usize = MAX_LISTED_BLOCKS / 8;
-/// So few symbols cost no more than fewer.
-const LEAST_PLANNED: u64 = 16;
-/// So many packets of messages are sent again rather than coded, and this part of a block.
-const TINY: u64 = 4;
-const TINY_PART: u64 = 128;
-/// Packets of messages rather than coded symbols, which take far more work, as long as they are no more than this part more.
-const PLAIN_PART: u64 = 8;
+/// Bound of the extra repairs that the receiver with the most independent losses needs over an average one, as a
+/// share. It decides the length of coded blocks.
+const MAX_EXCESS: f64 = 0.02;
+/// Tolerance below the length of `MAX_EXCESS`, as a divisor: a block may be a fifth shorter if that fills a power of
+/// two.
+const LENGTH_TOLERANCE: u64 = 5;
+/// Minimum number of messages of a block, unless memory is small: shorter ones need more polls than they save.
+const MIN_LENGTH: u64 = 256;
+/// Number of blocks that the window in flight is divided into, at least.
+const BLOCKS_PER_WINDOW: u64 = 32;
+/// Number of receivers up to which sums (exclusive ors) nearly always suffice, so that no coded symbols are planned.
+const MAX_SUMMED_RECEIVERS: usize = 16;
+/// Bound of the extra repairs in a group served by sums. Each round of sums has a worst receiver of its own, so
+/// blocks are longer.
+const MAX_SUMMED_EXCESS: f64 = 0.0075;
+/// Maximum number of messages of a block that sums repair: it is coded after all if a response is lost.
+const MAX_SUMMED_LENGTH: u64 = 4096;
+/// Gain of the EWMA of needed repairs.
+const REDUNDANCY_GAIN: f64 = 0.25;
+/// Share of the needed repairs that is sent before any request.
+const PROACTIVE_SHARE: f64 = 0.9;
+/// Factor of the planned symbols over the expected need.
+const PLAN_MARGIN: f64 = 1.05;
+/// Maximum number of messages taken from the application before they can be sent.
+const MAX_UNSENT_MESSAGES: u64 = 1024;
+/// Minimum number of messages of a coded block: planning shorter ones does not pay.
+const MIN_CODED_LENGTH: u64 = 64;
+/// Number of packets up to which repairs are repeated as a whole instead of adding coded symbols.
+const MAX_REPEATED_PACKETS: u64 = 16;
+/// Maximum number of such repetitions.
+const MAX_REPETITIONS: f64 = 3.0;
+/// Loss rate below which no repairs are added.
+const MIN_SPARED_LOSS: f64 = 0.002;
+/// Loss rate above which blocks get no shorter, and repairs do not grow.
+const MAX_ASSUMED_LOSS: f64 = 0.3;
+/// Maximum number of coded symbols planned per message of a block.
+const MAX_PLANNED_PER_MESSAGE: u64 = 8;
+/// Entries of a poll reserved for blocks that were not polled yet.
+const RESERVED_FOR_NEWS: usize = MAX_LISTED_BLOCKS / 2;
+/// Maximum number of entries for blocks at which the polled members stand.
+const MAX_LISTED_CURRENT: usize = MAX_LISTED_BLOCKS / 4;
+/// Entries of a poll reserved for the remaining blocks in turn.
+const RESERVED_FOR_OTHERS: usize = MAX_LISTED_BLOCKS / 8;
+/// Minimum number of planned symbols: fewer would not cost less.
+const MIN_PLANNED_SYMBOLS: u64 = 16;
+/// Number of plain messages that are always sent rather than coded.
+const MIN_PLAIN_REPAIRS: u64 = 4;
+/// Divisor of the block length that adds to these.
+const MESSAGES_PER_PLAIN_REPAIR: u64 = 128;
+/// Bound of the plain messages over the coded symbols they replace, as a divisor: up to an eighth more, since coding
+/// takes more work.
+const PLAIN_EXCESS_DIVISOR: u64 = 8;

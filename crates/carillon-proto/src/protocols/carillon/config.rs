@@ -1,4 +1,4 @@
-//! Parameters.
+//! Parameters of the protocol, and the values that hosts set for files and live messages.
 
 use carillon_core::{HostValue, Parameter};
 
@@ -33,14 +33,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     PAST_LIMIT,
 ];
 
-/// For files over a real network.
+/// Settings for file delivery over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] =
     &[("timeout_min", "2 ms"), ("timeout_max", "250 ms"), ("past_limit", "wait")];
 
-/// No message waits longer than that for its repair to begin.
+/// Settings for live messages: no message waits longer than 500 µs for its repair to begin.
 pub(super) const LIVE_SETTINGS: &[(&str, &str)] = &[("quiet", "500 us")];
 
-/// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
+/// Settings that a host derives from its memory: the sender keeps messages until all members have them, and has no more in
+/// flight than the buffers of the receivers take.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Outstanding(64 << 20)),
     ("flight", HostValue::AdaptiveWindow { min: 4, max: 65_536 }),

@@ -1,26 +1,27 @@
-//! Where the parts of a sender act, and its timers.
+//! Context shared by the parts of a sender, and its timers.
 
 use std::time::Duration;
 
-/// Where the parts of a sender act.
+/// Context of a sender: time, timers, events and the group.
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The receiver that was asked this has had time to answer: ask again, or give up.
+    /// Deadline of the response to the poll with this number.
     Answer(u64),
-    /// The open block has been open for long enough.
+    /// Deadline of the open block: close it.
     Close,
-    /// Those who are awaited in a round may be asked once more.
-    Echo,
-    /// A crowd is asked to confirm what it has.
+    /// Members awaited in a round may be polled again.
+    Repeat,
+    /// A large group is asked to confirm what it has.
     Sweep,
-    /// Nothing more was sent for a while.
+    /// End of a pause of `quiet` without any packet.
     Quiet,
-    /// The next packet may leave.
+    /// The pacer permits the next packet.
     Pace,
 }
 
-/// A pause is not shorter than this.
-pub(super) const LEAST_QUIET: Duration = Duration::from_micros(100);
+/// Lower bound of `quiet` and `block_time`, so that a zero setting does not arm a timer for the present instant again
+/// and again.
+pub(super) const MIN_QUIET: Duration = Duration::from_micros(100);

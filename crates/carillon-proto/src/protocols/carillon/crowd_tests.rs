@@ -1,4 +1,4 @@
-//! More receivers than one poll names, at rates at which each message is a block of its own.
+//! Tests with more receivers than one poll names, at rates at which each message is a block of its own.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use carillon_testkit::{Group, Link, Report, is_long_tier};
 
 use super::ENTRY;
 
-/// Every `interval` a message to so many receivers, `delay` away, whose links lose this part both ways.
+/// Sends a message each `interval` to receivers at a distance of `delay`, over links that lose this share in both
+/// directions.
 fn crowd(receivers: u32, messages: u64, loss: f64, times: (Duration, Duration), past_limit: &str) -> Report {
     let (interval, delay) = times;
     let mut settings = Config::defaults(ENTRY.parameters);
@@ -22,15 +23,16 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// One receiver more than a poll names: a round of which nobody was awaited was over as it began, and the next one began at the same instant.
+/// A group has one receiver more than a poll names. A round without awaited members must not start the next one at the same
+/// instant.
 #[test]
-fn slow_group_of_65_does_not_ask_without_end() {
+fn slow_group_of_65_polls_finitely() {
     let report = crowd(65, 80, 0.01, (ms(100), ms(5)), "wait");
     let polls = report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
     assert!(polls < 80 * 12, "{polls} polls for 80 messages");
 }
 
-/// A receiver that had missed a question was never asked again, and blocks beyond the first 64 were never listed.
+/// A receiver that missed a poll is polled again, and blocks beyond the first 64 are listed.
 #[test]
 fn lossy_group_of_100_receives_everything() {
     crowd(100, 120, 0.02, (ms(10), ms(5)), "wait");
@@ -42,13 +44,13 @@ fn lossy_group_of_100_receives_everything() {
     }
 }
 
-/// Far more blocks are in flight than a poll lists.
+/// Case of more blocks in flight than a poll lists.
 #[test]
 fn group_of_66_far_away_receives_everything() {
     crowd(66, if is_long_tier() { 400 } else { 220 }, 0.05, (ms(3), ms(200)), "wait");
 }
 
-/// Where the sender skips what a silent receiver is missing it skips nothing for one that chance kept from answering.
+/// Chance alone does not make a member silent where the sender skips what silent members miss.
 #[test]
 fn lossy_group_of_100_is_not_taken_for_silent() {
     let report = crowd(100, 40, 0.2, (ms(250), ms(5)), "skip");
@@ -56,7 +58,7 @@ fn lossy_group_of_100_is_not_taken_for_silent() {
     assert_eq!(lost, 0);
 }
 
-/// A receiver that is gone does not keep the others of a crowd from anything.
+/// A crashed receiver of a large group does not delay repairs to the others.
 #[test]
 fn silent_members_of_a_crowd_hold_up_no_repair() {
     let mut settings = Config::defaults(ENTRY.parameters);

@@ -1,12 +1,12 @@
-//! What the protocol says of itself.
+//! Description of the protocol: guarantees, settings of the conformance suite, and state diagrams.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
-        // Who is silent is given up by time.
+        // The silence timeout ends the wait for a member.
         match trial.max_attempts {
             Some(tries) => trial.set("patience", format_args!("{} ms", 200 * tries)),
             None => trial.set("patience", "100000 s"),
@@ -18,7 +18,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                     .set("timeout_min", if trial.is_lossy { "20 ms" } else { "500 ms" })
                     .set("timeout_max", "2 s");
             }
-            // A frame takes more than a millisecond.
+            // A frame takes more than a millisecond on this link.
             TrialNetwork::Ethernet => drop(trial.set("timeout_min", "20 ms").set("timeout", "100 ms")),
             _ => drop(trial.pick("timeout", &["50 ms", "5 ms"])),
         }

@@ -1,4 +1,4 @@
-//! What somebody else puts among the packets of a sender.
+//! Tests of forged packets among the packets of a sender.
 
 use bytes::Bytes;
 use carillon_core::{AssociationId, Dest, GroupId};
@@ -7,9 +7,10 @@ use carillon_wire::carillon::Packet;
 
 use super::test_net::{Net, message, received};
 
-/// Whose place, or whose block's length, contradicts what the sender says of the block: the rest comes all the same.
+/// A forged message contradicts the place or the block length that the sender states. All other messages still
+/// arrive.
 #[test]
-fn a_message_that_no_block_can_have_holds_nothing_up() {
+fn forged_message_does_not_block_others() {
     let association: AssociationId = peer_context(&[SENDER], 0, false).association;
     for (place, length) in [(40, 0), (3, 7), (0, 1), (31, 64), (9_000, 0)] {
         let mut net = Net::new(2, 0.2);

@@ -1,11 +1,15 @@
-//! Carillon's own delivery protocol: blocks with an erasure code, and receivers that say how much they lack.
+//! Carillon's own delivery protocol: blocks with an erasure code, repaired from what polled receivers say is missing.
 //!
-//! Messages go out at once as they come; a block is a run of them that is closed when it is long enough, or when nothing more comes. Then
-//! its receivers are asked, and as many packets go out as the one that lacks most needs, each of which serves everybody: exclusive ors of messages of
-//! which nobody lacks two, or coded symbols where it is not known who lacks what. `docs/protocols/carillon.md` is its specification.
+//! The sender transmits messages as the application offers them and groups consecutive ones into a block. It closes a
+//! block when the block is long enough or when no more messages come. Then it polls the receivers, and sends as many
+//! repairs as the receiver with the most missing messages needs. Each repair serves every receiver: an exclusive or
+//! of messages of which no receiver misses two, or a Reed-Solomon symbol if the sender does not know which messages
+//! are missing.
+//!
+//! Sources: hybrid ARQ with parity on demand after Nonnenmacher, Biersack and Towsley 1998; erasure codes after RFC
+//! 5510. The specification is `docs/protocols/carillon.md`.
 
 mod arrivals;
-mod asking;
 mod blocks;
 mod config;
 mod context;
@@ -15,6 +19,7 @@ mod describe;
 #[cfg(test)]
 mod forged_tests;
 mod one_way;
+mod polls;
 mod receiver;
 mod sender;
 #[cfg(test)]
@@ -33,7 +38,7 @@ pub use one_way::OneWaySender;
 pub use receiver::CarillonReceiver;
 pub use sender::CarillonSender;
 
-/// Carillon's own.
+/// Registry entry of the protocol: name, parameters, builders and promises.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "carillon",
     family: "hybrid: combined and coded repairs on request, by rounds",
@@ -43,7 +48,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     unordered_with: Some(("order", "arrival")),
     confirmed: true,
-    // Of a block of 1000 messages more than a sixth may be lost.
+    // With a redundancy of 25 %, a block of 1000 messages may lose more than a sixth of its packets.
     one_way: Some(OneWay {
         key: "feedback",
         value: "none",
@@ -51,9 +56,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         redundancy: ("redundancy", "25 %"),
     }),
     waits: true,
-    // In whatever order, and past what never comes.
+    // Accept messages in any order, and beyond messages that will never come.
     overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),
-    // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
+    // A coded symbol states the length of its message and has an even number of bytes. A sum states the length too,
+    // and names its messages.
     header_bytes: |_| HeaderBytes {
         data: DATA_HEADER_LEN,
         max: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
@@ -73,10 +79,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Whether nobody answers.
+/// Returns true if receivers send no feedback (`feedback = none`).
 fn is_one_way(settings: &Config) -> bool {
     !ENTRY.confirms(settings)
 }
 
-/// Numbers on the wire have 32 bits.
+/// Size of the sequence number space: sequence numbers have 32 bits on the wire.
 const MODULUS: u64 = 1 << 32;

@@ -1,7 +1,8 @@
-//! The sending side where nobody answers.
+//! Sender without feedback.
 //!
-//! Each block goes out with its redundancy at a fixed rate, and is done with. Receivers learn of what has ended by polls that ask nobody, so that who
-//! lacks more than it got symbols for says what is lost instead of waiting for it.
+//! The sender transmits each block with its redundancy at a fixed rate, and then forgets it. Polls that name no
+//! member tell receivers which blocks have ended, so that a receiver with too few symbols reports the loss instead of
+//! waiting.
 
 use std::time::Duration;
 
@@ -11,29 +12,29 @@ use carillon_core::{
 use carillon_wire::carillon::{ClosedBlocks as Listed, Packet, Poll, PolledReceivers};
 
 use super::MODULUS;
-use super::blocks::{Audience, Blocks};
-use super::context::{Context, LEAST_QUIET, Timer};
+use super::blocks::{Blocks, GroupEstimate};
+use super::context::{Context, MIN_QUIET, Timer};
 use super::describe::DESCRIBED;
-use super::sender::{PACE_DEPTH, state};
-use crate::blocks::{AckWindow, FixedWindow, Members, PACKET, Part, Player};
+use super::sender::{PACING_BURST, state};
+use crate::blocks::{AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, Player};
 
-/// Sends blocks and so much more of each that receivers do without a repair.
+/// Sender of blocks with enough redundancy that receivers do without repairs.
 #[derive(Debug)]
 pub struct OneWaySender {
     blocks: Blocks,
     pace: TokenBucket,
-    to: Audience,
+    to: GroupEstimate,
     block_time: Duration,
-    /// When the open block was opened.
+    /// Time at which the open block was opened.
     opened: Time,
     quiet: Duration,
-    /// Polls that are still to say how far it has come, and whether the next one is due.
+    /// Number of polls still to send about the end of the last block, and whether the next one is due.
     polls: u32,
     is_poll_due: bool,
 }
 
 impl OneWaySender {
-    /// A sender to whoever listens.
+    /// Creates a sender to all listening receivers. Fails if no rate is set.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let rate = settings.rate("rate");
         if rate.is_none() {
@@ -50,24 +51,24 @@ impl OneWaySender {
                 AckWindow::new(Members::new(build.members.clone()), FixedWindow(window)),
                 settings,
             ),
-            pace: TokenBucket::new(rate, PACE_DEPTH),
-            // Nobody has said how many they are, what they have room for, or what they lose: as much as they are given more for.
-            to: Audience {
-                receivers: MANY.max(build.members.len()),
+            pace: TokenBucket::new(rate, PACING_BURST),
+            // Number, room and loss of the receivers are unknown. Assume the loss that the redundancy can repair.
+            to: GroupEstimate {
+                receivers: ASSUMED_RECEIVERS.max(build.members.len()),
                 room: window,
                 loss: redundancy / (1.0 + redundancy),
                 window: 0,
             },
-            block_time: span("block_time").max(LEAST_QUIET),
+            block_time: span("block_time").max(MIN_QUIET),
             opened: Time::ZERO,
-            quiet: span("quiet").max(LEAST_QUIET),
+            quiet: span("quiet").max(MIN_QUIET),
             polls: 0,
             is_poll_due: false,
         }
         .play(build))
     }
 
-    /// Says what has ended: who lacks something of it will not get it.
+    /// Writes a poll that tells which blocks have ended. Receivers report missing messages of them as lost.
     fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.polls -= 1;
         self.is_poll_due = false;
@@ -83,12 +84,13 @@ impl OneWaySender {
         context.to_group()
     }
 
-    /// What has gone out is done with.
+    /// Forgets the blocks that were sent with all their symbols.
     fn complete(&mut self, context: &mut Context) {
         let start = self.blocks.window.start();
         self.blocks.forget_sent();
         if self.blocks.window.start() > start {
-            (self.polls, self.is_poll_due) = (POLLS, true);
+            (self.polls, self.is_poll_due) = (FINAL_POLLS, true);
+            // Cancelled, as the first of the new polls is due at once and arms the timer again.
             context.timers.cancel(Timer::Quiet);
         }
     }
@@ -121,7 +123,7 @@ impl Part for OneWaySender {
                 self.complete(context);
             }
             Timer::Quiet => self.is_poll_due = self.polls > 0,
-            Timer::Answer(_) | Timer::Echo | Timer::Sweep | Timer::Pace => {}
+            Timer::Answer(_) | Timer::Repeat | Timer::Sweep | Timer::Pace => {}
         }
     }
 
@@ -129,8 +131,8 @@ impl Part for OneWaySender {
         let (has_new, has_repairs) = (self.blocks.sent < self.blocks.window.end(), self.blocks.has_repairs());
         if !has_new && !has_repairs && !self.is_poll_due {
             if self.blocks.is_open() {
-                // Messages that come one by one do not wait for a block to be full.
-                context.timers.arm(Timer::Close, (self.opened + self.quiet).max(context.now + LEAST_QUIET));
+                // A message that comes alone does not wait for the block to fill.
+                context.timers.arm(Timer::Close, (self.opened + self.quiet).max(context.now + MIN_QUIET));
             }
             return None;
         }
@@ -138,7 +140,7 @@ impl Part for OneWaySender {
             context.timers.arm(Timer::Pace, at);
             return None;
         }
-        self.pace.spend(context.now, PACKET);
+        self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
         if self.is_poll_due {
             return Some(self.poll(context, buf));
         }
@@ -164,7 +166,7 @@ impl Part for OneWaySender {
         Some(&mut self.blocks.window)
     }
 
-    // Nobody confirms anything: what has gone out is done with, and nothing else is.
+    // Without acknowledgments only sent blocks complete, in `complete`.
     fn advance(&mut self, _context: &mut Context) {}
 
     fn awaits(&self, _context: &Context, _member: carillon_core::NodeId) -> bool {
@@ -176,7 +178,7 @@ impl Part for OneWaySender {
     }
 }
 
-/// So many receivers are reckoned with where nobody says how many they are.
-const MANY: usize = 1000;
-/// How often it is said that a block has ended, if none follows: the last of these are all that some receivers learn it from.
-const POLLS: u32 = 8;
+/// Number of receivers assumed for the length of blocks if the number is unknown.
+const ASSUMED_RECEIVERS: usize = 1000;
+/// Number of polls after the last block. Some receivers learn of its end only from these, so they must survive loss.
+const FINAL_POLLS: u32 = 8;

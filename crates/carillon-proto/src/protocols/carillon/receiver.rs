@@ -1,4 +1,4 @@
-//! The receiving side.
+//! Receiver of the protocol: assembles blocks, rebuilds missing messages, and answers polls.
 
 use std::collections::BTreeMap;
 
@@ -19,52 +19,55 @@ use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// Delivers what comes, and what it makes of coded symbols, in order or at once; says what it lacks when it is asked.
+/// Receiver that delivers messages in order or as they come, rebuilds missing ones from repairs, and states what is
+/// missing when polled.
 #[derive(Debug)]
 pub struct CarillonReceiver {
-    /// What the sender calls it.
+    /// Identifier of this receiver on the wire.
     identity: u32,
     window: u64,
-    /// No message lies further ahead of the expected one: a receiver never says that it has room for more than its memory holds.
+    /// Number of messages from the expected one that are accepted. It keeps the announced room within the memory.
     reach: u64,
-    /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
+    /// True if the sender never skips messages that this receiver misses. A sender that does so has expelled it, and
+    /// the host will be notified.
     is_awaited: bool,
-    /// Messages and symbols that its memory holds.
+    /// Number of messages and symbols that fit its memory.
     capacity: u64,
     arrivals: Arrivals,
-    /// What is here of messages that are withheld, until it is known in which block they are.
+    /// Payloads of withheld messages that the host supplied, until the block they belong to is known.
     supplied: BTreeMap<u64, Bytes>,
-    /// The blocks that are not delivered as a whole, by their first messages.
+    /// Blocks that are not delivered as a whole, by the sequence number of their first message.
     blocks: BTreeMap<u64, SymbolBlock>,
-    /// What they keep.
+    /// Number of payloads that these blocks keep.
     held: usize,
-    /// Places that they have made room for.
+    /// Number of places that these blocks have reserved.
     places: u64,
     code: ReedSolomon,
-    /// DATA, REPAIR and XOR that have come.
+    /// Number of DATA, REPAIR and XOR packets received, modulo 2^32.
     arrived: u32,
-    /// The newest question that is to be answered: its answer says all that those before would.
+    /// Newest poll to answer. Its answer supersedes the answers to earlier polls.
     asked: Option<u32>,
-    /// What is lacking is to be said in the answer.
-    lists_asked: bool,
-    /// It asks by itself.
-    asks: bool,
-    /// Statuses say which messages are missing: not where there are so many receivers that nobody could make use of it.
-    names: bool,
+    /// True if the answer must list the missing messages.
+    is_list_wanted: bool,
+    /// True if a request without a poll is due.
+    is_request_due: bool,
+    /// True if statuses list the missing messages. In a large group they only count them, since the sender could not
+    /// use the lists.
+    lists_missing: bool,
     rng: Rng,
-    /// The lists of the last status, kept for their room.
+    /// Buffers for the lists of a status, reused.
     lists: (Vec<u8>, Vec<u8>),
 }
 
-/// The receiver's timer.
+/// Timer of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// It asks for what is lacking and not due.
+    /// Back-off before a request for missing data for which no repairs are due.
     Request,
 }
 
 impl CarillonReceiver {
-    /// A receiver of this session.
+    /// Creates the receiver of the node in `build`.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let (window, capacity) = (settings.count("window"), build.max_messages(u64::MAX));
         CarillonReceiver {
@@ -81,29 +84,30 @@ impl CarillonReceiver {
             code: ReedSolomon,
             arrived: 0,
             asked: None,
-            lists_asked: false,
-            asks: false,
-            names: true,
+            is_list_wanted: false,
+            is_request_due: false,
+            lists_missing: true,
             rng: build.seeds.stream("carillon.request"),
             lists: Default::default(),
         }
         .play(build)
     }
 
-    /// What is kept, of which that beyond a gap counts twice: in its block and in its place.
+    /// Number of payloads kept. A message beyond a gap counts twice: in its block and in its place.
     fn kept(&self, context: &Context) -> u64 {
         (self.held + self.arrivals.kept() + self.supplied.len() + context.waiting()) as u64
     }
 
-    /// Messages from the expected one on that it can take.
+    /// Number of messages from the expected one that fit the memory.
     fn room(&self, context: &Context) -> u64 {
-        // What is kept for coding alone is let go where nothing is missing.
+        // Nothing is missing, so payloads kept only for decoding will be freed.
         let kept = if self.arrivals.is_empty() { context.waiting() as u64 } else { self.kept(context) };
         let free = self.capacity.saturating_sub(kept);
         self.window.min(free / 2 + self.arrivals.len() as u64)
     }
 
-    /// Whether one more can be kept. If it is the next one for the application, what blocks keep goes first.
+    /// Returns true if one more payload can be kept. For the message that the application needs next, the payloads
+    /// kept for decoding are freed first.
     fn has_room_for(&mut self, context: &Context, number: u64) -> bool {
         if self.kept(context) + 2 <= self.capacity {
             return true;
@@ -116,17 +120,20 @@ impl CarillonReceiver {
         self.kept(context) < self.capacity
     }
 
-    /// Does something with the block that begins with this message, if there may be one; then it may be whole.
+    /// Applies `change` to the block that begins with this message, creates the block if necessary, and inserts the
+    /// messages that the block can then rebuild. Returns none if there are too many blocks.
     fn with_block<R>(
         &mut self,
         context: &mut Context,
         first: u64,
         change: impl FnOnce(&mut SymbolBlock) -> R,
     ) -> Option<R> {
-        if !self.blocks.contains_key(&first) && self.blocks.len() >= MOST_BLOCKS {
+        if !self.blocks.contains_key(&first) && self.blocks.len() >= MAX_BLOCKS {
             context.events.dropped(DropReason::OutOfWindow);
             return None;
         }
+        // Subtract the block's counts before the change and add them after it, as the change may free or reserve
+        // memory.
         let block = self.blocks.entry(first).or_default();
         self.held -= block.held();
         self.places -= block.places();
@@ -148,7 +155,7 @@ impl CarillonReceiver {
         if self.supplied.first_key_value().is_some_and(|(&number, _)| number < expected) {
             self.supplied = self.supplied.split_off(&expected);
         }
-        // Where one begins all before it have ended.
+        // Blocks are consecutive, so all blocks before the one with the expected message have ended.
         let begun = self.blocks.range(..=expected).next_back().map_or(0, |(&first, _)| first);
         while let Some(entry) = self.blocks.first_entry() {
             let is_past = |length: u16| entry.key() + u64::from(length) <= expected;
@@ -161,15 +168,15 @@ impl CarillonReceiver {
         }
     }
 
-    /// Whether no two blocks share a message.
-    fn are_apart(&self) -> bool {
+    /// Returns true if no two blocks share a message.
+    fn are_disjoint(&self) -> bool {
         let ends =
             self.blocks.iter().map(|(key, block)| key + block.length().map_or(block.places(), u64::from));
         ends.zip(self.blocks.keys().skip(1)).all(|(end, &next)| end <= next)
     }
 
-    /// There is a block from `first` to `end`: others that reach into it are none of the sender's.
-    fn forget_others(&mut self, first: u64, end: u64) {
+    /// Drops all blocks that overlap the block from `first` to `end`: they were forged.
+    fn drop_overlapping(&mut self, first: u64, end: u64) {
         let reaches = |(key, block): &(&u64, &SymbolBlock)| {
             **key != first && **key + block.length().map_or(block.places(), u64::from) > first
         };
@@ -181,22 +188,23 @@ impl CarillonReceiver {
         }
     }
 
-    /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
-    fn give_up_before(&mut self, context: &mut Context, first: u64) {
+    /// Skips to `first`, since the sender holds no earlier message: delivers the messages that are present and
+    /// reports the others as lost.
+    fn skip_lost_before(&mut self, context: &mut Context, first: u64) {
         let mut expected = self.arrivals.expected();
-        // What a sender never held so long cannot be named: anybody may say so.
+        // No sender holds more than a window, so that a forged packet can report at most one window as lost.
         let named = expected + self.window;
         context.events.loss_found(context.sender, expected);
         for (number, message) in self.arrivals.skip_to(first) {
-            give_up(context, expected..number.min(named));
+            report_lost(context, expected..number.min(named));
             message.deliver(context, number);
             expected = number + 1;
         }
-        give_up(context, expected..first.min(named));
+        report_lost(context, expected..first.min(named));
         self.settle(context);
     }
 
-    /// A message came, by a packet of this name.
+    /// Inserts a message that arrived in a packet with this name.
     fn on_message(
         &mut self,
         context: &mut Context,
@@ -206,21 +214,23 @@ impl CarillonReceiver {
         payload: Bytes,
     ) {
         let expected = self.arrivals.expected();
+        // A message with an index above its sequence number cannot be genuine.
         let Some(first) = number.checked_sub(index.into()) else {
             return context.events.dropped(DropReason::Malformed);
         };
         if number >= expected + self.reach {
             return context.events.dropped(DropReason::OutOfWindow);
         }
+        // A known message can still be worth keeping: its block needs it to decode others.
         let is_known = self.arrivals.has(number);
         if is_known && !self.blocks.contains_key(&first) {
             return context.events.dropped(DropReason::Duplicate);
         }
         if !is_known && !self.has_room_for(context, number) {
-            // The application does not keep up: as good as lost, the sender will repeat it.
+            // The application is slow. Treat the message as lost; the sender will repeat it.
             return context.events.dropped(DropReason::BufferFull);
         }
-        // The blocks that are open at once have no more messages than a window, and one that is not whole yet.
+        // All open blocks together have no more messages than the window, plus one block that is not complete.
         let places = self.blocks.get(&first).map_or(0, SymbolBlock::places);
         if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach {
             return context.events.dropped(DropReason::OutOfWindow);
@@ -249,8 +259,8 @@ impl CarillonReceiver {
         self.settle(context);
     }
 
-    /// The first message of a block that something is sent for again, if anything of it may be lacking.
-    fn place(&self, first: u32, length: u16) -> Result<u64, DropReason> {
+    /// Sequence number of the first message of a repaired block, or the reason to drop the repair.
+    fn block_start(&self, first: u32, length: u16) -> Result<u64, DropReason> {
         let expected = self.arrivals.expected();
         match expand(first.into(), MODULUS, expected) {
             first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
@@ -259,7 +269,7 @@ impl CarillonReceiver {
         }
     }
 
-    /// The exclusive or of messages of which one is lacking is as good as that one.
+    /// Handles a sum (exclusive or) of messages. If exactly one of them is missing, the sum yields that message.
     fn on_xor(
         &mut self,
         context: &mut Context,
@@ -267,7 +277,7 @@ impl CarillonReceiver {
         places: SymbolPositions,
         sum: &[u8],
     ) {
-        let first = match self.place(first, length) {
+        let first = match self.block_start(first, length) {
             Ok(first) => first,
             Err(reason) => return context.events.dropped(reason),
         };
@@ -295,7 +305,7 @@ impl CarillonReceiver {
         (number, count, more): (u16, u16, u16),
         symbol: Bytes,
     ) {
-        let first = match self.place(coded.first, coded.length) {
+        let first = match self.block_start(coded.first, coded.length) {
             Ok(first) => first,
             Err(reason) => return context.events.dropped(reason),
         };
@@ -307,6 +317,7 @@ impl CarillonReceiver {
                 return Err(DropReason::Redundant);
             }
             if !has_room {
+                // Symbols beyond those needed to complete the block are redundant.
                 return Err(DropReason::BufferFull);
             }
             if block.insert_coded(shape, number, symbol) { Ok(()) } else { Err(DropReason::Malformed) }
@@ -329,7 +340,7 @@ impl CarillonReceiver {
         let expected = self.arrivals.expected();
         let next = expand(poll.next.into(), MODULUS, expected);
         let first = expand(poll.first.into(), MODULUS, expected);
-        // What the sender holds spans at most a window before its newest message.
+        // The sender holds at most a window of messages before its newest one.
         if first > next || next - first > self.window {
             return context.events.dropped(DropReason::Malformed);
         }
@@ -338,10 +349,10 @@ impl CarillonReceiver {
         }
         context.events.received("poll", next.saturating_sub(1));
         if first > expected {
-            self.give_up_before(context, first);
+            self.skip_lost_before(context, first);
         }
         let expected = self.arrivals.expected();
-        let are_apart = self.are_apart();
+        let are_disjoint = self.are_disjoint();
         for closed in blocks.iter() {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
@@ -349,13 +360,15 @@ impl CarillonReceiver {
                 continue;
             }
             let is_known = self.blocks.get(&first).is_some_and(|block| block.length() == Some(closed.length));
-            // A large group's poll goes to all, and each looks at every block of it.
-            if !(are_apart && is_known) {
-                self.forget_others(first, end);
+            // A poll to a large group reaches all members, and each looks at all blocks in it: skip the search for
+            // known ones.
+            if !(are_disjoint && is_known) {
+                self.drop_overlapping(first, end);
             }
             self.with_block(context, first, |block| {
                 if !block.set_length(closed.length) {
-                    // Something of it was not the sender's: what is lacking would never be asked for.
+                    // A forged packet fixed a wrong length. Start the block anew, or its missing messages would never
+                    // be requested.
                     *block = SymbolBlock::default();
                     block.set_length(closed.length);
                 }
@@ -367,19 +380,22 @@ impl CarillonReceiver {
         self.settle(context);
         let lists = blocks.count() > 0;
         if lists {
-            self.names = poll.span == 0;
+            self.lists_missing = poll.span == 0;
         }
+        // The poll numbers its members consecutively from `question`, so the position gives the number to answer.
         if let Some(at) = asked.position(self.identity) {
             self.asked = Some(poll.question.wrapping_add(at as u32));
-            self.lists_asked |= lists;
-        } else if poll.span > 0 && self.is_unserved() && context.timers.armed(Timer::Request).is_none() {
-            let micros =
-                u64::from(poll.after.min(MOST_WAIT)) + self.rng.below(u64::from(poll.span.min(MOST_WAIT)));
+            self.is_list_wanted |= lists;
+        // Large group: request by itself after a random back-off, if the repairs announced do not cover what is
+        // missing.
+        } else if poll.span > 0 && self.needs_request() && context.timers.armed(Timer::Request).is_none() {
+            let micros = u64::from(poll.after.min(MAX_REQUEST_DELAY_MICROS))
+                + self.rng.below(u64::from(poll.span.min(MAX_REQUEST_DELAY_MICROS)));
             context.timers.arm(Timer::Request, context.now + std::time::Duration::from_micros(micros.max(1)));
         }
     }
 
-    /// What is here of a block of this length: as good as if it had come before the question.
+    /// Inserts the supplied payloads of a block, as if their messages had arrived before the poll.
     fn take_supplied(&mut self, context: &mut Context, first: u64, (length, count): (u16, u16)) {
         let numbers: Vec<u64> =
             self.supplied.range(first..first + u64::from(length)).map(|(&at, _)| at).collect();
@@ -392,26 +408,28 @@ impl CarillonReceiver {
         }
     }
 
-    /// Whether more is lacking than is due.
-    fn is_unserved(&self) -> bool {
+    /// Returns true if more repairs are missing than are announced.
+    fn needs_request(&self) -> bool {
         self.blocks.values().any(|block| !block.is_served())
     }
 
-    /// The blocks that are not whole, in the lists; how many there are.
+    /// Writes the incomplete blocks to the lists of a status. Returns their number.
     fn list_lacking(&mut self) -> usize {
         let (list, map) = &mut self.lists;
         list.clear();
         let mut listed = 0;
         for (&first, block) in &self.blocks {
             let Some(lacks) = block.lacks().filter(|&lacks| lacks > 0) else { continue };
-            if listed == MAX_LISTED_BLOCKS || STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN > MOST_BYTES {
+            if listed == MAX_LISTED_BLOCKS
+                || STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN > MAX_STATUS_BYTES
+            {
                 break;
             }
             map.clear();
-            if self.names {
-                name(block, map);
+            if self.lists_missing {
+                push_missing(block, map);
             }
-            let fits = STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN + map.len() <= MOST_BYTES;
+            let fits = STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN + map.len() <= MAX_STATUS_BYTES;
             let missing = Map::new(if fits { map } else { &[] });
             let (first, count, plain) = ((first % MODULUS) as u32, block.seen(), block.is_plain());
             IncompleteBlocks::push(IncompleteBlock { first, count, lacks, plain, missing }, list);
@@ -421,13 +439,13 @@ impl CarillonReceiver {
     }
 }
 
-/// Names what will not come.
-fn give_up(context: &mut Context, messages: std::ops::Range<u64>) {
+/// Reports these messages as lost.
+fn report_lost(context: &mut Context, messages: std::ops::Range<u64>) {
     messages.for_each(|number| context.events.loss_final(context.sender, MessageId(number)));
 }
 
-/// The map of the missing messages of a block, unless it is too long.
-fn name(block: &SymbolBlock, map: &mut Vec<u8>) {
+/// Writes the bitmap of the missing messages of a block, or nothing if the bitmap is too long.
+fn push_missing(block: &SymbolBlock, map: &mut Vec<u8>) {
     let mut word = (0, 0);
     for index in block.missing() {
         let at = usize::from(index) / 64;
@@ -488,7 +506,7 @@ impl Part for CarillonReceiver {
 
     fn on_timer(&mut self, _context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Request => self.asks = self.is_unserved(),
+            Timer::Request => self.is_request_due = self.needs_request(),
         }
     }
 
@@ -502,11 +520,12 @@ impl Part for CarillonReceiver {
     }
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if self.asked.is_none() && !(std::mem::take(&mut self.asks) && self.is_unserved()) {
+        // Transmit if a poll awaits an answer, or if a request is due that still makes sense.
+        if self.asked.is_none() && !(std::mem::take(&mut self.is_request_due) && self.needs_request()) {
             return None;
         }
-        self.asks = false;
-        let says_all = std::mem::take(&mut self.lists_asked) || self.asked.is_none();
+        self.is_request_due = false;
+        let says_all = std::mem::take(&mut self.is_list_wanted) || self.asked.is_none();
         let listed = if says_all { self.list_lacking() } else { 0 };
         let expected = self.arrivals.expected();
         let status = Status {
@@ -522,9 +541,9 @@ impl Part for CarillonReceiver {
     }
 }
 
-/// Blocks that are known and not delivered.
-const MOST_BLOCKS: usize = 4096;
-/// A status has no more bytes than this, so that it is one frame wherever IPv6 goes.
-const MOST_BYTES: usize = 1200;
-/// Microseconds: nobody waits for longer to ask.
-const MOST_WAIT: u32 = 10_000_000;
+/// Maximum number of blocks that are not delivered. It bounds the memory that forged packets can take.
+const MAX_BLOCKS: usize = 4096;
+/// Maximum number of bytes of a status: one frame on every IPv6 path (minimum MTU 1280, RFC 8200, section 5).
+const MAX_STATUS_BYTES: usize = 1200;
+/// Maximum back-off before a request, in microseconds. It bounds the delay that a forged poll can cause.
+const MAX_REQUEST_DELAY_MICROS: u32 = 10_000_000;

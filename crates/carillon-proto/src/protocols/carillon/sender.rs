@@ -1,4 +1,4 @@
-//! The sending side.
+//! Sender of the protocol: sends messages, polls about closed blocks, and sends the repairs that are due.
 
 use std::time::Duration;
 
@@ -10,60 +10,62 @@ use carillon_core::{
 use carillon_wire::carillon::{IncompleteBlocks, MAX_LISTED_BLOCKS, Packet, Status};
 
 use super::MODULUS;
-use super::asking::{Asking, Purpose};
-use super::blocks::{Audience, Blocks};
-use super::context::{Context, LEAST_QUIET, Timer};
+use super::blocks::{Blocks, GroupEstimate};
+use super::context::{Context, MIN_QUIET, Timer};
 use super::describe::DESCRIBED;
+use super::polls::{PollScheduler, Purpose};
 use crate::blocks::{
-    AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
-    RateControl, RepairBlock, Request,
+    AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, NOMINAL_PACKET_BYTES, Part, PastLimit,
+    Player, RateControl, RepairBlock, Request,
 };
 
-/// Sends messages as they come, asks when a block is closed what is lacking, and sends as much of it as is.
+/// Sender that transmits messages as they come, polls the receivers about closed blocks, and sends the repairs they
+/// need.
 #[derive(Debug)]
 pub struct CarillonSender {
     blocks: Blocks,
-    asking: Asking,
+    polls: PollScheduler,
     pace: TokenBucket,
-    /// A rate that it keeps below whatever the paths carry.
+    /// Configured upper bound of the rate; none if only the paths limit it.
     rate: Option<carillon_core::BitRate>,
-    /// What finds the rate, if that is not the list of those who are asked.
+    /// Equation-based rate control (TFMCC, RFC 4654); none if the delay and loss of the paths find the rate.
     equation: Option<EquationRate>,
     past_limit: PastLimit,
     block_time: Duration,
-    /// When the open block was opened.
+    /// Time at which the open block was opened.
     opened: Time,
-    /// When the last message or repair went out.
+    /// Time of the last message or repair.
     sent_at: Time,
     quiet: Duration,
-    /// Nothing has gone out for so long that those are asked who have not confirmed everything.
+    /// True once nothing was sent for `quiet`: members that have not confirmed everything are polled.
     is_quiet: bool,
-    /// Those who are awaited may be asked once more, if there is nothing else to send.
-    is_echo_due: bool,
-    /// The places of missing messages, kept for their room.
+    /// True if the members awaited in the round may be polled again while nothing else is to be sent.
+    is_repeat_due: bool,
+    /// Buffer for the indices of missing messages, reused for each status.
     missing: Vec<u16>,
 }
 
 impl CarillonSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members in `build`. Fails if the settings contradict each other.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let window = FixedWindow(settings.count("window"));
         let span = |name| settings.span(name).at(build.bit_rate);
-        let quiet = span("quiet").max(LEAST_QUIET);
+        let quiet = span("quiet").max(MIN_QUIET);
         Ok(CarillonSender {
+            // Blocks own the send window; the poll scheduler owns all knowledge of the receivers.
             blocks: Blocks::new(AckWindow::new(Members::new(build.members.clone()), window), settings),
-            asking: Asking::new(build, settings)?,
-            pace: TokenBucket::new(settings.rate("rate"), PACE_DEPTH),
+            polls: PollScheduler::new(build, settings)?,
+            pace: TokenBucket::new(settings.rate("rate"), PACING_BURST),
             rate: settings.rate("rate"),
             equation: (settings.choice("control") == "equation")
-                .then(|| EquationRate::new(build.members.len(), PACKET as usize)),
+                .then(|| EquationRate::new(build.members.len(), NOMINAL_PACKET_BYTES as usize)),
             past_limit: PastLimit::of(settings),
-            block_time: span("block_time").max(LEAST_QUIET),
+            block_time: span("block_time").max(MIN_QUIET),
             opened: Time::ZERO,
             sent_at: Time::ZERO,
             quiet,
             is_quiet: false,
-            is_echo_due: false,
+            is_repeat_due: false,
             missing: Vec::new(),
         }
         .play(build))
@@ -76,17 +78,20 @@ impl CarillonSender {
         status: Status,
         lacking: IncompleteBlocks<'_>,
     ) {
-        let CarillonSender { blocks, asking, pace, .. } = self;
+        // Handles a status: a response to a poll, or a request that a member of a large group sent by itself
+        // (question 0).
+        let CarillonSender { blocks, polls, pace, .. } = self;
         let Some(index) = blocks.window.index_of(source) else {
             return context.events.dropped(DropReason::NotAMember);
+            // A request by itself names no poll, so its sequence number is expanded near the start of the window.
         };
         let expected = if status.question == 0 {
             expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
         } else {
-            let Some((question, open, withdrawn)) = asking.on_answer(context, index, status.question) else {
+            let Some((question, open, withdrawn)) = polls.on_answer(context, index, status.question) else {
                 return context.events.dropped(DropReason::OutOfWindow);
             };
-            // It may have heard more since it was asked; not more than there is.
+            // The receiver may have received more since the poll, but no more than was sent.
             let expected = expand(status.expected.into(), MODULUS, question.end).min(blocks.sent);
             let answer = Answer {
                 asked: question.at,
@@ -97,7 +102,7 @@ impl CarillonSender {
             };
             let closed = withdrawn as u32 + u32::from(open);
             let limit = expected.saturating_add(status.room.into());
-            asking.audience.on_answer(context.now, index, closed, answer, limit);
+            polls.members.on_answer(context.now, index, closed, answer, limit);
             let rate = match &mut self.equation {
                 Some(equation) => {
                     let (sent, arrived) = (question.serial, status.arrived);
@@ -105,18 +110,18 @@ impl CarillonSender {
                     equation.on_answer(context.now, index, Heard { sent, arrived, trip });
                     equation.rate()
                 }
-                None => asking.audience.rate(),
+                None => polls.members.rate(),
             };
             pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
             expected
         };
         context.events.received("status", expected.saturating_sub(1));
-        asking.on_news();
+        polls.allow_round();
         if expected > blocks.window.start() {
             blocks.window.acknowledge(index, expected - 1);
         }
-        asking.on_confirmed(index, expected);
-        let mut budget = asking.audience.budget.left(index, blocks.sent);
+        polls.on_confirmed(index, expected);
+        let mut budget = polls.members.budget.left(index, blocks.sent);
         for lacks in lacking.iter() {
             let first = expand(lacks.first.into(), MODULUS, expected);
             let Some(block) = blocks.find(first) else { continue };
@@ -126,43 +131,46 @@ impl CarillonSender {
                 missing.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| (at * 64 + bit) as u16));
             }
             let most = budget.min(lacks.lacks.into());
-            // Of a crowd only some are heard: what they lack does not say what the others do.
-            let missing = (!missing.is_empty() && !asking.is_crowd()).then_some(&missing[..]);
+            // In a large group only some members answer, so their missing messages do not show what the others miss.
+            let missing = (!missing.is_empty() && !polls.is_large_group()).then_some(&missing[..]);
             let (count, lacks, plain) = (lacks.count, lacks.lacks, lacks.plain);
             let added = block.on_request(Request { index, count, lacks, plain, missing, most });
-            asking.audience.budget.spend(index, added);
+            polls.members.budget.spend(index, added);
             budget -= added.min(budget);
         }
-        // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
-        if asking.audience.live() == 1 || asking.is_crowd() {
+        // A single receiver, or a group too large to collect all answers, is served at once: no round would bring
+        // more knowledge.
+        if polls.members.live() == 1 || polls.is_large_group() {
             self.decide(context, true, true);
         }
         self.advance(context);
         self.on_round(context);
     }
 
-    /// If all have answered that are awaited, it is decided what goes out.
+    /// Decides what to send once all awaited members have answered.
     fn on_round(&mut self, context: &mut Context) {
-        if self.asking.is_in_round && self.asking.is_round_over() {
-            let is_complete = self.asking.end_round();
+        if self.polls.is_in_round && self.polls.is_round_over() {
+            // A round that lost a member's answer is incomplete: coded symbols then serve the silent members best.
+            let is_complete = self.polls.end_round();
             self.decide(context, false, is_complete);
         }
     }
 
-    /// Where nothing new can go out meanwhile, and round trips are long, some more is sent than is asked for: another round costs more than packets then.
+    /// Decides which repairs are due. If round trips are long and no new message can be sent meanwhile, it adds
+    /// repairs against their loss, since a further round takes longer than the packets.
     fn decide(&mut self, context: &mut Context, of_all: bool, is_complete: bool) {
-        let spare = (self.is_far() && !self.has_new()).then(|| self.asking.audience.loss());
+        let spare = (self.is_round_trip_long() && !self.has_new()).then(|| self.polls.members.loss());
         self.blocks.decide(context, of_all, is_complete, spare);
     }
 
-    fn is_far(&self) -> bool {
-        self.asking.trip.mean().is_some_and(|trip| trip >= FAR)
+    fn is_round_trip_long(&self) -> bool {
+        self.polls.trip.mean().is_some_and(|trip| trip >= LONG_ROUND_TRIP)
     }
 
     fn on_no_answer(&mut self, context: &mut Context, number: u64) {
-        // It costs little to wait for an answer: something else goes out meanwhile, or it does not take long.
-        let can_wait = self.has_new() || !self.is_far();
-        let Some((index, is_over)) = self.asking.on_no_answer(context.now, number, can_wait) else { return };
+        // Waiting for an answer costs little if other packets can be sent meanwhile, or if the round trip is short.
+        let can_wait = self.has_new() || !self.is_round_trip_long();
+        let Some((index, is_over)) = self.polls.on_no_answer(context.now, number, can_wait) else { return };
         context.events.push(Event::TimerFired { timer: "answer" });
         self.equation.iter_mut().for_each(|equation| equation.on_silence(index));
         match self.past_limit {
@@ -170,28 +178,28 @@ impl CarillonSender {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 self.blocks.window.expel(index);
-                self.asking.remove(context, index);
+                self.polls.remove(context, index);
                 context.events.member_lost(self.blocks.window.node(index));
             }
             PastLimit::Skip => {
-                self.asking.skip(context, index);
+                self.polls.skip(context, index);
                 self.blocks.window.give_up(index, self.blocks.sent);
             }
         }
-        self.asking.on_confirmed(index, self.blocks.window.acknowledged_below(index));
+        self.polls.on_confirmed(index, self.blocks.window.acknowledged_below(index));
         self.advance(context);
         self.on_round(context);
     }
 
-    /// Who is to have the next block.
-    fn audience(&self) -> Audience {
-        let audience = &self.asking.audience;
-        let room = audience.room().saturating_sub(self.blocks.window.start());
-        let room = if audience.room() == u64::MAX { FIRST_ROOM } else { room };
-        Audience { receivers: audience.live(), room, loss: audience.loss(), window: audience.window() }
+    /// Estimate of the group for the length of the next block.
+    fn group_estimate(&self) -> GroupEstimate {
+        let members = &self.polls.members;
+        let room = members.room().saturating_sub(self.blocks.window.start());
+        let room = if members.room() == u64::MAX { INITIAL_ROOM } else { room };
+        GroupEstimate { receivers: members.live(), room, loss: members.loss(), window: members.window() }
     }
 
-    /// The next message is in the open block, which it may have begun.
+    /// Records that the next message is in the open block, which it may have opened.
     fn on_next(&mut self, context: &mut Context, begins: bool) {
         if begins {
             self.opened = context.now;
@@ -199,31 +207,33 @@ impl CarillonSender {
         }
     }
 
-    /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
+    /// Returns true if a message was not sent yet and every receiver has room for it.
     fn has_new(&self) -> bool {
-        self.blocks.sent < self.blocks.window.end().min(self.asking.audience.room())
+        self.blocks.sent < self.blocks.window.end().min(self.polls.members.room())
     }
 
-    /// All who have not confirmed what was sent are asked, as many as one poll names.
+    /// Polls the members that have not confirmed what was sent, as many as one poll names.
     fn ask_all(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.asking.may_begin_round() {
+        if !self.polls.may_begin_round() {
             return None;
         }
         let (blocks, end) = (&self.blocks, self.blocks.closed_below());
-        let members = self.asking.for_round(end, |index| blocks.window.acknowledged_below(index));
+        let members = self.polls.for_round(end, |index| blocks.window.acknowledged_below(index));
         if members.is_empty() {
             return None;
         }
-        Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Round, buf))
+        Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Round, buf))
     }
 
-    /// Nothing to send: what is open is closed when it has been so for a while, and those are asked who have not confirmed everything.
+    /// Handles a sender without data to send: closes the open block once it is old enough, and polls the members that
+    /// have not confirmed everything.
     fn idle(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let blocks = &mut self.blocks;
         let is_full = blocks.sent < blocks.window.end() || blocks.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
-        // Messages that come one by one do not wait for a block to be full. Where more blocks are kept than a poll lists each is longer than the one before.
-        let doubled = (blocks.count().saturating_sub(MAX_LISTED_BLOCKS) / DOUBLED_AFTER).min(20) as u32;
+        // A message that comes alone does not wait for the block to fill. While more blocks are kept than one poll
+        // lists, each block stays open twice as long as the one before, so that their number stops growing.
+        let doubled = (blocks.count().saturating_sub(MAX_LISTED_BLOCKS) / BLOCKS_PER_DOUBLING).min(20) as u32;
         let old = self.opened + (self.quiet * (1 << doubled)).min(self.block_time);
         let is_old = !is_full && old <= context.now;
         let is_quiet = self.is_quiet && doubled == 0;
@@ -238,24 +248,24 @@ impl CarillonSender {
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let confirmed = |index: usize| blocks.window.acknowledged_below(index);
-        // A crowd need not confirm at once what others follow.
+        // A large group need not confirm at once if more data follow.
         let sweeps_at = match blocks.window.is_closed() || blocks.window.len() as u64 * 2 > blocks.kept {
             true => context.now,
-            false => self.sent_at + SETTLED,
+            false => self.sent_at + SWEEP_DELAY,
         };
         if sweeps_at <= context.now {
-            let members = self.asking.sweep(blocks.closed_below(), blocks.count(), confirmed);
+            let members = self.polls.sweep(blocks.closed_below(), blocks.count(), confirmed);
             if !members.is_empty() {
-                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Again, buf));
+                return Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Repeat, buf));
             }
-        } else if self.asking.is_crowd() {
+        } else if self.polls.is_large_group() {
             context.timers.arm(Timer::Sweep, sweeps_at);
         }
-        if self.is_quiet && self.asking.may_begin_round() {
+        if self.is_quiet && self.polls.may_begin_round() {
             self.is_quiet = false;
-            let members = self.asking.unasked(sent, sent < blocks.window.end(), confirmed);
+            let members = self.polls.unpolled(sent, sent < blocks.window.end(), confirmed);
             if !members.is_empty() {
-                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Round, buf));
+                return Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Round, buf));
             }
         }
         if !self.is_quiet && context.timers.armed(Timer::Quiet).is_none() {
@@ -290,11 +300,11 @@ impl Part for CarillonSender {
     }
 
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
-        self.asking.on_news();
+        self.polls.allow_round();
         match timer {
             Timer::Answer(number) => self.on_no_answer(context, number),
             Timer::Close => self.blocks.close(),
-            Timer::Echo => self.is_echo_due = true,
+            Timer::Repeat => self.is_repeat_due = true,
             Timer::Quiet => self.is_quiet = true,
             Timer::Pace | Timer::Sweep => {}
         }
@@ -304,65 +314,71 @@ impl Part for CarillonSender {
         if self.blocks.window.is_empty() {
             return None;
         }
-        // Before it is looked whether there is something to ask about.
+        // Withheld messages enter their block without a packet. Do this first, because it can complete a block to
+        // poll about.
         while self.has_new() && self.blocks.is_next_withheld() {
-            let (_, begins) = self.blocks.take_next(context, self.audience());
+            let (_, begins) = self.blocks.take_next(context, self.group_estimate());
             self.on_next(context, begins);
         }
+        // The order of the steps below decides what leaves first: unanswered polls, a new round, repeated polls, path
+        // polls within a burst, repairs, and new messages last.
         self.on_round(context);
-        let again = self.asking.again();
+        let again = self.polls.to_repeat();
         if !again.is_empty() {
-            return Some(self.asking.poll(context, &mut self.blocks, &again, Purpose::Again, buf));
+            return Some(self.polls.poll(context, &mut self.blocks, &again, Purpose::Repeat, buf));
         }
-        if self.asking.may_begin_round()
+        if self.polls.may_begin_round()
             && self.blocks.wants_round()
             && let Some(transmit) = self.ask_all(context, buf)
         {
             return Some(transmit);
         }
+        // Data to send come before repeated polls in a large group, where each poll causes many answers.
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
-        let (is_crowd, is_busy) = (self.asking.is_crowd(), has_new || has_repairs);
-        if !(is_crowd && is_busy) && std::mem::take(&mut self.is_echo_due) {
-            let members = self.asking.echo(context, is_busy);
+        let (is_large_group, is_busy) = (self.polls.is_large_group(), has_new || has_repairs);
+        if !(is_large_group && is_busy) && std::mem::take(&mut self.is_repeat_due) {
+            let members = self.polls.repeat(context, is_busy);
             if !members.is_empty() {
-                return Some(self.asking.poll(context, &mut self.blocks, &members, Purpose::Again, buf));
+                return Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Repeat, buf));
             }
         }
         if !is_busy {
-            self.asking.audience.hold(context.now, None);
+            self.polls.members.hold(context.now, None);
             return self.idle(context, buf);
         }
-        if self.asking.is_full(context.now, self.blocks.serial) {
-            // It may be full for lost answers alone: other questions tell.
-            let may_ask = is_crowd && std::mem::take(&mut self.is_echo_due);
+        if self.polls.is_full(context.now, self.blocks.serial) {
+            // Lost responses alone may fill the window. Other polls find that out.
+            let may_ask = is_large_group && std::mem::take(&mut self.is_repeat_due);
             let (members, purpose) =
-                if may_ask { self.asking.for_path(MAX_LISTED_BLOCKS) } else { return None };
+                if may_ask { self.polls.for_path(MAX_LISTED_BLOCKS) } else { return None };
             let asks = !members.is_empty();
-            return asks.then(|| self.asking.poll(context, &mut self.blocks, &members, purpose, buf));
+            return asks.then(|| self.polls.poll(context, &mut self.blocks, &members, purpose, buf));
         }
+        // Token bucket: the packet waits until the bucket holds enough for it.
         if let Some(at) = self.pace.ready_at(context.now) {
             context.timers.arm(Timer::Pace, at);
             return None;
         }
-        if let Some(due) = self.asking.due(self.blocks.kept) {
-            let (members, purpose) = self.asking.for_path(due);
+        // Paths are measured by polls between data packets, so that answers return evenly.
+        if let Some(due) = self.polls.polls_due(self.blocks.kept) {
+            let (members, purpose) = self.polls.for_path(due);
             if !members.is_empty() {
-                return Some(self.asking.poll(context, &mut self.blocks, &members, purpose, buf));
+                return Some(self.polls.poll(context, &mut self.blocks, &members, purpose, buf));
             }
         }
-        self.pace.spend(context.now, PACKET);
-        self.asking.count();
-        self.asking.on_news();
+        self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
+        self.polls.count_packet();
+        self.polls.allow_round();
         self.sent_at = context.now;
         context.timers.cancel(Timer::Quiet);
         self.is_quiet = false;
-        if has_repairs && let Some(transmit) = self.blocks.next_repair(context, is_crowd, buf) {
+        if has_repairs && let Some(transmit) = self.blocks.next_repair(context, is_large_group, buf) {
             return Some(transmit);
         }
         if !has_new {
             return None;
         }
-        let (transmit, begins) = self.blocks.next_message(context, self.audience(), buf);
+        let (transmit, begins) = self.blocks.next_message(context, self.group_estimate(), buf);
         self.on_next(context, begins);
         Some(transmit)
     }
@@ -384,13 +400,13 @@ impl Part for CarillonSender {
     fn advance(&mut self, context: &mut Context) {
         self.blocks.advance(context);
         if self.blocks.window.is_empty() {
-            self.asking.clear(context);
+            self.polls.clear(context);
         }
     }
 
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.blocks.window.expel_node(member) {
-            self.asking.remove(context, index);
+            self.polls.remove(context, index);
             self.equation.iter_mut().for_each(|equation| equation.remove(index));
             self.advance(context);
             self.on_round(context);
@@ -399,7 +415,7 @@ impl Part for CarillonSender {
 
     fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let (sent, window) = (self.blocks.sent, &self.blocks.window);
-        let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
+        let has_no_room = |index| self.polls.members.member(index).limit <= sent;
         window.awaits(member) || sent < window.end() && window.index_of(member).is_some_and(has_no_room)
     }
 
@@ -410,15 +426,15 @@ impl Part for CarillonSender {
 
     fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.blocks.window.index_of(member)?;
-        self.asking.audience.member(index).measured(self.blocks.sent)
+        self.polls.members.member(index).measured(self.blocks.sent)
     }
 
     fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {
-        self.blocks.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
+        self.blocks.window.index_of(member).map_or(0, |index| self.polls.members.member(index).unanswered)
     }
 }
 
-/// Where a block stands.
+/// Name of the state of a block, for state diagrams and traces.
 pub(super) fn state(block: &RepairBlock) -> &'static str {
     match () {
         _ if !block.is_closed() => "Filling",
@@ -428,13 +444,14 @@ pub(super) fn state(block: &RepairBlock) -> &'static str {
     }
 }
 
-/// What may leave at once: enough for one system call to carry much, and for timers that are late.
-pub(super) const PACE_DEPTH: Duration = Duration::from_millis(4);
-/// Round trips as long as this are worth more packets where nothing else is to go out: coding takes a processor some milliseconds too.
-const FAR: Duration = Duration::from_millis(8);
-/// After so long without a message those of a crowd are asked who have not confirmed everything.
-const SETTLED: Duration = Duration::from_millis(500);
-/// With each further so many blocks beyond those that a poll lists the open one stays open for twice as long, up to `block_time`.
-const DOUBLED_AFTER: usize = 16;
-/// Messages that a receiver is taken to have room for before it has said so.
-const FIRST_ROOM: u64 = 256;
+/// Burst that the pacer permits. It lets one system call carry many packets and makes up for late timers.
+pub(super) const PACING_BURST: Duration = Duration::from_millis(4);
+/// Round-trip time from which extra repairs are cheaper than another round. Coding takes some milliseconds too.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(8);
+/// Time without a message after which the members of a large group are asked to confirm everything.
+const SWEEP_DELAY: Duration = Duration::from_millis(500);
+/// Number of blocks beyond one poll's list after which the open block stays open for twice as long, up to
+/// `block_time`.
+const BLOCKS_PER_DOUBLING: usize = 16;
+/// Number of messages that a receiver is assumed to have room for before it has said so.
+const INITIAL_ROOM: u64 = 256;

@@ -1,4 +1,4 @@
-//! A sender and some receivers, driven by hand.
+//! A sender and receivers, driven by hand.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use carillon_testkit::{SENDER, peer_context};
 
 use super::{CarillonReceiver, CarillonSender, ENTRY};
 
-/// A sender and receivers that hear everything at once, but for this part of it.
+/// Sender and receivers on links without delay that lose a share of the packets.
 pub(super) struct Net {
     pub sender: Box<dyn Machine>,
     pub receivers: Vec<Box<dyn Machine>>,
     loss: f64,
     rng: Rng,
     pub now: Time,
-    /// Datagrams that the sender has sent.
+    /// Number of datagrams the sender has sent.
     pub sent: u64,
-    /// What each receiver has delivered.
+    /// Messages that each receiver has delivered.
     pub delivered: Vec<Vec<Bytes>>,
 }
 
@@ -58,7 +58,7 @@ impl Net {
         self.receivers[at].as_receiver().expect("a receiver")
     }
 
-    /// Goes on until the sender holds nothing any more.
+    /// Advances the time until the sender holds no message.
     pub fn settle(&mut self) {
         let group = Dest::group(GroupId(0));
         for _ in 0..100_000 {
@@ -72,7 +72,7 @@ impl Net {
                     }
                 }
             }
-            // What it had to say it has said.
+            // The sender must not have anything left to transmit at this instant.
             assert_eq!(self.sender.poll_transmit(self.now, &mut buf), None, "{:?}", self.sender);
             for (at, receiver) in self.receivers.iter_mut().enumerate() {
                 receiver.handle_timeout(self.now);

@@ -1,4 +1,4 @@
-//! Groups of which it is counted what was sent.
+//! Groups with lossy links: numbers of repairs, polls and delays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn settings(pairs: &[(&str, &str)]) -> Config {
     config
 }
 
-/// So many receivers, each of which loses this part of what the sender sends.
+/// Runs a group in which each receiver loses this share of the sender's packets.
 fn lossy(receivers: u32, messages: u64, loss: f64, pairs: &[(&str, &str)]) -> Report {
     let mut group = Group::new(&ENTRY, 1).receivers(receivers).messages(messages).settings(settings(pairs));
     for node in (1..=receivers).map(NodeId) {
@@ -48,68 +48,69 @@ fn coded(report: &Report) -> usize {
 }
 
 #[test]
-fn one_receiver_is_repaired_by_messages_alone() {
+fn single_receiver_is_repaired_without_coding() {
     let report = lossy(1, 500, 0.2, &[]);
     assert_eq!(coded(&report), 0);
-    // 500 p / (1 - p) are 125, and their standard deviation is 12.5.
+    // The expected number is 500 p / (1 - p) = 125 with a standard deviation of 12.5.
     assert!((80..170).contains(&repairs(&report)), "{}", repairs(&report));
 }
 
 #[test]
-fn sums_of_messages_serve_some_receivers_for_little_more_than_the_worst_of_them_needs() {
+fn sums_serve_16_receivers_at_cost_of_worst() {
     let report = lossy(16, 4000, 0.05, &[]);
     assert_eq!(coded(&report), 0);
-    // One needs 211 on average, the worst of 16 some 30 more of two large blocks, and more of the small ones that come first; what some of
-    // them lack is more than half of all messages.
+    // One receiver needs 211 repairs on average, and the worst of 16 about 30 more of two large blocks. Some of the
+    // receivers miss more than half of all messages.
     assert!((200..340).contains(&repairs(&report)), "{}", repairs(&report));
 }
 
 #[test]
-fn it_is_decided_what_to_send_when_all_have_said_what_they_lack_also_where_questions_are_lost() {
+fn repairs_wait_for_all_answers_despite_lost_polls() {
     let report = lossy(2, 2000, 0.2, &[]);
     assert!((480..560).contains(&repairs(&report)), "{}", repairs(&report));
 }
 
 #[test]
-fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
+fn coded_symbols_serve_40_receivers_at_cost_of_one() {
     let messages = if is_long_tier() { 2000 } else { 1000 };
     let many = lossy(40, messages, 0.2, &[]);
     assert!(coded(&many) > 0);
-    // The mean of one is a quarter; messages alone would be four fifths of all and more.
+    // One receiver needs a quarter on average. Without coding, four fifths of all messages would be repeated.
     assert!(repairs(&many) < messages as usize * 17 / 40, "{} for 40", repairs(&many));
 }
 
-/// More than one poll names. Served one by one, by the messages that each names, a crowd of 100 had 940 of 3000 sent again at 5 %.
+/// The group has more members than one poll names.
 #[test]
-fn a_crowd_is_repaired_by_coded_symbols_for_little_more_than_its_worst_member_needs() {
+fn coded_symbols_serve_group_of_100_at_cost_of_worst() {
     let report = lossy(100, 1000, 0.05, &[]);
     assert!(coded(&report) > 0);
-    // The mean of one is 53, the worst of 100 needs some 18 more of one block, and blocks are shorter than all.
+    // One receiver misses 53 on average. The worst of 100 needs about 18 more per block, and blocks are shorter than
+    // the transfer.
     assert!(repairs(&report) < 115, "{}", repairs(&report));
     let polls = report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
     assert!(polls < 200, "{polls} polls");
 }
 
 #[test]
-fn redundancy_saves_rounds_for_more_packets() {
+fn redundancy_trades_packets_for_rounds() {
     let delivered = |report: &Report| {
         let all = report.events.iter().filter(|at| matches!(at.event, Event::Delivered { .. }));
         all.map(|at| at.time).max().expect("all is delivered")
     };
     let (none, much) = (lossy(8, 2000, 0.1, &[]), lossy(8, 2000, 0.1, &[("redundancy", "0.2")]));
-    // Packets go out at once here: what takes time are round trips.
+    // Packets take no time on these links, so round trips determine the delay.
     assert!(delivered(&much) < delivered(&none), "{:?} and {:?}", delivered(&much), delivered(&none));
     assert!(repairs(&much) >= 400 && repairs(&much) < 480, "{}", repairs(&much));
 }
 
 #[test]
-fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_message() {
+fn pause_closes_block() {
     let group = Group::new(&ENTRY, 1).receivers(3).messages(20).settings(settings(&[]));
     let report = group.all_links(Link::losing(0.3)).interval(Duration::from_millis(200)).run();
     report.check_reliable().expect("everything is delivered");
 }
 
-/// 5000 messages, one each 0.1 ms, to three receivers that lose one in a hundred; how much later than it was sent each was delivered.
+/// Sends 5000 messages, one each 0.1 ms, to three receivers with a loss of 1 %. Returns the latency of each delivery.
 fn live(pairs: &[(&str, &str)]) -> (Report, Vec<Duration>) {
     let link = |loss| Link { delay: Duration::from_micros(100), ..Link::losing(loss) };
     let mut group = Group::new(&ENTRY, 1).receivers(3).messages(5000).settings(settings(pairs));
@@ -132,16 +133,16 @@ fn live(pairs: &[(&str, &str)]) -> (Report, Vec<Duration>) {
 }
 
 #[test]
-fn the_repair_of_a_live_message_does_not_wait_for_a_full_block() {
+fn repair_of_live_message_precedes_full_block() {
     let (_, late) = live(&[]);
-    // It is asked 2 ms after the first message of a block at the latest, and repairs take three times 0.1 ms; the question and the repair
-    // may be lost. 256 messages would take 25.6 ms.
+    // A poll follows the first message of a block by at most 2 ms, and a repair takes three times 0.1 ms. The poll or
+    // the repair may be lost. A block of 256 messages would take 25.6 ms.
     let (half, most) = (late[late.len() / 2], late[late.len() * 99 / 100]);
     assert!(half < Duration::from_micros(200) && most < Duration::from_millis(6), "{half:?} and {most:?}");
 }
 
 #[test]
-fn sessions_of_live_messages_look_for_losses_sooner_than_those_of_files() {
+fn live_sessions_detect_loss_four_times_sooner() {
     let config = || SenderSessionConfig::new(AssociationId(7), "s", GroupId(0), &ENTRY, 1400);
     let quiet = |config: SenderSessionConfig| config.config.span("quiet").at(BitRate::mbps(1000));
     assert!(quiet(config().live()) * 4 == quiet(config()));
@@ -149,22 +150,22 @@ fn sessions_of_live_messages_look_for_losses_sooner_than_those_of_files() {
 }
 
 #[test]
-fn as_they_come_only_what_was_lost_is_late() {
+fn arrival_order_delays_only_lost_messages() {
     let later = |late: &[Duration]| late.iter().filter(|&&late| late > Duration::from_micros(100)).count();
     let (report, late) = live(&[("order", "arrival")]);
     let repaired = report.count(|_, event| matches!(event, Event::Received { packet: "xor" | "repair", .. }));
     assert!((100..250).contains(&later(&late)), "{} of 15000 are late", later(&late));
     assert!(repaired > 0);
-    // One gap keeps all that come until it is filled waiting.
+    // A gap delays all messages after it.
     let (_, in_order) = live(&[]);
     assert!(later(&in_order) > 10 * later(&late), "{} of 15000 are late in order", later(&in_order));
 }
 
 #[test]
-fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
+fn repairs_for_lying_receiver_stay_within_budget() {
     let members = [NodeId(1)].into();
     let context = BuildContext { members, ..peer_context(&[SENDER, NodeId(1)], 0, false) };
-    // From near and from far, where some more goes out than is lacking.
+    // Test a short path, and a long one on which extra repairs are sent.
     for trip in [1, 20] {
         let mut sender =
             CarillonSender::new(&context, &settings(&[("window", "64"), ("block", "32")])).unwrap();
@@ -174,7 +175,8 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
             let (mut buf, mut lie) = (Vec::new(), None);
             while sender.poll_transmit(now, &mut buf).is_some() {
                 match Packet::parse(&buf).unwrap().1 {
-                    // Half of it comes, and it asks for all of each block as if nothing had gone out for it since.
+                    // Claim that half of the packets arrive, and request every message of each block as if no repairs
+                    // had been sent.
                     Packet::Poll { poll, blocks, .. } => {
                         let mut list = Vec::new();
                         for block in blocks.iter() {
@@ -208,13 +210,13 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
             sender.handle_timeout(now);
             while sender.poll_event().is_some() {}
         }
-        // 64 messages that it never acknowledges; of what is due for it at most twice as much.
+        // The receiver acknowledges none of 64 messages. The long path doubles the repairs in its budget.
         let most = 64 + 2 * (1024 + 9 * 64);
         assert!(repairs < most && polls > 1000, "{repairs} with a round trip of {trip} ms, {polls} polls");
     }
 }
 
-/// With nobody answering, at so many packets a second.
+/// Settings without feedback at a fixed rate.
 const ONE_WAY: &[(&str, &str)] = &[("feedback", "none"), ("rate", "100 Mbit/s")];
 
 fn one_way(receivers: u32, messages: u64, loss: f64, redundancy: &'static str) -> Report {
@@ -228,7 +230,7 @@ fn one_way(receivers: u32, messages: u64, loss: f64, redundancy: &'static str) -
 }
 
 #[test]
-fn without_a_way_back_receivers_make_what_they_lost_from_what_went_out_with_each_block() {
+fn one_way_receivers_rebuild_losses_from_redundancy() {
     let report = one_way(20, 2000, 0.1, "0.25");
     assert_eq!(report.count(|_, event| matches!(event, Event::Delivered { .. })), 20 * 2000);
     assert_eq!(repairs(&report), 500);
@@ -236,7 +238,7 @@ fn without_a_way_back_receivers_make_what_they_lost_from_what_went_out_with_each
 }
 
 #[test]
-fn without_a_way_back_receivers_name_what_they_could_not_get() {
+fn one_way_receivers_report_unrepaired_losses() {
     let report = one_way(3, 4000, 0.1, "0.01");
     for node in (1..=3).map(NodeId) {
         let of_it = |at: &&carillon_core::TraceEvent| at.node == node;
@@ -257,15 +259,16 @@ fn without_a_way_back_receivers_name_what_they_could_not_get() {
 }
 
 #[test]
-fn a_rate_is_needed_where_nobody_says_what_the_path_carries() {
+fn one_way_sender_needs_rate() {
     let context =
         BuildContext { members: [NodeId(1)].into(), ..peer_context(&[SENDER, NodeId(1)], 0, false) };
     assert!(super::OneWaySender::new(&context, &settings(&[("feedback", "none")])).is_err());
 }
 
 #[test]
-fn what_blocks_needed_goes_out_with_the_next_ones_before_it_is_asked_for() {
-    // Slow enough that the first answers come before the second block is closed. What one group gains is mostly luck.
+fn adaptive_redundancy_anticipates_requests() {
+    // The rate is so low that the first answers come before the second block is closed. Sum several groups, since a
+    // single one varies too much.
     let paced = [("block", "1024"), ("rate", "500 Mbit/s")];
     let run = |proactive| {
         let messages = if is_long_tier() { 4000 } else { 2100 };

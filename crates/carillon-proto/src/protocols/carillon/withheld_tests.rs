@@ -1,13 +1,14 @@
-//! Messages that do not go out unless somebody lacks them.
+//! Tests of messages that are sent only if a receiver misses them.
 
 use carillon_core::{MessageId, Time};
 
 use super::test_net::{Net, message};
 
-/// So many messages are withheld, of which each receiver has those that fit; how many packets went out.
+/// Withholds this number of messages, of which each receiver holds the ones accepted by `has`. Returns the number of
+/// packets sent.
 fn withheld(receivers: u32, loss: f64, messages: u64, has: impl Fn(usize, u64) -> bool) -> u64 {
     let mut net = Net::new(receivers, loss);
-    // One that says what follows.
+    // One message that is sent, before the withheld ones.
     net.sender().offer(Time::ZERO, message(0)).expect("there is room");
     net.settle();
     let (now, before) = (net.now, net.sent);
@@ -18,7 +19,7 @@ fn withheld(receivers: u32, loss: f64, messages: u64, has: impl Fn(usize, u64) -
         assert_eq!(net.sender().withhold(now, message(number)), Ok(MessageId(number)));
     }
     net.settle();
-    // They are followed by others as ever.
+    // Messages that are sent can follow withheld ones.
     let now = net.now;
     net.sender().offer(now, message(messages + 1)).expect("there is room");
     net.sender().finish(now);
@@ -31,31 +32,31 @@ fn withheld(receivers: u32, loss: f64, messages: u64, has: impl Fn(usize, u64) -
 }
 
 #[test]
-fn what_all_have_does_not_go_out() {
-    // Whole blocks.
+fn message_that_all_hold_is_not_sent() {
+    // A multiple of the block length.
     let packets = withheld(3, 0.0, 192, |_, _| true);
-    // The last message, questions.
+    // The last message and the polls.
     assert!(packets < 20, "{packets} packets");
 }
 
 #[test]
-fn only_what_somebody_lacks_goes_out() {
+fn only_missing_messages_are_sent() {
     let packets = withheld(1, 0.0, 200, |_, number| number % 10 != 0);
     assert!((20..50).contains(&packets), "{packets} packets for 20 messages");
-    // Sums serve two that lack others.
+    // A sum serves two receivers that miss different messages.
     let packets = withheld(2, 0.0, 200, |at, number| number % 10 != at as u64);
     assert!((20..60).contains(&packets), "{packets} packets for 20 messages each");
 }
 
 #[test]
-fn who_has_nothing_gets_everything_through_losses() {
+fn receiver_without_data_gets_everything_despite_loss() {
     let packets = withheld(2, 0.1, 300, |at, number| at == 0 && number % 3 != 0);
     assert!((300..420).contains(&packets), "{packets} packets for 300 messages");
 }
 
-/// The first of the block goes out: nothing is quiet then, and nothing else would have it asked about.
+/// The first message of the block is sent. No pause follows it, so only the full block can cause the poll.
 #[test]
-fn a_block_that_is_full_of_them_is_asked_about_at_once() {
+fn block_full_of_withheld_messages_is_polled_at_once() {
     let mut net = Net::new(1, 0.0);
     net.sender().offer(Time::ZERO, message(0)).expect("there is room");
     (1..32).for_each(|number| _ = net.sender().withhold(Time::ZERO, message(number)).expect("there is room"));

@@ -5,7 +5,7 @@ use carillon_wire::rra::{AckRequest, HEADER_LEN};
 
 use super::context::{Context, Timer};
 use super::messages::Messages;
-use crate::blocks::{PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
+use crate::blocks::{OutstandingPoll, OutstandingPolls, PollingList, Retransmission, RetransmissionTimeout};
 
 /// The receivers, whose turn it is, and the questions under way.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Asking {
     /// What names each member on the wire.
     identities: Identities,
     pub audience: PollingList,
-    pub questions: Questions,
+    pub questions: OutstandingPolls,
     /// Packets of messages sent since a receiver was last asked.
     in_burst: u64,
     /// The receiver that last reported losses: repairs ask it.
@@ -49,7 +49,7 @@ impl Asking {
             retransmission,
             identities: build.identities.clone(),
             audience: PollingList::new(build.members.len(), timeout, by_path, flight),
-            questions: Questions::default(),
+            questions: OutstandingPolls::default(),
             in_burst: 0,
             reporter: None,
             ask_all: false,
@@ -72,8 +72,9 @@ impl Asking {
         let member = self.audience.member(index);
         let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
         let deadline = context.now + member.timeout.current();
-        self.audience.on_ask(context.now, index);
-        let number = self.questions.ask(Question { index, message, serial, end, at: context.now, mark });
+        self.audience.on_poll(context.now, index);
+        let number =
+            self.questions.insert(OutstandingPoll { index, message, serial, end, at: context.now, mark });
         context.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
         let acker = self.identities.member(index, messages.window.node(index)) as u32;
@@ -82,7 +83,12 @@ impl Asking {
 
     /// What a receiver answers, unless it was not asked this or has answered it; and how many questions to it fewer
     /// are open: it will not answer earlier ones any more.
-    pub fn on_answer(&mut self, context: &mut Context, index: usize, number: u32) -> Option<(Question, u32)> {
+    pub fn on_answer(
+        &mut self,
+        context: &mut Context,
+        index: usize,
+        number: u32,
+    ) -> Option<(OutstandingPoll, u32)> {
         let number = self.questions.expand(number)?;
         let (question, open) = self.questions.answer(number, index)?;
         context.timers.cancel(Timer::Answer(number));
@@ -100,7 +106,7 @@ impl Asking {
     /// There is nothing to ask about.
     pub fn clear(&mut self, context: &mut Context) {
         self.questions.clear();
-        self.audience.nothing_asked();
+        self.audience.clear_polls();
         self.ask_all = false;
         context.timers.clear();
     }

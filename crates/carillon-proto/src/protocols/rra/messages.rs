@@ -8,7 +8,7 @@ use carillon_wire::rra::{AckRequest, Packet};
 
 use super::context::Context;
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Question, ReceiverMap};
+use crate::blocks::{AckWindow, OutstandingPoll, ReceiverMap};
 
 /// The messages that not all have, and those of them that somebody is known to lack.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Messages {
     /// in all.
     pub fn mark_missing(
         &mut self,
-        question: &Question,
+        question: &OutstandingPoll,
         (expected, end): (u64, u64),
         received: Map<'_>,
         most: u64,

@@ -11,7 +11,9 @@ use super::context::{Context, Timer};
 use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl};
+use crate::blocks::{
+    AckWindow, Answer, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
+};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -96,7 +98,7 @@ impl RraSender {
     /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
     /// now, or if there is more to ask about than one message.
     fn ask_again(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (index, message) = self.asking.audience.next_again()?;
+        let (index, message) = self.asking.audience.next_repeated()?;
         let there = self.messages.window.get_mut(message).is_some();
         Some(match there && self.asking.one_at_a_time() {
             true => self.send(context, message, Some(index), buf),
@@ -143,7 +145,7 @@ impl RraSender {
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
         let audience = &mut self.asking.audience;
-        let next = audience.next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent));
+        let next = audience.next_unpolled(|index, member| lacks(index) || (blocked && member.limit <= sent));
         let Some(index) = next else {
             self.asking.ask_all = false;
             return None;
@@ -214,7 +216,7 @@ impl Part for RraSender {
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (index, member) in self.asking.audience.members() {
-            let state = if member.is_asked() { "Asking" } else { "Idle" };
+            let state = if member.is_polled() { "Asking" } else { "Idle" };
             tell(ObservedState {
                 of: DESCRIBED.states[0].of,
                 about: index as u64,
@@ -247,7 +249,7 @@ impl Part for RraSender {
             return None;
         }
         if let Some((number, asks)) = self.next_message() {
-            self.pace.spend(context.now, PACKET);
+            self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
             return Some(self.send(context, number, asks, buf));
         }
         self.next_poll(context, buf)

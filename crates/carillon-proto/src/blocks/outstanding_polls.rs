@@ -1,4 +1,7 @@
-//! Questions of a polling sender under way: who was asked, when, and after what.
+//! Outstanding polls of a polling sender.
+//!
+//! A poll has a number of its own, and each response quotes it, so that a round-trip sample is unambiguous. A poll
+//! whose response is overdue is kept for a while: a late response still measures the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,77 +9,77 @@ use carillon_core::Time;
 
 use super::Mark;
 
-/// A question that was asked and not answered yet.
+/// A poll that was sent to one member and not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Question {
-    /// Who is to answer.
+pub struct OutstandingPoll {
+    /// Index of the member that is to answer.
     pub index: usize,
-    /// The message that asked, or the last one sent.
+    /// Message that carried the poll, or the last one sent before it.
     pub message: u64,
-    /// Packets of messages that had been sent with it: an answer speaks of these and no later ones.
+    /// Number of packets sent before the poll. The response covers these packets and no later ones.
     pub serial: u64,
-    /// One past the last message sent then.
+    /// Sequence number after the last message sent before the poll.
     pub end: u64,
-    /// When it was asked.
+    /// Time of the poll.
     pub at: Time,
-    /// What was known of the path then.
+    /// State of the path estimate at that time.
     pub mark: Mark,
 }
 
-/// The questions, by number.
+/// Outstanding polls by number.
 #[derive(Debug)]
-pub struct Questions {
+pub struct OutstandingPolls {
     last: u64,
-    open: BTreeMap<u64, Question>,
-    /// The same by whom they ask.
+    open: BTreeMap<u64, OutstandingPoll>,
+    /// Index of these polls by member and number.
     by_member: BTreeSet<(usize, u64)>,
-    /// Open ones before this do not count as under way any more.
+    /// Number of the oldest poll that counts as in flight.
     counted_from: u64,
-    /// Those whose answers took too long; they are still worth having.
-    late: BTreeMap<u64, Question>,
-    /// Number of them that are kept.
+    /// Overdue polls. Their late responses still measure the path.
+    late: BTreeMap<u64, OutstandingPoll>,
+    /// Maximum number of overdue polls kept.
     late_limit: usize,
 }
 
-impl Default for Questions {
+impl Default for OutstandingPolls {
     fn default() -> Self {
-        Questions::to(0)
+        OutstandingPolls::to(0)
     }
 }
 
-impl Questions {
-    /// None yet, to a group of so many members. A large group has more questions in flight while nothing is known of how long answers take, and
-    /// it is the late ones that tell.
+impl OutstandingPolls {
+    /// Creates an empty set for a group of this size. A larger group has more polls in flight before the response
+    /// time is known, and late responses reveal it.
     pub fn to(members: usize) -> Self {
-        Questions {
+        OutstandingPolls {
             last: 0,
             open: BTreeMap::new(),
             by_member: BTreeSet::new(),
             counted_from: 0,
             late: BTreeMap::new(),
-            late_limit: MAX_LATE.max(members.saturating_mul(LATE_EACH)),
+            late_limit: MAX_OVERDUE.max(members.saturating_mul(OVERDUE_PER_MEMBER)),
         }
     }
 
-    /// Adds a question; returns its number, from 1 on.
-    pub fn ask(&mut self, question: Question) -> u64 {
+    /// Adds a poll. Returns its number, from 1 on.
+    pub fn insert(&mut self, question: OutstandingPoll) -> u64 {
         self.last += 1;
-        // On the wire 0 is no number.
+        // Number 0 on the wire means "no poll".
         self.last += u64::from(self.last as u32 == 0);
         self.open.insert(self.last, question);
         self.by_member.insert((question.index, self.last));
         self.last
     }
 
-    /// The full number of one on the wire, if it is among the last 2^32.
+    /// Full number of a poll from its 32 bits on the wire, if it is among the last 2^32.
     pub fn expand(&self, number: u32) -> Option<u64> {
         self.last.checked_sub(u64::from((self.last as u32).wrapping_sub(number)))
     }
 
-    /// `index` answers a question: takes it out, unless it was never asked this or has answered before.
-    /// Says too whether it was open.
-    pub fn answer(&mut self, number: u64, index: usize) -> Option<(Question, bool)> {
-        let asked = |map: &BTreeMap<u64, Question>| map.get(&number).is_some_and(|q| q.index == index);
+    /// Takes out the poll that member `index` answers. Returns it, and true if it was not overdue; none if the member
+    /// was not polled with this number or has answered it.
+    pub fn answer(&mut self, number: u64, index: usize) -> Option<(OutstandingPoll, bool)> {
+        let asked = |map: &BTreeMap<u64, OutstandingPoll>| map.get(&number).is_some_and(|q| q.index == index);
         if asked(&self.open) {
             self.by_member.remove(&(index, number));
             Some((self.open.remove(&number)?, true))
@@ -87,8 +90,8 @@ impl Questions {
         }
     }
 
-    /// The answer to a question of this one has taken too long.
-    pub fn expire(&mut self, number: u64) -> Option<Question> {
+    /// Marks a poll as overdue.
+    pub fn expire(&mut self, number: u64) -> Option<OutstandingPoll> {
         let question = self.open.remove(&number)?;
         self.by_member.remove(&(question.index, number));
         self.late.insert(number, question);
@@ -98,7 +101,7 @@ impl Questions {
         Some(question)
     }
 
-    /// Takes out the open questions to `index` before this one; returns their numbers.
+    /// Removes the outstanding polls to a member before this number. Returns their numbers.
     pub fn withdraw(&mut self, index: usize, before: u64) -> Vec<u64> {
         let earlier = self.by_member.range((index, 0)..(index, before));
         let numbers: Vec<u64> = earlier.map(|&(_, number)| number).collect();
@@ -109,29 +112,29 @@ impl Questions {
         numbers
     }
 
-    /// The open ones of which this holds, from the oldest on, do not count as under way any more: their answers were lost.
-    pub fn discount(&mut self, is_lost: impl Fn(&Question) -> bool) {
-        let counts = |&(_, question): &(&u64, &Question)| !is_lost(question);
+    /// Stops counting the oldest polls as in flight while `is_lost` holds, since their responses were lost.
+    pub fn discount(&mut self, is_lost: impl Fn(&OutstandingPoll) -> bool) {
+        let counts = |&(_, question): &(&u64, &OutstandingPoll)| !is_lost(question);
         let first = self.open.range(self.counted_from..).find(counts).map(|(&number, _)| number);
         self.counted_from = first.unwrap_or(self.last + 1);
     }
 
-    /// The open questions that count as under way, from the oldest on.
-    pub fn counted(&self) -> impl Iterator<Item = &Question> {
+    /// Outstanding polls that count as in flight, oldest first.
+    pub fn counted(&self) -> impl Iterator<Item = &OutstandingPoll> {
         self.open.range(self.counted_from..).map(|(_, question)| question)
     }
 
-    /// The open questions from the oldest on.
-    pub fn open(&self) -> impl Iterator<Item = &Question> {
+    /// Outstanding polls, oldest first.
+    pub fn open(&self) -> impl Iterator<Item = &OutstandingPoll> {
         self.open.values()
     }
 
-    /// How many are open.
+    /// Number of outstanding polls.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
 
-    /// Forgets all.
+    /// Removes all polls.
     pub fn clear(&mut self) {
         self.open.clear();
         self.by_member.clear();
@@ -139,9 +142,10 @@ impl Questions {
     }
 }
 
-/// Late questions kept of a small group, and for each member of a large one.
-const MAX_LATE: usize = 256;
-const LATE_EACH: usize = 4;
+/// Maximum number of overdue polls kept for a small group.
+const MAX_OVERDUE: usize = 256;
+/// Number of overdue polls kept per member of a large group.
+const OVERDUE_PER_MEMBER: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -151,12 +155,13 @@ mod tests {
     #[test]
     fn they_agree_with_a_list_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("questions");
-        let (mut questions, mut model) = (Questions::default(), Vec::<(u64, usize, bool)>::new());
+        let (mut questions, mut model) = (OutstandingPolls::default(), Vec::<(u64, usize, bool)>::new());
         let (mark, mut lost_before) = (Path::new().mark(), 0);
         for last in 0..5_000u64 {
             let index = rng.below(4) as usize;
-            let question = Question { index, message: last, serial: last, end: last, at: Time::ZERO, mark };
-            let number = questions.ask(question);
+            let question =
+                OutstandingPoll { index, message: last, serial: last, end: last, at: Time::ZERO, mark };
+            let number = questions.insert(question);
             model.push((number, index, true));
             assert_eq!(questions.expand(number as u32), Some(number));
             let any = number.saturating_sub(rng.below(30));
@@ -178,7 +183,7 @@ mod tests {
                     assert_eq!(questions.answer(any, index).map(|(_, open)| open), answered);
                 }
             }
-            while model.iter().filter(|known| !known.2).count() > MAX_LATE {
+            while model.iter().filter(|known| !known.2).count() > MAX_OVERDUE {
                 let oldest = model.iter().position(|known| !known.2).expect("there are late ones");
                 model.remove(oldest);
             }
@@ -190,7 +195,7 @@ mod tests {
                 questions.discount(|question| question.message < before);
             }
             let counted: Vec<u64> = questions.counted().map(|question| question.message).collect();
-            // Each asks with the message of its own number.
+            // Each poll has the message of its own number.
             let known = open().map(|known| known.0 - 1).filter(|&message| message >= lost_before);
             assert_eq!(counted, known.collect::<Vec<_>>());
         }
@@ -198,10 +203,16 @@ mod tests {
 
     #[test]
     fn nobody_answers_for_another_or_twice() {
-        let mut questions = Questions::default();
+        let mut questions = OutstandingPolls::default();
         let mark = Path::new().mark();
-        let number =
-            questions.ask(Question { index: 3, message: 0, serial: 0, end: 0, at: Time::ZERO, mark });
+        let number = questions.insert(OutstandingPoll {
+            index: 3,
+            message: 0,
+            serial: 0,
+            end: 0,
+            at: Time::ZERO,
+            mark,
+        });
         assert!(questions.answer(number, 2).is_none());
         assert!(questions.answer(number, 3).is_some_and(|(_, open)| open));
         assert!(questions.answer(number, 3).is_none());
