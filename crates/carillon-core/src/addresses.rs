@@ -1,4 +1,4 @@
-//! Network addresses, for protocols whose packets carry them.
+//! Network addresses of nodes and groups, for protocols with addresses in their packets.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use crate::{GroupId, NodeId};
 
-/// The addresses of nodes and groups, as their host knows them.
+/// Mapping between nodes, groups and network addresses, as the host knows it.
 pub trait AddressBook: Debug + Send + Sync {
-    /// The address of a node, if it is known.
+    /// Address of a node, if known.
     fn of_node(&self, node: NodeId) -> Option<IpAddr>;
 
-    /// The node at an address; one that was never heard may be given a number. `None` if there
-    /// cannot be one.
+    /// Node at an address. The host may assign a number to an unknown address; `None` if no node can have the
+    /// address.
     fn node_at(&self, address: IpAddr) -> Option<NodeId>;
 
-    /// The address of a group.
+    /// Address of a group.
     fn of_group(&self, group: GroupId) -> IpAddr;
 }
 
-/// A shared [`AddressBook`]. The default one is [`NumberedAddresses`].
+/// Shared [`AddressBook`]; [`NumberedAddresses`] by default.
 #[derive(Clone, Debug)]
 pub struct Addresses(Arc<dyn AddressBook>);
 
 impl Addresses {
-    /// The addresses of this book.
+    /// Shares an address book.
     pub fn new(book: impl AddressBook + 'static) -> Self {
         Addresses(Arc::new(book))
     }
@@ -44,24 +44,23 @@ impl std::ops::Deref for Addresses {
     }
 }
 
-/// Addresses made of numbers, as in the simulator: node n is 10.0.0.1 + n, group g is
-/// 239.255.0.1 + g.
+/// Addresses derived from numbers, as in the simulator: node n is 10.0.0.1 + n, group g is 239.255.0.1 + g.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberedAddresses;
 
 impl NumberedAddresses {
-    /// The address of a node. Only the low 24 bits of its number fit.
+    /// Address of a node. Only the low 24 bits of its number fit.
     pub fn node(node: NodeId) -> Ipv4Addr {
         (NODES | (node.0.wrapping_add(1) & !NODES_MASK)).into()
     }
 
-    /// The address of a group.
+    /// Address of a group.
     pub fn group(group: GroupId) -> Ipv4Addr {
         (GROUPS | u32::from(group.0.wrapping_add(1))).into()
     }
 }
 
-/// 10.0.0.0/8 and 239.255.0.0/16.
+/// Networks of derived addresses: nodes in 10.0.0.0/8, groups in 239.255.0.0/16.
 const NODES: u32 = 0x0a00_0000;
 const NODES_MASK: u32 = 0xff00_0000;
 const GROUPS: u32 = 0xefff_0000;

@@ -1,112 +1,114 @@
-//! What goes between a machine and its host: datagrams in, datagrams out.
+//! Datagrams between a machine and its host, in both directions.
 
 use bytes::Bytes;
 
 use crate::{GroupId, MessageId, NodeId, PortId, PortSet, Time};
 
-/// How far a multicast datagram may travel, in router hops (the IP time-to-live).
+/// Maximum distance of a multicast datagram in router hops (IP time-to-live).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope(pub u8);
 
 impl Scope {
-    /// As far as the network's own limit allows.
+    /// Unlimited scope: the network's own limit applies.
     pub const GLOBAL: Scope = Scope(u8::MAX);
 }
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dest {
     /// Unicast to one node.
     Node(NodeId),
-    /// Multicast to the members of a group within a scope; the sending node does not hear itself.
+    /// Multicast to the members of a group within a scope; the sending node does not receive its own datagram.
     Group {
-        /// The group.
+        /// Addressed group.
         group: GroupId,
-        /// How far it may travel.
+        /// Maximum distance in hops.
         scope: Scope,
     },
-    /// Out of these ports of a relay, from where it goes on as if another node had sent it: a packet
-    /// that the relay has rewritten, or a repair that it directs down one branch.
+    /// Transmission on these ports of a relay, on behalf of another node: a packet that the relay has rewritten, or a
+    /// repair that it directs down one branch.
     Ports {
-        /// The ports.
+        /// Ports to send on.
         ports: PortSet,
-        /// Who is to be taken for its sender.
+        /// Node that appears as the sender.
         source: NodeId,
-        /// Where it goes, once it has left: a node or a group.
+        /// Destination behind the ports: a node or a group.
         dest: Box<Dest>,
     },
 }
 
 impl Dest {
-    /// The whole group, however far away.
+    /// Multicast to the whole group, at any distance.
     pub const fn group(group: GroupId) -> Dest {
         Dest::Group { group, scope: Scope::GLOBAL }
     }
 
-    /// The group behind these ports of a relay, as if this node had sent it.
+    /// Multicast to the group behind these ports of a relay, on behalf of this node.
     pub fn group_behind(ports: PortSet, source: NodeId, group: GroupId) -> Dest {
         Dest::Ports { ports, source, dest: Box::new(Dest::group(group)) }
     }
 }
 
-/// A datagram as it reaches a machine.
+/// Received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// The node that sent it.
+    /// Node that sent it.
     pub source: NodeId,
-    /// Where it was addressed.
+    /// Destination address.
     pub destination: &'a Dest,
-    /// The port it came in by.
+    /// Port of arrival.
     pub ingress: PortId,
-    /// The hops it could still have travelled.
+    /// Remaining hops.
     pub scope: Scope,
-    /// Its bytes: a shared buffer, so slicing a payload out of it copies nothing.
+    /// Payload in a shared buffer, so that slicing a message out of it copies nothing.
     pub bytes: &'a Bytes,
 }
 
-/// A datagram that a machine sends; its bytes are in the buffer given to `poll_transmit`.
+/// Datagram to send; its bytes are in the buffer given to `poll_transmit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where it goes.
+    /// Destination.
     pub dest: Dest,
-    /// The earliest departure time: the host's interface holds the datagram until then, first in
-    /// first out. `None` is now. For packets whose content is fixed when they are decided, such as
-    /// an acknowledgment after a random wait; one that may still be suppressed is a timer instead.
+    /// Earliest departure time, until which the host's interface holds the datagram, first in first out; `None` is
+    /// now.
+    ///
+    /// It serves packets with contents that are fixed when they are decided, such as an acknowledgment after a random
+    /// wait. A packet that may still be suppressed needs a timer instead.
     pub departure: Option<Time>,
-    /// The message of this node that goes out for the first time with it: experiments that lose one
-    /// packet lose no repair, and a network cannot tell them apart.
+    /// Message of this node that the datagram transmits for the first time. Experiments that lose one packet spare
+    /// repairs by it, since a network cannot tell the two apart.
     pub original: Option<MessageId>,
-    /// It answers a stranger that may not be there: a host that keeps the addresses to which it has transmitted does not
-    /// keep this one for it.
+    /// True if the datagram answers an unverified address. A host that remembers the addresses to which it has sent
+    /// does not remember this one.
     pub stranger: bool,
 }
 
 impl Transmit {
-    /// A datagram that leaves as soon as the interface is free.
+    /// Datagram that leaves as soon as the interface is free.
     pub const fn now(dest: Dest) -> Self {
         Transmit { dest, departure: None, original: None, stranger: false }
     }
 
-    /// The same to a stranger that may not be there.
+    /// Marks the destination as unverified.
     pub fn to_stranger(self) -> Self {
         Transmit { stranger: true, ..self }
     }
 
-    /// The same for the first transmission of a message.
+    /// Marks the datagram as the first transmission of a message.
     pub fn original(self, message: MessageId) -> Self {
         Transmit { original: Some(message), ..self }
     }
 }
 
-/// What a relay does with a datagram in transit.
+/// Decision of a relay about a datagram in transit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Forward it as the network would without the relay.
     Forward,
-    /// Forward it on these of the ports it would have gone out by.
+    /// Forward it on these ports only, as far as the network would use them.
     ForwardOn(PortSet),
-    /// Forward it as the network would, with these bytes in the place of its own.
+    /// Forward it as the network would, with these bytes instead of its own.
     ForwardAs(Bytes),
-    /// Do not forward it.
+    /// Drop it.
     Absorb,
 }

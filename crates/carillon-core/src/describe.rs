@@ -1,146 +1,149 @@
-//! What a protocol says of itself beyond how it is built: packets, promises, states. Suites, fuzz targets and
-//! documentation ask for it, so that none of them knows a protocol by name.
+//! Self-description of a protocol beyond its constructor: packet format, delivery guarantee, states, and settings for
+//! trials.
+//!
+//! Suites, fuzz targets and the documentation read these descriptions from the registry, so that none of them names a
+//! protocol.
 
 use std::fmt::Display;
 
 use crate::{AssociationId, Config, Duration, Input, Parameter, Rng};
 
-/// A packet format.
+/// Packet format of a protocol.
 #[derive(Debug)]
 pub struct Format {
-    /// Its name, in fuzz targets.
+    /// Name of the format, in fuzz targets.
     pub name: &'static str,
-    /// Makes a datagram of this format from fuzzed decisions, most of them such as an attentive neighbour
-    /// would send in this session.
+    /// Makes a datagram of this format from fuzzed decisions. Most of these datagrams are plausible in this session,
+    /// as from an attacker that has overheard it.
     pub fuzzed: fn(&mut Input<'_>, AssociationId, &mut Vec<u8>),
-    /// Parses a datagram, and emits and shows what was read.
+    /// Parses a datagram; returns the packet as text and as emitted bytes, or the parse error as text.
     pub read: fn(&[u8]) -> Result<ParsedPacket, String>,
-    /// One packet of each type.
+    /// Golden vectors: one packet of each type.
     pub golden: &'static [Golden],
 }
 
-/// What a format makes of a datagram.
+/// Packet that a [`Format`] has parsed from a datagram and emitted again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedPacket {
-    /// The packet in a line.
+    /// Packet as one line of text.
     pub line: String,
-    /// The packet emitted again.
+    /// Bytes of the packet, emitted again.
     pub bytes: Vec<u8>,
-    /// How long it says it is.
+    /// Length in bytes that the packet reports (`wire_len`).
     pub wire_len: usize,
-    /// What may differ from the datagram that was read.
+    /// Permitted difference between the datagram and the emitted bytes.
     pub remainder: Remainder,
 }
 
 impl ParsedPacket {
-    /// A packet that was read, emitted again as these bytes.
+    /// Pairs a parsed packet with the bytes that it emits.
     pub fn new(packet: &impl Display, bytes: Vec<u8>, wire_len: usize, remainder: Remainder) -> Self {
         ParsedPacket { line: packet.to_string(), bytes, wire_len, remainder }
     }
 }
 
-/// What a datagram may have that is not part of its packet.
+/// Permitted difference between a datagram and the packet parsed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remainder {
-    /// Nothing: the packet is all of it.
+    /// No difference: the emitted bytes equal the datagram.
     Empty,
-    /// Padding behind the packet.
+    /// Padding after the packet.
     Padding,
-    /// Fields that this format does not know or puts in by itself, anywhere.
+    /// Fields at any place that the format does not know or computes itself.
     UnknownFields,
 }
 
-/// The bytes of a packet, which never change.
+/// Golden vector: text and bytes of a packet, which never change.
 #[derive(Clone, Copy, Debug)]
 pub struct Golden {
-    /// As it is shown.
+    /// Packet as one line of text.
     pub line: &'static str,
-    /// In hexadecimal digits; blanks between them mean nothing.
+    /// Bytes of the packet in hexadecimal digits; blanks between them are ignored.
     pub hex: &'static str,
 }
 
-/// What a member that lies says of itself.
+/// False claim of a dishonest member in its feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// It lacks nothing before the last message that it has.
+    /// Claims every message before the last one that the member has.
     Complete,
-    /// It has so many messages more than it has.
+    /// Claims this many messages more than the member has.
     Ahead(u32),
-    /// It has room for whatever there is.
+    /// Claims unlimited buffer space.
     UnlimitedRoom,
 }
 
-/// Makes of a packet in which a member says what it has the one that a liar would send; leaves others as they are.
+/// Turns a packet with a member's feedback into the forged one in place; leaves other packets unchanged.
 pub type FeedbackForger = fn(Forgery, &mut [u8]);
 
-/// What a protocol promises of its deliveries, beyond what the traits say.
+/// Delivery guarantee of a protocol, beyond the contract of the traits.
 #[derive(Clone, Copy, Debug)]
 pub enum DeliveryGuarantee {
-    /// One sender learns from each receiver what has arrived: all that live get everything, and who does not
-    /// is named.
+    /// Positive acknowledgments to one sender: every live receiver gets everything, and the sender names each receiver
+    /// that did not.
     Acknowledged {
-        /// Over links that keep the order of datagrams and do not duplicate them only: its sequence numbers
-        /// are as few as its window allows. Over other links it has to end, no more.
+        /// True if the protocol is correct only over links that neither reorder nor duplicate datagrams, since its
+        /// sequence space is as small as its window allows. Over other links it only has to terminate.
         in_order: bool,
-        /// After the sender has finished, each receiver still sends at most one datagram in every such time;
-        /// `None` is none at all.
+        /// Interval in which each receiver sends at most one datagram after the sender has finished; `None` if it
+        /// sends none.
         idle_feedback: Option<Duration>,
     },
-    /// Members are peers, and all that live get everything.
+    /// Members are peers, and every live peer gets everything.
     Peers {
-        /// How many crashes a group of so many nodes survives, with settings for them.
+        /// Number of crashes that a group of `nodes` nodes survives with suitable settings.
         crashes: fn(nodes: u32) -> u32,
     },
-    /// Receivers ask for what they miss, and get it while somebody has it.
+    /// Receivers request missing messages and get each one as long as any live node has it.
     ByRequest {
-        /// Packets without a message that nodes may originate in a second, for each node of the network,
-        /// whatever is lost: heartbeats and session messages, and requests for what is missing.
+        /// Maximum number of control packets (heartbeats, session messages, requests) per second and node of the
+        /// network, at any loss rate.
         control_per_node_and_second: f64,
-        /// The request that routers repeat in their own name until it is confirmed, if they do.
+        /// Name of the request that routers repeat in their own name until it is confirmed, if the protocol has one.
         repeated_by_routers: Option<&'static str>,
     },
-    /// Nothing is repaired. What is delivered is right and in order, each message once; what is missing in
-    /// between is told.
+    /// No repair: delivered messages are unaltered, in order and unique, and receivers report each gap.
     BestEffort,
 }
 
-/// Where a suite tries a protocol.
+/// Network on which a suite tries a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialNetwork {
-    /// Links of a few milliseconds, infinitely fast.
+    /// Links with delays of a few milliseconds and unlimited rate.
     Links,
-    /// An Ethernet on which a frame takes more than a millisecond.
+    /// Ethernet on which a frame takes more than a millisecond.
     Ethernet,
-    /// Routed networks where a round trip takes at most a fifth of a second.
+    /// Routed networks with round-trip times of at most 200 ms.
     Routed,
-    /// Processes of one machine, which may stop for a while at any time.
+    /// Processes of one machine, each of which may be suspended for a while at any time.
     Loopback,
 }
 
-/// What a suite is about to do with a group. A protocol draws settings with which it keeps its promise there
+/// Conditions of one suite run. A protocol draws settings with which its guarantee holds under them
 /// ([`ProtocolEntry::trial`](crate::ProtocolEntry::trial)).
 #[derive(Debug)]
 pub struct Trial<'a> {
-    /// Where.
+    /// Network of the run.
     pub network: TrialNetwork,
-    /// Members of the group, its senders too.
+    /// Number of members of the group, senders included.
     pub nodes: u32,
-    /// Peers that are going to crash.
+    /// Number of peers that will crash.
     pub crashes: u32,
-    /// Datagrams are lost.
+    /// True if datagrams are lost.
     pub is_lossy: bool,
-    /// After so many attempts a sender is to give up; `None` if nobody who lives is to be given up.
+    /// Number of unanswered attempts after which a sender must expel a member; `None` if no live member may be
+    /// expelled.
     pub max_attempts: Option<u32>,
-    /// Who is given up is a member no more; otherwise it misses what it was given up for.
+    /// True if a member that misses a failed message is expelled; false if it remains a member.
     pub expels: bool,
-    /// What settings are drawn from.
+    /// Random stream from which settings are drawn.
     pub rng: &'a mut Rng,
     parameters: &'static [Parameter],
     config: Config,
 }
 
 impl<'a> Trial<'a> {
-    /// A trial of this many nodes where things get lost, nobody crashes, and nobody is given up.
+    /// Describes a lossy run of this many nodes in which no node crashes and no member is expelled.
     pub fn new(
         parameters: &'static [Parameter],
         network: TrialNetwork,
@@ -165,75 +168,77 @@ impl<'a> Trial<'a> {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take it.
+    /// If the protocol does not take the value.
     pub fn set(&mut self, key: &str, value: impl Display) -> &mut Self {
         let result = self.config.set(self.parameters, key, &value.to_string());
         result.unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// Sets a parameter to one of these.
+    /// Sets a parameter to one of these values, at random.
     pub fn pick(&mut self, key: &str, values: &[&str]) -> &mut Self {
         let at = self.rng.below(values.len() as u64) as usize;
         self.set(key, values[at])
     }
 
-    /// Sets a count to one from `from` on, below `from + span`.
+    /// Sets a count to a random value in `from..from + span`.
     pub fn count(&mut self, key: &str, from: u64, span: u64) -> &mut Self {
         let value = from + self.rng.below(span);
         self.set(key, value)
     }
 
-    /// Sets a span of time to one from `from` milliseconds on, below `from + span`.
+    /// Sets a time to a random number of milliseconds in `from..from + span`.
     pub fn ms(&mut self, key: &str, from: u64, span: u64) -> &mut Self {
         let value = from + self.rng.below(span);
         self.set(key, format_args!("{value} ms"))
     }
 
-    /// Whether something happens that happens so often.
+    /// Returns true with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.rng.chance(probability)
     }
 
-    /// The settings.
+    /// Returns the drawn settings.
     pub fn into_config(self) -> Config {
         self.config
     }
 }
 
-/// A machine's states and what leads from one to another, as its page draws it. A suite watches every machine and
-/// holds it to them.
+/// State machine of a protocol: states and transitions, drawn on the protocol's page. A suite watches every machine
+/// and reports transitions that are not declared.
 #[derive(Clone, Copy, Debug)]
 pub struct States {
-    /// What has them: `sender`, or `receiver, for a missing message`.
+    /// Owner of the states, such as `sender` or `receiver, for a missing message`.
     pub of: &'static str,
-    /// From a state, or [`ANY_STATE`], to a state, and why. [`PSEUDO_STATE`] is where it begins and ends.
+    /// Transitions: source state or [`ANY_STATE`], target state, and cause. [`PSEUDO_STATE`] is the initial and final
+    /// state.
     pub transitions: &'static [(&'static str, &'static str, &'static str)],
-    /// Of these, from a state and to a state, those that no run of the suite takes, and why not.
+    /// Transitions that no run of the suite takes: source, target, and the reason.
     pub rare: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// Where a diagram of states begins and ends.
+/// Initial and final pseudo-state of a diagram, as Mermaid writes it.
 pub const PSEUDO_STATE: &str = "[*]";
 
-/// From any state.
+/// Source of a transition that every state has.
 pub const ANY_STATE: &str = "Any";
 
-/// A state that a machine is in.
+/// State in which a machine currently is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedState {
-    /// Whose: [`States::of`].
+    /// Owner of the state: [`States::of`].
     pub of: &'static str,
-    /// Which one of them, where a machine has many: a message, a member.
+    /// Number of the instance where a machine has many, such as a message or a member.
     pub about: u64,
-    /// The state.
+    /// Name of the state.
     pub state: &'static str,
-    /// Another number after something that has led from the state back to it.
+    /// Counter that changes when the machine has left the state and re-entered it.
     pub turn: u64,
 }
 
 impl States {
-    /// The transition that leads from one state to the other: one that names both before one from any.
+    /// Returns the declared transition from one state to another. A transition that names both states takes
+    /// precedence over one from [`ANY_STATE`].
     pub fn transition(&self, from: &str, to: &str) -> Option<(&'static str, &'static str)> {
         let declared = |from: &str| {
             let found = self.transitions.iter().find(|transition| transition.0 == from && transition.1 == to);
@@ -242,12 +247,12 @@ impl States {
         declared(from).or_else(|| if from == PSEUDO_STATE { None } else { declared(ANY_STATE) })
     }
 
-    /// Whether a state is declared.
+    /// Returns true if a state is declared.
     pub fn has(&self, state: &str) -> bool {
         self.transitions.iter().any(|(from, to, _)| *from == state || *to == state)
     }
 
-    /// The diagram, for a page.
+    /// Renders the diagram in Mermaid syntax, for a page.
     pub fn mermaid(&self) -> String {
         let mut text = String::from("stateDiagram-v2\n");
         for (from, to, why) in self.transitions {

@@ -1,44 +1,51 @@
-//! The one drain loop, used by every host.
+//! Drain loop that every host uses.
+//!
+//! A host mutates a machine, drains it, and waits. The drain takes out every datagram, notice and event and returns
+//! the time of the next timeout; it is the only loop of its kind, so that the simulator and the socket drivers cannot
+//! differ.
 
 use crate::{Event, Machine, Notice, Time, Transmit};
 
-/// What a machine's host does with what comes out of it.
+/// Host of a machine: the receiver of everything that the machine emits.
 pub trait Host {
-    /// Whether the port can take another datagram now. If not, the host drains again when it can.
+    /// Returns true if the port can take another datagram now. Otherwise the host drains again when the port has
+    /// room.
     fn is_ready(&mut self) -> bool {
         true
     }
 
-    /// Whether the machine may give out more while time stands still: asked before each datagram, notice and event. Once it may
-    /// not the drain ends, and the host drains the machine no more: it is broken, or its run is stopped.
+    /// Returns true if the machine may emit more at the current time; asked before each datagram, notice and event.
+    ///
+    /// After the first false the drain ends and the host never drains the machine again: the machine is broken, or
+    /// its run is stopped.
     fn may_emit(&mut self) -> bool {
         true
     }
 
-    /// Sends a datagram. The host may take the buffer's contents; the drain clears what is left.
+    /// Sends a datagram. The host may take the contents of the buffer; the drain clears the rest.
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>);
 
     /// Records an event.
     fn event(&mut self, event: &Event);
 
-    /// Takes a notice. Drivers and simulator have nothing to do about any and hand it on to whoever watches; a machine
-    /// around another has.
+    /// Takes a notice. Drivers and the simulator only pass it on to observers; a machine that runs another machine
+    /// acts on it.
     fn notice(&mut self, _notice: Notice) {}
 
-    /// Whether `handle_timeout(now)` was called since time moved to `now`: only then are no timers
-    /// due any more, which the drain asserts.
+    /// Returns true if `handle_timeout(now)` was called since time moved to `now`. Only then must no timer be due,
+    /// which the drain asserts.
     fn timers_fired(&self) -> bool {
         false
     }
 }
 
-/// Takes everything out of a machine that it has to give, and returns when it next wants
-/// `handle_timeout`: step two and three of the contract *mutate, drain, wait*.
+/// Takes everything that a machine emits and returns the time at which it next wants `handle_timeout`. These are the
+/// second and third step of the contract *mutate, drain, wait*.
 ///
 /// # Panics
 ///
-/// If the machine breaks rule 4 of the contract: a timer due at or before `now` after
-/// `handle_timeout(now)` and the drain, which would be a timer armed without end.
+/// If the machine breaks rule 4 of the contract: a timer due at or before `now` after `handle_timeout(now)` and the
+/// drain, which would re-arm forever.
 pub fn drain<M, H>(machine: &mut M, now: Time, buf: &mut Vec<u8>, host: &mut H) -> Option<Time>
 where
     M: Machine + ?Sized,
@@ -50,7 +57,7 @@ where
         host.transmit(transmit, buf);
     }
     match machine.events() {
-        // In one place: it is asked for once.
+        // One virtual call instead of one for each event and notice.
         Some(events) => {
             while let Some(notice) = events.pop_notice() {
                 host.notice(notice);
@@ -79,12 +86,12 @@ where
     next
 }
 
-/// Rule 3 of the contract, the half that no other check sees: `handle_timeout` before anything is due does nothing. To
-/// be called on a machine that has just been drained to the end.
+/// Checks the part of rule 3 that no other check covers: `handle_timeout` before anything is due changes nothing. The
+/// machine must just have been drained to the end.
 ///
 /// # Panics
 ///
-/// If it moved a timer, or gave anything out.
+/// If the call moved a timer or made the machine emit anything.
 pub fn check_early<M: Machine + ?Sized>(machine: &mut M, now: Time, buf: &mut Vec<u8>) {
     let next = machine.poll_timeout();
     if next.is_some_and(|at| at <= now) {

@@ -1,8 +1,7 @@
-//! The trace: one small vocabulary for everything that happens in a run.
+//! Trace: one small vocabulary of events for everything that happens in a run.
 //!
-//! Metrics, result tables, logs, test assertions and viewers all read this one stream. A protocol
-//! adds detail as a [`Note`], not as a new variant. Adding a variant is compatible; changing one
-//! raises [`SCHEMA_VERSION`].
+//! Metrics, result tables, logs, test assertions and viewers all read this one stream. A protocol adds detail as a
+//! [`Note`], not as a new variant. A new variant is compatible; a changed one raises [`SCHEMA_VERSION`].
 
 use serde::Serialize;
 
@@ -11,165 +10,165 @@ use crate::{MessageId, NodeId, Time};
 /// Version of the event vocabulary, written into every result folder.
 pub const SCHEMA_VERSION: u32 = 3;
 
-/// Something that happened at a node.
+/// Occurrence at a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// An application offered a message, and the sender took it.
     Offered {
-        /// The message, as the sender numbers it.
+        /// Number of the message at its sender.
         message: MessageId,
-        /// When it was there to be offered: before now, if it was due at a steady rate and the sender was full.
+        /// Time since which the message was ready to be offered. At a steady rate it is earlier than the offer if the
+        /// sender was full.
         #[serde(rename = "since_ns")]
         since: Time,
     },
     /// A data packet with a message of this node went out for the first time.
     Sent {
-        /// The message it carries.
+        /// Message that the packet carries.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
     },
-    /// Another data packet of a message that takes several went out for the first time: what the first carries, `Sent` tells.
+    /// A further data packet of a message that takes several packets went out for the first time; `Sent` records the
+    /// first of them.
     Continued {
-        /// The message it carries a part of.
+        /// Message of which the packet carries a part.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
     },
     /// A data packet with a message of this node went out again.
     RepairSent {
-        /// The message it carries.
+        /// Message that the packet carries.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
     },
-    /// A data packet with the message of another node went out: in its place in the order of all
-    /// messages, or as a repair.
+    /// A data packet with the message of another node went out, in its place in the total order or as a repair.
     Forwarded {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
-        /// Whether someone lacked it.
+        /// True if the packet is a repair.
         repair: bool,
     },
-    /// Messages are sent again because this member has not acknowledged them. One retransmission to
-    /// the group is recorded for each member that needs it.
+    /// The sender retransmits messages because this member has not acknowledged them. One retransmission to the group
+    /// is recorded for each member that needs it.
     RepairNeeded {
-        /// The node.
+        /// Member.
         member: NodeId,
-        /// How many messages.
+        /// Number of messages.
         messages: u32,
     },
     /// A packet that carries no message went out: an acknowledgment, a request, a status, a poll, a
     /// token.
     ControlSent {
-        /// The source's name of the packet, such as `ack`.
+        /// Name of the packet in the protocol's source, such as `ack`.
         packet: &'static str,
-        /// The message it is about, as far as the protocol can tell.
+        /// Message that the packet concerns, as far as the protocol knows it.
         message: MessageId,
     },
-    /// A well-formed packet of this protocol came in.
+    /// A well-formed packet of this protocol was received.
     Received {
-        /// The source's name of the packet, such as `data`.
+        /// Name of the packet in the protocol's source, such as `data`.
         packet: &'static str,
-        /// The message it is about, as far as the protocol can tell.
+        /// Message that the packet concerns, as far as the protocol knows it.
         message: MessageId,
     },
     /// A message is ready for the application.
     Delivered {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
     /// The sender is done with a message.
     Completed {
-        /// The message.
+        /// Number of the message.
         message: MessageId,
-        /// Acknowledged by all, or given up.
+        /// Acknowledged by all members, or failed.
         outcome: Outcome,
-        /// Messages that shared its acknowledgment: the sender's window when it was sent.
+        /// Number of messages that shared its acknowledgment: the sender's window at its transmission.
         window: u32,
     },
-    /// A node found out that it misses a message.
+    /// A node found a message missing.
     LossFound {
-        /// The node whose message it is, if that is known: not where it is one of an order of all.
+        /// Node that offered the message; `None` if unknown, as in a total order.
         source: Option<NodeId>,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
-    /// A node that had found a loss asked for the message: the request it originated, not one it
-    /// passed on.
+    /// A node that had found a loss originated a request for the message. Forwarded requests are not recorded.
     Requested {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
-    /// A message that a node had found missing came, by a repair.
+    /// A message that a node had found missing was received as a repair.
     LossRepaired {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
-    /// A node gave up a message that it misses, and says so to its application.
+    /// A node abandoned a missing message and reports the gap to its application.
     LossFinal {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
-    /// A request that was due was not sent because someone else's made it needless.
+    /// A due request was suppressed because the request of another node made it unnecessary.
     RequestSuppressed {
-        /// The message.
+        /// Number of the message.
         message: MessageId,
     },
     /// A timer was armed.
     TimerArmed {
-        /// Its name.
+        /// Name of the timer.
         timer: &'static str,
     },
     /// A timer fired.
     TimerFired {
-        /// Its name.
+        /// Name of the timer.
         timer: &'static str,
     },
-    /// A machine went into another state.
+    /// A machine entered another state.
     StateChanged {
         /// The new state.
         state: &'static str,
     },
-    /// A packet came in that is of no use.
+    /// A received packet was discarded.
     Dropped {
-        /// Why.
+        /// Reason.
         reason: DropReason,
     },
     /// A node joined the group.
     MemberJoined {
-        /// The node.
+        /// Joined node.
         member: NodeId,
     },
-    /// The sender gave a member up.
+    /// The sender expelled a member.
     MemberLost {
-        /// The node.
+        /// Expelled node.
         member: NodeId,
     },
     /// The network carried a frame of this node.
     FrameSent {
-        /// Bytes of the frame, all headers included.
+        /// Bytes of the frame, headers included.
         bytes: u32,
     },
-    /// The network lost a frame: at the sender's interface if `receiver` is `None`.
+    /// The network lost a frame, at the sender's interface if `receiver` is `None`.
     FrameLost {
-        /// The interface that dropped it.
+        /// Interface that lost it.
         receiver: Option<NodeId>,
-        /// Whether it carried the first transmission of a message, as far as the network was told
+        /// True if the frame carried the first transmission of a message, as far as the network was informed
         /// ([`Transmit::original`](crate::Transmit)).
         original: bool,
     },
@@ -177,54 +176,53 @@ pub enum Event {
     FrameDiscarded,
     /// Frames of several nodes met on a shared medium. Recorded at one of them.
     Collision {
-        /// How many frames.
+        /// Number of colliding frames.
         frames: u32,
     },
-    /// Detail that only one protocol has.
+    /// Detail of one protocol.
     Note(Box<Note>),
 }
 
-/// Why a packet was of no use.
+/// Reason why a received packet was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Its bytes are not a packet of this protocol.
+    /// Bytes are not a packet of this protocol.
     Malformed,
-    /// It belongs to another session.
+    /// Packet of another session.
     Foreign,
-    /// It comes from a node that is not a member.
+    /// Packet of a node that is not a member.
     NotAMember,
-    /// It was seen before. Of a protocol that has requests only data that the node has already: what
-    /// the exposure of a receiver is counted by.
+    /// Packet received before. In a protocol with requests this covers only data that the node already has, which
+    /// measures the exposure of a receiver.
     Duplicate,
-    /// It asks for what others have asked for, or what has just been answered.
+    /// Request that others have made already, or that has just been answered.
     Redundant,
-    /// It is not the next one, and this protocol keeps no others.
+    /// Packet ahead of the next one, in a protocol that keeps no packets out of order.
     OutOfOrder,
-    /// It acknowledges or asks for something that is not outstanding.
+    /// Acknowledgment or request for something that is not outstanding.
     OutOfWindow,
-    /// The fault injector dropped it (`--drop`).
+    /// Dropped by the fault injector (`--drop`).
     Injected,
-    /// A buffer was full.
+    /// Buffer was full.
     BufferFull,
-    /// More came to the node than its input buffer takes while the node works through what is in it: an implosion of
-    /// feedback. Dropped by the network, before the machine.
+    /// Feedback implosion: the node's input buffer was full. The network drops the packet before the machine sees it.
     Implosion,
-    /// It has no seal, and this end has a key.
+    /// Packet without a seal at an endpoint that has a key.
     Unsealed,
-    /// Its seal does not open: it was sealed with another key or for another place, changed, cut short, or made up.
+    /// Seal does not open: another key or place, or a packet that was changed, truncated, or forged.
     Unauthentic,
-    /// Its seal was opened before.
+    /// Replay: the seal was opened before.
     Replayed,
-    /// Its seal is too old to tell whether it was opened before.
+    /// Seal is too old to tell a replay from a new packet.
     Outdated,
-    /// It is sealed with the key by an endpoint that has yet to prove that it is there now: it may have been recorded.
+    /// Valid seal of an endpoint that has not proved its presence yet: the packet may be a recording.
     Unproven,
 }
 
 impl DropReason {
-    /// Every reason.
+    /// List of all reasons.
     pub const ALL: [DropReason; 15] = [
         DropReason::Malformed,
         DropReason::Foreign,
@@ -243,7 +241,7 @@ impl DropReason {
         DropReason::Unproven,
     ];
 
-    /// Its name, as traces have it.
+    /// Name of the reason in traces.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::Malformed => "malformed",
@@ -265,51 +263,52 @@ impl DropReason {
     }
 }
 
-/// How a message ended at its sender.
+/// Outcome of a message at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Every member has it.
+    /// Every member has acknowledged it.
     Acknowledged,
-    /// The retransmission limit was passed.
+    /// Retransmission limit was exceeded.
     Failed,
 }
 
-/// Detail that only one protocol has.
+/// Detail of one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Note {
-    /// What it is.
+    /// Name of the note.
     pub name: &'static str,
-    /// Its values by name.
+    /// Values by name.
     pub fields: Vec<(&'static str, Value)>,
 }
 
-/// A value in a [`Note`].
+/// Value in a [`Note`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A count.
+    /// Count.
     Count(u64),
-    /// A real number.
+    /// Real number.
     Real(f64),
     /// Text.
     Text(String),
 }
 
-/// An event with its place, as those keep it who keep what they observe; with a reference to it, as those write it who write.
+/// Event with its time and node. Observers that keep events own them; observers that write them use a reference as
+/// `E`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceEvent<E = Event> {
     /// Nanoseconds since the start of the run.
     #[serde(rename = "time_ns")]
     pub time: Time,
-    /// The node.
+    /// Node of the event.
     pub node: NodeId,
-    /// What happened.
+    /// Recorded event.
     #[serde(flatten)]
     pub event: E,
 }
 
-/// One line, for logs.
+/// Log format, in one line.
 impl<E: std::fmt::Debug> std::fmt::Display for TraceEvent<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {:?}", self.time, self.node, self.event)

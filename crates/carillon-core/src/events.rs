@@ -1,48 +1,48 @@
-//! What a machine has to hand out beside datagrams and messages: what happened, and what its host has to know.
+//! Queue of events and notices that a machine has not handed out yet.
 
 use crate::notice::Notices;
 use crate::{
     AssociationId, DropReason, Event, InlineQueue, MessageId, NodeId, Note, Notice, Outcome, Transmit,
 };
 
-/// The events and notices a machine has not handed out yet. Allocates nothing until the first.
+/// Pending events and notices of a machine. Allocates nothing before the first one that does not fit inline.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// A datagram makes two at a receiver, most times: it came, and is delivered. Three at a sender: it came, a message is
-    /// completed by it, and the next one sent.
+    /// Pending events. Three fit inline: a datagram usually causes two at a receiver (received, delivered) and three
+    /// at a sender (received, completed, sent).
     events: InlineQueue<Event, 3>,
     notices: Notices,
 }
 
 impl Events {
-    /// Adds one.
+    /// Appends an event.
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.events.push_back(event);
     }
 
-    /// A packet of this protocol came in; the message that it is about, as far as the protocol can tell.
+    /// Records a received packet and the message that it concerns, as far as the protocol knows it.
     #[inline]
     pub fn received(&mut self, packet: &'static str, message: impl Into<MessageId>) {
         self.push(Event::Received { packet, message: message.into() });
     }
 
-    /// A packet that carries no message goes out.
+    /// Records a transmitted packet that carries no message.
     pub fn control(&mut self, packet: &'static str, message: impl Into<MessageId>) {
         self.push(Event::ControlSent { packet, message: message.into() });
     }
 
-    /// A message is found missing: of this node, if it is known whose it is.
+    /// Records a message found missing, and its source if that is known.
     pub fn loss_found(&mut self, source: impl Into<Option<NodeId>>, message: impl Into<MessageId>) {
         self.push(Event::LossFound { source: source.into(), message: message.into() });
     }
 
-    /// Adds a drop.
+    /// Records a discarded packet.
     pub fn dropped(&mut self, reason: DropReason) {
         self.push(Event::Dropped { reason });
     }
 
-    /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    /// Returns the packet of a datagram that was parsed and belongs to this session; records a drop otherwise.
     #[inline]
     pub fn of_session<P, E>(
         &mut self,
@@ -57,39 +57,39 @@ impl Events {
         None
     }
 
-    /// How many have not been taken yet.
+    /// Number of pending events.
     pub fn waiting(&self) -> usize {
         self.events.len()
     }
 
-    /// Takes the oldest: what `poll_event` returns.
+    /// Takes the oldest event, for `poll_event`.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Takes all, the oldest first, each of which is looked at where it lies: they are many, and few are kept.
+    /// Passes all events to `each`, the oldest first, without moving them: most observers look at each and keep few.
     #[inline]
     pub fn take_all(&mut self, each: impl FnMut(&Event)) {
         self.events.take_all(each);
     }
 
-    /// Adds a notice: one of a machine that this one runs.
+    /// Appends a notice, such as one of a machine that this machine runs.
     pub fn notify(&mut self, notice: Notice) {
         self.notices.push_back(notice);
     }
 
-    /// Takes the oldest notice: what `poll_notice` returns.
+    /// Takes the oldest notice, for `poll_notice`.
     #[inline]
     pub fn pop_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
 }
 
-/// What is both recorded and told is said once, here.
+/// Occurrences that are both recorded and notified.
 impl Events {
-    /// A data packet with a message of this node goes out, as so many bytes: marks its datagram as the
-    /// message's first transmission if it is ([`Transmit::original`]).
+    /// Records the transmission of a data packet of `bytes` bytes with a message of this node, and marks the datagram
+    /// of a first transmission ([`Transmit::original`]).
     pub fn data_sent(
         &mut self,
         transmit: Transmit,
@@ -106,31 +106,32 @@ impl Events {
         Transmit { original: (!repair).then_some(message), ..transmit }
     }
 
-    /// The sender is done with a message, which shared its acknowledgment with so many.
+    /// Records that the sender is done with a message; `window` is the number of messages that shared its
+    /// acknowledgment.
     pub fn completed(&mut self, message: MessageId, outcome: Outcome, window: u32) {
         self.push(Event::Completed { message, outcome, window });
         self.notify(Notice::Completed { message, outcome });
     }
 
-    /// So many messages are sent again because of this member.
+    /// Records that this number of messages is retransmitted because of this member.
     pub fn repair_needed(&mut self, member: NodeId, messages: u32) {
         self.push(Event::RepairNeeded { member, messages });
         self.notify(Notice::RepairNeeded { member, messages });
     }
 
-    /// A member is given up.
+    /// Records that a member is expelled.
     pub fn member_lost(&mut self, member: NodeId) {
         self.push(Event::MemberLost { member });
         self.notify(Notice::MemberLost { member });
     }
 
-    /// This node gives up a message of another that it misses.
+    /// Records that this node abandons a missing message of another node.
     pub fn loss_final(&mut self, source: NodeId, message: MessageId) {
         self.push(Event::LossFinal { source, message });
         self.notify(Notice::LossFinal { source, message });
     }
 
-    /// So few members answer that it cannot go on; the note says how many.
+    /// Records that too few members answer for the protocol to go on; the note has their number.
     pub fn too_few_members(&mut self, note: Note) {
         self.push(Event::Note(Box::new(note)));
         self.notify(Notice::TooFewMembers);
@@ -138,7 +139,7 @@ impl Events {
 }
 
 impl Event {
-    /// The notice that goes with it: what is both recorded and told.
+    /// Returns the notice that accompanies the event, if any.
     pub fn notice(&self) -> Option<Notice> {
         Some(match *self {
             Event::Sent { message, .. } => Notice::Sent { message, repair: false },

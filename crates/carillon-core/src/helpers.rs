@@ -1,8 +1,9 @@
-//! Helpers that are addressed, and the one table of who turns to whom.
+//! Addressed helpers and the table of parents.
 //!
-//! Designated receivers, local exchanges, repair servers, the inner nodes of a tree: they offer nothing, but hear the
-//! group, keep messages for others, gather what others say, and speak for them. The table is the same at every node.
-//! It only ever moves nodes towards the sender, so that no circle can form however late each node hears of it.
+//! Helpers are designated receivers, local exchanges, repair servers and inner nodes of a tree. They offer nothing:
+//! they receive the group's messages, keep them for their children, aggregate feedback, and repair. The table is the
+//! same at every node, and an update only moves nodes towards the sender, so no cycle can form however late a node
+//! learns of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +11,19 @@ use thiserror::Error;
 
 use crate::NodeId;
 
-/// What a protocol does with helpers.
+/// Use of helpers by a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Helpers {
-    /// It has none.
+    /// No helpers.
     None,
-    /// It works better with some. Without any, all turn to the sender.
+    /// Any number of helpers; without any, every member is a child of the sender.
     Optional,
-    /// It needs at least so many.
+    /// At least this many helpers.
     Required(u32),
 }
 
 impl Helpers {
-    /// Whether a group may have so many.
+    /// Returns true if a group may have this number of helpers.
     pub fn allow(self, count: usize) -> bool {
         match self {
             Helpers::None => count == 0,
@@ -32,65 +33,68 @@ impl Helpers {
     }
 }
 
-/// A helper in the table.
+/// Entry of a helper in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Helper {
-    /// Where it runs.
+    /// Node of the helper.
     pub node: NodeId,
-    /// The helper it turns to itself; the sender if there is none.
+    /// Parent helper; `None` for a child of the sender.
     pub parent: Option<NodeId>,
-    /// Whether it delivers too: a designated receiver, one of the members.
+    /// True if the helper also delivers: a designated receiver, which is a member.
     pub delivers: bool,
 }
 
-/// Who turns to whom: helpers to helpers, members to helpers, and the rest to the sender.
+/// Parent of every node: members and helpers below helpers, all others below the sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HelperTable {
     edition: u32,
     helpers: Vec<Helper>,
-    /// The helper that each member turns to first; who is not here turns to the sender.
+    /// Helper above each member; a member without entry is a child of the sender.
     members: BTreeMap<NodeId, NodeId>,
-    /// Members that are lost, and nobody's children any more.
+    /// Lost members, which are children of no node.
     gone: BTreeSet<NodeId>,
-    /// The places of helpers above, and the children of each: large groups have thousands of helpers.
+    /// Index of each helper in `helpers`, and children of each: large groups have thousands of helpers.
     places: BTreeMap<NodeId, usize>,
     children: BTreeMap<NodeId, Vec<NodeId>>,
 }
 
-/// Why a table is none.
+/// Reason why a table is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// A helper stands in it twice.
+    /// A helper is listed twice.
     #[error("helper {0} stands twice in the table")]
     DuplicateHelper(NodeId),
-    /// Somebody turns to a node that is no helper.
+    /// A node has a parent that is no helper.
     #[error("{0} turns to {1}, which is no helper")]
     UnknownHelper(NodeId, NodeId),
-    /// A way from helper to helper does not end at the sender.
+    /// A chain of helpers does not end at the sender.
     #[error("helper {0} turns to itself by way of others")]
     Cycle(NodeId),
 }
 
 impl HelperTable {
-    /// The table of these helpers, and of the members that turn to one of them.
+    /// Builds the table from helpers and from pairs of member and parent; fails if it is not a tree.
     pub fn new(
         helpers: Vec<Helper>,
         members: impl IntoIterator<Item = (NodeId, NodeId)>,
     ) -> Result<Self, TableError> {
         let members: BTreeMap<NodeId, NodeId> = members.into_iter().collect();
         let table = HelperTable { helpers, members, ..HelperTable::default() }.indexed();
+        // No helper may be listed twice.
         let mut known = BTreeMap::new();
         for helper in &table.helpers {
             if known.insert(helper.node, helper.parent).is_some() {
                 return Err(TableError::DuplicateHelper(helper.node));
             }
         }
+        // Every parent must be a helper.
         let turns = table.helpers.iter().filter_map(|helper| Some((helper.node, helper.parent?)));
         let members = table.members.iter().map(|(&member, &helper)| (member, helper));
         if let Some((node, to)) = turns.chain(members).find(|(_, to)| !known.contains_key(to)) {
             return Err(TableError::UnknownHelper(node, to));
         }
-        // Helpers from which the sender is reached: each is gone by once.
+        // No cycle: the parents of each helper must lead to the sender. Helpers known to reach it end the walk, so
+        // that each is visited once.
         let mut reaching = BTreeSet::new();
         for helper in &table.helpers {
             let (mut way, mut at) = (BTreeSet::new(), Some(helper.node));
@@ -105,10 +109,14 @@ impl HelperTable {
         Ok(table)
     }
 
-    /// A tree in which each node has at most `fanout` children as long as there are helpers enough: the first helpers
-    /// turn to the sender, the next to these, and the members to the last ones, in turn.
+    /// Builds a tree in which each node has at most `fanout` children, as far as helpers suffice.
+    ///
+    /// The first helpers are children of the sender and the next ones children of those; the members are distributed
+    /// over the last helpers in turn.
     pub fn balanced(helpers: &[NodeId], members: &[NodeId], fanout: usize) -> Self {
         let fanout = fanout.max(1);
+        // Level order: the first `fanout` helpers are below the sender, helper `i` is below helper `(i - fanout) /
+        // fanout`.
         let parent = |index: usize| index.checked_sub(fanout).map(|below| helpers[below / fanout]);
         let delivering: BTreeSet<&NodeId> = members.iter().collect();
         let entry = |(index, node): (usize, &NodeId)| Helper {
@@ -117,6 +125,7 @@ impl HelperTable {
             delivers: delivering.contains(node),
         };
         let entries: Vec<Helper> = helpers.iter().enumerate().map(entry).collect();
+        // Members are distributed over the leaves only, so that inner helpers keep at most `fanout` children.
         let inner: BTreeSet<NodeId> = entries.iter().filter_map(|entry| entry.parent).collect();
         let leaves: Vec<NodeId> = helpers.iter().filter(|helper| !inner.contains(helper)).copied().collect();
         let known: BTreeSet<&NodeId> = helpers.iter().collect();
@@ -125,9 +134,9 @@ impl HelperTable {
         HelperTable { helpers: entries, members, ..HelperTable::default() }.indexed()
     }
 
-    /// The same, with what is looked up in it.
+    /// Rebuilds both indexes.
     fn indexed(mut self) -> Self {
-        // Of a helper that stands in it twice the first counts; such a table is refused.
+        // The first entry of a duplicate counts; `new` refuses such a table.
         let entries = self.helpers.iter().enumerate().rev();
         self.places = entries.map(|(at, helper)| (helper.node, at)).collect();
         self.children = BTreeMap::new();
@@ -138,21 +147,23 @@ impl HelperTable {
         self
     }
 
-    /// What the table says of a helper.
+    /// Entry of a helper.
     pub fn helper(&self, node: NodeId) -> Option<&Helper> {
         self.places.get(&node).map(|&at| &self.helpers[at])
     }
 
-    /// The next edition, without a node that is lost. The children of a helper turn to its parent; a member that turned to
-    /// one is nobody's child any more. `None` if it is neither: whom the sender serves itself it can be told of by
-    /// [`expel`](crate::Sender::expel).
+    /// Returns the next edition of the table without a lost node.
+    ///
+    /// The children of a lost helper move to its parent, and a lost member becomes a child of no node. `None` if the
+    /// node is neither: the sender learns of the loss of its own children through [`expel`](crate::Sender::expel).
     pub fn without(&self, lost: NodeId) -> Option<Self> {
-        // Most that are lost are those that the sender serves itself: of them there is no table.
+        // Most lost nodes are direct children of the sender and change no table.
         if !self.is_helper(lost) && !self.members.contains_key(&lost) {
             return None;
         }
         let mut next = self.clone();
         next.edition = self.edition.saturating_add(1);
+        // A lost member loses its own entry only.
         let Some(&Helper { parent, delivers, .. }) = self.helper(lost) else {
             next.members.remove(&lost)?;
             next.gone.insert(lost);
@@ -162,6 +173,7 @@ impl HelperTable {
             next.gone.insert(lost);
         }
         next.helpers.retain(|helper| helper.node != lost);
+        // The children of a lost helper move to its parent, or to the sender if it had none.
         for helper in next.helpers.iter_mut().filter(|helper| helper.parent == Some(lost)) {
             helper.parent = parent;
         }
@@ -172,7 +184,7 @@ impl HelperTable {
         Some(next.indexed())
     }
 
-    /// The same table at a host that numbers nodes by itself.
+    /// Returns the same table in the numbering of another host.
     pub fn renumbered(&self, local: impl Fn(NodeId) -> NodeId) -> Self {
         let helper = |helper: &Helper| Helper {
             node: local(helper.node),
@@ -189,22 +201,22 @@ impl HelperTable {
         .indexed()
     }
 
-    /// Which edition: a machine takes no table over that is not newer than what it has.
+    /// Edition of the table, counted from 0. A machine ignores a table that is not newer than its own.
     pub fn edition(&self) -> u32 {
         self.edition
     }
 
-    /// The helpers.
+    /// List of all helpers.
     pub fn helpers(&self) -> &[Helper] {
         &self.helpers
     }
 
-    /// Whether a node is one of them.
+    /// Returns true if a node is a helper.
     pub fn is_helper(&self, node: NodeId) -> bool {
         self.places.contains_key(&node)
     }
 
-    /// The helper that a node turns to; the sender if there is none.
+    /// Parent helper of a node; `None` for a child of the sender.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         match self.helper(node) {
             Some(helper) => helper.parent,
@@ -212,13 +224,13 @@ impl HelperTable {
         }
     }
 
-    /// The helpers and members that turn to a helper. Those of the sender, who also has all members that no helper
-    /// serves, are found with [`children_of_sender`](Self::children_of_sender).
+    /// Children of a helper, helpers and members alike. [`children_of_sender`](Self::children_of_sender) returns
+    /// those of the sender, which also serves members without an entry.
     pub fn children(&self, helper: NodeId) -> Vec<NodeId> {
         self.children.get(&helper).cloned().unwrap_or_default()
     }
 
-    /// The helpers that turn to the sender, and those of these members that do.
+    /// Helpers and those of the given members that are children of the sender.
     pub fn children_of_sender(&self, members: &[NodeId]) -> Vec<NodeId> {
         let helpers = self.helpers.iter().filter(|child| child.parent.is_none()).map(|child| child.node);
         let turns_to_none = |member: &&NodeId| {
@@ -279,7 +291,7 @@ mod tests {
         assert_eq!((next.edition(), next.children(NodeId(8))), (1, vec![NodeId(2)]));
         assert_eq!(next.without(NodeId(1)), None, "it is lost already");
         assert_eq!(table.without(NodeId(3)), None, "the sender serves it itself");
-        // Whichever is lost first.
+        // The result does not depend on which node is lost first.
         let (one, other) = (next.without(NodeId(8)), table.without(NodeId(8)).unwrap());
         assert_eq!(one.map(|table| table.children_of_sender(&nodes(1..=2))), Some(vec![NodeId(2)]));
         assert_eq!(other.children_of_sender(&nodes(1..=2)), nodes(1..=2));

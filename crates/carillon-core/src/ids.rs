@@ -1,4 +1,4 @@
-//! Identifiers: one type for each kind, so that they cannot be mixed up.
+//! Identifiers: one type for each kind, so that they cannot be confused.
 
 use std::fmt;
 
@@ -20,24 +20,24 @@ macro_rules! id {
 }
 
 id!(
-    /// A node of one run. In the simulator its index in the world; in the UDP driver a number
-    /// given to each peer address when it is first heard.
+    /// Node of one run. In the simulator it is the index in the world, in the UDP driver a number that each peer
+    /// address gets with its first datagram.
     NodeId(u32), "n"
 );
 id!(
-    /// A multicast group of one run.
+    /// Multicast group of one run.
     GroupId(u16), "g"
 );
 id!(
-    /// A port (interface) of one node; the port a datagram came in by is its ingress.
+    /// Port (interface) of a node; the port of arrival of a datagram is its ingress.
     PortId(u16), "p"
 );
 id!(
-    /// A message of one sender: 0 for the first one offered, then counting up without wrapping.
+    /// Message of one sender: 0 for the first one offered, then counting up without wrapping.
     MessageId(u64), "m"
 );
 id!(
-    /// Tells sessions that share a group and port apart. Carried in the common envelope.
+    /// Session identifier in the common envelope, which separates sessions on one group and port.
     AssociationId(u32), "a"
 );
 
@@ -47,7 +47,7 @@ impl From<u64> for MessageId {
     }
 }
 
-/// A number as it stands in a packet.
+/// Conversion of a number as it stands in a packet.
 impl From<u32> for MessageId {
     fn from(number: u32) -> Self {
         MessageId(number.into())
@@ -55,18 +55,18 @@ impl From<u32> for MessageId {
 }
 
 impl NodeId {
-    /// The node's index in a table with one entry per node.
+    /// Index of the node in a table with one entry per node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A set of ports, for relays that forward on some of their interfaces only.
+/// Set of ports, for relays that forward on some of their interfaces only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortSet(Vec<PortId>);
 
 impl PortSet {
-    /// Adds a port; returns whether it was new.
+    /// Adds a port; returns true if it was new.
     pub fn insert(&mut self, port: PortId) -> bool {
         match self.0.binary_search(&port) {
             Ok(_) => false,
@@ -77,12 +77,12 @@ impl PortSet {
         }
     }
 
-    /// Whether the port is in the set.
+    /// Returns true if the port is in the set.
     pub fn contains(&self, port: PortId) -> bool {
         self.0.binary_search(&port).is_ok()
     }
 
-    /// The ports in ascending order.
+    /// Ports in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PortId> + '_ {
         self.0.iter().copied()
     }

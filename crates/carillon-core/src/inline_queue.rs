@@ -1,18 +1,20 @@
-//! The queue of a node that is one of very many.
+//! Queue with inline storage, for simulations with a million nodes.
+//!
+//! Each node has some queues, which are empty most of the time. Storage inside the node saves an allocation per
+//! datagram, and the overflow is freed when it runs empty, so that idle nodes keep no memory.
 
 use std::collections::VecDeque;
 
-/// A queue whose first `N` entries wait in place; only more of them take room elsewhere, which is let go with the last
-/// of these. Each of a million nodes has some, empty most of the time: neither may they keep room, nor ask for it with
-/// every datagram.
+/// First-in first-out queue with room for `N` entries inline; further ones go to a heap-allocated overflow, which is
+/// freed with its last entry.
 #[derive(Clone, Debug)]
 pub struct InlineQueue<T, const N: usize> {
-    /// The oldest, from `first` on and around.
+    /// Ring buffer of the oldest entries, from `first` on.
     inline: [Option<T>; N],
     first: u8,
-    /// How many of them are there.
+    /// Number of entries in the ring.
     inline_len: u8,
-    /// What came when these were taken.
+    /// Entries that were pushed while the ring was full.
     #[expect(clippy::box_collection, reason = "a quarter of the room while there are none")]
     overflow: Option<Box<VecDeque<T>>>,
 }
@@ -25,10 +27,10 @@ impl<T, const N: usize> Default for InlineQueue<T, N> {
 }
 
 impl<T, const N: usize> InlineQueue<T, N> {
-    /// Adds one at the end.
+    /// Appends an entry.
     #[inline]
     pub fn push_back(&mut self, entry: T) {
-        // When all places are taken this is the first one.
+        // This slot is the first one, and occupied, if the ring is full.
         let place = &mut self.inline[Self::wrapped(self.first + self.inline_len)];
         if self.overflow.is_none() && place.is_none() {
             *place = Some(entry);
@@ -38,7 +40,7 @@ impl<T, const N: usize> InlineQueue<T, N> {
         }
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest entry.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
         if self.inline_len == 0 {
@@ -50,7 +52,7 @@ impl<T, const N: usize> InlineQueue<T, N> {
         entry
     }
 
-    /// Takes all, the oldest first, each of which is looked at where it lies.
+    /// Passes all entries to `each`, the oldest first, without moving them, and empties the queue.
     #[inline]
     pub fn take_all(&mut self, mut each: impl FnMut(&T)) {
         let (first, inline_len) = (self.first, self.inline_len);
@@ -67,8 +69,8 @@ impl<T, const N: usize> InlineQueue<T, N> {
         }
     }
 
-    /// Where that place is, which is less than twice around: a comparison, since a remainder by a number that is no
-    /// power of two is several times as long, once for every event.
+    /// Wraps an index below 2 `N` into the ring. It uses a comparison, because a remainder by a number that is no
+    /// power of two costs several times as much on the hottest path.
     #[inline]
     fn wrapped(at: u8) -> usize {
         let at = usize::from(at);
@@ -89,12 +91,12 @@ impl<T, const N: usize> InlineQueue<T, N> {
         entry
     }
 
-    /// How many are there.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         usize::from(self.inline_len) + self.overflow.as_ref().map_or(0, |overflow| overflow.len())
     }
 
-    /// Whether there are none.
+    /// Returns true if the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.inline_len == 0 && self.overflow.is_none()

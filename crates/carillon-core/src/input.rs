@@ -1,20 +1,20 @@
-//! Fuzzed bytes, read as decisions: what generators of packets and settings draw from.
+//! Fuzzed bytes read as decisions, from which generators of packets and settings draw.
 
 use crate::AssociationId;
 
-/// Bytes taken from the front; zeros when there are no more, so every input means something.
+/// Bytes taken from the front, then zeros without end, so that every input is valid.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// All decisions that these bytes hold.
+    /// Input of all decisions in these bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Input { rest: bytes }
     }
 
-    /// The next byte.
+    /// Next byte.
     pub fn byte(&mut self) -> u8 {
         match self.rest.split_first() {
             Some((&byte, rest)) => {
@@ -25,22 +25,22 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The next four bytes as a number.
+    /// Next four bytes as a number, in network byte order.
     pub fn u32(&mut self) -> u32 {
         u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
     }
 
-    /// The next eight bytes as a number.
+    /// Next eight bytes as a number, in network byte order.
     pub fn u64(&mut self) -> u64 {
         u64::from(self.u32()) << 32 | u64::from(self.u32())
     }
 
-    /// A number below `bound`, which is 1 to 256.
+    /// Number below `bound`, which is 1 to 256.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::from(self.byte()) % bound
     }
 
-    /// One of these values.
+    /// Random element of these values.
     pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.below(values.len())]
     }
@@ -52,7 +52,7 @@ impl<'a> Input<'a> {
         head
     }
 
-    /// The right association, but for a few.
+    /// The right association in 255 of 256 cases, a wrong one otherwise.
     pub fn association(&mut self, right: AssociationId) -> AssociationId {
         match self.byte() {
             255 => AssociationId(right.0 ^ 1),
@@ -60,7 +60,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Whether nothing is left.
+    /// Returns true if the input is used up.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -1,8 +1,9 @@
-//! The vocabulary every part of Carillon shares: time, identifiers, the [`Machine`] traits, the
-//! driving contract and its one [`drain`], timers, random streams, and the trace events.
+//! Shared vocabulary of Carillon: time, identifiers, the [`Machine`] traits and their driving contract, timers,
+//! random streams, and trace events.
 //!
-//! Nothing here does I/O, looks at a clock, or depends on hash order. A protocol is a [`Machine`];
-//! the simulator and the UDP driver are [`Host`]s that call [`drain`] after every change.
+//! A protocol is a [`Machine`], a state machine without I/O. The simulator and the UDP driver are [`Host`]s: they
+//! call [`drain`] after every change of a machine and carry out what it emits. Nothing in this crate does I/O, reads
+//! a clock, or depends on hash order, so a run is a function of its inputs and its seed.
 
 mod addresses;
 mod datagram;

@@ -1,16 +1,19 @@
-//! The traits a protocol implements and the contract by which it is driven.
+//! Traits that a protocol implements, and the contract by which a host drives it.
+//!
+//! A machine does no I/O: it takes datagrams and timeouts in, and gives datagrams, notices and events out when it is
+//! polled. The same machine therefore runs in the simulator and on sockets.
 //!
 //! # The driving contract
 //!
 //! 1. A host calls `start` once, before anything else. After this and any other `&mut` call on a machine it calls
 //!    [`drain`](crate::drain): transmits until `None` or the port is busy, then notices and events, then
-//!    `poll_timeout`. A port that was busy has the machine drained once it has room.
+//!    `poll_timeout`. When a busy port has room again, the host drains the machine again.
 //! 2. `now` never goes back.
 //! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
-//! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`, whether or
-//!    not the port was busy; the drain asserts it, in the simulator and on sockets.
-//! 5. What to send is decided in `poll_transmit`, never queued as bytes: what has been suppressed
-//!    in the meantime must not be sent.
+//! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`, whether or not the
+//!    port was busy. The drain asserts this rule, in the simulator and on sockets.
+//! 5. A machine decides in `poll_transmit` which datagram to send and never queues bytes: a packet that has been
+//!    suppressed in the meantime must not be sent.
 //! 6. No input bytes may panic, block, or grow memory past a bound in the configuration.
 
 use std::fmt::Debug;
@@ -24,148 +27,161 @@ use crate::{
     Event, Events, HelperTable, MessageId, NodeId, Notice, ObservedState, Received, Time, Transmit, Verdict,
 };
 
-/// One protocol role at one node: a state machine that does no I/O.
+/// Protocol role at one node: a state machine that does no I/O.
 ///
 /// See the [module documentation](self) for the contract between a machine and its host.
 pub trait Machine: Debug + Send {
-    /// What it keeps its events and notices in, if that is one place: then it need not hand them out itself.
+    /// Returns the queue of events and notices if the machine keeps both in one [`Events`]. The default methods below
+    /// and [`drain`](crate::drain) then take them from it; the default is `None`.
     fn events(&mut self) -> Option<&mut Events> {
         None
     }
 
-    /// Its time begins: the first call, made once. What it does by the clock from the beginning (a first packet, a
-    /// timer that always runs) it does from here. Drain afterwards.
+    /// Marks the beginning of the machine's time; called once, before all other calls. A machine sends its first
+    /// packet or arms a periodic timer here. Drain afterwards.
     fn start(&mut self, _now: Time) {}
 
-    /// Takes in a datagram. Malformed or foreign bytes are counted as a
-    /// [`Event::Dropped`] and otherwise ignored. Drain afterwards.
+    /// Handles a received datagram. The machine records malformed or foreign bytes as [`Event::Dropped`] and
+    /// otherwise ignores them. Drain afterwards.
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>);
 
-    /// Fires every timer due at or before `now`. Drain afterwards. Nothing to do for a machine without timers.
+    /// Fires every timer due at or before `now`. The default does nothing, for machines without timers. Drain
+    /// afterwards.
     fn handle_timeout(&mut self, _now: Time) {}
 
-    /// When `handle_timeout` must next be called; `None` if no timer is armed.
+    /// Returns the time of the next call of `handle_timeout`; `None` if no timer is armed.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The next datagram to send, if any: appends its bytes to the empty `buf`. Called until
-    /// `None`.
+    /// Appends the bytes of the next datagram to the empty `buf` and returns its destination; `None` if there is
+    /// nothing to send. The host calls it until `None` or until its port is busy.
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit>;
 
-    /// The next thing worth recording, if any. Called until `None`. For recording only: nobody acts upon it,
-    /// and a host that records nothing may drop it.
+    /// Returns the next event for the trace; the host calls it until `None`. Events are for recording only: a host
+    /// that records nothing may drop them, and no decision may depend on them.
     fn poll_event(&mut self) -> Option<Event> {
         self.events()?.pop()
     }
 
-    /// The next thing that the host has to know, if any. Called until `None`.
+    /// Returns the next notice, on which the host has to act; the host calls it until `None`.
     fn poll_notice(&mut self) -> Option<Notice> {
         self.events()?.pop_notice()
     }
 
-    /// Tells which of the [states](crate::ProtocolEntry::states) that its entry declares it is in now. For suites that watch
-    /// it and for debugging: nobody acts upon it.
+    /// Passes each state that the machine is in to `tell`, from the [states](crate::ProtocolEntry::states) that its
+    /// entry declares. Suites and debuggers read it; no decision depends on it.
     fn report_states(&self, _now: Time, _tell: &mut dyn FnMut(ObservedState)) {}
 
-    /// Messages that it keeps now, for its application or for others, if it tells. For measurements: nobody acts upon it.
+    /// Number of messages that the machine keeps now, for its application or for others; `None` if it does not report
+    /// that. Measurements read it; no decision depends on it.
     fn held(&self) -> Option<u64> {
         None
     }
 
-    /// A helper is lost, and the nodes that turned to it turn to others. A table that is not newer than the last one
-    /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.
+    /// Replaces the helper table after a helper was lost. A machine ignores a table that is not newer than its own,
+    /// and a machine without helpers has nothing to do. Drain afterwards.
     fn update_helpers(&mut self, _now: Time, _table: &Arc<HelperTable>) {}
 
-    /// This machine as a source of messages, if it is one: for as long as it lives, or never.
+    /// Returns this machine as a source of messages; `None`, always, if it is none.
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         None
     }
 
-    /// This machine as a destination of messages, if it is one.
+    /// Returns this machine as a destination of messages; `None` if it is none.
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
         None
     }
 
-    /// This machine as an element on the path between nodes, if it is one.
+    /// Returns this machine as an element on the path between nodes; `None` if it is none.
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {
         None
     }
 }
 
-/// A machine that takes messages from an application and delivers them to the group.
+/// Machine that takes messages from an application and delivers them to the group.
 pub trait Sender: Machine {
-    /// Takes the next message, or says why not: [`OfferError::Full`] until earlier messages have
-    /// completed. Drain afterwards.
+    /// Takes the next message and returns its number.
+    ///
+    /// Fails with [`OfferError::Full`] until earlier messages have completed, with `TooLarge` for a payload beyond
+    /// the protocol's limit, and with `Finished` after [`finish`](Self::finish). Drain afterwards.
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError>;
 
-    /// Takes the next message as if it had gone out and were lost: some members have it, as
-    /// [`Receiver::supply`] tells, and only what somebody lacks goes out. A protocol that does not
-    /// withhold ([`overheard_with`](crate::ProtocolEntry::overheard_with)) sends it.
+    /// Takes the next message as if its first transmission had been lost. Members may already have it from elsewhere
+    /// ([`Receiver::supply`]), so the sender transmits only what some member is missing.
+    ///
+    /// A protocol without [`overheard_with`](crate::ProtocolEntry::overheard_with) sends the message like any other.
+    /// Errors as for [`offer`](Self::offer).
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         self.offer(now, payload)
     }
 
-    /// No more messages will be offered; a peer goes on serving the others. Drain afterwards.
+    /// Ends the stream: no more messages will be offered. A peer goes on serving the others. Drain afterwards.
     fn finish(&mut self, now: Time);
 
-    /// A member is gone: nothing waits for it any more. A protocol without a member list has
+    /// Removes a member from the session, so that no message waits for it. A protocol without a member list has
     /// nothing to do. Drain afterwards.
     fn expel(&mut self, _now: Time, _member: NodeId) {}
 
-    /// Whether the oldest message that has gone out is held because this member, perhaps among others,
-    /// has not acknowledged it, or because the order waits for it; or the next one is, for which it has no room. A protocol that
-    /// [does not wait](crate::ProtocolEntry::waits) waits for nobody.
+    /// Returns true if the sender waits for this member, perhaps among others.
+    ///
+    /// That is so in three cases: the oldest transmitted message lacks the member's acknowledgment, the total order
+    /// waits for the member, or the member has no room for the next message. A protocol that [does not
+    /// wait](crate::ProtocolEntry::waits) always returns false.
     fn awaits(&self, _member: NodeId) -> bool {
         false
     }
 
-    /// How many messages this member has acknowledged, if the protocol can tell before they are
-    /// completed: a sign that it gets on. `None` if completions say it all.
+    /// Number of messages that this member has acknowledged, as a measure of its progress before messages complete.
+    /// `None` if the protocol knows no more than completions tell.
     fn acknowledged(&self, _member: NodeId) -> Option<u64> {
         None
     }
 
-    /// What it has measured of the path to this member, if it measures paths and has an answer of it. For
-    /// measurements: nobody acts upon it.
+    /// Measurement of the path to this member; `None` if the protocol measures none or has no answer of the member
+    /// yet. No decision depends on it.
     fn measured(&self, _member: NodeId) -> Option<PathMeasure> {
         None
     }
 
-    /// How many questions in a row this member has left without an answer, if the protocol asks its members one by one: 0 once it has answered.
+    /// Number of consecutive unanswered polls of this member; 0 after an answer and for protocols that do not poll
+    /// single members.
     fn unanswered(&self, _member: NodeId) -> u32 {
         0
     }
 
-    /// Whether everything offered has been completed (acknowledged or given up) after `finish`. A
-    /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
-    /// everything has gone out; it still answers requests.
+    /// Returns true when, after `finish`, everything offered has completed: each message is acknowledged or has
+    /// failed.
+    ///
+    /// The sender of an [unconfirmed](crate::ProtocolEntry::confirmed) protocol is finished once everything has been
+    /// transmitted; it still answers requests.
     fn is_finished(&self) -> bool;
 }
 
-/// What a sender has measured of the path to one member. What arrived there is by that member's own word.
+/// Measurement of the path from a sender to one member. The numbers of arrived packets are the member's own report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathMeasure {
-    /// Data packets sent when the member was asked what it answered last.
+    /// Number of data packets sent up to the poll that the member answered last.
     pub sent: u64,
-    /// Of these and those since, how many had reached it when it answered.
+    /// Number of data packets that had reached the member when it gave that answer.
     pub arrived: u64,
-    /// Which part of the data packets is lost lately, from 0 to 1.
+    /// Recent loss rate of data packets, from 0 to 1.
     pub loss: f64,
-    /// The least time between a question and its answer lately.
+    /// Smallest recent round-trip time between a poll and its answer.
     pub round_trip: Option<Duration>,
-    /// Data packets that may be under way to it.
+    /// Congestion window: data packets that may be in flight to the member.
     pub window: u64,
-    /// Whether it has room for the next message.
+    /// True if the member has room for the next message.
     pub has_room: bool,
-    /// Beyond the least round trip, how long questions and answers take lately: what they wait in queues.
+    /// Recent queueing delay: the round-trip time in excess of the smallest.
     pub queued: Duration,
-    /// How long nothing could leave, in all, since as much was under way to it as its path carries.
+    /// Total time in which nothing could leave because the path was full: as much was in flight as the congestion
+    /// window allows.
     pub blocked: Duration,
 }
 
 impl PathMeasure {
-    /// Which part of all data packets was lost on the way to it, from 0 to 1.
+    /// Share of all data packets that were lost on the way to the member, from 0 to 1; 0 before the first packet.
     pub fn total_loss(&self) -> f64 {
         match self.sent {
             0 => 0.0,
@@ -174,45 +190,47 @@ impl PathMeasure {
     }
 }
 
-/// A machine that delivers messages to an application. A peer is a sender too; whether it delivers
-/// its own messages is a matter of the protocol's [`Order`](crate::Order).
+/// Machine that delivers messages to an application. A peer is a sender too; the protocol's [`Order`](crate::Order)
+/// decides whether it delivers its own messages.
 pub trait Receiver: Machine {
-    /// The next message for the application, if any. Pulled, so that a slow application is
-    /// something an experiment can vary.
+    /// Returns the next message for the application, if any. The application pulls messages, so that an experiment
+    /// can model a slow one.
     fn poll_delivery(&mut self) -> Option<Delivery>;
 
-    /// A message that is [withheld](Sender::withhold) is here already. It is delivered in its turn, as if it had come. Of no use to a
-    /// protocol that does not withhold. Drain afterwards.
+    /// Supplies a [withheld](Sender::withhold) message that the host already has. The machine delivers it in its
+    /// turn, as if it had been received. Protocols without withheld messages ignore it. Drain afterwards.
     fn supply(&mut self, _now: Time, _message: MessageId, _payload: Bytes) {}
 }
 
-/// A machine on the path between nodes: it sees datagrams addressed to others.
+/// Machine on the path between nodes, which sees datagrams addressed to others.
 pub trait Relay: Machine {
-    /// Looks at a datagram in transit and says what becomes of it.
+    /// Inspects a datagram in transit and returns its fate.
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict;
 }
 
-/// What an application does at a node; polled by the host after every call of its machine, and if it offers also after
-/// every drain, which may have made room.
+/// Application at a node. The host polls it after every call of the machine and, if the machine is a sender, also
+/// after every drain, which may have made room.
 ///
-/// Generic over the machine, so that an application made for one machine can use all of it.
+/// The trait is generic over the machine, so that an application made for one machine can use all of it.
 pub trait Application<M: Machine + ?Sized = dyn Machine>: Send {
-    /// Offers payloads and takes deliveries, all that it can. Returns whether it called the machine, which is then drained.
+    /// Offers payloads and takes deliveries until the machine accepts or has no more. Returns true if it called the
+    /// machine, which the host then drains.
     fn poll(&mut self, now: Time, machine: &mut M) -> bool;
 
-    /// When the application wants to be polled even if nothing else happens.
+    /// Returns the time at which the application wants to be polled even if nothing else happens.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The next message that it has offered and that was taken, and since when it was there to be offered. Asked
-    /// for after a poll that called the machine, by [`poll_application`].
+    /// Returns the next accepted message and the time since which it was ready to be offered. [`poll_application`]
+    /// asks for it after a poll that called the machine.
     fn poll_offered(&mut self) -> Option<(MessageId, Time)> {
         None
     }
 }
 
-/// Polls an application, as every host does: what it offered is recorded before what the machine makes of it.
+/// Polls an application, as every host does, and records its offers before the machine's own events. Returns true if
+/// the application called the machine.
 pub fn poll_application<M, A>(
     application: &mut A,
     now: Time,
@@ -230,8 +248,7 @@ where
     called
 }
 
-/// Two applications of one node, the first of which is polled first: at a peer, one that offers and
-/// one that takes.
+/// Runs two applications at one node, such as the source and the sink of a peer; the first one is polled first.
 impl<M: Machine + ?Sized, A: Application<M>, B: Application<M>> Application<M> for (A, B) {
     fn poll(&mut self, now: Time, machine: &mut M) -> bool {
         let first = self.0.poll(now, machine);
@@ -261,32 +278,32 @@ impl<M: Machine + ?Sized, A: Application<M> + ?Sized> Application<M> for Box<A> 
     }
 }
 
-/// A message that has arrived.
+/// Received message on its way to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The node whose message it is.
+    /// Node that offered the message.
     pub source: NodeId,
-    /// Which of its messages, as far as the protocol can tell.
+    /// Number of the message at its source, as far as the protocol knows it.
     pub message: MessageId,
-    /// The payload as offered.
+    /// Payload as offered.
     pub payload: Bytes,
 }
 
-/// Why a message was not taken.
+/// Reason why a machine did not take a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OfferError {
-    /// The send buffer is full: offer again after a message has completed.
+    /// Send buffer is full: offer again after a message has completed.
     #[error("the send buffer is full")]
     Full,
     /// `finish` was called before.
     #[error("the sender has finished")]
     Finished,
-    /// The payload is larger than this protocol can carry in one message.
+    /// Payload is larger than the protocol can carry in one message.
     #[error("the payload of {len} bytes is larger than {max}")]
     TooLarge {
-        /// Bytes offered.
+        /// Offered bytes.
         len: usize,
-        /// Bytes possible.
+        /// Maximum bytes of a message.
         max: usize,
     },
 }

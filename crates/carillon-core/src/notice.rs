@@ -1,55 +1,54 @@
-//! What a machine tells the host that runs it, for the host to act upon.
+//! Notices of a machine to its host.
 //!
-//! Events are for recording: a host may drop them all. What a host does something about (a session that gives
-//! up whoever has stopped acknowledging, a sender run leg by leg) it learns from notices, whose meaning does
-//! not change with what a trace should show.
+//! Events are for recording, and a host may drop all of them. A host acts only on notices: a session expels receivers
+//! that have stopped acknowledging, and a serial sender goes on to its next receiver. Changes of the trace vocabulary
+//! therefore never change behaviour.
 
 use std::collections::VecDeque;
 
 use crate::{MessageId, NodeId, Outcome};
 
-/// Something of which the host of a machine has to know. Handed out by
-/// [`Machine::poll_notice`](crate::Machine::poll_notice).
+/// Notification of a machine to its host, returned by [`Machine::poll_notice`](crate::Machine::poll_notice).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A message of this node went out: for the first time, or again.
+    /// A message of this node was transmitted.
     Sent {
-        /// Which.
+        /// Number of the message.
         message: MessageId,
-        /// It had gone out before.
+        /// True for a retransmission.
         repair: bool,
     },
     /// The sender is done with a message.
     Completed {
-        /// Which.
+        /// Number of the message.
         message: MessageId,
-        /// Acknowledged by all, or given up.
+        /// Acknowledged by all members, or failed.
         outcome: Outcome,
     },
-    /// Messages are sent again because this member has not acknowledged them.
+    /// The sender retransmits messages because this member has not acknowledged them.
     RepairNeeded {
-        /// Who.
+        /// Member that is missing them.
         member: NodeId,
-        /// How many messages.
+        /// Number of messages.
         messages: u32,
     },
-    /// The protocol has given a member up.
+    /// The protocol has expelled a member.
     MemberLost {
-        /// Who.
+        /// Expelled member.
         member: NodeId,
     },
-    /// So few members answer that the protocol cannot go on.
+    /// The protocol cannot go on because the answering members are too few.
     TooFewMembers,
-    /// This node has given a message up that it misses, and its application will not get it.
+    /// This node has abandoned a missing message, which its application will not get.
     LossFinal {
-        /// The node whose message it is.
+        /// Node that offered the message.
         source: NodeId,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: MessageId,
     },
 }
 
-/// Notices not handed out yet. Small until the first: most members of a large group have none.
+/// Queue of pending notices. It is boxed, because most members of a large group never have a notice.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notices(Option<Box<Queue>>);
 

@@ -1,37 +1,38 @@
-//! Those who watch a run: traces, metrics, packet captures.
+//! Observers of a run: traces, metrics, packet captures.
 
 use bytes::Bytes;
 
 use crate::{Dest, Event, NodeId, Notice, Time};
 
-/// Watches a run. Both drivers report to the same observers, so simulated and real runs are
-/// measured and captured alike.
+/// Observer of a run. The simulator and the UDP driver report to the same observers, so that simulated and real runs
+/// are measured and captured alike.
 pub trait Observer: Send {
-    /// Something happened at a node.
+    /// Records an event at a node.
     fn event(&mut self, time: Time, node: NodeId, event: &Event);
 
-    /// A machine told its host something. What is to happen because of what a machine does is decided by this, and
-    /// never by an event.
+    /// Records a notice of a machine. Reactions to a machine depend on notices only, never on events.
     fn notice(&mut self, _time: Time, _node: NodeId, _notice: &Notice) {}
 
-    /// Whether it watches what machines keep: else they are not asked.
+    /// Returns true if the observer records how many messages machines keep; otherwise the driver does not ask them.
     fn watches_held(&self) -> bool {
         false
     }
 
-    /// So many messages a machine keeps, after what it did ([`Machine::held`](crate::Machine::held)), if this is watched.
+    /// Records the number of messages that a machine keeps after a call ([`Machine::held`](crate::Machine::held)), if
+    /// watched.
     fn held(&mut self, _node: NodeId, _messages: u64) {}
 
-    /// A datagram left a node's interface at this time.
+    /// Records a datagram that left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
 
-    /// Whether the run is to stop at once, in the middle of an event: asked now and then while one machine gives out much.
+    /// Returns true if the run must stop at once, within an event. The driver asks at intervals while one machine
+    /// emits many datagrams.
     fn stops(&mut self) -> bool {
         false
     }
 }
 
-/// Watches nothing.
+/// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
@@ -60,7 +61,7 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     }
 }
 
-/// Several observers, told in order.
+/// Several observers, called in order.
 impl<T: Observer> Observer for Vec<T> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         for observer in self {

@@ -1,4 +1,7 @@
-//! What can be set of a protocol, and settings.
+//! Parameters of protocols and their settings.
+//!
+//! A registry entry declares its parameters; a [`Config`] has a value for each, parsed from scenario files or the
+//! command line and checked against its kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,24 +10,25 @@ use thiserror::Error;
 
 use crate::{BitRate, DataSize, Probability, Role, Span};
 
-/// One parameter of a protocol.
+/// Parameter of a protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name: the source's own, in snake case.
+    /// Name: the source's own, in snake case.
     pub name: &'static str,
-    /// What values it takes.
+    /// Kind of its values.
     pub kind: Kind,
-    /// Its default, as it would be written.
+    /// Default, as it would be written.
     pub default: &'static str,
-    /// What it does and where the default comes from.
+    /// Effect, and origin of the default.
     pub doc: &'static str,
 }
 
-/// Lists one behind the other, of `N` entries in all: what a protocol shares with others, and what is its own.
+/// Concatenates lists into an array of `N` entries, such as parameters that a protocol shares with others and its own
+/// ones.
 ///
 /// # Panics
 ///
-/// If they are not as many, or the first list is empty.
+/// If the number of entries is not `N`, or the first list is empty.
 pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut count) = (0, 0);
@@ -41,73 +45,73 @@ pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
 }
 
 impl Parameter {
-    /// A whole number within these bounds, both included.
+    /// Whole number within these bounds, both included.
     pub const fn count(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
         Parameter { name, kind: Kind::Count { min, max }, default, doc: "" }
     }
 
-    /// A data size of so many bytes, both bounds included.
+    /// Data size within these bounds in bytes, both included.
     pub const fn size(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
         Parameter { name, kind: Kind::Size { min, max }, default, doc: "" }
     }
 
-    /// A rate, which may be none.
+    /// Rate, which may be none.
     pub const fn rate(name: &'static str, default: &'static str) -> Self {
         Parameter { name, kind: Kind::Rate, default, doc: "" }
     }
 
-    /// A span of time.
+    /// Span of time.
     pub const fn span(name: &'static str, default: &'static str) -> Self {
         Parameter { name, kind: Kind::Span, default, doc: "" }
     }
 
-    /// A probability.
+    /// Probability.
     pub const fn probability(name: &'static str, default: &'static str) -> Self {
         Parameter { name, kind: Kind::Probability, default, doc: "" }
     }
 
-    /// Yes or no.
+    /// Switch, true or false.
     pub const fn switch(name: &'static str, default: &'static str) -> Self {
         Parameter { name, kind: Kind::Switch, default, doc: "" }
     }
 
-    /// One of these words.
+    /// Choice among these words.
     pub const fn choice(name: &'static str, words: &'static [&'static str], default: &'static str) -> Self {
         Parameter { name, kind: Kind::Choice(words), default, doc: "" }
     }
 
-    /// The same, and what it does.
+    /// Adds the description.
     pub const fn doc(self, doc: &'static str) -> Self {
         Parameter { doc, ..self }
     }
 }
 
-/// The values a parameter takes.
+/// Kind of a parameter's values.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A whole number within bounds, both included.
+    /// Whole number within bounds, both included.
     Count {
-        /// The least.
+        /// Minimum.
         min: u64,
-        /// The greatest.
+        /// Maximum.
         max: u64,
     },
-    /// A data size in bytes within bounds, both included.
+    /// Data size in bytes within bounds, both included.
     Size {
-        /// The least.
+        /// Minimum.
         min: u64,
-        /// The greatest.
+        /// Maximum.
         max: u64,
     },
-    /// A rate; a number alone is bytes in a second, and 0 none.
+    /// Rate; a number without unit is bytes per second, and 0 is none.
     Rate,
-    /// A span of time.
+    /// Span of time.
     Span,
-    /// A probability.
+    /// Probability.
     Probability,
-    /// Yes or no.
+    /// Switch, true or false.
     Switch,
-    /// One of these words.
+    /// Choice among these words.
     Choice(&'static [&'static str]),
 }
 
@@ -133,22 +137,22 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The value of a parameter.
+/// Value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setting {
-    /// For [`Kind::Count`].
+    /// Value of a [`Kind::Count`].
     Count(u64),
-    /// For [`Kind::Size`].
+    /// Value of a [`Kind::Size`].
     Size(DataSize),
-    /// For [`Kind::Rate`].
+    /// Value of a [`Kind::Rate`].
     Rate(Option<BitRate>),
-    /// For [`Kind::Span`].
+    /// Value of a [`Kind::Span`].
     Span(Span),
-    /// For [`Kind::Probability`].
+    /// Value of a [`Kind::Probability`].
     Probability(Probability),
-    /// For [`Kind::Switch`].
+    /// Value of a [`Kind::Switch`].
     Switch(bool),
-    /// For [`Kind::Choice`].
+    /// Value of a [`Kind::Choice`].
     Choice(&'static str),
 }
 
@@ -167,40 +171,40 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A configuration that makes no sense.
+/// Invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// No such parameter.
+    /// Unknown parameter.
     #[error("unknown parameter `{key}`; valid are: {valid}")]
     UnknownKey {
-        /// What was written.
+        /// Key as written.
         key: String,
-        /// What could have been.
+        /// Valid keys.
         valid: String,
     },
-    /// A value that the parameter does not take.
+    /// Value that the parameter does not take.
     #[error("`{key} = {value}`: expected {expected}")]
     BadValue {
-        /// The parameter.
+        /// Parameter.
         key: String,
-        /// What was written.
+        /// Value as written.
         value: String,
-        /// What could have been.
+        /// Description of valid values.
         expected: String,
     },
-    /// Values that do not go together.
+    /// Conflict between values.
     #[error("{0}")]
     Conflict(String),
 }
 
 impl ConfigError {
-    /// What the constructor of a protocol says to a role that it does not have.
+    /// Error of a protocol's constructor for a role that the protocol does not have.
     pub fn no_such_role(role: Role) -> Self {
         ConfigError::Conflict(format!("this protocol has no {role}"))
     }
 }
 
-/// The settings of one protocol: every parameter has a value of its kind.
+/// Settings of one protocol: every parameter has a value of its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config(BTreeMap<&'static str, Setting>);
 
@@ -213,7 +217,7 @@ impl Config {
         Config(parameters.iter().map(|p| (p.name, parse(p))).collect())
     }
 
-    /// Sets one parameter from text.
+    /// Sets one parameter from text; fails for an unknown key or an invalid value.
     pub fn set(
         &mut self,
         parameters: &'static [Parameter],
@@ -228,7 +232,7 @@ impl Config {
         Ok(())
     }
 
-    /// The same with the values that another protocol's settings give to parameters of these names.
+    /// Takes over the values of all parameters that the other settings have too.
     pub fn with(mut self, other: &Config) -> Self {
         for (name, setting) in other.iter() {
             if let Some(own) = self.0.get_mut(name) {
@@ -238,12 +242,12 @@ impl Config {
         self
     }
 
-    /// All settings by name.
+    /// Iterates over all settings by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Setting)> + '_ {
         self.0.iter().map(|(&name, &setting)| (name, setting))
     }
 
-    /// The value of a count.
+    /// Value of a count.
     ///
     /// # Panics
     ///
@@ -255,7 +259,7 @@ impl Config {
         }
     }
 
-    /// The value of a data size.
+    /// Value of a data size.
     pub fn size(&self, name: &str) -> DataSize {
         match self.0.get(name) {
             Some(Setting::Size(size)) => *size,
@@ -263,7 +267,7 @@ impl Config {
         }
     }
 
-    /// The value of a rate.
+    /// Value of a rate.
     pub fn rate(&self, name: &str) -> Option<BitRate> {
         match self.0.get(name) {
             Some(Setting::Rate(rate)) => *rate,
@@ -271,7 +275,7 @@ impl Config {
         }
     }
 
-    /// The value of a span of time.
+    /// Value of a span of time.
     pub fn span(&self, name: &str) -> Span {
         match self.0.get(name) {
             Some(Setting::Span(span)) => *span,
@@ -279,7 +283,7 @@ impl Config {
         }
     }
 
-    /// The value of a probability.
+    /// Value of a probability.
     pub fn probability(&self, name: &str) -> Probability {
         match self.0.get(name) {
             Some(Setting::Probability(p)) => *p,
@@ -287,7 +291,7 @@ impl Config {
         }
     }
 
-    /// The value of a switch.
+    /// Value of a switch.
     pub fn switch(&self, name: &str) -> bool {
         match self.0.get(name) {
             Some(Setting::Switch(on)) => *on,
@@ -295,7 +299,7 @@ impl Config {
         }
     }
 
-    /// The value of a choice.
+    /// Value of a choice.
     pub fn choice(&self, name: &str) -> &'static str {
         match self.0.get(name) {
             Some(Setting::Choice(word)) => word,
@@ -305,7 +309,7 @@ impl Config {
 }
 
 impl Parameter {
-    /// The value written as `text`, if the parameter takes it.
+    /// Parses the value of the parameter; fails if the parameter does not take it.
     pub fn parse(&self, text: &str) -> Result<Setting, ConfigError> {
         let value = match self.kind {
             Kind::Count { min, max } => {

@@ -1,29 +1,30 @@
-//! Buffers that are used again.
+//! Pool of large buffers for reuse.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Large buffers that were given away and come back when nobody holds a slice of them any more.
+/// Pool of buffers that are lent and return when their last slice is dropped.
 ///
-/// A buffer that one thread takes from the allocator and another gives back costs both: the first finds new pages each
-/// time, the second returns them to the system.
+/// Buffers that one thread allocates and another frees cost both threads: the first one faults in new pages each
+/// time, and the second one returns them to the system. Reuse avoids both.
 #[derive(Debug)]
 pub struct BufferPool {
-    /// The longest ago first.
+    /// Lent buffers, the oldest first.
     lent_buffers: VecDeque<Bytes>,
-    /// Those that have come back.
+    /// Returned buffers.
     returned_buffers: Vec<BytesMut>,
     capacity: usize,
 }
 
 impl BufferPool {
-    /// One that remembers so many buffers; of more, the longest ago is forgotten, and goes when its holders let go of it.
+    /// Pool that tracks up to `capacity` lent buffers. Beyond that it forgets the oldest, which is freed with its
+    /// last slice.
     pub fn new(capacity: usize) -> Self {
         BufferPool { lent_buffers: VecDeque::new(), returned_buffers: Vec::new(), capacity }
     }
 
-    /// Remembers a whole buffer that is given away.
+    /// Tracks a whole buffer that is lent.
     pub fn lend(&mut self, buffer: Bytes) {
         if self.is_full() {
             self.lent_buffers.pop_front();
@@ -31,12 +32,12 @@ impl BufferPool {
         self.lent_buffers.push_back(buffer);
     }
 
-    /// Whether it remembers as many as it can, as far as it has [looked](Self::collect).
+    /// Returns true if the pool tracks as many buffers as it can, as of the last [`collect`](Self::collect).
     pub fn is_full(&self) -> bool {
         self.lent_buffers.len() >= self.capacity
     }
 
-    /// Looks which of them nobody holds any more.
+    /// Finds the buffers that have no other holder and takes them back.
     pub fn collect(&mut self) {
         for _ in 0..self.lent_buffers.len() {
             match self.lent_buffers.pop_front().map(Bytes::try_into_mut) {
@@ -47,7 +48,7 @@ impl BufferPool {
         }
     }
 
-    /// A buffer that nobody holds any more, with what was in it; of those that were [found](Self::collect).
+    /// Returned buffer with its old contents, among those that [`collect`](Self::collect) has found.
     pub fn returned(&mut self) -> Option<BytesMut> {
         self.returned_buffers.pop()
     }

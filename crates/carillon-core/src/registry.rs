@@ -1,7 +1,7 @@
-//! What a protocol says of itself, and how its machines are built.
+//! Registry entry of a protocol: its description and the constructor of its machines.
 //!
-//! The command line, the laboratory, and the conformance suite know protocols only through their
-//! [`ProtocolEntry`].
+//! The command line, the laboratory, and the conformance suite know protocols only through their [`ProtocolEntry`]. A
+//! new protocol adds one entry and changes none of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,111 +12,116 @@ use crate::{
     GroupId, HelperTable, Helpers, Machine, NodeId, Parameter, Role, Seeds, States, Trial,
 };
 
-/// A protocol: its description and its constructor.
+/// Protocol: description and constructor.
 #[derive(Debug)]
 pub struct ProtocolEntry {
-    /// Its name in scenario files and on the command line.
+    /// Name in scenario files and on the command line.
     pub name: &'static str,
-    /// Its family: who detects loss, and how.
+    /// Protocol family: the side that detects loss, and the method.
     pub family: &'static str,
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// The source it implements.
+    /// Source that it implements: paper or RFC.
     pub reference: &'static str,
-    /// The roles its machines play.
+    /// Roles that its machines play.
     pub roles: &'static [Role],
-    /// The order in which its members deliver.
+    /// Order in which its members deliver.
     pub order: Order,
-    /// The parameter, and its value, with which they deliver each message as soon as it is there.
+    /// Parameter and value that switch to delivery on arrival, if the protocol has such a mode.
     pub unordered_with: Option<(&'static str, &'static str)>,
-    /// Whether a sender comes to know which of its messages have arrived. If not, receivers ask for
-    /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
-    /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
+    /// True if a sender learns which of its messages have arrived.
+    ///
+    /// Otherwise receivers request missing messages, and no acknowledgment confirms delivery: the sender completes no
+    /// message and is finished once everything has been transmitted. Receivers then record each loss that they find,
+    /// request, and repair or abandon.
     pub confirmed: bool,
-    /// How a confirmed protocol does without answers, if it can: then its sender comes to know nothing.
+    /// Unidirectional (one-way) mode of a confirmed protocol, if it has one: the sender then learns nothing.
     pub one_way: Option<OneWay>,
-    /// Whether, with the settings for delivery, a sender keeps its messages until all members have them, and says for whom it waits
-    /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
-    /// holds the others up, and who is behind by more than the sender keeps misses the rest.
+    /// True if, with the settings for delivery, a sender keeps each message until all members have it and reports for
+    /// which members it waits ([`Sender::awaits`](crate::Sender::awaits)).
+    ///
+    /// Otherwise it goes on without stragglers: no member delays the others, and one that lags by more than the
+    /// sender keeps misses the rest.
     pub waits: bool,
-    /// Settings with which a receiver that is no member, and says nothing, makes of a session what goes by, of a protocol whose senders can
-    /// [withhold](crate::Sender::withhold) that in another one.
+    /// Settings with which a silent non-member overhears a session, if the protocol's senders can
+    /// [withhold](crate::Sender::withhold) those messages in a later session.
     pub overheard_with: Option<&'static [(&'static str, &'static str)]>,
-    /// Whether its senders mark the first transmission of each message
-    /// ([`Events::data_sent`](crate::Events::data_sent)): experiments that lose one packet need that.
+    /// True if senders mark the first transmission of each message ([`Events::data_sent`](crate::Events::data_sent));
+    /// experiments that lose a single packet need the mark.
     pub marks_originals: bool,
-    /// What it does with helpers that are addressed.
+    /// Use of addressed helpers.
     pub helpers: Helpers,
-    /// What its data packets add to a payload, with these settings.
+    /// Bytes that data packets add to a payload, with these settings.
     pub header_bytes: fn(&Config) -> HeaderBytes,
-    /// The networks it runs on.
+    /// Networks on which it runs.
     pub networks: &'static [NetworkKind],
-    /// Its parameters.
+    /// Parameters.
     pub parameters: &'static [Parameter],
-    /// Settings that differ from the defaults when it carries `send` and `recv`, as `key = value`.
+    /// Settings for `send` and `recv` that differ from the defaults, as key and value.
     pub delivery_settings: &'static [(&'static str, &'static str)],
-    /// Settings that differ from these when what it carries there are live messages.
+    /// Settings for live messages that differ from `delivery_settings`.
     pub live_settings: &'static [(&'static str, &'static str)],
-    /// Parameters that follow what the host of a delivery knows, and what they follow.
+    /// Parameters that the host of a delivery derives from its own knowledge, with the rule for each.
     pub host_settings: &'static [(&'static str, HostValue)],
-    /// Its packet format.
+    /// Packet format.
     pub format: &'static Format,
-    /// How its packets go right over IP, if they can.
+    /// Transport directly over IP, if the protocol has one.
     pub raw_ip: Option<RawIp>,
-    /// What a member that lies makes of what it says of itself, if suites are to try that.
+    /// Forger of a dishonest member's feedback, if suites are to try one.
     pub forge_feedback: Option<FeedbackForger>,
-    /// Whether members send each other messages by order of somebody else, so that any of them can give others wrong ones.
+    /// True if members send each other messages on a third party's order, so that any member can pass false messages
+    /// to others.
     pub orders_members: bool,
-    /// What it promises.
+    /// Delivery guarantee.
     pub guarantee: DeliveryGuarantee,
-    /// Draws settings with which it keeps its promise in a trial.
+    /// Draws settings with which the guarantee holds under the conditions of a trial.
     pub trial: fn(&mut Trial<'_>),
-    /// The states of its machines, as its page draws them.
+    /// State machines, as its page draws them.
     pub states: &'static [States],
-    /// Timers that are measured: its machines record each expiry of them ([`Event::TimerFired`](crate::Event::TimerFired)).
+    /// Names of measured timers: the machines record each expiry as [`Event::TimerFired`](crate::Event::TimerFired).
     pub timers: &'static [&'static str],
-    /// Its unicast equivalent, the measure of relative throughput.
+    /// Unicast equivalent, the reference of relative throughput.
     pub unicast_equivalent: Option<UnicastEquivalent>,
-    /// Builds the machine of one role at one node.
+    /// Constructor of the machine of one role at one node.
     pub build: Build,
 }
 
-/// Which packets go right over IP, and how they are known there.
+/// Transport of packets directly over IP.
 #[derive(Clone, Copy, Debug)]
 pub struct RawIp {
-    /// The number of the protocol over IP (IANA).
+    /// Protocol number in the IP header (IANA).
     pub protocol: u8,
-    /// Whether a datagram is a packet of the protocol.
+    /// Returns true if a datagram is a packet of the protocol.
     pub carries: fn(&[u8]) -> bool,
 }
 
-/// The unicast equivalent of a protocol, and what a comparison with it has to know.
+/// Unicast equivalent of a protocol, with the figures that a comparison needs.
 #[derive(Clone, Copy, Debug)]
 pub struct UnicastEquivalent {
-    /// The protocol that does the same to one receiver after the other.
+    /// Name of the protocol that serves the same receivers one after the other.
     pub protocol: &'static str,
     /// Bytes of an acknowledgment on the link, with these settings.
     pub ack_bytes: fn(&Config) -> u64,
-    /// Messages that share an acknowledgment, with these settings.
+    /// Number of messages that share an acknowledgment, with these settings.
     pub window: fn(&Config) -> u64,
 }
 
-/// How a protocol does without answers.
+/// Unidirectional (one-way) mode: delivery without feedback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneWay {
-    /// The parameter, and its value, with which nobody answers.
+    /// Parameter that switches to the one-way mode.
     pub key: &'static str,
-    /// See `key`.
+    /// Value of that parameter in the one-way mode.
     pub value: &'static str,
-    /// The parameter that says then how fast it sends.
+    /// Parameter that then sets the sending rate.
     pub rate: &'static str,
-    /// That for how much goes out beyond the messages, and how much that is if nobody says so.
+    /// Parameter of the repair overhead and its default, as a share of the messages.
     pub redundancy: (&'static str, &'static str),
 }
 
 impl ProtocolEntry {
-    /// What most protocols say alike: without helpers, on all networks, first transmissions are marked, parameters are taken as
-    /// they are, and there is no unicast equivalent. The rest each entry has to say itself; here it is empty.
+    /// Base of registry entries: no helpers, all networks, marked originals, no unicast equivalent. Every entry must
+    /// set the remaining fields, which are empty here.
     pub const PLAIN: ProtocolEntry = ProtocolEntry {
         name: "",
         family: "",
@@ -149,12 +154,12 @@ impl ProtocolEntry {
         build: |role, _, _| Err(ConfigError::no_such_role(role)),
     };
 
-    /// Whether a sender with these settings comes to know what has arrived.
+    /// Returns true if a sender with these settings learns what has arrived.
     pub fn confirms(&self, settings: &Config) -> bool {
         self.confirmed && self.one_way.is_none_or(|one| settings.choice(one.key) != one.value)
     }
 
-    /// The order in which members with these settings deliver.
+    /// Order in which members with these settings deliver.
     pub fn order_with(&self, settings: &Config) -> Order {
         match self.unordered_with {
             Some((key, value)) if settings.choice(key) == value => Order::Arrival,
@@ -162,59 +167,63 @@ impl ProtocolEntry {
         }
     }
 
-    /// Whether what is lost comes in the end, as long as somebody has it.
+    /// Returns true if lost messages are repaired as long as a live node has them.
     pub fn repairs(&self) -> bool {
         !matches!(self.guarantee, DeliveryGuarantee::BestEffort)
     }
 }
 
-/// What data packets of a protocol add to a payload, envelope included.
+/// Bytes that data packets of a protocol add to a payload, envelope included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderBytes {
-    /// Bytes that the packet adds with which a message first comes: a scenario gives the size of that one.
+    /// Header bytes of the packet that first carries a message. Scenarios give the size of that packet.
     pub data: usize,
-    /// Bytes that whichever packet adds most adds: a repair may say more. By this a host chooses payloads
-    /// that fit its datagrams.
+    /// Header bytes of the longest data packet, which may be a repair. A host chooses payloads by it, so that every
+    /// packet fits a datagram.
     pub max: usize,
 }
 
 impl HeaderBytes {
-    /// All packets with a message add so much.
+    /// Header of one size for all data packets.
     pub const fn all(bytes: usize) -> Self {
         HeaderBytes { data: bytes, max: bytes }
     }
 }
 
-/// What a parameter follows when the protocol carries `send` and `recv`: something that only the host
-/// knows. A user who sets the parameter is obeyed.
+/// Source of a parameter's value for `send` and `recv`, where only the host knows it. A user's explicit setting takes
+/// precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostValue {
-    /// As many messages as fit the receivers' buffers, for a [`Kind::Count`](crate::Kind::Count); within these bounds.
+    /// Number of messages that fit the receivers' buffers, within these bounds; for a
+    /// [`Kind::Count`](crate::Kind::Count).
     Window {
-        /// As many as this however small the buffers.
+        /// Minimum, for buffers of any size.
         min: u64,
-        /// No more than this however large.
+        /// Maximum.
         max: u64,
     },
-    /// The same for a protocol that finds out by itself how much the path carries, and fills the receivers'
-    /// buffers only where it carries more.
+    /// Like `Window`, for a protocol with congestion control: it fills the receivers' buffers only where the path
+    /// carries as much.
     AdaptiveWindow {
-        /// As many as this however small the buffers.
+        /// Minimum, for buffers of any size.
         min: u64,
-        /// No more than this however large.
+        /// Maximum.
         max: u64,
     },
-    /// As many messages as make this many bytes, for a [`Kind::Count`](crate::Kind::Count): what a sender keeps until all have it.
+    /// Number of messages that amount to this many bytes, which a sender keeps until all members have them; for a
+    /// [`Kind::Count`](crate::Kind::Count).
     Bytes(u64),
-    /// The same where the sender goes on meanwhile as far as the path carries: fewer where there is no path to fill.
+    /// Like `Bytes`, but no more than the path can hold in flight.
     Outstanding(u64),
-    /// The time after which a silent member is given up, for a [`Kind::Span`](crate::Kind::Span).
+    /// Time after which a silent member is expelled; for a [`Kind::Span`](crate::Kind::Span).
     MemberTimeout,
 }
 
 impl HostValue {
-    /// As a setting, where so many messages fit the receivers' buffers, of so many bytes each, the path has use for so many bytes,
-    /// and who is silent is given up after so long.
+    /// Formats the value as a setting.
+    ///
+    /// `window` is the number of messages that fit the receivers' buffers, `message` the bytes of a message, `path`
+    /// the bytes that the path can hold, and `member_timeout` the time after which a silent member is expelled.
     pub fn text(self, window: u64, message: u64, path: u64, member_timeout: Duration) -> String {
         let messages = |bytes: u64| (bytes / message.max(1)).max(1).to_string();
         match self {
@@ -228,18 +237,17 @@ impl HostValue {
     }
 }
 
-/// Builds the machine of one role at one node.
+/// Constructor of the machine of one role at one node.
 pub type Build = fn(Role, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>;
 
-/// The order in which the members of a group deliver.
+/// Order in which the members of a group deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Messages of one source in the order they were offered; those of two sources as they come. A
-    /// member does not deliver its own.
+    /// Per source, in the order of offers; unordered between sources. A member does not deliver its own messages.
     Source,
-    /// One order of all messages at all members: a member delivers its own in their place.
+    /// Total order of all messages at all members; a member delivers its own in their place.
     Total,
-    /// Each message once, as soon as it is there.
+    /// Arrival order: every message once, as soon as it is received.
     Arrival,
 }
 
@@ -253,14 +261,14 @@ impl fmt::Display for Order {
     }
 }
 
-/// The kinds of network.
+/// Kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkKind {
-    /// One shared Ethernet, simulated.
+    /// Simulated shared Ethernet.
     Lan,
-    /// Routers and hosts joined by links, simulated.
+    /// Simulated routers and hosts, joined by links.
     Graph,
-    /// UDP/IP multicast, real.
+    /// UDP/IP multicast on real networks.
     Udp,
 }
 
@@ -274,57 +282,59 @@ impl fmt::Display for NetworkKind {
     }
 }
 
-/// What a machine is told about its place in the run.
+/// Place of a machine in the run, given to its constructor.
 #[derive(Clone, Debug)]
 pub struct BuildContext {
-    /// The session it belongs to.
+    /// Session of the machine.
     pub association: AssociationId,
-    /// The node it runs at.
+    /// Node of the machine.
     pub node: NodeId,
-    /// The node of the sender. Among peers, the first of the members.
+    /// Node of the sender; among peers, the first member.
     pub sender: NodeId,
-    /// The receivers, ascending; empty at a receiver whose host does not know the others. Among
-    /// peers all of them, this node too, in an order that is the same everywhere: the position of a
-    /// peer in it is its rank.
+    /// Receivers in ascending order; empty at a receiver that does not know the others.
+    ///
+    /// Among peers it lists every member, this node included, in the same order everywhere: the position of a peer is
+    /// its rank.
     pub members: Arc<[NodeId]>,
-    /// Who turns to which helper; the same at every node. Empty without helpers.
+    /// Helper table, the same at every node; empty without helpers.
     pub helpers: Arc<HelperTable>,
-    /// What names nodes on the wire, for protocols that name them.
+    /// Numbers that name nodes on the wire.
     pub identities: Identities,
-    /// The network addresses of nodes and groups, for protocols whose packets carry them.
+    /// Network addresses of nodes and groups, for packets that carry them.
     pub addresses: Addresses,
-    /// The group they share.
+    /// Group of the session.
     pub group: GroupId,
-    /// The node's random streams.
+    /// Random streams of the node.
     pub seeds: Seeds,
-    /// The rate of its interface: the unit of bit times.
+    /// Rate of the node's interface, which defines the bit time.
     pub bit_rate: BitRate,
-    /// Bytes the network adds to a datagram: what a packet size includes beyond the datagram.
+    /// Bytes that the network adds to a datagram; a packet size includes them.
     pub link_overhead: u32,
-    /// The payload the application will put into each message, at most.
+    /// Maximum payload of a message, in bytes.
     pub max_payload: u32,
-    /// Bytes of messages that this machine may hold because others sent them: what it keeps out of order,
-    /// for the application, and for others. What does not fit is as good as lost.
+    /// Memory budget for messages of others, in bytes: those kept out of order, for the application, and for other
+    /// nodes. The machine drops messages beyond it.
     pub memory: usize,
-    /// Whether this node was a member before, and has lost all it knew.
+    /// True if the node was a member before and has lost its state.
     pub rejoining: bool,
 }
 
 impl BuildContext {
-    /// How many messages of others fit the memory, each as large as a datagram of this session gets: at
-    /// most as many as were asked for, and one in any case.
+    /// Number of messages of others that fit the memory budget at the maximum datagram size, at most `wanted` and at
+    /// least 1.
     pub fn max_messages(&self, wanted: u64) -> u64 {
         let each = Self::max_datagram_len(self.max_payload).saturating_add(MESSAGE_OVERHEAD);
         wanted.min((self.memory / each) as u64).max(1)
     }
 
-    /// The longest datagram that a session whose messages have up to so many bytes needs. A host that has
-    /// a budget of memory lets no longer one in.
+    /// Longest datagram of a session with this maximum payload, in bytes. A host with a memory budget admits no
+    /// longer one.
     pub fn max_datagram_len(max_payload: u32) -> usize {
         (max_payload as usize).saturating_add(MAX_HEADER_BYTES).max(MIN_DATAGRAM_LIMIT)
     }
 
-    /// The same where each of the other members may send, and has a share of its own.
+    /// Like [`max_messages`](Self::max_messages) for each of the other members, where any of them may send and has an
+    /// equal share.
     pub fn max_messages_per_member(&self, wanted: u64) -> u64 {
         let others = self.members.len().saturating_sub(1).max(1) as u64;
         if self.memory == usize::MAX {
@@ -334,40 +344,40 @@ impl BuildContext {
         }
     }
 
-    /// The rank of this node among the members, if it is one of them.
+    /// Rank of this node among the members; `None` if it is not a member.
     pub fn rank(&self) -> Option<usize> {
-        // Most lists are ascending; looking through a long one for each of its members takes too long.
+        // Most lists are ascending, and a linear search for each member of a large group is too slow.
         let found = self.members.binary_search(&self.node).ok();
         found.or_else(|| self.members.iter().position(|&member| member == self.node))
     }
 }
 
-/// What the headers of any protocol add to a payload, at most.
+/// Maximum header bytes of any protocol, by which the longest datagram of a session is bounded.
 const MAX_HEADER_BYTES: usize = 256;
-/// Datagrams that carry no message may be as long as this.
+/// Minimum bound of a datagram's length: datagrams without a message may be as long as this, in bytes.
 const MIN_DATAGRAM_LIMIT: usize = 2048;
-/// What it takes to keep a message, beside itself.
+/// Memory overhead of a stored message, in bytes.
 const MESSAGE_OVERHEAD: usize = 128;
 
-/// What names nodes in packets: numbers on which the sender and each receiver agree. Their
-/// [`NodeId`]s will not do where each process numbers its peers by itself.
+/// Numbers that name nodes in packets and on which the sender and every receiver agree.
 ///
-/// The default is for networks where all agree on `NodeId`s, as in the simulator.
+/// [`NodeId`]s cannot serve where each process numbers its peers itself. The default is for networks where all nodes
+/// agree on `NodeId`s, as in the simulator.
 #[derive(Clone, Debug, Default)]
 pub struct Identities(Option<(u64, Arc<[u64]>)>);
 
 impl Identities {
-    /// The number of this node, and those of the members in their order.
+    /// Identities from the number of this node and those of the members, in their order.
     pub fn agreed(own: u64, members: Arc<[u64]>) -> Self {
         Identities(Some((own, members)))
     }
 
-    /// The number that names `node`, the one they are asked at.
+    /// Number that names `node`, which must be the node of this context.
     pub fn own(&self, node: NodeId) -> u64 {
         self.0.as_ref().map_or(node.0.into(), |(own, _)| *own)
     }
 
-    /// The number that names the member `node` of this rank.
+    /// Number that names the member `node` of this rank.
     pub fn member(&self, rank: usize, node: NodeId) -> u64 {
         self.0.as_ref().map_or(node.0.into(), |(_, members)| members[rank])
     }

@@ -1,43 +1,45 @@
-//! Named random streams: a new draw in one place moves nothing elsewhere.
+//! Named random streams, so that an additional draw in one place changes no other stream.
+//!
+//! A path of names is hashed (BLAKE3) to the key of a ChaCha8 generator. Equal paths give equal streams on every
+//! platform and in every version.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng};
 
 use crate::NodeId;
 
-/// Where the random streams of a run come from: a path of names, hashed (BLAKE3) to the key of a
-/// ChaCha8 generator. Equal paths give equal streams on every platform and in every version.
+/// Node in the tree of random streams of a run: a path of names, hashed to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds([u8; 32]);
 
 impl Seeds {
-    /// The root of a run's streams.
+    /// Root of a run's streams.
     pub fn new(seed: u64) -> Self {
         Seeds(*blake3::hash(&seed.to_be_bytes()).as_bytes()).child(b"run")
     }
 
-    /// The streams of one replication of the run.
+    /// Streams of one replication of the run.
     pub fn replication(&self, number: u64) -> Seeds {
         self.child(b"replication").child(&number.to_be_bytes())
     }
 
-    /// The streams of one node.
+    /// Streams of one node.
     pub fn node(&self, node: NodeId) -> Seeds {
         self.child(b"node").child(&node.0.to_be_bytes())
     }
 
-    /// The streams of one named part, such as a link.
+    /// Streams of one named part, such as a link.
     pub fn part(&self, name: &str) -> Seeds {
         self.child(b"part").child(name.as_bytes())
     }
 
-    /// The stream with this name, from its beginning.
+    /// Stream of this name, from its beginning.
     pub fn stream(&self, name: &str) -> Rng {
         Rng(ChaCha8Rng::from_seed(self.child(b"stream").child(name.as_bytes()).0))
     }
 
-    /// The same stream behind its first draws of 64 bits ([`Rng::bits`]): for whoever draws many at once and keeps
-    /// what came of them, not the generator.
+    /// Stream of this name after its first `draws` draws of 64 bits ([`Rng::bits`]). It lets a caller draw several
+    /// values at a time and keep only their count instead of the generator.
     pub fn stream_from(&self, name: &str, draws: u64) -> Rng {
         let mut rng = self.stream(name);
         rng.0.set_word_pos(2 * u128::from(draws));
@@ -49,17 +51,17 @@ impl Seeds {
     }
 }
 
-/// A random stream (ChaCha8).
+/// Random stream (ChaCha8).
 #[derive(Clone, Debug)]
 pub struct Rng(ChaCha8Rng);
 
 impl Rng {
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform in `0..bound`, without bias (Lemire's multiplication with rejection).
+    /// Draws uniformly from `0..bound`, without bias (Lemire 2019: multiplication with rejection).
     ///
     /// # Panics
     ///
@@ -75,22 +77,22 @@ impl Rng {
         }
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// Draws uniformly from `[0, 1)`, with 53 bits.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
 
-    /// Exponential with this mean.
+    /// Draws from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log1p(-self.unit())
     }
 
-    /// Normal with this mean and standard deviation (Box and Muller 1958).
+    /// Draws from the normal distribution with this mean and standard deviation (Box and Muller 1958).
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
         mean + deviation * radius * libm::cos(std::f64::consts::TAU * self.unit())

@@ -1,20 +1,20 @@
-//! The roles of machines.
+//! Roles of machines.
 
 use std::fmt;
 
-/// What a machine is in its protocol.
+/// Role of a machine in its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Offers messages to the group.
     Sender,
     /// Delivers messages of the group.
     Receiver,
-    /// Both: any of its members may offer messages.
+    /// Sender and receiver in one: any peer may offer messages.
     Peer,
-    /// Stands on the path between them and helps: a router of the protocol.
+    /// Stands on the path between members and assists them: a router of the protocol.
     Relay,
-    /// Is addressed by others and helps: it keeps messages for them and speaks for them, and neither offers nor delivers
-    /// any. A receiver that also helps has the role of a receiver.
+    /// Keeps messages for its children, repairs and aggregates feedback on their behalf, and neither offers nor
+    /// delivers. A receiver that also helps has the role of a receiver.
     Helper,
 }
 

@@ -1,26 +1,25 @@
-//! One thing in so many, spread more evenly than by chance alone.
+//! Selection of one item in N, spread more evenly than by independent draws.
 
 use crate::Rng;
 
-/// Says of one thing after the other whether it is chosen: one in so many is, and from one to the next their number is
-/// uniform about this mean, from 1 to twice as many less one.
+/// Selects items of a sequence at random intervals, which are uniform from 1 to twice the mean minus 1.
 #[derive(Clone, Debug)]
 pub struct IntervalSampler {
     mean: u64,
-    /// Things up to the next one that is chosen.
+    /// Number of items up to the next selected one.
     until: u64,
     rng: Rng,
 }
 
 impl IntervalSampler {
-    /// One in `mean`, which is 1 or more.
+    /// Sampler that selects one item in `mean` on average; `mean` is 1 or more.
     pub fn new(mean: u64, rng: Rng) -> Self {
         let mut sampler = IntervalSampler { mean: mean.clamp(1, u64::MAX / 2), until: 0, rng };
         sampler.draw();
         sampler
     }
 
-    /// Whether the next one is.
+    /// Returns true if the next item is selected.
     pub fn selects(&mut self) -> bool {
         self.until -= 1;
         let chosen = self.until == 0;

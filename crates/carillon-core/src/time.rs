@@ -8,20 +8,20 @@ use serde::Serialize;
 
 /// Nanoseconds since the start of the run.
 ///
-/// Simulated in the simulator, a monotonic clock mapped to zero in the UDP driver; never the wall
-/// clock. Spans between two times are [`Duration`]s. Arithmetic saturates: a timer set "beyond the
-/// end of time" is one that never fires, not a panic.
+/// The simulator counts simulated time, the UDP driver a monotonic clock that starts at zero; neither reads the wall
+/// clock. Spans between two times are [`Duration`]s. Arithmetic saturates: a timer beyond the end of time never
+/// fires, and is no panic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Time(u64);
 
 impl Time {
-    /// The start of the run.
+    /// Start of the run.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// End of time, later than every event.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// The time this many nanoseconds after the start of the run.
+    /// Time this many nanoseconds after the start of the run.
     pub const fn from_nanos(nanos: u64) -> Self {
         Time(nanos)
     }
@@ -36,7 +36,7 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
-    /// The span from `earlier` to `self`; zero if `earlier` is later.
+    /// Span from `earlier` to `self`; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,31 +1,32 @@
-//! A machine's timers: a set of keys, each armed for a time.
+//! Timers of a machine: a set of keys, each armed for a time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::Time;
 
-/// The armed timers of one machine.
+/// Armed timers of one machine.
 ///
-/// A machine names its timers in one enum `K`, whose variants may carry data
-/// (`Timer::NakBackoff(sequence)`). Arming an armed key moves it. Expiry is in (deadline, key)
-/// order, so it does not depend on the order of arming.
+/// A machine names its timers in one enum `K`, with data in its variants if needed (`Timer::NakBackoff(sequence)`).
+/// Arming an armed key moves it. Timers expire in (deadline, key) order, which does not depend on the order of
+/// arming.
 #[derive(Clone, Debug)]
 pub struct Timers<K>(Repr<K>);
 
-/// Most machines have one or two timers, some have thousands: a short list is searched, a long
-/// one is indexed.
+/// Representation: a short list is searched, a long one is indexed. Most machines have one or two timers, some have
+/// thousands.
 #[derive(Clone, Debug)]
 enum Repr<K> {
     List(Vec<(Time, K)>),
     Index(Box<Index<K>>),
 }
 
-/// Every protocol's own key makes this anew, so it is made of what takes little code.
+/// Index by key and by deadline. It is instantiated for the key of every protocol, so it uses collections with little
+/// generated code.
 #[derive(Clone, Debug)]
 struct Index<K> {
     by_key: BTreeMap<K, Time>,
-    /// The deadlines, and others that keys had before. The first is one that is armed.
+    /// Deadlines, including stale ones of keys that were moved or cancelled. The first entry is never stale.
     by_time: BinaryHeap<Reverse<(Time, K)>>,
 }
 
@@ -61,13 +62,15 @@ impl<K: Ord + Copy> Index<K> {
         self.by_time.peek().map(|first| first.0.0)
     }
 
-    /// Lets go of what is not armed any more: in front, and everywhere once it is most of what there is.
+    /// Removes stale deadlines: always at the front, and everywhere once they outnumber the armed ones.
     fn remove_stale(&mut self) {
         let Index { by_key, by_time } = self;
         let is_armed = |&Reverse((time, key)): &Reverse<(Time, K)>| by_key.get(&key) == Some(&time);
         while by_time.peek().is_some_and(|first| !is_armed(first)) {
             by_time.pop();
         }
+        // A binary heap cannot remove an inner entry. This bound keeps its memory and the cost of the sweep
+        // proportional to the armed timers.
         if by_time.len() > 2 * by_key.len() + MAX_LISTED_TIMERS {
             by_time.retain(is_armed);
         }
@@ -75,8 +78,8 @@ impl<K: Ord + Copy> Index<K> {
 }
 
 impl<K: Ord + Copy> Timers<K> {
-    /// A key of one byte, such as an enum without data, has few values: a list holds them all, and the machine, as most, is
-    /// compiled without an index.
+    /// True if the timers may need an index. A key of one byte, such as an enum without data, has few values, so that
+    /// a list holds them all and no index is compiled for the machine.
     const INDEXED: bool = size_of::<K>() > 1;
 
     /// No timer armed.
@@ -84,7 +87,7 @@ impl<K: Ord + Copy> Timers<K> {
         Timers(Repr::List(Vec::new()))
     }
 
-    /// Arms `key` for `at`, wherever it stood before.
+    /// Arms `key` for `at`; an armed key is moved.
     pub fn arm(&mut self, key: K, at: Time) {
         match &mut self.0 {
             Repr::List(list) => {
@@ -93,17 +96,19 @@ impl<K: Ord + Copy> Timers<K> {
                 } else if !Self::INDEXED || list.len() < MAX_LISTED_TIMERS {
                     list.push((at, key));
                 } else {
+                    // The list is full: switch to the index for good.
                     let mut index = Box::new(Index::new());
                     list.drain(..).chain([(at, key)]).for_each(|(at, key)| index.arm(key, at));
                     self.0 = Repr::Index(index);
                 }
             }
             Repr::Index(index) if Self::INDEXED => index.arm(key, at),
+            // Unreachable: a key of one byte never gets an index, and the compiler removes the arm.
             Repr::Index(_) => {}
         }
     }
 
-    /// Disarms `key`; returns whether it was armed.
+    /// Disarms `key`; returns true if it was armed.
     pub fn cancel(&mut self, key: K) -> bool {
         match &mut self.0 {
             Repr::List(list) => match list.iter().position(|entry| entry.1 == key) {
@@ -118,7 +123,7 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
-    /// Disarms all.
+    /// Disarms all timers.
     pub fn clear(&mut self) {
         match &mut self.0 {
             Repr::List(list) => list.clear(),
@@ -146,7 +151,7 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
-    /// When `key` is armed for, if it is.
+    /// Deadline of `key`, if it is armed.
     pub fn armed(&self, key: K) -> Option<Time> {
         match &self.0 {
             Repr::List(list) => list.iter().find(|entry| entry.1 == key).map(|entry| entry.0),
@@ -155,7 +160,7 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
-    /// The earliest deadline: what `poll_timeout` returns.
+    /// Earliest deadline, for `poll_timeout`.
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
             Repr::List(list) => list.iter().map(|entry| entry.0).min(),
@@ -171,5 +176,5 @@ impl<K: Ord + Copy> Default for Timers<K> {
     }
 }
 
-/// Up to this many timers a linear search beats an index.
+/// Maximum number of timers in a list; up to this number a linear search is faster than an index.
 const MAX_LISTED_TIMERS: usize = 16;

@@ -1,49 +1,57 @@
-//! How fast something may be sent: a token bucket, kept as the time at which the line would be free.
+//! Pacing by a token bucket.
+//!
+//! The bucket is kept as one time, at which a line of the configured rate would have carried everything sent so far
+//! (virtual scheduling, the generic cell rate algorithm of ITU-T I.371). A datagram may leave when that time is at
+//! most `depth` ahead of now.
 
 use std::time::Duration;
 
 use crate::{BitRate, Time};
 
-/// Says when the next datagram may go. A datagram goes whole, so the bucket may be overdrawn by one; its depth is a
-/// time, so that it means the same at any rate.
+/// Token bucket that paces datagrams. A datagram goes out whole, so the bucket may be overdrawn by one. The depth is
+/// a time, which means the same burst duration at any rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
-    /// Bits per second; 0 if there is no rate. Here and below plain numbers: there may be a million machines.
+    /// Rate in bits per second; 0 if there is none. Plain numbers keep the struct small, since a simulation may have
+    /// a million machines.
     rate: u64,
-    /// Nanoseconds.
+    /// Depth in nanoseconds.
     depth: u64,
-    /// When a line of this rate would have carried everything sent so far.
+    /// Time at which a line of this rate would have carried everything sent so far.
     free: Time,
 }
 
 impl TokenBucket {
-    /// At this rate, if there is one, with so much time's worth of bytes at once after a pause.
+    /// Bucket with this rate, if any, that allows a burst of `depth` at that rate after a pause.
     pub fn new(rate: Option<BitRate>, depth: Duration) -> Self {
         let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX);
         TokenBucket { rate: rate.map_or(0, BitRate::bps), depth, free: Time::ZERO }
     }
 
-    /// Counts bytes that go out.
+    /// Charges bytes that are sent.
     pub fn spend(&mut self, now: Time, bytes: u64) {
         if let Some(rate) = BitRate::new(self.rate) {
+            // An idle line is free at `now`, so unused time is no credit beyond the depth.
             self.free = self.free.max(now) + rate.time_for_bytes(bytes);
         }
     }
 
-    /// Nothing more goes for so long, whatever the rate: a packet each interval pauses for it after each.
+    /// Blocks sending for `span` at any rate; a protocol with a fixed packet interval calls it after each packet.
     pub fn pause(&mut self, now: Time, span: Duration) {
+        // `ready_at` subtracts the depth again.
         self.free = self.free.max(now + span + Duration::from_nanos(self.depth));
     }
 
-    /// From now on the rate is another one; bytes that are ahead of the old one are as many ahead of the new.
+    /// Changes the rate from now on. Bytes sent ahead of the old rate stay charged at the new one.
     pub fn set_rate(&mut self, now: Time, rate: Option<BitRate>) {
         if let (Some(old), Some(new)) = (BitRate::new(self.rate), rate) {
+            // The debt in bits stays the same; its duration changes with the rate.
             self.free = now + new.time_for_bits(old.bits_in(self.free.since(now)));
         }
         self.rate = rate.map_or(0, BitRate::bps);
     }
 
-    /// When the next datagram may go: `None` is now.
+    /// Time at which the next datagram may leave; `None` is now.
     pub fn ready_at(&self, now: Time) -> Option<Time> {
         let at = Time::from_nanos(self.free.as_nanos().saturating_sub(self.depth));
         (at > now).then_some(at)
@@ -88,7 +96,7 @@ mod tests {
 
     #[test]
     fn packets_leave_at_the_rate_after_a_burst() {
-        // 1000 bytes a second, 2000 at once.
+        // Rate of 1000 bytes per second, burst of 2000 bytes.
         let mut pace = TokenBucket::new(BitRate::new(8000), Duration::from_secs(2));
         for _ in 0..3 {
             assert_eq!(pace.ready_at(at(0)), None);
@@ -119,7 +127,7 @@ mod tests {
         assert_eq!(pace.ready_at(at(500)), Some(at(625)));
         pace.spend(at(625), 1000);
         assert_eq!(pace.ready_at(at(625)), Some(at(875)));
-        // Nothing is owed after a pause, and none saved up.
+        // A pause leaves neither debt nor credit.
         pace.set_rate(at(2000), BitRate::new(8000));
         assert_eq!(pace.ready_at(at(2000)), None);
         pace.spend(at(2000), 1000);

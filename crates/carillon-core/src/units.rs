@@ -1,4 +1,4 @@
-//! Quantities with units, as they stand in scenario files and on the command line.
+//! Quantities with units, as written in scenario files and on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// A quantity that could not be understood.
+/// Text that is not a quantity of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("\"{text}\" is not {expected}")]
 pub struct UnitError {
@@ -21,7 +21,7 @@ impl UnitError {
     }
 }
 
-/// Splits `"1.5 Mbit/s"` into the number and the unit.
+/// Splits `"1.5 Mbit/s"` into number and unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let at = text
@@ -39,7 +39,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, text[at..].trim()))
 }
 
-/// Reads a quantity from text; a number alone is refused with what is missing.
+/// Serde visitor that parses a quantity from text. It refuses a plain number with the expected form.
 struct TextVisitor<T>(&'static str, std::marker::PhantomData<T>);
 
 impl<T: FromStr<Err = UnitError>> serde::de::Visitor<'_> for TextVisitor<T> {
@@ -85,17 +85,17 @@ macro_rules! text_serde {
     };
 }
 
-/// A bit rate, in whole bits per second; never zero.
+/// Bit rate in whole bits per second; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// A rate in bits per second; `None` for zero.
+    /// Rate in bits per second; `None` for zero.
     pub const fn new(bits_per_second: u64) -> Option<Self> {
         if bits_per_second == 0 { None } else { Some(BitRate(bits_per_second)) }
     }
 
-    /// A rate in Mbit/s.
+    /// Rate in Mbit/s.
     ///
     /// # Panics
     ///
@@ -110,9 +110,9 @@ impl BitRate {
         self.0
     }
 
-    /// How long this many bits take, to the nearest nanosecond.
+    /// Transmission time of this many bits, rounded to the nearest nanosecond.
     pub fn time_for_bits(self, bits: u64) -> Duration {
-        // Asked for with every frame, and 128 bits are divided by a subroutine.
+        // Fast path without a 128-bit division, which is a subroutine and would run for every frame.
         let short = bits.checked_mul(1_000_000_000).and_then(|nanobits| nanobits.checked_add(self.0 / 2));
         if let Some(rounded) = short {
             return Duration::from_nanos(rounded / self.0);
@@ -121,12 +121,12 @@ impl BitRate {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How long this many bytes take, to the nearest nanosecond.
+    /// Transmission time of this many bytes, rounded to the nearest nanosecond.
     pub fn time_for_bytes(self, bytes: u64) -> Duration {
         self.time_for_bits(bytes.saturating_mul(8))
     }
 
-    /// How many bit times a span is, to the nearest whole one.
+    /// Number of bit times in a span, rounded to the nearest.
     pub fn bits_in(self, span: Duration) -> u64 {
         let bits = (span.as_nanos() * u128::from(self.0) + 500_000_000) / 1_000_000_000;
         u64::try_from(bits).unwrap_or(u64::MAX)
@@ -167,7 +167,7 @@ impl fmt::Display for BitRate {
 
 text_serde!(BitRate, BIT_RATE);
 
-/// An amount of data, in bytes.
+/// Amount of data in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataSize(pub u64);
 
@@ -202,23 +202,23 @@ impl fmt::Display for DataSize {
 
 text_serde!(DataSize, DATA_SIZE);
 
-/// A probability: a number from 0 to 1.
+/// Probability, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Probability(f64);
 
 impl Probability {
-    /// Never.
+    /// Probability of the impossible event.
     pub const ZERO: Probability = Probability(0.0);
 
-    /// Always.
+    /// Probability of the certain event.
     pub const ONE: Probability = Probability(1.0);
 
-    /// `None` unless `p` lies in 0..=1.
+    /// Probability `p`; `None` unless `p` lies in 0..=1.
     pub fn new(p: f64) -> Option<Self> {
         (0.0..=1.0).contains(&p).then_some(Probability(p))
     }
 
-    /// The number.
+    /// Value from 0 to 1.
     pub const fn value(self) -> f64 {
         self.0
     }
@@ -271,20 +271,20 @@ impl<'de> Deserialize<'de> for Probability {
     }
 }
 
-/// A span of time as written: in seconds or in bit times, whose length depends on the network.
+/// Span of time as written: a fixed time, or bit times that depend on the network's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// A fixed time.
+    /// Fixed time.
     Time(Duration),
-    /// A number of bit times at the network's rate.
+    /// Number of bit times at the network's rate.
     Bits(u64),
 }
 
 impl Span {
-    /// No time.
+    /// Zero span.
     pub const ZERO: Span = Span::Bits(0);
 
-    /// The time it is at this rate.
+    /// Duration of the span at this rate.
     pub fn at(self, rate: BitRate) -> Duration {
         match self {
             Span::Time(time) => time,
@@ -292,7 +292,7 @@ impl Span {
         }
     }
 
-    /// The bit times it is at this rate, to the nearest whole one.
+    /// Bit times of the span at this rate, rounded to the nearest.
     pub fn bits_at(self, rate: BitRate) -> u64 {
         match self {
             Span::Time(time) => rate.bits_in(time),

@@ -1,4 +1,4 @@
-//! Data structures of the core under random operations, against obviously right ones.
+//! Property tests: data structures of the core under random operations, against simple reference models.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ enum TimerOp {
 }
 
 fn timer_op() -> impl Strategy<Value = TimerOp> {
-    // Most of the time so many are armed that they are indexed, if their keys are long enough.
+    // Usually enough timers are armed that they are indexed, if the key is long enough.
     prop_oneof![
         30 => (0..40u8, 0..1000u64).prop_map(|(key, at)| TimerOp::Arm(key, at)),
         8 => (0..40u8).prop_map(TimerOp::Cancel),
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn timers_behave_like_a_map_searched_for_its_least_entry(ops in prop::collection::vec(timer_op(), 0..200)) {
         timers_agree::<u8>(&ops)?;
-        // Of these there may be so many that they are indexed.
+        // Keys with enough values that the timers may be indexed.
         timers_agree::<u64>(&ops)?;
     }
 
@@ -101,7 +101,7 @@ proptest! {
         distance in any::<u64>(),
         behind in any::<bool>(),
     ) {
-        // Any expected value from which `number` is the nearest of its class.
+        // Any expected value for which `number` is the nearest of its class.
         let expected = if behind {
             number + distance % (modulus / 2 + 1)
         } else {
@@ -114,7 +114,7 @@ proptest! {
     fn expand_always_returns_a_number_of_the_class(truncated in any::<u64>(), modulus in 1..=1u64 << 63, expected in any::<u64>()) {
         let truncated = truncated % modulus;
         let number = expand(truncated, modulus, expected);
-        // Saturation at the far end of the space is the one exception; no run gets there.
+        // Saturation at the end of the number space is the one exception; no run gets there.
         if expected < u64::MAX / 2 && modulus < u64::MAX / 4 {
             prop_assert_eq!(number % modulus, truncated);
         }

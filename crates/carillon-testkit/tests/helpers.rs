@@ -84,7 +84,7 @@ fn only_children_of_the_sender_address_it() {
 
 #[test]
 fn delivery_survives_the_loss_of_every_helper() {
-    over_seeds("helpers_may_die_one_after_the_other_until_the_sender_is_alone", |seed| {
+    over_seeds("delivery_survives_the_loss_of_every_helper", |seed| {
         for fanout in [1, 2] {
             let mut rng = Seeds::new(seed).stream("helpers.deaths");
             let mut group = group(seed).helpers(3).fanout(fanout).interval(Duration::from_millis(100));
