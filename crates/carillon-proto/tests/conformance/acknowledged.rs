@@ -50,8 +50,8 @@ fn ends_when_nothing_arrives() {
 }
 
 #[test]
-fn goes_on_when_receivers_crash_and_restart() {
-    hold("acknowledged::goes_on_when_receivers_crash_and_restart", acknowledged, 15, crashes);
+fn continues_when_receivers_crash_and_restart() {
+    hold("acknowledged::continues_when_receivers_crash_and_restart", acknowledged, 15, crashes);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> 
     let mut rng = Seeds::new(seed).stream("conformance.links");
     let receivers = 1 + rng.below(8) as u32;
     let group =
-        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).afterwards(AFTERWARDS);
+        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).afterwards(WATCH_TIME);
     let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |_| {});
     for node in (1..=receivers).map(NodeId) {
         let (there, back) = (lossy(&mut rng, 0.3), lossy(&mut rng, 0.3));
@@ -94,7 +94,7 @@ fn lossy_ethernet(entry: &'static ProtocolEntry, promised: Promised, seed: u64) 
     let mut rng = Seeds::new(seed).stream("conformance.ethernet");
     let receivers = 1 + rng.below(8) as u32;
     let group =
-        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(20)).afterwards(AFTERWARDS);
+        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(20)).afterwards(WATCH_TIME);
     let group =
         drawn(group.max_payload(1400), entry, TrialNetwork::Ethernet, receivers + 1, &mut rng, |_| {});
     let report = group.run_lan(LanConfig {
@@ -167,7 +167,7 @@ fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Resu
     let link =
         Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * 0.05) };
     let group =
-        Group::new(entry, seed).receivers(receivers).messages(30).all_links(link).afterwards(AFTERWARDS);
+        Group::new(entry, seed).receivers(receivers).messages(30).all_links(link).afterwards(WATCH_TIME);
     // Ten times in a row nothing of a receiver that lives is lost.
     let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
         (trial.crashes, trial.max_attempts, trial.expels) = (1, Some(10), true);
@@ -216,7 +216,7 @@ fn becomes_quiet(promised: Promised, report: &Report, receivers: u32) -> Result<
     // What was under way when the sender finished may still be answered.
     let allowed = match promised.idle_feedback {
         None => 16 * receivers as usize,
-        Some(each) => (AFTERWARDS.as_nanos() / each.as_nanos() + 8) as usize * receivers as usize,
+        Some(each) => (WATCH_TIME.as_nanos() / each.as_nanos() + 8) as usize * receivers as usize,
     };
     match report.sent_afterwards {
         sent if sent > allowed => {
@@ -230,4 +230,4 @@ fn becomes_quiet(promised: Promised, report: &Report, receivers: u32) -> Result<
 }
 
 /// How long a group is watched after its sender has finished.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+const WATCH_TIME: Duration = Duration::from_secs(2);

@@ -25,8 +25,8 @@ fn any(_: &DeliveryGuarantee) -> Option<()> {
 #[test]
 fn receivers_that_hoard_are_caught() {
     for entry in hoarders::HOARDERS {
-        let complaint = long_stream(entry, 1).expect_err(entry.name);
-        assert!(complaint.starts_with("a receiver held"), "{}: {complaint}", entry.name);
+        let failure = long_stream(entry, 1).expect_err(entry.name);
+        assert!(failure.starts_with("a receiver held"), "{}: {failure}", entry.name);
     }
 }
 
@@ -47,9 +47,9 @@ fn long_stream(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     println!("{:16} {most:8} bytes at most", entry.name);
     match most {
         0 => Err("nothing was counted".to_owned()),
-        most if most > MEMORY + TABLES => {
-            Err(format!("a receiver held {most} bytes, more than {MEMORY} of memory and {TABLES} of tables"))
-        }
+        most if most > MEMORY + MAX_TABLE_BYTES => Err(format!(
+            "a receiver held {most} bytes, more than {MEMORY} of memory and {MAX_TABLE_BYTES} of tables"
+        )),
         _ => Ok(()),
     }
 }
@@ -60,4 +60,4 @@ const PAYLOAD: usize = 1000;
 /// Memory of a receiver, in bytes: a small part of the stream.
 const MEMORY: usize = 64 << 10;
 /// Bytes of tables besides.
-const TABLES: usize = 64 << 10;
+const MAX_TABLE_BYTES: usize = 64 << 10;

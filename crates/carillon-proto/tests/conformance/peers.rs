@@ -74,7 +74,7 @@ impl Suite {
         let nodes = 2 + rng.below(7) as u32;
         let senders = 1 + rng.below(nodes.into()) as u32;
         let group = Group::new(self.entry, seed).receivers(nodes - 1).senders(senders);
-        (group.messages(3 + rng.below(15)).afterwards(AFTERWARDS), nodes)
+        (group.messages(3 + rng.below(15)).afterwards(WATCH_TIME), nodes)
     }
 
     fn drawn(&self, group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
@@ -176,4 +176,4 @@ fn crashing(mut group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group 
 }
 
 /// How long a group is watched after its senders have finished.
-const AFTERWARDS: Duration = Duration::from_secs(10);
+const WATCH_TIME: Duration = Duration::from_secs(10);

@@ -30,13 +30,13 @@ fn every_folder_of_protocols_is_in_the_registry() {
 }
 
 #[test]
-fn names_are_unlike() {
+fn protocol_names_are_unique() {
     let names: BTreeSet<_> = REGISTRY.iter().map(|entry| entry.name).collect();
     assert_eq!(names.len(), REGISTRY.len());
 }
 
 #[test]
-fn what_an_entry_promises_goes_with_its_roles_and_networks() {
+fn guarantees_match_roles_and_networks() {
     for entry in REGISTRY {
         let has = |role| entry.roles.contains(&role);
         assert!(has(Role::Peer) || has(Role::Sender) && has(Role::Receiver), "{}: its roles", entry.name);
@@ -77,7 +77,7 @@ fn trials_draw_settings_that_the_protocol_takes() {
 }
 
 #[test]
-fn golden_packets_are_what_they_were() {
+fn golden_packets_are_unchanged() {
     for entry in REGISTRY {
         let name = entry.format.name;
         assert!(!entry.format.golden.is_empty(), "{name} has no golden bytes");
@@ -95,7 +95,7 @@ fn golden_packets_are_what_they_were() {
 }
 
 #[test]
-fn every_type_of_packet_that_is_made_for_fuzzing_has_golden_bytes() {
+fn every_fuzzed_packet_type_has_golden_bytes() {
     for entry in REGISTRY {
         // The format's name and the packet's; some say between them which view of the group it belongs to.
         let is_name = |word: &&str| *word != "view" && !word.starts_with(|c: char| c.is_ascii_digit());
@@ -125,7 +125,7 @@ fn every_type_of_packet_that_is_made_for_fuzzing_has_golden_bytes() {
 }
 
 #[test]
-fn states_begin_somewhere_and_can_be_left() {
+fn states_have_an_entry_and_an_exit() {
     for entry in REGISTRY {
         for states in entry.states {
             let has = |from: &str| states.transitions.iter().any(|transition| transition.0 == from);

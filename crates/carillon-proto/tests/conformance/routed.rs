@@ -34,32 +34,29 @@ fn repairs_everything_over_lossy_routes() {
 }
 
 #[test]
-fn loses_nothing_in_silence_where_a_fifth_is_lost_on_every_link() {
-    hold(
-        "routed::loses_nothing_in_silence_where_a_fifth_is_lost_on_every_link",
-        by_request,
-        20,
-        |entry, promised, seed| Suite { entry, promised }.a_fifth(seed),
-    );
+fn reports_every_loss_at_twenty_percent_loss() {
+    hold("routed::reports_every_loss_at_twenty_percent_loss", by_request, 20, |entry, promised, seed| {
+        Suite { entry, promised }.a_fifth(seed)
+    });
 }
 
 #[test]
-fn goes_on_when_routers_forget_everything() {
-    hold("routed::goes_on_when_routers_forget_everything", by_request, 20, |entry, promised, seed| {
+fn continues_when_routers_restart() {
+    hold("routed::continues_when_routers_restart", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.router_restarts(seed)
     });
 }
 
 #[test]
-fn goes_on_when_receivers_die() {
-    hold("routed::goes_on_when_receivers_die", by_request, 20, |entry, promised, seed| {
+fn continues_when_receivers_crash() {
+    hold("routed::continues_when_receivers_crash", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.receivers_die(seed)
     });
 }
 
 #[test]
-fn goes_on_when_routes_change() {
-    hold("routed::goes_on_when_routes_change", by_request, 20, |entry, promised, seed| {
+fn continues_when_routes_change() {
+    hold("routed::continues_when_routes_change", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.routes_change(seed)
     });
 }
@@ -110,7 +107,7 @@ impl Suite {
         let topology = Arc::new(random_network(receivers, routers, detours, longest, &mut rng));
         let config = GraphConfig { overhead: 28, ..GraphConfig::default() };
         let group = Group::new(self.entry, seed).receivers(receivers).messages(MESSAGES);
-        let group = group.interval(Duration::from_millis(20)).afterwards(AFTERWARDS);
+        let group = group.interval(Duration::from_millis(20)).afterwards(WATCH_TIME);
         let group = drawn(group, self.entry, TrialNetwork::Routed, receivers + 1, &mut rng, |_| {});
         // In every other run machines are held up by their port.
         let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
@@ -210,4 +207,4 @@ fn p(value: f64) -> Probability {
 const MESSAGES: u64 = 30;
 
 /// How long a group is watched after its sender has finished.
-const AFTERWARDS: Duration = Duration::from_secs(60);
+const WATCH_TIME: Duration = Duration::from_secs(60);

@@ -17,27 +17,27 @@ use carillon_testkit::{Group, Link, SENDER, Transition, is_long_tier, random_net
 use super::{acknowledged, best_effort, helpers, peers, routed};
 
 #[test]
-fn every_declared_transition_is_taken_or_said_to_be_rare() {
+fn declared_transitions_are_taken_or_rare() {
     let next = AtomicUsize::new(0);
     let side = || {
-        let mut complaints = Vec::new();
+        let mut failures = Vec::new();
         while let Some(&entry) = REGISTRY.get(next.fetch_add(1, Ordering::Relaxed)) {
-            complaints.extend(complaints_of(entry));
+            failures.extend(failures_of(entry));
         }
-        complaints
+        failures
     };
-    let complaints = std::thread::scope(|scope| {
+    let failures = std::thread::scope(|scope| {
         let other = scope.spawn(side);
         let mut all = side();
         all.extend(other.join().expect("it complains, and does not panic"));
         all
     });
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 /// What is declared and not taken, or said to be rare and taken.
-fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
-    let mut complaints = Vec::new();
+fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
+    let mut failures = Vec::new();
     let transitions = |rare: bool| -> BTreeSet<Transition> {
         let of = |s: &carillon_core::States| (s.of, if rare { s.rare } else { s.transitions });
         let all = entry.states.iter().map(of);
@@ -47,25 +47,25 @@ fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
     assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
     let all = open.clone();
     let mut seed = 0;
-    let most = if is_long_tier() { SEEDS } else { FEW };
+    let most = if is_long_tier() { MAX_SEEDS } else { DEFAULT_SEEDS };
     while !open.is_subset(&rare) && seed < most {
         seed += 1;
         let taken = transitions_taken(|| {
             let result = run_of_each_test(entry, seed);
-            result.unwrap_or_else(|complaint| panic!("{}, seed {seed}: {complaint}", entry.name));
+            result.unwrap_or_else(|failure| panic!("{}, seed {seed}: {failure}", entry.name));
         });
         open = open.difference(&taken).copied().collect();
     }
     if seed > 0 && all == open {
-        complaints.push(format!("{}: none of its transitions was taken with {seed} seeds", entry.name));
+        failures.push(format!("{}: none of its transitions was taken with {seed} seeds", entry.name));
     }
     for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
-        complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
+        failures.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
     }
     for transition in open.difference(&rare).filter(|_| is_long_tier()) {
-        complaints.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
+        failures.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
     }
-    complaints
+    failures
 }
 
 fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
@@ -99,6 +99,6 @@ fn sender_dies(entry: &'static ProtocolEntry, seed: u64) {
 }
 
 /// Most need fewer than ten, some fifty.
-const SEEDS: u64 = 60;
+const MAX_SEEDS: u64 = 60;
 /// Of the default tier, which says only what is taken and was said to be rare.
-const FEW: u64 = 2;
+const DEFAULT_SEEDS: u64 = 2;

@@ -11,36 +11,36 @@ use super::network::{Cell, Fault, Outcome};
 use super::{line, run};
 
 /// Loss and receivers, 10 ms each way.
-const CELLS: &[(f64, usize)] = &[(0.2, 4), (0.0, 4)];
+const LOSS_AND_RECEIVERS: &[(f64, usize)] = &[(0.2, 4), (0.0, 4)];
 
 #[test]
-fn a_file_longer_than_what_is_kept_for_repairs_is_complete_too() {
+fn file_longer_than_repair_buffer_completes() {
     let chosen = chosen(REGISTRY, REGISTRY.iter().copied());
     let is_chosen = var_os("CARILLON_PROTOCOL").is_some();
     let mut files = 0;
     // Of the longest, only where several files of each are wanted.
     let longest = var_os("CARILLON_RUNS").is_some();
-    let mut complaints = Vec::new();
+    let mut failures = Vec::new();
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         let is_meant = is_long_tier() || is_chosen || place % 10 == 0;
         if !protocol.repairs() || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name) {
             continue;
         }
         files += 1;
-        for &(loss, receivers) in CELLS.iter().take(if is_long_tier() { 2 } else { 1 }) {
+        for &(loss, receivers) in LOSS_AND_RECEIVERS.iter().take(if is_long_tier() { 2 } else { 1 }) {
             // Peers that wait for nobody promise what their window holds.
             let is_bounded = loss > 0.0
                 && !protocol.waits
                 && matches!(protocol.guarantee, DeliveryGuarantee::Peers { .. });
             let bytes = match longest {
-                _ if is_bounded => 5 * SHORT,
-                true => LONGEST,
+                _ if is_bounded => 5 * SHORT_FILE_BYTES,
+                true => LONG_FILE_BYTES,
                 false => longer_than_kept(protocol),
             };
-            complaints.extend(compare(protocol, loss, receivers, bytes).err());
+            failures.extend(compare(protocol, loss, receivers, bytes).err());
         }
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     assert!(files > 0 || is_chosen, "no protocol was tried");
 }
 
@@ -81,16 +81,20 @@ fn compare(
         if is_complete { Ok(outcome) } else { Err(format!("{}\n{outcome:#?}", line(&cell, &outcome, false))) }
     };
     let share = |outcome: &Outcome| outcome.sent as f64 / (outcome.messages * 1472) as f64;
-    let short = deliver(SHORT)?;
+    let short = deliver(SHORT_FILE_BYTES)?;
     // Who sends one message at a time has its time for as many as it can.
-    let bytes = bytes.min((SHORT as f64 * PATIENCE.div_duration_f64(short.time)) as usize).max(2 * SHORT);
+    let bytes = bytes
+        .min((SHORT_FILE_BYTES as f64 * MAX_VIRTUAL_TIME.div_duration_f64(short.time)) as usize)
+        .max(2 * SHORT_FILE_BYTES);
     let long = deliver(bytes)?;
-    let (most_time, most_share) =
-        (SLACK + 3 * short.time.mul_f64(bytes as f64 / SHORT as f64), 1.25 * share(&short) + 0.1);
+    let (most_time, most_share) = (
+        FIXED_TIME_ALLOWANCE + 3 * short.time.mul_f64(bytes as f64 / SHORT_FILE_BYTES as f64),
+        1.25 * share(&short) + 0.1,
+    );
     if long.time > most_time || share(&long) > most_share {
         return Err(format!(
             "{} at {loss}, {receivers} receivers: a file of {bytes} bytes takes {:?} and {:.2} bytes for each of it, more than \
-             {most_time:?} and {most_share:.2} after one of {SHORT} bytes with {:?} and {:.2}",
+             {most_time:?} and {most_share:.2} after one of {SHORT_FILE_BYTES} bytes with {:?} and {:.2}",
             protocol.name,
             long.time,
             share(&long),
@@ -102,10 +106,10 @@ fn compare(
 }
 
 /// A file that all can keep whole.
-const SHORT: usize = 300_000;
+const SHORT_FILE_BYTES: usize = 300_000;
 /// More than any protocol keeps.
-const LONGEST: usize = 60_000_000;
+const LONG_FILE_BYTES: usize = 60_000_000;
 /// Virtual time for a long file, at the pace of the short one.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_VIRTUAL_TIME: Duration = Duration::from_secs(120);
 /// What a file may take however short.
-const SLACK: Duration = Duration::from_secs(5);
+const FIXED_TIME_ALLOWANCE: Duration = Duration::from_secs(5);

@@ -105,7 +105,7 @@ fn line(cell: &Cell, outcome: &Outcome, is_ok: bool) -> String {
 }
 
 #[test]
-fn every_protocol_completes_a_file_through_loss_and_delay() {
+fn every_protocol_delivers_file_through_loss_and_delay() {
     let is_chosen = var("CARILLON_PROTOCOL").is_ok();
     let only =
         chosen_name("CARILLON_CELL", cells().map(|(loss, receivers, delay)| name_of(loss, receivers, delay)));
@@ -117,7 +117,7 @@ fn every_protocol_completes_a_file_through_loss_and_delay() {
         None => panic!("CARILLON_SET={settings}: expected settings such as window=8,feedback=ack"),
     };
     let settings: Vec<_> = settings.split(',').filter(|pair| !pair.is_empty()).map(setting).collect();
-    let mut complaints = Vec::new();
+    let mut failures = Vec::new();
     let protocols = chosen(REGISTRY, REGISTRY.iter().copied());
     let count = protocols.len();
     let (mut files, mut delivered, mut repairs) = (0, 0, 0);
@@ -160,17 +160,17 @@ fn every_protocol_completes_a_file_through_loss_and_delay() {
                 }
                 None => Err("it panicked".to_owned()),
             };
-            if let Err(complaint) = verdict {
+            if let Err(failure) = verdict {
                 let (protocol, cell) = (protocol.name, name(&cell));
-                complaints.push(format!(
-                    "{protocol} at {cell}: {complaint}\nrun it again: CARILLON_PROTOCOL={protocol} \
+                failures.push(format!(
+                    "{protocol} at {cell}: {failure}\nrun it again: CARILLON_PROTOCOL={protocol} \
                      CARILLON_CELL={cell} CARILLON_SEED={seed} CARILLON_BYTES={bytes} \
                      cargo test -p carillon-proto --test delivery"
                 ));
             }
         }
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     println!("{count} protocols, {files} files, {delivered} deliveries, {repairs} repairs");
     // What repairs nothing is tried where nothing is lost, which a chosen cell may not be.
     if only.is_none() {

@@ -81,12 +81,12 @@ pub struct Outcome {
     pub rows: Vec<u64>,
     /// The most that one receiver said it lacked, and other words on a failure.
     #[allow(dead_code, reason = "printed with the rest")]
-    pub words: Vec<String>,
+    pub notes: Vec<String>,
     /// Whether the session came to an end.
     pub over: bool,
     pub messages: u64,
     /// When the fault came, and from then on the time until the last member was given up.
-    pub given_up: Option<Duration>,
+    pub expelled_after: Option<Duration>,
     /// The end, from the fault on.
     pub ended: Option<Duration>,
     /// The sender's end, from the fault on.
@@ -103,15 +103,15 @@ pub struct Outcome {
 
 /// The largest datagram of a frame of 1500 bytes, and what is around it on the wire.
 const DATAGRAM: u32 = 1472;
-const AROUND: u64 = 28 + 18;
+const FRAME_OVERHEAD: u64 = 28 + 18;
 /// Datagrams that a node standing still can hold.
-const MOST_HELD: usize = 4096;
+const MAX_HELD_DATAGRAMS: usize = 4096;
 /// How long one that trickles is awake.
-const AWAKE: Duration = Duration::from_millis(5);
+const AWAKE_TIME: Duration = Duration::from_millis(5);
 /// A gigabit in a second.
 const NANOS_PER_BYTE: u64 = 8;
 /// What `carillon send` lets be under way: two megabytes.
-const ROOM: u64 = (2 << 20) / DATAGRAM as u64;
+const WINDOW_DATAGRAMS: u64 = (2 << 20) / DATAGRAM as u64;
 const GROUP: GroupId = GroupId(0);
 const SENDER: NodeId = NodeId(0);
 
@@ -137,7 +137,7 @@ impl AddressBook for Book {
 struct Port<'a> {
     now: Time,
     nanos_per_byte: u64,
-    gone: &'a mut Option<Time>,
+    expelled_at: &'a mut Option<Time>,
     free: &'a mut Time,
     out: Vec<(Time, Dest, Bytes)>,
     repairs: &'a mut u64,
@@ -157,14 +157,14 @@ impl Host for Port<'_> {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         assert!(bytes.len() <= DATAGRAM as usize, "a datagram of {} bytes fits no frame", bytes.len());
         let at = transmit.departure.map_or(self.now, |at| at.max(self.now));
-        let nanos = (bytes.len() as u64 + AROUND) * self.nanos_per_byte;
+        let nanos = (bytes.len() as u64 + FRAME_OVERHEAD) * self.nanos_per_byte;
         *self.free = self.now + Duration::from_nanos(nanos);
         self.out.push((at, transmit.dest, Bytes::from(std::mem::take(bytes))));
     }
 
     fn event(&mut self, event: &Event) {
         if let Event::MemberLost { .. } = event {
-            *self.gone = Some(self.now);
+            *self.expelled_at = Some(self.now);
         }
         match event {
             Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => *self.repairs += 1,
@@ -219,17 +219,17 @@ pub struct World {
     messages: u64,
     offered: u64,
     payload: usize,
-    begun: Option<Time>,
+    first_offer_at: Option<Time>,
     sent: u64,
     returned: u64,
     repairs: u64,
-    words: Vec<String>,
+    notes: Vec<String>,
     /// When the fault came.
-    hurt: Option<Time>,
+    fault_at: Option<Time>,
     /// Until when the last receiver stands still, and what arrives there meanwhile.
     frozen: Option<Time>,
     /// When a member was last given up.
-    gone: Option<Time>,
+    expelled_at: Option<Time>,
     held: usize,
     /// When the sender was done.
     closed: Option<Time>,
@@ -240,7 +240,7 @@ impl World {
     pub fn new(cell: &Cell) -> World {
         let seeds = Seeds::new(cell.seed);
         let mut config = SenderSessionConfig::new(AssociationId(7), "source", GROUP, cell.protocol, DATAGRAM);
-        config.set_host_values(ROOM, u64::MAX).expect("the host's values are good");
+        config.set_host_values(WINDOW_DATAGRAMS, u64::MAX).expect("the host's values are good");
         for (key, value) in &cell.settings {
             config.config.set(cell.protocol.parameters, key, value).expect("a setting");
         }
@@ -284,14 +284,14 @@ impl World {
             messages: cell.bytes.div_ceil(payload) as u64,
             offered: 0,
             payload,
-            begun: None,
+            first_offer_at: None,
             sent: 0,
             returned: 0,
             repairs: 0,
-            words: Vec::new(),
-            hurt: None,
+            notes: Vec::new(),
+            fault_at: None,
             frozen: None,
-            gone: None,
+            expelled_at: None,
             held: 0,
             closed: None,
         }
@@ -317,18 +317,18 @@ impl World {
             return false;
         }
         if self.cell.fault == Fault::Late {
-            return self.hurt.is_none();
+            return self.fault_at.is_none();
         }
-        let Some(hurt) = self.hurt else { return false };
+        let Some(fault_at) = self.fault_at else { return false };
         let until = match self.cell.fault {
             Fault::None | Fault::Leave | Fault::LeaveVerified | Fault::Forgery(_) | Fault::Late => {
                 return false;
             }
             Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_) => return true,
-            Fault::Freeze(span) => hurt + span,
+            Fault::Freeze(span) => fault_at + span,
             Fault::Trickle(span) => {
                 // It wakes for a moment now and then.
-                let at = self.now.since(hurt).as_nanos() % (span + AWAKE).as_nanos();
+                let at = self.now.since(fault_at).as_nanos() % (span + AWAKE_TIME).as_nanos();
                 self.now + span.saturating_sub(Duration::from_nanos(at as u64))
             }
         };
@@ -336,7 +336,7 @@ impl World {
             return false;
         }
         // As by a socket's buffer.
-        if matches!(step, Step::Wake(_)) || self.frozen != Some(until) || self.held < MOST_HELD {
+        if matches!(step, Step::Wake(_)) || self.frozen != Some(until) || self.held < MAX_HELD_DATAGRAMS {
             self.held = if self.frozen == Some(until) { self.held + 1 } else { 0 };
             self.frozen = Some(until);
             let again = match step {
@@ -397,8 +397,8 @@ impl World {
         let Machinery::Sender(session) = &self.nodes[0].machine else { panic!("the first is the sender") };
         let last = session.members().iter().find(|member| member.node.index() == self.cell.receivers);
         let last = last.map(|member| (member.outcome.clone(), member.waited));
-        let since = |at: Option<Time>| Some(at?.since(self.hurt?));
-        let (given_up, ended) = (since(self.gone), since(Some(self.now)));
+        let since = |at: Option<Time>| Some(at?.since(self.fault_at?));
+        let (expelled_after, ended) = (since(self.expelled_at), since(Some(self.now)));
         let closed = since(self.closed);
         // One that has nothing to report makes the whole `None`.
         let others = &self.nodes[1..self.cell.receivers];
@@ -408,16 +408,16 @@ impl World {
             session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
         for member in session.members() {
             if member.outcome != MemberOutcome::Verified {
-                self.words.push(format!("{}: {:?}", member.name, member.outcome));
+                self.notes.push(format!("{}: {:?}", member.name, member.outcome));
             }
         }
         if let Some(failure) = session.failure() {
-            self.words.push(format!("session: {failure}"));
+            self.notes.push(format!("session: {failure}"));
         }
         if verified < self.cell.receivers {
             for node in &self.nodes[1..=self.cell.receivers] {
                 let Machinery::Receiver(session) = &node.machine else { continue };
-                self.words.push(format!("got {} of {}, {:?}", node.got, self.messages, session.phase()));
+                self.notes.push(format!("got {} of {}, {:?}", node.got, self.messages, session.phase()));
             }
         }
         let verified_at = |index| {
@@ -431,14 +431,14 @@ impl World {
         Outcome {
             verified,
             rows,
-            time: self.now.since(self.begun.unwrap_or(self.now)),
+            time: self.now.since(self.first_offer_at.unwrap_or(self.now)),
             sent: self.sent,
             returned: self.returned,
             repairs: self.repairs,
-            words: self.words,
+            notes: self.notes,
             over,
             messages: self.messages,
-            given_up,
+            expelled_after,
             ended,
             closed,
             others,
@@ -450,7 +450,7 @@ impl World {
 
     fn is_over(&self) -> bool {
         let killed = matches!(self.cell.fault, Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_));
-        let is_gone = |index: usize| killed && self.hurt.is_some() && self.is_victim(index);
+        let is_gone = |index: usize| killed && self.fault_at.is_some() && self.is_victim(index);
         let mut there = self.nodes.iter().enumerate().filter(|(index, _)| !is_gone(*index));
         there.all(|(_, node)| match &node.machine {
             Machinery::Sender(session) => {
@@ -474,11 +474,11 @@ impl World {
             let mut port = Port {
                 now,
                 nanos_per_byte,
-                gone: &mut self.gone,
+                expelled_at: &mut self.expelled_at,
                 free: &mut place.free,
                 out: Vec::new(),
                 repairs: &mut self.repairs,
-                lost: &mut self.words,
+                lost: &mut self.notes,
                 timers_fired: std::mem::take(&mut timers_fired),
             };
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
@@ -527,10 +527,10 @@ impl World {
                 }
                 match session.offer(now, content(self.offered, payload)) {
                     Ok(_) => {
-                        self.begun.get_or_insert(now);
+                        self.first_offer_at.get_or_insert(now);
                         self.offered += 1;
                         if self.offered == messages.div_ceil(4) && !self.cell.midway {
-                            self.hurt = Some(now);
+                            self.fault_at = Some(now);
                         }
                         if self.offered == messages {
                             session.finish(now);
@@ -544,7 +544,7 @@ impl World {
             Machinery::Receiver(session) => {
                 let leaves = node == self.cell.receivers
                     && match self.cell.fault {
-                        Fault::Leave => self.hurt.is_some(),
+                        Fault::Leave => self.fault_at.is_some(),
                         Fault::LeaveVerified => place.reported.is_some(),
                         _ => false,
                     };
@@ -560,7 +560,7 @@ impl World {
                 }
                 place.got += 1;
                 if self.cell.midway && node == self.cell.receivers && place.got == messages.div_ceil(4) {
-                    self.hurt = Some(now);
+                    self.fault_at = Some(now);
                 }
                 session.progress(place.got * payload as u64);
                 if place.got == messages && place.reported.is_none() {
@@ -574,7 +574,7 @@ impl World {
 
     /// A datagram leaves: it may be lost at the port it leaves by, and at each that it comes to.
     fn launch(&mut self, from: usize, at: Time, dest: &Dest, bytes: Bytes) {
-        let wire = bytes.len() as u64 + AROUND;
+        let wire = bytes.len() as u64 + FRAME_OVERHEAD;
         *(if from == 0 { &mut self.sent } else { &mut self.returned }) += wire;
         if self.nodes[from].loss.chance(self.cell.loss) {
             return;

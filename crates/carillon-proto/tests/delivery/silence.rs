@@ -13,7 +13,7 @@ const MBIT: u64 = 1_000_000;
 const RATES: [Option<u64>; 4] = [Some(5 * MBIT), Some(20 * MBIT), Some(100 * MBIT), None];
 const RECEIVERS: usize = 4;
 /// A timeout is kept within this.
-const LATE: Duration = Duration::from_secs(1);
+const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 
 fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes: usize) -> Cell {
     let delay = Duration::from_micros(100);
@@ -35,7 +35,7 @@ fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes
 /// The least that a sender says it waited for a member that it missed for so long: one that serves one after
 /// the other is busy with others meanwhile.
 fn at_least(entry: &ProtocolEntry, missed: Duration) -> Duration {
-    if super::is_serial(entry) { Duration::ZERO } else { missed.saturating_sub(LATE) }
+    if super::is_serial(entry) { Duration::ZERO } else { missed.saturating_sub(TIMEOUT_TOLERANCE) }
 }
 
 /// Runs it for every protocol, and says of all that went wrong what it was.
@@ -45,7 +45,7 @@ fn for_all(
     bytes: usize,
     check: impl Fn(&Cell, &Outcome) -> Result<(), String>,
 ) {
-    let (mut complaints, mut tried) = (Vec::new(), 0);
+    let (mut failures, mut tried) = (Vec::new(), 0);
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         // What takes long is tried with some, the others in the long tier.
         if matches!(fault, Fault::Trickle(_)) && !is_long_tier() && place % 12 != 0 {
@@ -62,17 +62,17 @@ fn for_all(
                 "{:16} {:9} {fault:?}: given up after {:?}, others done after {:?}, over after {:?}, {:?}",
                 protocol.name,
                 rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{} Mbit/s", rate / MBIT)),
-                outcome.given_up,
+                outcome.expelled_after,
                 outcome.others,
                 outcome.ended,
                 outcome.last
             );
-            if let Err(complaint) = check(&cell, &outcome) {
-                complaints.push(format!("{} at {rate:?}: {complaint}: {outcome:#?}", protocol.name));
+            if let Err(failure) = check(&cell, &outcome) {
+                failures.push(format!("{} at {rate:?}: {failure}: {outcome:#?}", protocol.name));
             }
         }
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     let least = if matches!(fault, Fault::Trickle(_)) { 1 } else { REGISTRY.len() };
     assert!(tried >= least, "{tried} sessions were tried, of at least {least}");
 }
@@ -85,23 +85,23 @@ fn others_verified(outcome: &Outcome) -> Result<(), String> {
 }
 
 #[test]
-fn a_killed_receiver_is_given_up_after_the_timeout_at_any_rate_by_every_protocol() {
+fn killed_receiver_is_expelled_after_timeout_at_any_rate() {
     for_all(&RATES, Fault::Kill, 300_000, |cell, outcome| {
         others_verified(outcome)?;
         let (last, waited) = outcome.last.clone().ok_or("the last receiver is no member")?;
         if last != MemberOutcome::Lost("silent for 5 s".to_owned()) {
             return Err("it is not lost for its silence".to_owned());
         }
-        let after = outcome.given_up.ok_or("it was not given up")?;
+        let after = outcome.expelled_after.ok_or("it was not given up")?;
         // It may have last been heard some time before.
-        let earliest = DEFAULT_MEMBER_TIMEOUT - LATE;
-        if after < earliest || after > DEFAULT_MEMBER_TIMEOUT + LATE {
+        let earliest = DEFAULT_MEMBER_TIMEOUT - TIMEOUT_TOLERANCE;
+        if after < earliest || after > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE {
             return Err(format!("it was given up after {after:?}"));
         }
         // Until the others had everything the sender was busy with them.
         let least = at_least(cell.protocol, DEFAULT_MEMBER_TIMEOUT)
             .saturating_sub(outcome.others.unwrap_or_default());
-        if cell.protocol.waits && (waited < least || waited > DEFAULT_MEMBER_TIMEOUT + LATE) {
+        if cell.protocol.waits && (waited < least || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE) {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -109,14 +109,16 @@ fn a_killed_receiver_is_given_up_after_the_timeout_at_any_rate_by_every_protocol
 }
 
 #[test]
-fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
+fn receiver_frozen_for_three_seconds_is_kept() {
     let still = Duration::from_secs(3);
     for_all(&RATES, Fault::Freeze(still), 300_000, |cell, outcome| {
         let (last, waited) = outcome.last.clone().ok_or("the last receiver is no member")?;
         if !outcome.over || outcome.verified < RECEIVERS || last != MemberOutcome::Verified {
             return Err("not all are verified".to_owned());
         }
-        if waited > still + LATE || (cell.protocol.waits && waited < at_least(cell.protocol, still)) {
+        if waited > still + TIMEOUT_TOLERANCE
+            || (cell.protocol.waits && waited < at_least(cell.protocol, still))
+        {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -124,7 +126,7 @@ fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
 }
 
 #[test]
-fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
+fn intermittent_receiver_delays_others_for_bounded_time() {
     let cells = [(4600, Some(100 * MBIT)), (2500, None)];
     for (still, rate) in cells.into_iter().take(if is_long_tier() { 2 } else { 1 }) {
         for_all(&[rate], Fault::Trickle(Duration::from_millis(still)), 8_000_000, |cell, outcome| {
@@ -133,7 +135,7 @@ fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
             // Four timeouts are looked at; then the rest is to be sent.
             let serial = if super::is_serial(cell.protocol) { RECEIVERS as u32 } else { 1 };
             let rest = Duration::from_secs(3) * serial;
-            if others > DEFAULT_MEMBER_TIMEOUT * 4 + LATE + rest {
+            if others > DEFAULT_MEMBER_TIMEOUT * 4 + TIMEOUT_TOLERANCE + rest {
                 return Err(format!("it held the others for {others:?}"));
             }
             Ok(())

@@ -30,7 +30,7 @@ fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64)
 }
 
 /// Those that this is promised by.
-fn promising() -> impl Iterator<Item = &'static ProtocolEntry> {
+fn acknowledged_protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     let all = REGISTRY.iter().copied();
     all.filter(|entry| {
         matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. }) && !super::is_serial(entry)
@@ -46,7 +46,7 @@ fn for_all(
 ) {
     let entries: Vec<_> = entries.collect();
     assert!(!entries.is_empty(), "no protocol promises this");
-    let mut complaints = Vec::new();
+    let mut failures = Vec::new();
     for entry in chosen(REGISTRY, entries) {
         for seed in seeds(if is_long_tier() { 2 } else { 1 }) {
             let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
@@ -55,18 +55,18 @@ fn for_all(
             assert!(outcome.messages > 0 && outcome.sent > 0, "{}: nothing was sent", entry.name);
             println!(
                 "{:8} {fault:?} {seed}: {:?}, closed after {:?} ({usual:?}), others done after {:?}, given up after {:?}, last {:?}",
-                entry.name, outcome.got, outcome.closed, outcome.others, outcome.given_up, outcome.last
+                entry.name, outcome.got, outcome.closed, outcome.others, outcome.expelled_after, outcome.last
             );
-            if let Err(complaint) = honest(&outcome).and_then(|()| check(&outcome, usual)) {
-                complaints.push(format!("{}, {fault:?}, {seed}: {complaint}: {outcome:#?}", entry.name));
+            if let Err(failure) = check_honest(&outcome).and_then(|()| check(&outcome, usual)) {
+                failures.push(format!("{}, {fault:?}, {seed}: {failure}: {outcome:#?}", entry.name));
             }
         }
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
 /// It ends, the others have everything, and nobody is taken to have what it has not.
-fn honest(outcome: &Outcome) -> Result<(), String> {
+fn check_honest(outcome: &Outcome) -> Result<(), String> {
     if !outcome.over {
         return Err("it does not end".to_owned());
     }
@@ -90,13 +90,13 @@ fn all_verified(outcome: &Outcome) -> Result<(), String> {
 
 /// From the fault on it took no longer than without one, and this.
 fn within(time: Option<Duration>, usual: Duration, extra: Duration) -> Result<(), String> {
-    let (time, most) = (time.unwrap_or(Duration::MAX), usual * 3 + LATE + extra);
+    let (time, most) = (time.unwrap_or(Duration::MAX), usual * 3 + TIMEOUT_TOLERANCE + extra);
     if time > most { Err(format!("it took {time:?}, more than {most:?}")) } else { Ok(()) }
 }
 
 #[test]
-fn a_silent_member_is_given_up_after_the_timeout_and_takes_no_helper_along() {
-    for_all(promising(), Fault::Kill, true, |outcome, usual| {
+fn silent_member_is_expelled_without_its_helper() {
+    for_all(acknowledged_protocols(), Fault::Kill, true, |outcome, usual| {
         within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT)?;
         match outcome.last.as_ref().map(|(last, _)| last) {
             Some(MemberOutcome::Lost(_)) => Ok(()),
@@ -106,8 +106,8 @@ fn a_silent_member_is_given_up_after_the_timeout_and_takes_no_helper_along() {
 }
 
 #[test]
-fn a_member_that_leaves_is_waited_for_by_nobody() {
-    for_all(promising(), Fault::Leave, true, |outcome, usual| {
+fn member_that_leaves_is_not_awaited() {
+    for_all(acknowledged_protocols(), Fault::Leave, true, |outcome, usual| {
         within(outcome.closed, usual, Duration::ZERO)?;
         match outcome.last.as_ref().map(|(last, _)| last) {
             Some(MemberOutcome::Failed(reason)) if reason.contains("no time") => Ok(()),
@@ -118,15 +118,15 @@ fn a_member_that_leaves_is_waited_for_by_nobody() {
 }
 
 #[test]
-fn a_member_that_leaves_when_it_has_everything_is_waited_for_by_nobody() {
-    for_all(promising(), Fault::LeaveVerified, true, |outcome, usual| {
+fn complete_member_that_leaves_is_not_awaited() {
+    for_all(acknowledged_protocols(), Fault::LeaveVerified, true, |outcome, usual| {
         within(outcome.closed, usual, Duration::ZERO)
     });
 }
 
 #[test]
-fn a_member_that_comes_late_is_refused_and_named() {
-    for_all(promising(), Fault::Late, true, |outcome, usual| {
+fn late_member_is_refused_and_reported() {
+    for_all(acknowledged_protocols(), Fault::Late, true, |outcome, usual| {
         all_verified(outcome)?;
         within(outcome.closed, usual, Duration::ZERO)?;
         // It is named once it has answered the sender's challenge: not where all is over before that.
@@ -140,9 +140,9 @@ fn a_member_that_comes_late_is_refused_and_named() {
 
 /// What it claims of what was sent it goes without; what was not sent nobody believes.
 #[test]
-fn a_member_that_lies_harms_itself_alone() {
+fn forged_feedback_harms_the_forger_alone() {
     for lie in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
-        let lying = promising().filter(|entry| entry.forge_feedback.is_some());
+        let lying = acknowledged_protocols().filter(|entry| entry.forge_feedback.is_some());
         for_all(lying, Fault::Forgery(lie), false, |outcome, usual| {
             within(outcome.others, usual, DEFAULT_MEMBER_TIMEOUT * 2)?;
             // It still says that it lives, and that it gets no further.
@@ -152,10 +152,10 @@ fn a_member_that_lies_harms_itself_alone() {
 }
 
 #[test]
-fn a_helper_that_dies_loses_nothing_of_what_those_below_it_wait_for() {
+fn crashed_helper_loses_no_message_of_its_children() {
     for helper in 0..HELPERS {
         for midway in [false, true] {
-            let helped = promising().filter(|entry| entry.helpers != Helpers::None);
+            let helped = acknowledged_protocols().filter(|entry| entry.helpers != Helpers::None);
             for_all(helped, Fault::KillHelper(helper), midway, |outcome, usual| {
                 all_verified(outcome)?;
                 within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
@@ -166,9 +166,9 @@ fn a_helper_that_dies_loses_nothing_of_what_those_below_it_wait_for() {
 
 /// What each of them is told of the one is no word of the other.
 #[test]
-fn a_helper_and_a_member_that_die_together_lose_nothing_of_what_the_others_wait_for() {
+fn helper_and_member_crash_together_without_loss() {
     for helper in 0..HELPERS {
-        let helped = promising().filter(|entry| entry.helpers != Helpers::None);
+        let helped = acknowledged_protocols().filter(|entry| entry.helpers != Helpers::None);
         for_all(helped, Fault::KillBoth(helper), true, |outcome, usual| {
             within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
         });
@@ -176,7 +176,7 @@ fn a_helper_and_a_member_that_die_together_lose_nothing_of_what_the_others_wait_
 }
 
 /// A timeout is kept within this, and what was held up by it is made up for.
-const LATE: Duration = Duration::from_secs(1);
+const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// An invitation, a JOIN, the challenge and its answer, each of which may be lost.
 const JOIN_TIME: Duration = Duration::from_millis(200);

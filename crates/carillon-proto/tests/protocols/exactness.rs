@@ -47,7 +47,7 @@ fn on_lan(name: &str, receivers: u32, messages: u64, settings: &[(&str, &str)], 
 }
 
 #[test]
-fn one_receiver_of_stop_and_wait_takes_d_plus_a() // 4.1
+fn stop_and_wait_to_one_receiver_takes_d_plus_a() // 4.1
 {
     for name in ["msaw", "saw"] {
         let report = on_lan(name, 1, 20, &[], 0.0);
@@ -70,7 +70,7 @@ fn unicast_stop_and_wait_takes_r_times_d_plus_a() // equation 4.2
 }
 
 #[test]
-fn one_receiver_of_block_acknowledgment_takes_n_d_plus_a_for_a_window() // equation 4.19
+fn block_acknowledgment_to_one_receiver_takes_n_d_plus_a() // equation 4.19
 {
     for name in ["mbap", "bap"] {
         for (window, text) in [(1, "1"), (5, "5"), (10, "10")] {
@@ -96,7 +96,7 @@ fn unicast_block_acknowledgment_takes_r_times_n_d_plus_a() // equation 4.10
 }
 
 #[test]
-fn no_run_beats_the_bound_d_plus_r_a() // equations 4.18 and 4.19; smallest observed: 14 768 at r = 5
+fn latency_is_at_least_d_plus_r_a() // equations 4.18 and 4.19; smallest observed: 14 768 at r = 5
 {
     let report = on_lan("msaw", 5, 500, &[], 0.0);
     let least = latencies(&report).into_iter().min().unwrap();
@@ -115,7 +115,7 @@ fn assert_geometric(transmissions: usize, messages: u64, success: f64, what: &st
 }
 
 #[test]
-fn transmissions_to_one_receiver_on_the_lan_are_one_over_success_to_the_fourth() {
+fn lan_transmissions_are_one_over_success_to_the_fourth() {
     // A round succeeds if neither the data nor the acknowledgment is lost, neither at the interface
     // that sends it nor at the one that receives it (section 3.4).
     for (p, messages) in [(0.1, 4_000), (0.02, 4_000), (0.3, 2_000)].into_iter().step_by(sampling_step(3)) {
@@ -137,10 +137,10 @@ fn transmissions_to_one_receiver_on_the_lan_are_one_over_success_to_the_fourth()
 }
 
 #[test]
-fn transmissions_over_a_lossy_link_each_way_are_one_over_success_squared() {
+fn link_transmissions_are_one_over_success_squared() {
     let messages = 4_000;
     let p = 0.25;
-    let report = patient("msaw").messages(messages).all_links(Link::losing(p)).run();
+    let report = group_without_limit("msaw").messages(messages).all_links(Link::losing(p)).run();
     report.check_reliable().unwrap();
     let (first, again) = report.transmissions();
     assert_geometric(first + again, messages, (1.0 - p) * (1.0 - p), "p = 0.25");
@@ -151,11 +151,12 @@ fn transmissions_over_a_lossy_link_each_way_are_one_over_success_squared() {
 }
 
 #[test]
-fn transmissions_to_many_are_the_greatest_of_as_many_geometric_numbers() {
+fn multicast_transmissions_are_a_maximum_of_geometrics() {
     // E max of r geometric numbers: sum over k of 1 - (1 - (1-s)^k)^r; its variance is below the sum
     // of theirs.
     let (messages, receivers, p) = (3_000, 6, 0.2);
-    let report = patient("msaw").receivers(receivers).messages(messages).all_links(Link::losing(p)).run();
+    let report =
+        group_without_limit("msaw").receivers(receivers).messages(messages).all_links(Link::losing(p)).run();
     report.check_reliable().unwrap();
     let (first, again) = report.transmissions();
     let fail = 1.0 - (1.0 - p) * (1.0 - p);
@@ -169,10 +170,11 @@ fn transmissions_to_many_are_the_greatest_of_as_many_geometric_numbers() {
 }
 
 #[test]
-fn unicast_retransmissions_to_many_are_the_sum_of_those_to_each() {
+fn unicast_retransmissions_are_a_sum_of_geometrics() {
     // 1 for all, then as many more for each receiver as its own geometric number says.
     let (messages, receivers, p) = (3_000, 6, 0.2);
-    let group = patient("msaw").set("retransmission", "unicast").receivers(receivers).messages(messages);
+    let group =
+        group_without_limit("msaw").set("retransmission", "unicast").receivers(receivers).messages(messages);
     let report = group.all_links(Link::losing(p)).run();
     report.check_reliable().unwrap();
     let (first, again) = report.transmissions();
@@ -183,7 +185,7 @@ fn unicast_retransmissions_to_many_are_the_sum_of_those_to_each() {
 }
 
 /// Timeouts of 20 ms, far more than the round trip of 2 ms, and no end of patience.
-fn patient(name: &str) -> Group {
+fn group_without_limit(name: &str) -> Group {
     Group::new(entry(name), 11)
         .set("timeout_method", "constant")
         .set("timeout", "20 ms")
@@ -192,10 +194,10 @@ fn patient(name: &str) -> Group {
 }
 
 #[test]
-fn a_lost_message_and_a_lost_acknowledgment_cost_stop_and_wait_what_they_must() {
+fn stop_and_wait_cost_of_lost_message_and_acknowledgment() {
     // Three receivers, three messages. Of n3 the first acknowledgment is lost (of message 0), to n2
     // the third data packet (message 1, after message 0 twice).
-    let group = patient("msaw").receivers(3).messages(3);
+    let group = group_without_limit("msaw").receivers(3).messages(3);
     let group =
         group.link(SENDER, NodeId(2), Link::dropping([2])).link(NodeId(3), SENDER, Link::dropping([0]));
     let report = group.run();
@@ -215,8 +217,8 @@ fn a_lost_message_and_a_lost_acknowledgment_cost_stop_and_wait_what_they_must() 
 }
 
 #[test]
-fn unicast_retransmission_spares_those_that_have_the_message() {
-    let group = patient("msaw").set("retransmission", "unicast").receivers(3).messages(3);
+fn unicast_retransmission_spares_complete_receivers() {
+    let group = group_without_limit("msaw").set("retransmission", "unicast").receivers(3).messages(3);
     let group =
         group.link(SENDER, NodeId(2), Link::dropping([1, 2])).link(NodeId(3), SENDER, Link::dropping([0]));
     let report = group.run();
@@ -230,10 +232,11 @@ fn unicast_retransmission_spares_those_that_have_the_message() {
 }
 
 #[test]
-fn a_message_lost_in_a_window_costs_block_acknowledgment_the_whole_window() {
+fn lost_message_costs_block_acknowledgment_a_window() {
     // Two receivers, two windows of four; the acknowledgment delay is 5 ms, the timeout 20 ms. Of
     // the first window, n2 misses message 1, and so discards 2 and 3.
-    let group = patient("mbap").set("window", "4").set("ack_timeout", "5 ms").receivers(2).messages(4);
+    let group =
+        group_without_limit("mbap").set("window", "4").set("ack_timeout", "5 ms").receivers(2).messages(4);
     let report = group.clone().link(SENDER, NodeId(2), Link::dropping([1])).afterwards(Duration::ZERO).run();
     report.check_reliable().unwrap();
     // At 1 ms, n1 has all four and acknowledges; n2 has message 0. At 6 ms, both acknowledgment
@@ -254,9 +257,9 @@ fn a_message_lost_in_a_window_costs_block_acknowledgment_the_whole_window() {
 }
 
 #[test]
-fn a_lost_block_acknowledgment_is_made_up_for_by_the_timer() {
+fn lost_block_acknowledgment_is_replaced_by_the_timer() {
     // The acknowledgment of the only window is lost; the one of the timer 5 ms later is not.
-    let group = patient("mbap").set("window", "4").set("ack_timeout", "5 ms").messages(4);
+    let group = group_without_limit("mbap").set("window", "4").set("ack_timeout", "5 ms").messages(4);
     let report = group.link(NodeId(1), SENDER, Link::dropping([0])).afterwards(Duration::ZERO).run();
     report.check_reliable().unwrap();
     assert_eq!(report.transmissions(), (4, 0));

@@ -185,17 +185,17 @@ fn check(height: u32, expected: [(f64, f64, f64); 3]) {
 }
 
 #[test]
-fn binary_trees_of_eight_receivers_give_the_figures_of_ns_2() {
+fn binary_tree_of_8_receivers_matches_ns_2() {
     check(3, [(105.334, 0.0, 1.0), (84.58, 0.1875, 0.125), (109.375, 0.2, 0.2667)]);
 }
 
 #[test]
-fn binary_trees_of_32_receivers_give_the_figures_of_ns_2() {
+fn binary_tree_of_32_receivers_matches_ns_2() {
     check(5, [(154.56, 0.0, 1.0), (98.237, 0.078125, 0.0312), (167.165, 0.119048, 0.0952)]);
 }
 
 #[test]
-fn binary_trees_of_128_receivers_give_the_figures_of_ns_2() {
+fn binary_tree_of_128_receivers_matches_ns_2() {
     if is_long_or_skipped() {
         check(7, [(206.08, 0.0, 1.0), (102.664, 0.027344, 0.0078), (221.42, 0.054902, 0.0314)]);
     }
@@ -224,7 +224,7 @@ fn with_a_dead_replier(settings: &[(&str, &str)]) -> (Option<Duration>, usize) {
 }
 
 #[test]
-fn a_dead_replier_delays_recovery_by_one_attempt() {
+fn dead_replier_delays_recovery_by_one_attempt() {
     let (latency, requests) = with_a_dead_replier(&[]);
     // Twice the round-trip time, which SETUP took for 2 x 4 x 15.333 ms, and one more to the source.
     let latency = latency.expect("it was repaired").as_secs_f64() * 1e3;
@@ -238,7 +238,7 @@ fn a_dead_replier_delays_recovery_by_one_attempt() {
 }
 
 #[test]
-fn without_routers_the_source_repairs_everything() {
+fn source_repairs_everything_without_routers() {
     for seed in 1..=10 {
         let entry = find("lms").expect("it is in the registry");
         let group = Group::new(entry, seed).receivers(5).messages(60).interval(Duration::from_millis(5));
@@ -300,7 +300,7 @@ fn lossy_tree(height: u32, loss: f64, messages: u64, settings: &[(&str, &str)]) 
 }
 
 #[test]
-fn a_thousand_lossy_links_do_not_bring_all_requests_to_the_source() {
+fn few_requests_reach_the_source_of_a_large_tree() {
     // 512 receivers, each of which loses about one message in ten.
     let counter = lossy_tree(9, 0.01, 50, &[]);
     assert!(counter.found > 2000, "{counter:?}");
@@ -310,7 +310,7 @@ fn a_thousand_lossy_links_do_not_bring_all_requests_to_the_source() {
 
 #[test]
 #[ignore = "takes minutes: cargo test --release -p carillon-proto --test protocols lms -- --ignored --nocapture"]
-fn a_hundred_thousand_receivers_are_served() {
+fn lossy_tree_of_131072_receivers_recovers() {
     let counter = lossy_tree(17, 0.01, 20, &[]);
     println!("{counter:?}");
     // Each loses about every sixth message.

@@ -23,14 +23,14 @@ mod hoarders;
 struct Counted(Vec<u8>);
 
 /// What is counted is counted for one run at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+static RUN_LOCK: Mutex<()> = Mutex::new(());
 
 /// Bytes of datagrams that are held.
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Counted {
     fn bytes(bytes: Vec<u8>) -> Bytes {
-        HELD.fetch_add(bytes.len(), Ordering::Relaxed);
+        HELD_BYTES.fetch_add(bytes.len(), Ordering::Relaxed);
         Bytes::from_owner(Counted(bytes))
     }
 }
@@ -43,7 +43,7 @@ impl AsRef<[u8]> for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        HELD.fetch_sub(self.0.len(), Ordering::Relaxed);
+        HELD_BYTES.fetch_sub(self.0.len(), Ordering::Relaxed);
     }
 }
 
@@ -63,7 +63,7 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
     for (key, value) in entry.delivery_settings {
         config.set(entry.parameters, key, value).expect("a delivery setting");
     }
-    for (name, most) in GREEDY {
+    for (name, most) in GREEDY_SETTINGS {
         if let Some(parameter) = entry.parameters.iter().find(|parameter| parameter.name == *name)
             && let Kind::Count { max, .. } = parameter.kind
         {
@@ -92,7 +92,7 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
 
 /// What a run gave.
 #[derive(Debug, Default)]
-struct Exercised {
+struct RunResult {
     /// The most bytes of datagrams that the machine under test held.
     datagrams: usize,
     /// The most bytes of its heap besides: tables, and copies of what it was sent.
@@ -106,10 +106,10 @@ struct Exercised {
     timers: u64,
 }
 
-impl Exercised {
+impl RunResult {
     /// The machine held no more than its memory and its tables.
     fn judge(&self, memory: usize, tables: usize) -> Result<(), String> {
-        let &Exercised { datagrams, heap, handled, .. } = self;
+        let &RunResult { datagrams, heap, handled, .. } = self;
         if datagrams > memory {
             return Err(format!("it held {datagrams} bytes of datagrams, more than its memory of {memory}"));
         }
@@ -146,28 +146,28 @@ impl Pair {
         mut self,
         mut message: impl FnMut(u64) -> Bytes,
         is_lost: impl Fn(u64, &[u8]) -> bool,
-    ) -> Exercised {
+    ) -> RunResult {
         let (tested, other) = (self.tested, 1 - self.tested);
-        let mut exercised = Exercised::default();
+        let mut result = RunResult::default();
         let (mut now, mut count) = (Time::ZERO, 0_u64);
         let end = Time::from_nanos(20_000_000_000);
         for node in 0..2 {
             self.call(node, |machine| machine.start(now));
         }
-        while now < end && count < self.datagrams && exercised.handled_bytes < self.enough {
-            let (before, mut next) = ((count, exercised.offered), None);
+        while now < end && count < self.datagrams && result.handled_bytes < self.enough {
+            let (before, mut next) = ((count, result.offered), None);
             for node in [other, tested] {
                 if self.machines[node].poll_timeout().is_some_and(|at| at <= now) {
-                    exercised.timers += 1;
+                    result.timers += 1;
                 }
                 self.call(node, |machine| machine.handle_timeout(now));
                 if node == other {
-                    for _ in 0..OFFERS_A_TURN {
+                    for _ in 0..OFFERS_PER_TURN {
                         let Some(sender) = self.machines[other].as_sender() else { break };
-                        if sender.offer(now, message(exercised.offered)).is_err() {
+                        if sender.offer(now, message(result.offered)).is_err() {
                             break;
                         }
-                        exercised.offered += 1;
+                        result.offered += 1;
                     }
                 }
                 let mut outbox = Outbox::default();
@@ -187,8 +187,8 @@ impl Pair {
                         bytes: &bytes,
                     };
                     if node == other {
-                        exercised.handled += 1;
-                        exercised.handled_bytes += bytes.len();
+                        result.handled += 1;
+                        result.handled_bytes += bytes.len();
                     }
                     self.call(1 - node, |machine| machine.handle_datagram(now, received));
                 }
@@ -201,9 +201,9 @@ impl Pair {
                     });
                 }
             }
-            exercised.datagrams = exercised.datagrams.max(HELD.load(Ordering::Relaxed));
-            exercised.heap = exercised.heap.max(heap::held(OWNER));
-            let has_moved = before != (count, exercised.offered);
+            result.datagrams = result.datagrams.max(HELD_BYTES.load(Ordering::Relaxed));
+            result.heap = result.heap.max(heap::held(OWNER));
+            let has_moved = before != (count, result.offered);
             // Answers are due at once.
             let soon = now + carillon_core::Duration::from_micros(50);
             now = match next {
@@ -212,7 +212,7 @@ impl Pair {
                 None => break,
             };
         }
-        exercised
+        result
     }
 
     /// Calls a machine; what the one under test requests of the heap is charged to it.
@@ -224,17 +224,17 @@ impl Pair {
 }
 
 /// A receiver whose application takes nothing.
-fn starved(entry: &ProtocolEntry) -> Exercised {
+fn starved(entry: &ProtocolEntry) -> RunResult {
     received(entry, MEMORY, false, usize::MAX)
 }
 
 /// A receiver whose application takes everything, in a stream much longer than its memory.
-fn fed(entry: &ProtocolEntry) -> Exercised {
-    received(entry, SMALL_MEMORY, true, FED)
+fn fed(entry: &ProtocolEntry) -> RunResult {
+    received(entry, SMALL_MEMORY, true, FED_BYTES)
 }
 
 /// A receiver, or the second of two peers, which every sixty-first datagram does not reach.
-fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) -> Exercised {
+fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) -> RunResult {
     let peers = entry.roles.contains(&Role::Peer);
     let role = |other| if peers { Role::Peer } else { other };
     let _alone = begin();
@@ -246,51 +246,51 @@ fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) ->
 }
 
 /// The first of two peers, which the first message of the second one never reaches.
-fn parked(entry: &ProtocolEntry) -> Exercised {
+fn parked(entry: &ProtocolEntry) -> RunResult {
     let _alone = begin();
     let tested = heap::charge(OWNER, || build(entry, Role::Peer, 0, MEMORY));
     let machines = [tested, build(entry, Role::Peer, 1, usize::MAX)];
     let pair = Pair { machines, tested: 0, takes: false, datagrams: datagrams(), enough: usize::MAX };
-    let message = |number| Bytes::from(vec![if number == 0 { FIRST } else { 7 }; PAYLOAD]);
-    pair.run(message, |_, bytes| bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST; PAYLOAD / 2]))
+    let message = |number| Bytes::from(vec![if number == 0 { FIRST_FILL } else { 7 }; PAYLOAD]);
+    pair.run(message, |_, bytes| bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST_FILL; PAYLOAD / 2]))
 }
 
 /// Waits for other runs, and counts from zero.
 fn begin() -> MutexGuard<'static, ()> {
     assert!(heap::is_counting(), "this test program does not count its heap");
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    HELD.store(0, Ordering::Relaxed);
+    let alone = RUN_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    HELD_BYTES.store(0, Ordering::Relaxed);
     heap::reset();
     alone
 }
 
 #[test]
-fn no_receiver_holds_more_than_its_memory() {
+fn receivers_hold_no_more_than_their_memory() {
     let mut timers = 0;
     for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
-        let exercised = starved(entry);
-        println!("{:16} {exercised:?}", entry.name);
-        exercised.judge(MEMORY, TABLES).unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
-        timers += exercised.timers;
+        let result = starved(entry);
+        println!("{:16} {result:?}", entry.name);
+        result.judge(MEMORY, MAX_TABLE_BYTES).unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
+        timers += result.timers;
     }
     assert!(timers > 0, "no timer of any protocol fired");
 }
 
 #[test]
-fn no_receiver_keeps_what_its_application_has_taken() {
+fn receivers_free_messages_that_were_read() {
     for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
-        let exercised = fed(entry);
-        println!("{:16} {exercised:?}", entry.name);
-        let verdict = judge_fed(&exercised);
-        verdict.unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
+        let result = fed(entry);
+        println!("{:16} {result:?}", entry.name);
+        let verdict = judge_fed(&result);
+        verdict.unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
     }
 }
 
-fn judge_fed(exercised: &Exercised) -> Result<(), String> {
-    exercised.judge(SMALL_MEMORY, SMALL_TABLES)?;
-    match exercised.handled_bytes {
-        bytes if bytes < FED => {
-            Err(format!("it was sent {bytes} bytes only, which says nothing: {exercised:?}"))
+fn judge_fed(result: &RunResult) -> Result<(), String> {
+    result.judge(SMALL_MEMORY, SMALL_TABLE_BYTES)?;
+    match result.handled_bytes {
+        bytes if bytes < FED_BYTES => {
+            Err(format!("it was sent {bytes} bytes only, which says nothing: {result:?}"))
         }
         _ => Ok(()),
     }
@@ -300,35 +300,35 @@ fn judge_fed(exercised: &Exercised) -> Result<(), String> {
 #[test]
 fn receivers_that_hoard_are_caught() {
     for entry in hoarders::HOARDERS {
-        let complaint = judge_fed(&fed(entry)).expect_err(entry.name);
-        assert!(complaint.starts_with("it held"), "{}: {complaint}", entry.name);
+        let failure = judge_fed(&fed(entry)).expect_err(entry.name);
+        assert!(failure.starts_with("it held"), "{}: {failure}", entry.name);
     }
     let [without_feedback, acknowledged, ..] = hoarders::HOARDERS;
     for entry in [without_feedback, acknowledged] {
-        let complaint = starved(entry).judge(MEMORY, TABLES).expect_err(entry.name);
-        assert!(complaint.starts_with("it held"), "{}: {complaint}", entry.name);
+        let failure = starved(entry).judge(MEMORY, MAX_TABLE_BYTES).expect_err(entry.name);
+        assert!(failure.starts_with("it held"), "{}: {failure}", entry.name);
     }
 }
 
 /// A member whose first message reaches nobody offers as much as it can: what waits for that message, in a
 /// sequencer or anywhere else, is held within the memory.
 #[test]
-fn no_peer_holds_more_than_its_memory_of_what_a_hostile_member_sends() {
+fn peers_bound_messages_of_a_hostile_member() {
     let peers: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)).collect();
     assert!(!peers.is_empty(), "there are no peers");
     for entry in chosen(REGISTRY, peers) {
-        let exercised = parked(entry);
-        println!("{:16} {exercised:?}", entry.name);
-        assert!(exercised.datagrams > 0, "{}: it held nothing", entry.name);
-        exercised.judge(MEMORY, TABLES).unwrap_or_else(|complaint| panic!("{}: {complaint}", entry.name));
+        let result = parked(entry);
+        println!("{:16} {result:?}", entry.name);
+        assert!(result.datagrams > 0, "{}: it held nothing", entry.name);
+        result.judge(MEMORY, MAX_TABLE_BYTES).unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
     }
 }
 
 /// What the first message is made of.
-const FIRST: u8 = 9;
+const FIRST_FILL: u8 = 9;
 
 /// Parameters that say how much is held, and what is asked for.
-const GREEDY: &[(&str, u64)] = &[
+const GREEDY_SETTINGS: &[(&str, u64)] = &[
     ("window", 32_768),
     ("buffer", 65_536),
     ("rxw_sqns", 65_536),
@@ -343,16 +343,16 @@ const PAYLOAD: usize = 1400;
 const MEMORY: usize = 1 << 20;
 
 /// Bytes of tables that a machine may hold besides.
-const TABLES: usize = 1 << 20;
+const MAX_TABLE_BYTES: usize = 1 << 20;
 /// Memory and tables of a receiver whose application takes everything.
 const SMALL_MEMORY: usize = 64 << 10;
-const SMALL_TABLES: usize = 64 << 10;
+const SMALL_TABLE_BYTES: usize = 64 << 10;
 /// Bytes that such a receiver is sent: twice what it may hold.
-const FED: usize = 2 * (SMALL_MEMORY + SMALL_TABLES);
+const FED_BYTES: usize = 2 * (SMALL_MEMORY + SMALL_TABLE_BYTES);
 /// A machine that handled fewer datagrams was not tried.
 const MIN_HANDLED: u64 = 100;
 /// Messages that are offered between two turns of the machines.
-const OFFERS_A_TURN: usize = 256;
+const OFFERS_PER_TURN: usize = 256;
 /// The owner to which the heap of the machine under test is charged.
 const OWNER: usize = 1;
 

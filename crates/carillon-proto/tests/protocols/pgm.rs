@@ -35,7 +35,7 @@ fn run_with(
 ) -> Recorder {
     let seeds = Seeds::new(1);
     let topology = Arc::new(topology);
-    let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
+    let config = GraphConfig { overhead: IP_UDP_OVERHEAD, ..GraphConfig::default() };
     let mut graph = Graph::new(topology.clone(), config, &seeds);
     graph.lose(link, from, SingleLoss { source: NodeId(0), message: MessageId(5) });
     let mut values = Config::defaults(ENTRY.parameters);
@@ -56,7 +56,7 @@ fn run_with(
         }
         roles.push((node, role));
     }
-    let payload = 1000 - OVERHEAD - 24;
+    let payload = 1000 - IP_UDP_OVERHEAD - 24;
     let contents = Contents::equal(&seeds, payload as usize);
     let mut world = World::new(graph, Recorder::default());
     for (node, role) in roles {
@@ -71,7 +71,7 @@ fn run_with(
             group: GroupId(0),
             seeds: seeds.node(node),
             bit_rate: BitRate::mbps(10),
-            link_overhead: OVERHEAD,
+            link_overhead: IP_UDP_OVERHEAD,
             max_payload: payload,
             memory: usize::MAX,
             rejoining: false,
@@ -101,9 +101,9 @@ fn run_with(
 }
 
 /// From the discovery of each loss to its repair, and how many repairs the source sent.
-fn recoveries(tape: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
+fn recoveries(recorder: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
     let (mut found, mut latency, mut repairs) = (BTreeMap::new(), BTreeMap::new(), 0);
-    for event in &tape.events {
+    for event in &recorder.events {
         match event.event {
             Event::LossFound { message, .. } => drop(found.insert((event.node, message), event.time)),
             Event::LossRepaired { message, .. } => {
@@ -122,12 +122,12 @@ fn recoveries(tape: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
 }
 
 /// As in the evaluation of LMS, SRM and PGM: no back-off, and a source that repairs at once.
-const AT_ONCE: &[(&str, &str)] =
+const NO_DELAYS: &[(&str, &str)] =
     &[("nak_bo_ivl", "0 ms"), ("rdata_delay", "0 ms"), ("ne_nak_rpt_rte", "1 s")];
 
 /// ns-2 says 153.621 ms of the same tree; its NAK has 48 bytes, ours with IP and UDP 64.
 #[test]
-fn the_latency_is_the_way_of_the_nak_and_back_again() {
+fn recovery_latency_is_the_round_trip_to_the_source() {
     // The source at the root of a binary tree of height 5, its 32 leaves the receivers: six links.
     let mut topology = Topology::new(64);
     topology.add_link(link(0, 1, 10_000));
@@ -135,7 +135,7 @@ fn the_latency_is_the_way_of_the_nak_and_back_again() {
         topology.add_link(link(node / 2, node, 10_000));
     }
     topology.receivers = (32..64).map(NodeId).collect();
-    let (latency, repairs) = recoveries(&run(topology, AT_ONCE));
+    let (latency, repairs) = recoveries(&run(topology, NO_DELAYS));
     let on_link = |bytes: u64| Duration::from_millis(10) + on_wire(bytes);
     // The NCF leaves the source before the repair.
     let expected = 6 * on_link(64) + on_wire(64) + 6 * on_link(1000);
@@ -151,7 +151,7 @@ fn the_latency_is_the_way_of_the_nak_and_back_again() {
 
 /// The repair for the near receiver has taken the state away before the far one asks.
 #[test]
-fn a_slow_branch_makes_the_source_repair_again_unless_it_waits_for_it() {
+fn slow_branch_causes_second_repair_unless_delayed() {
     let topology = || {
         let mut topology = Topology::new(4);
         for link in [link(0, 3, 10_000), link(3, 1, 1_000), link(3, 2, 20_000)] {
@@ -160,13 +160,13 @@ fn a_slow_branch_makes_the_source_repair_again_unless_it_waits_for_it() {
         topology.receivers = vec![NodeId(1), NodeId(2)];
         topology
     };
-    let (latency, repairs) = recoveries(&run(topology(), AT_ONCE));
+    let (latency, repairs) = recoveries(&run(topology(), NO_DELAYS));
     assert_eq!((latency.len(), repairs), (2, 2));
     let round_trip = 2 * Duration::from_millis(30) + 2 * (on_wire(64) + on_wire(1000));
     assert!(latency[&NodeId(2)].abs_diff(round_trip) < Duration::from_millis(2), "{latency:?}");
     // The far request is at the branching 40 ms after the near one found the loss; the repair was there
     // after 27 ms. Once it comes later, it does for both.
-    let waits = [&AT_ONCE[..1], &[("rdata_delay", "30 ms")], &AT_ONCE[2..]].concat();
+    let waits = [&NO_DELAYS[..1], &[("rdata_delay", "30 ms")], &NO_DELAYS[2..]].concat();
     let (latency, repairs) = recoveries(&run(topology(), &waits));
     assert_eq!((latency.len(), repairs), (2, 1));
 }
@@ -185,10 +185,10 @@ fn behind_one_router() -> Topology {
 const ONE_REPAIRER: (&str, &str) = ("dlr_every", "2");
 
 #[test]
-fn a_repairer_repairs_what_is_lost_beside_it_and_the_source_nothing() {
-    let settings = [AT_ONCE, &[ONE_REPAIRER]].concat();
-    let tape = run_with(behind_one_router(), &settings, (2, NodeId(3)), None);
-    let (latency, repairs) = recoveries(&tape);
+fn repairer_repairs_loss_beside_it_without_the_source() {
+    let settings = [NO_DELAYS, &[ONE_REPAIRER]].concat();
+    let recorder = run_with(behind_one_router(), &settings, (2, NodeId(3)), None);
+    let (latency, repairs) = recoveries(&recorder);
     let ms = Duration::from_millis;
     // The repairer sends NCF and N-NAK before the repair.
     let expected = ms(20)
@@ -206,10 +206,10 @@ fn a_repairer_repairs_what_is_lost_beside_it_and_the_source_nothing() {
         "{latency:?}, not {expected:?}"
     );
     let by = |event: &Event| matches!(event, Event::Forwarded { repair: true, message: MessageId(5), .. });
-    let by: Vec<NodeId> = tape.events.iter().filter(|it| by(&it.event)).map(|it| it.node).collect();
+    let by: Vec<NodeId> = recorder.events.iter().filter(|it| by(&it.event)).map(|it| it.node).collect();
     assert_eq!(by, [NodeId(1)]);
     // Without it: the way to the source and back.
-    let (latency, repairs) = recoveries(&run_with(behind_one_router(), AT_ONCE, (2, NodeId(3)), None));
+    let (latency, repairs) = recoveries(&run_with(behind_one_router(), NO_DELAYS, (2, NodeId(3)), None));
     assert_eq!(repairs, 1);
     let without = latency[&NodeId(2)];
     assert!(without.abs_diff(way_to_the_source()) < Duration::from_micros(1), "{without:?}");
@@ -222,10 +222,10 @@ fn way_to_the_source() -> Duration {
 }
 
 #[test]
-fn a_repairer_that_is_gone_costs_one_interval() {
-    let settings = [AT_ONCE, &[ONE_REPAIRER, ("dlr_nak_rpt_ivl", "100 ms")]].concat();
-    let tape = run_with(behind_one_router(), &settings, (2, NodeId(3)), Some(1));
-    let (latency, repairs) = recoveries(&tape);
+fn dead_repairer_costs_one_interval() {
+    let settings = [NO_DELAYS, &[ONE_REPAIRER, ("dlr_nak_rpt_ivl", "100 ms")]].concat();
+    let recorder = run_with(behind_one_router(), &settings, (2, NodeId(3)), Some(1));
+    let (latency, repairs) = recoveries(&recorder);
     let expected = way_to_the_source() + Duration::from_millis(100);
     assert_eq!((latency.len(), repairs), (1, 1));
     assert!(
@@ -236,10 +236,10 @@ fn a_repairer_that_is_gone_costs_one_interval() {
 
 /// The loss is on the link from the source: the repairer misses the packet too.
 #[test]
-fn what_a_repairer_misses_too_the_source_repairs() {
-    let settings = [AT_ONCE, &[ONE_REPAIRER]].concat();
+fn source_repairs_loss_shared_with_the_repairer() {
+    let settings = [NO_DELAYS, &[ONE_REPAIRER]].concat();
     let (latency, with) = recoveries(&run(behind_one_router(), &settings));
-    let (plain, without) = recoveries(&run(behind_one_router(), AT_ONCE));
+    let (plain, without) = recoveries(&run(behind_one_router(), NO_DELAYS));
     assert_eq!(latency[&NodeId(1)], plain[&NodeId(1)]);
     // The far one asks when the repairer has its repair already, so it has it from there.
     assert_eq!((with, without), (1, 2));
@@ -250,16 +250,19 @@ fn what_a_repairer_misses_too_the_source_repairs() {
 const ON_TREE: (&str, &str) = ("ne_dlr_sqns", "64");
 
 /// Who sent repairs, and the recoveries.
-fn repairers(tape: &Recorder) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
+fn repairers(recorder: &Recorder) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
     let is_repair =
         |event: &Event| matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. });
-    (tape.events.iter().filter(|it| is_repair(&it.event)).map(|it| it.node).collect(), recoveries(tape).0)
+    (
+        recorder.events.iter().filter(|it| is_repair(&it.event)).map(|it| it.node).collect(),
+        recoveries(recorder).0,
+    )
 }
 
 /// Three routers in a row between the source and the receiver: wherever the loss is, the node above it
 /// repairs, and the latency is the way to it and back.
 #[test]
-fn the_router_above_the_loss_repairs_and_the_latency_is_the_way_to_it_and_back() {
+fn router_above_the_loss_repairs() {
     let delays = [5_000, 7_000, 11_000, 13_000];
     for lost_by in 0..4_u32 {
         let mut topology = Topology::new(5);
@@ -268,15 +271,15 @@ fn the_router_above_the_loss_repairs_and_the_latency_is_the_way_to_it_and_back()
         }
         topology.receivers = vec![NodeId(4)];
         let run = |settings: &[(&str, &str)]| {
-            let tape = run_with(topology.clone(), settings, (lost_by, NodeId(lost_by)), None);
-            repairers(&tape)
+            let recorder = run_with(topology.clone(), settings, (lost_by, NodeId(lost_by)), None);
+            repairers(&recorder)
         };
         // The node that repairs sends an NCF before the repair.
         let from = |node: u32| {
             let way: u64 = delays[node as usize..].iter().sum();
             2 * Duration::from_micros(way) + (4 - node) * (on_wire(64) + on_wire(1000)) + on_wire(64)
         };
-        for (settings, node) in [(AT_ONCE, 0), (&[AT_ONCE, &[ON_TREE]].concat(), lost_by)] {
+        for (settings, node) in [(NO_DELAYS, 0), (&[NO_DELAYS, &[ON_TREE]].concat(), lost_by)] {
             let (by, latency) = run(settings);
             let (expected, latency) = (from(node), latency[&NodeId(4)]);
             println!("lost by {lost_by}, repaired by {by:?} in {latency:?}");
@@ -288,10 +291,10 @@ fn the_router_above_the_loss_repairs_and_the_latency_is_the_way_to_it_and_back()
 
 /// What has passed for the near branch is there for the slow one: the source repairs once.
 #[test]
-fn a_router_that_repairs_spares_the_source_the_second_repair() {
-    let settings = [AT_ONCE, &[ON_TREE]].concat();
+fn repairing_router_spares_the_second_repair() {
+    let settings = [NO_DELAYS, &[ON_TREE]].concat();
     let (by, latency) = repairers(&run(behind_one_router(), &settings));
-    let (_, plain) = recoveries(&run(behind_one_router(), AT_ONCE));
+    let (_, plain) = recoveries(&run(behind_one_router(), NO_DELAYS));
     assert_eq!((by, plain), (vec![NodeId(0), NodeId(3)], 2));
     let expected = 2 * Duration::from_millis(20) + 2 * on_wire(64) + on_wire(1000);
     let as_expected = |latency: &BTreeMap<NodeId, Duration>| {
@@ -336,7 +339,7 @@ fn over_random_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]
         let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));
         let group = group.afterwards(Duration::from_secs(20));
         let loss = LossModel::Bernoulli(Probability::new(0.02).expect("a probability"));
-        let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
+        let config = GraphConfig { overhead: IP_UDP_OVERHEAD, ..GraphConfig::default() };
         let report = group.run_graph(Arc::new(topology), config, loss);
         report.check_reliable().expect("all is repaired");
         let mut found = BTreeMap::new();
@@ -404,4 +407,4 @@ fn on_wire(bytes: u64) -> Duration {
 }
 
 /// Of IP and UDP.
-const OVERHEAD: u32 = 28;
+const IP_UDP_OVERHEAD: u32 = 28;

@@ -8,7 +8,7 @@ use carillon_testkit::assert_wire_vectors;
 use carillon_wire::session::WIRE_VERSION;
 
 #[test]
-fn protocol_packets_are_those_of_the_wire_version() {
+fn protocol_packets_match_the_wire_version() {
     let mut packets = BTreeMap::new();
     for entry in REGISTRY {
         for golden in entry.format.golden {

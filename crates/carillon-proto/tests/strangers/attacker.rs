@@ -13,11 +13,11 @@ use carillon_wire::session::{
     Verdict,
 };
 
-use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
+use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, SentDatagram};
 
 /// Who it is, and so what it knows and in whose name it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum AttackerRole {
     /// Heard another session once, and writes any address on its packets.
     Blind,
     /// Hears the group, and speaks from its own address.
@@ -33,14 +33,22 @@ pub enum Who {
 }
 
 /// All that there are with this protocol.
-pub fn all(entry: &ProtocolEntry) -> impl Iterator<Item = Who> {
-    let helper = (entry.helpers != Helpers::None).then_some(Who::Helper);
-    [Who::Blind, Who::Outsider, Who::Forger, Who::Member, Who::Sender].into_iter().chain(helper)
+pub fn all(entry: &ProtocolEntry) -> impl Iterator<Item = AttackerRole> {
+    let helper = (entry.helpers != Helpers::None).then_some(AttackerRole::Helper);
+    [
+        AttackerRole::Blind,
+        AttackerRole::Outsider,
+        AttackerRole::Forger,
+        AttackerRole::Member,
+        AttackerRole::Sender,
+    ]
+    .into_iter()
+    .chain(helper)
 }
 
 /// What it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum PacketKind {
     /// A packet of the session, by its number.
     Session(u8),
     /// A packet of the protocol as one was heard in another session, by its number.
@@ -52,23 +60,23 @@ pub enum Kind {
 }
 
 /// What was heard of another session, by kind.
-pub type Tape = BTreeMap<Kind, Vec<Shot>>;
+pub type Recordings = BTreeMap<PacketKind, Vec<SentDatagram>>;
 
 pub struct Attacker {
-    pub who: Who,
+    pub role: AttackerRole,
     entry: &'static ProtocolEntry,
     /// In turn.
-    kinds: Vec<Kind>,
+    kinds: Vec<PacketKind>,
     /// None: in all of them.
     phase: Option<Phase>,
-    tape: Tape,
+    tape: Recordings,
     /// Packets that may still go out, and how many at once.
     left: usize,
     burst: usize,
     turn: usize,
     rng: Rng,
     /// Of this session.
-    heard: Vec<Shot>,
+    heard: Vec<SentDatagram>,
     nonces: Vec<u64>,
     /// What the sender invites to.
     terms: Terms,
@@ -81,9 +89,9 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    pub fn new(who: Who, entry: &'static ProtocolEntry, tape: &Tape, seed: u64) -> Attacker {
+    pub fn new(role: AttackerRole, entry: &'static ProtocolEntry, tape: &Recordings, seed: u64) -> Attacker {
         Attacker {
-            who,
+            role,
             entry,
             kinds: kinds(tape),
             phase: None,
@@ -103,11 +111,17 @@ impl Attacker {
 
     /// One that only listens.
     pub fn recorder(entry: &'static ProtocolEntry) -> Attacker {
-        Attacker { recording: true, ..Attacker::new(Who::Forger, entry, &Tape::new(), 0) }
+        Attacker { recording: true, ..Attacker::new(AttackerRole::Forger, entry, &Recordings::new(), 0) }
     }
 
     /// Sends so many packets in each phase, or in one.
-    pub fn attack(mut self, phase: Option<Phase>, kinds: &[Kind], packets: usize, burst: usize) -> Attacker {
+    pub fn attack(
+        mut self,
+        phase: Option<Phase>,
+        kinds: &[PacketKind],
+        packets: usize,
+        burst: usize,
+    ) -> Attacker {
         (self.phase, self.kinds, self.left, self.burst) = (phase, kinds.to_vec(), packets, burst);
         self
     }
@@ -117,12 +131,12 @@ impl Attacker {
         Attacker { tiny: true, ..self }
     }
 
-    pub fn into_tape(self) -> Tape {
+    pub fn into_tape(self) -> Recordings {
         self.tape
     }
 
     /// A packet of the session went out.
-    pub fn overhear(&mut self, shot: &Shot) {
+    pub fn overhear(&mut self, shot: &SentDatagram) {
         let to_all = shot.to.is_none();
         if self.recording {
             let list = self.tape.entry(kind_of(&shot.bytes)).or_default();
@@ -132,13 +146,13 @@ impl Attacker {
             }
             return;
         }
-        let own = match self.who {
-            Who::Blind => return,
-            Who::Outsider | Who::Forger => false,
+        let own = match self.role {
+            AttackerRole::Blind => return,
+            AttackerRole::Outsider | AttackerRole::Forger => false,
             // Who asks to join it takes it for a sender, which it may be: that is another attack.
-            Who::Member => shot.from == MEMBER || (shot.to == Some(MEMBER) && shot.from == SENDER),
-            Who::Sender => shot.from == SENDER || shot.to == Some(SENDER),
-            Who::Helper => shot.from == HELPER || shot.to == Some(HELPER),
+            AttackerRole::Member => shot.from == MEMBER || (shot.to == Some(MEMBER) && shot.from == SENDER),
+            AttackerRole::Sender => shot.from == SENDER || shot.to == Some(SENDER),
+            AttackerRole::Helper => shot.from == HELPER || shot.to == Some(HELPER),
         };
         if !to_all && !own {
             return;
@@ -166,7 +180,7 @@ impl Attacker {
     }
 
     /// What it sends in a millisecond.
-    pub fn shots(&mut self, phase: Phase) -> Vec<Shot> {
+    pub fn shots(&mut self, phase: Phase) -> Vec<SentDatagram> {
         if self.recording || self.phase.is_some_and(|only| only != phase) || self.kinds.is_empty() {
             return Vec::new();
         }
@@ -179,37 +193,42 @@ impl Attacker {
         (0..burst).map(|_| self.shot()).collect()
     }
 
-    fn shot(&mut self) -> Shot {
+    fn shot(&mut self) -> SentDatagram {
         self.turn += 1;
         let kind = self.kinds[self.turn % self.kinds.len()];
         let (mut bytes, mut to_all) = self.packet(kind);
         if self.tiny {
             bytes.truncate(bytes.len().saturating_sub(PAYLOAD - 2));
-            return Shot { from: SENDER, to: None, bytes };
+            return SentDatagram { from: SENDER, to: None, bytes };
         }
         if self.rng.chance(0.5) {
             self.change(&mut bytes);
         }
         // Now and then as it should not come.
         to_all ^= self.rng.chance(0.2);
-        let from = match self.who {
-            Who::Outsider => STRANGER,
-            Who::Member => MEMBER,
-            Who::Sender => SENDER,
-            Who::Helper => HELPER,
-            Who::Blind | Who::Forger => self.pick(&[STRANGER, SENDER, SENDER, NodeId(1), NodeId(2)]),
+        let from = match self.role {
+            AttackerRole::Outsider => STRANGER,
+            AttackerRole::Member => MEMBER,
+            AttackerRole::Sender => SENDER,
+            AttackerRole::Helper => HELPER,
+            AttackerRole::Blind | AttackerRole::Forger => {
+                self.pick(&[STRANGER, SENDER, SENDER, NodeId(1), NodeId(2)])
+            }
         };
-        let one = match self.who {
-            Who::Sender => self.pick(&[NodeId(1), NodeId(2), MEMBER]),
-            Who::Helper => self.pick(&[SENDER, NodeId(1), NodeId(2), MEMBER, NodeId(5)]),
+        let one = match self.role {
+            AttackerRole::Sender => self.pick(&[NodeId(1), NodeId(2), MEMBER]),
+            AttackerRole::Helper => self.pick(&[SENDER, NodeId(1), NodeId(2), MEMBER, NodeId(5)]),
             _ if from == SENDER => self.pick(&[NodeId(1), NodeId(2)]),
             _ => self.pick(&[SENDER, SENDER, SENDER, NodeId(1), NodeId(2)]),
         };
         let to = if to_all { None } else { Some(one) };
-        if matches!(self.who, Who::Member | Who::Helper) && to == Some(SENDER) && self.rng.chance(0.9) {
+        if matches!(self.role, AttackerRole::Member | AttackerRole::Helper)
+            && to == Some(SENDER)
+            && self.rng.chance(0.9)
+        {
             self.seal(&mut bytes);
         }
-        Shot { from, to, bytes }
+        SentDatagram { from, to, bytes }
     }
 
     /// Marks a packet as a member's own.
@@ -226,31 +245,31 @@ impl Attacker {
         match self.rng.below(8) {
             // Never this one by chance.
             0 => AssociationId(ASSOCIATION.0 + 1 + self.rng.below(30) as u32),
-            _ if self.who == Who::Blind => OTHER,
+            _ if self.role == AttackerRole::Blind => OTHER_ASSOCIATION,
             _ => ASSOCIATION,
         }
     }
 
-    fn packet(&mut self, kind: Kind) -> (Vec<u8>, bool) {
+    fn packet(&mut self, kind: PacketKind) -> (Vec<u8>, bool) {
         let association = self.association();
         let mut buf = Vec::new();
         match kind {
-            Kind::Session(number) => {
+            PacketKind::Session(number) => {
                 let to_all = matches!(number, 1 | 9 | 10 | 19);
                 self.session_packet(number, association, &mut buf);
                 (buf, to_all)
             }
-            Kind::Heard(_) => {
+            PacketKind::Heard(_) => {
                 let list = &self.tape[&kind];
                 let heard = &list[self.rng.below(list.len() as u64) as usize];
                 (renumbered(&heard.bytes, association), heard.to.is_none())
             }
-            Kind::Again if self.heard.is_empty() => (vec![0; 30], true),
-            Kind::Again => {
+            PacketKind::Again if self.heard.is_empty() => (vec![0; 30], true),
+            PacketKind::Again => {
                 let heard = &self.heard[self.rng.below(self.heard.len() as u64) as usize];
                 (heard.bytes.clone(), heard.to.is_none())
             }
-            Kind::Made => {
+            PacketKind::Made => {
                 let mut random = [0; 64];
                 self.rng.fill(&mut random);
                 let known = Known::new(association, SENDER, self.entry.name);
@@ -372,7 +391,7 @@ impl Attacker {
             0 => bytes.truncate(self.rng.below(bytes.len() as u64) as usize),
             1 => bytes.extend_from_slice(&[0xff; 9]),
             _ => {
-                let at = self.rng.below(bytes.len().min(HEADER) as u64) as usize;
+                let at = self.rng.below(bytes.len().min(MAX_HEADER_LEN) as u64) as usize;
                 let width = self.pick(&[1, 2, 4, 8]).min(bytes.len() - at);
                 let field = &mut bytes[at..at + width];
                 match self.rng.below(5) {
@@ -393,18 +412,20 @@ impl Attacker {
 }
 
 /// All that there is to send, once a session was heard.
-pub fn kinds(tape: &Tape) -> Vec<Kind> {
-    let session = (1..=20).map(Kind::Session);
-    let heard = tape.keys().copied().filter(|kind| matches!(kind, Kind::Heard(_)));
-    session.chain(heard).chain([Kind::Made, Kind::Again]).collect()
+pub fn kinds(tape: &Recordings) -> Vec<PacketKind> {
+    let session = (1..=20).map(PacketKind::Session);
+    let heard = tape.keys().copied().filter(|kind| matches!(kind, PacketKind::Heard(_)));
+    session.chain(heard).chain([PacketKind::Made, PacketKind::Again]).collect()
 }
 
-fn kind_of(bytes: &[u8]) -> Kind {
+fn kind_of(bytes: &[u8]) -> PacketKind {
     match Envelope::parse(bytes) {
-        Ok((envelope, _)) if envelope.protocol == protocol::SESSION => Kind::Session(envelope.packet_type),
-        Ok((envelope, _)) => Kind::Heard(envelope.packet_type),
+        Ok((envelope, _)) if envelope.protocol == protocol::SESSION => {
+            PacketKind::Session(envelope.packet_type)
+        }
+        Ok((envelope, _)) => PacketKind::Heard(envelope.packet_type),
         // PGM has a header of its own, with the type in the fifth place.
-        Err(_) => Kind::Heard(bytes.get(4).copied().unwrap_or_default()),
+        Err(_) => PacketKind::Heard(bytes.get(4).copied().unwrap_or_default()),
     }
 }
 
@@ -417,7 +438,7 @@ fn renumbered(bytes: &[u8], association: AssociationId) -> Vec<u8> {
     } else if let Some(field) = copy.get_mut(10..14) {
         // The end of PGM's global source identifier; its ports follow the number too.
         field.copy_from_slice(&number);
-        let shift = (association.0 as u16).wrapping_sub(OTHER.0 as u16);
+        let shift = (association.0 as u16).wrapping_sub(OTHER_ASSOCIATION.0 as u16);
         for at in [0, 2] {
             let port = u16::from_be_bytes([copy[at], copy[at + 1]]);
             if port >= 20_000 {
@@ -454,10 +475,10 @@ pub fn has_peers(entry: &ProtocolEntry) -> bool {
 
 /// The session that is attacked, and the one that was heard before.
 pub const ASSOCIATION: AssociationId = AssociationId(7);
-pub const OTHER: AssociationId = AssociationId(0x4_0008);
+pub const OTHER_ASSOCIATION: AssociationId = AssociationId(0x4_0008);
 const STRANGER: NodeId = NodeId(66);
 const MEMBER: NodeId = NodeId(3);
 /// The first of them.
 const HELPER: NodeId = NodeId(1 + NAMES.len() as u32);
 /// Fields are within so many bytes.
-const HEADER: usize = 44;
+const MAX_HEADER_LEN: usize = 44;

@@ -27,7 +27,9 @@ use carillon_proto::blocks::{ErasureCode, ReedSolomon, Shape};
 use carillon_testkit::heap::{self, Counting};
 use carillon_testkit::{chosen, is_long_tier, sampling_step, seeds};
 
-use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
+use attacker::{
+    ASSOCIATION, Attacker, AttackerRole, OTHER_ASSOCIATION, PacketKind, Recordings, all, has_peers, kinds,
+};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
 
 #[global_allocator]
@@ -36,9 +38,9 @@ static COUNTING: Counting = Counting;
 /// One attack: who, with what, when.
 #[derive(Clone, Debug)]
 struct Attack {
-    who: Who,
+    role: AttackerRole,
     phase: Option<Phase>,
-    kinds: Vec<Kind>,
+    kinds: Vec<PacketKind>,
     packets: usize,
     burst: usize,
 }
@@ -50,7 +52,7 @@ impl Attack {
             [one] => format!("{one:?}"),
             _ => "all".to_owned(),
         };
-        format!("{:?},{phase},{kind},{}", self.who, self.packets).to_lowercase()
+        format!("{:?},{phase},{kind},{}", self.role, self.packets).to_lowercase()
     }
 }
 
@@ -60,8 +62,8 @@ fn run(entry: &'static ProtocolEntry, seed: u64, attacker: &mut Attacker, loss: 
 }
 
 /// What is heard of another session, in which a twentieth is lost.
-fn tape(entry: &'static ProtocolEntry, seed: u64) -> Tape {
-    let setting = Setting { entry, association: OTHER, seed: seed ^ 0x5eed, loss: 0.05 };
+fn tape(entry: &'static ProtocolEntry, seed: u64) -> Recordings {
+    let setting = Setting { entry, association: OTHER_ASSOCIATION, seed: seed ^ 0x5eed, loss: 0.05 };
     let mut recorder = Attacker::recorder(entry);
     World::new(&setting).run(&mut recorder);
     recorder.into_tape()
@@ -71,30 +73,30 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
     if !outcome.over {
         return Err("it does not end".to_owned());
     }
-    let own = if attack.who == Who::Member { 1 } else { 0 };
+    let own = if attack.role == AttackerRole::Member { 1 } else { 0 };
     for receiver in 0..outcome.got.len() - own {
         if outcome.is_verified(receiver) && outcome.got[receiver] < MESSAGES {
             return Err(format!("receiver {receiver} has not got what it is said to have"));
         }
-        let harmless = match attack.who {
-            Who::Blind | Who::Outsider => true,
+        let harmless = match attack.role {
+            AttackerRole::Blind | AttackerRole::Outsider => true,
             // It is expected, and need not come.
             // With helpers all come to know each other first, and a member that keeps silent can keep others from it.
-            Who::Member => {
+            AttackerRole::Member => {
                 let may_harm = has_peers(entry) || entry.orders_members;
-                !may_harm && outcome.failure.is_none() && !outcome.is_unacquainted(receiver)
+                !may_harm && outcome.failure.is_none() && !outcome.missed_assembly(receiver)
             }
             // Who helps can keep from others what they lack.
-            Who::Forger | Who::Sender | Who::Helper => false,
+            AttackerRole::Forger | AttackerRole::Sender | AttackerRole::Helper => false,
         };
         if harmless && !outcome.is_verified(receiver) {
             return Err(format!("receiver {receiver} has not got everything"));
         }
     }
     // What the sender does to itself is its own affair.
-    for node in usize::from(attack.who == Who::Sender)..NODES {
+    for node in usize::from(attack.role == AttackerRole::Sender)..NODES {
         let (sent, attacked) = (outcome.before.0[node], outcome.before.1);
-        let most = quiet.before.0[node] + 3 * attacked + MOMENT;
+        let most = quiet.before.0[node] + 3 * attacked + TIMING_MARGIN;
         if sent > most {
             return Err(format!("before the welcome node {node} sent {sent} bytes, more than {most}"));
         }
@@ -105,7 +107,7 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
                 "node {node} sent {sent} bytes, without the attack {usual}: more than {most}"
             ));
         }
-        let most = quiet.peak[node] + MEMORY + EARLY + TABLES;
+        let most = quiet.peak[node] + MEMORY + MAX_EARLY_BYTES + MAX_TABLE_BYTES;
         if outcome.peak[node] > most {
             return Err(format!("node {node} held {} bytes, more than {most}", outcome.peak[node]));
         }
@@ -118,7 +120,7 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
     // Signs of life, for as long as it lasts longer.
     let longer = outcome.time.saturating_sub(quiet.time).as_millis() as usize;
     let alive = 4 * longer + 4096;
-    match attack.who {
+    match attack.role {
         // Three for each byte that it gets from the sender or a helper too; a helper as much again for each that turns
         // to it.
         _ if node > 0 => {
@@ -127,41 +129,41 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
             let children = if node > NAMES.len() { NAMES.len() } else { 0 };
             alive + (64 << 10) + 3 * served * (1 + children)
         }
-        Who::Blind | Who::Outsider => alive,
+        AttackerRole::Blind | AttackerRole::Outsider => alive,
         // Repairs: nine times the messages and 1024 more; and while it is kept from getting on it repeats what is
         // outstanding.
-        Who::Forger | Who::Member | Who::Sender | Who::Helper => {
+        AttackerRole::Forger | AttackerRole::Member | AttackerRole::Sender | AttackerRole::Helper => {
             alive + 9 * quiet.sent[0] + 1024 * PAYLOAD + 400 * longer
         }
     }
 }
 
 /// Whether `CARILLON_ATTACK` chooses an attack of this name.
-fn is_wanted(name: &str) -> bool {
+fn is_selected(name: &str) -> bool {
     var("CARILLON_ATTACK").map_or(true, |wanted| name.contains(&wanted))
 }
 
 /// All attacks of a tier: everything at once in each phase, and each kind by itself.
-fn attacks(entry: &ProtocolEntry, tape: &Tape, long: bool) -> Vec<Attack> {
+fn attacks(entry: &ProtocolEntry, tape: &Recordings, long: bool) -> Vec<Attack> {
     let kinds = kinds(tape);
     let mut attacks = Vec::new();
-    for who in all(entry) {
+    for role in all(entry) {
         for phase in PHASES {
-            attacks.push(Attack { who, phase: Some(phase), kinds: kinds.clone(), packets: 600, burst: 2 });
+            attacks.push(Attack { role, phase: Some(phase), kinds: kinds.clone(), packets: 600, burst: 2 });
             if long {
                 let each =
-                    |&kind| Attack { who, phase: Some(phase), kinds: vec![kind], packets: 300, burst: 1 };
+                    |&kind| Attack { role, phase: Some(phase), kinds: vec![kind], packets: 300, burst: 1 };
                 attacks.extend(kinds.iter().map(each));
             }
         }
-        let each = |&kind| Attack { who, phase: None, kinds: vec![kind], packets: 2000, burst: 1 };
+        let each = |&kind| Attack { role, phase: None, kinds: vec![kind], packets: 2000, burst: 1 };
         attacks.extend(kinds.iter().map(each));
     }
     attacks
 }
 
 /// Runs those attacks on a protocol that are wanted; returns what is to be complained of, and how many there were.
-fn complaints(
+fn failures(
     entry: &'static ProtocolEntry,
     seed: u64,
     long: bool,
@@ -173,10 +175,10 @@ fn complaints(
     assert!(quiet.over && all, "{}: {quiet:?}", entry.name);
     let helpers = quiet.members.iter().filter(|member| member.part.helps()).count();
     assert_eq!(helpers, if entry.helpers == Helpers::None { 0 } else { 2 }, "{}", entry.name);
-    let (mut complaints, mut count) = (Vec::new(), 0);
+    let (mut failures, mut count) = (Vec::new(), 0);
     for attack in attacks(entry, &tape, long).iter().filter(|attack| wanted(&attack.name())) {
         println!("{} {}", entry.name, attack.name());
-        let attacker = Attacker::new(attack.who, entry, &tape, seed);
+        let attacker = Attacker::new(attack.role, entry, &tape, seed);
         let mut attacker = attacker.attack(attack.phase, &attack.kinds, attack.packets, attack.burst);
         let verdict = match run(entry, seed, &mut attacker, 0.0) {
             Some(outcome) => {
@@ -185,25 +187,25 @@ fn complaints(
             None => Err("it panicked".to_owned()),
         };
         count += 1;
-        if let Err(complaint) = verdict {
+        if let Err(failure) = verdict {
             let (protocol, name) = (entry.name, attack.name());
-            complaints.push(format!(
-                "{protocol}, {name}: {complaint}\nrun it again: CARILLON_PROTOCOL={protocol} CARILLON_ATTACK={name} \
+            failures.push(format!(
+                "{protocol}, {name}: {failure}\nrun it again: CARILLON_PROTOCOL={protocol} CARILLON_ATTACK={name} \
                  CARILLON_SEED={seed} cargo test -p carillon-proto --test strangers"
             ));
         }
     }
-    (complaints, count)
+    (failures, count)
 }
 
 /// All complaints about these, each in a thread of its own: what machines hold is counted in each thread by itself.
 fn side_by_side<T: Send>(
     tried: impl IntoIterator<Item = T>,
-    complaints: impl Fn(T) -> Vec<String> + Sync,
+    failures: impl Fn(T) -> Vec<String> + Sync,
 ) -> Vec<String> {
-    let complaints = &complaints;
+    let failures = &failures;
     scope(|scope| {
-        let threads: Vec<_> = tried.into_iter().map(|one| scope.spawn(move || complaints(one))).collect();
+        let threads: Vec<_> = tried.into_iter().map(|one| scope.spawn(move || failures(one))).collect();
         threads.into_iter().flat_map(|one| one.join().expect("it complains, and does not panic")).collect()
     })
 }
@@ -219,7 +221,7 @@ fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
 }
 
 #[test]
-fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
+fn attacks_do_no_more_than_documented() {
     make_tables();
     let seeds = seeds(1);
     let long = *seeds.end() > 1 || var("CARILLON_ATTACK").is_ok();
@@ -228,9 +230,9 @@ fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
     let all = side_by_side(protocols, |entry| {
         let (mut found, mut count) = (Vec::new(), 0);
         for seed in seeds.clone() {
-            let (complaints, attacks) =
-                complaints(entry, seed, long, &|name| is_wanted(name) && (long || is_drawn(entry, name)));
-            found.extend(complaints);
+            let (failures, attacks) =
+                failures(entry, seed, long, &|name| is_selected(name) && (long || is_drawn(entry, name)));
+            found.extend(failures);
             count += attacks;
         }
         tried.fetch_add(count, Ordering::Relaxed);
@@ -253,7 +255,7 @@ fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
 
 /// Every datagram of a flood of data in the sender's name reaches the protocol's machine: none of them stays for ever.
 #[test]
-fn floods_of_data_in_the_senders_name_are_bounded_in_memory() {
+fn floods_of_forged_data_are_bounded_in_memory() {
     make_tables();
     let protocols = chosen(protocols(), protocols().iter().copied());
     let all = side_by_side(protocols, |entry| flood(entry).err().into_iter().collect());
@@ -264,19 +266,19 @@ fn floods_of_data_in_the_senders_name_are_bounded_in_memory() {
 #[test]
 fn receivers_that_hoard_are_caught() {
     make_tables();
-    let complaints = side_by_side(hoarders::HOARDERS, |entry| flood(entry).err().into_iter().collect());
-    assert_eq!(complaints.len(), hoarders::HOARDERS.len(), "{complaints:?}");
-    assert!(complaints.iter().all(|complaint| complaint.contains(" held ")), "{complaints:?}");
+    let failures = side_by_side(hoarders::HOARDERS, |entry| flood(entry).err().into_iter().collect());
+    assert_eq!(failures.len(), hoarders::HOARDERS.len(), "{failures:?}");
+    assert!(failures.iter().all(|failure| failure.contains(" held ")), "{failures:?}");
 }
 
 fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
     assert!(heap::is_counting(), "this test program does not count its heap");
     let mut tape = tape(entry, 1);
-    let data = kinds_of_data(&tape);
+    let data = data_kinds(&tape);
     tape.values_mut().for_each(|shots| shots.retain(|shot| shot.bytes.len() > PAYLOAD));
     let quiet = run(entry, 1, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
-    let attacker = Attacker::new(Who::Forger, entry, &tape, 1);
-    let mut attacker = attacker.attack(Some(Phase::Running), &data, FLOOD, FLOOD / 1000);
+    let attacker = Attacker::new(AttackerRole::Forger, entry, &tape, 1);
+    let mut attacker = attacker.attack(Some(Phase::Running), &data, FLOOD_DATAGRAMS, FLOOD_DATAGRAMS / 1000);
     let outcome = run(entry, 1, &mut attacker, 0.0).ok_or_else(|| format!("{}: it panicked", entry.name))?;
     let most = MEMORY + FLOOD_MARGIN;
     if outcome.attack < 2 * most {
@@ -296,9 +298,10 @@ fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
 }
 
 /// Packets of the protocol that carry messages.
-fn kinds_of_data(tape: &Tape) -> Vec<Kind> {
-    let long = |shots: &Vec<world::Shot>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
-    let is_data = |kind: &Kind| matches!(kind, Kind::Heard(_)) && tape.get(kind).is_some_and(long);
+fn data_kinds(tape: &Recordings) -> Vec<PacketKind> {
+    let long = |shots: &Vec<world::SentDatagram>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
+    let is_data =
+        |kind: &PacketKind| matches!(kind, PacketKind::Heard(_)) && tape.get(kind).is_some_and(long);
     kinds(tape).into_iter().filter(is_data).collect()
 }
 
@@ -311,12 +314,12 @@ fn names_of_attacks() -> String {
 
 /// What only some seeds of the long tier have shown.
 #[test]
-fn attacks_that_once_worked() {
-    let all = side_by_side(ONCE_WORKED.iter().step_by(sampling_step(4)), |&(protocol, attack, seed)| {
+fn known_attacks_fail() {
+    let all = side_by_side(KNOWN_ATTACKS.iter().step_by(sampling_step(4)), |&(protocol, attack, seed)| {
         let entry = protocols().iter().find(|entry| entry.name == protocol).expect("it is registered");
-        let (complaints, count) = complaints(entry, seed, true, &|name| name == attack);
+        let (failures, count) = failures(entry, seed, true, &|name| name == attack);
         assert_eq!(count, 1, "{protocol} {attack}");
-        complaints
+        failures
     });
     assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
 }
@@ -324,7 +327,7 @@ fn attacks_that_once_worked() {
 /// Protocol, attack, seed: INVITEs to other settings in the sender's name, floods of them and of PRESENTs, messages that there
 /// are not (SRM), messages further ahead than the memory reaches (Carillon), a view that none can follow, and jumps of numbers before
 /// the welcome.
-const ONCE_WORKED: [(&str, &str, u64); 13] = [
+const KNOWN_ATTACKS: [(&str, &str, u64); 13] = [
     ("msaw", "blind,always,session(1),2000", 15),
     ("srm", "blind,always,session(1),2000", 7),
     ("chang-maxemchuk", "blind,always,session(10),2000", 12),
@@ -343,13 +346,13 @@ const ONCE_WORKED: [(&str, &str, u64); 13] = [
 /// 128 messages of two bytes in the sender's name, as they were once enough to fill a window: who takes them fails,
 /// the session ends, and nothing false is taken for verified.
 #[test]
-fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
+fn forged_tiny_data_is_not_verified() {
     let mut hurt = 0;
     for entry in protocols().iter().step_by(sampling_step(3)) {
         let tape = tape(entry, 1);
-        let data = kinds_of_data(&tape);
+        let data = data_kinds(&tape);
         assert!(!data.is_empty(), "{}", entry.name);
-        let attacker = Attacker::new(Who::Forger, entry, &tape, 1);
+        let attacker = Attacker::new(AttackerRole::Forger, entry, &tape, 1);
         let mut attacker = attacker.attack(Some(Phase::Running), &data, 128, 128).tiny();
         let outcome = run(entry, 1, &mut attacker, 0.0).expect("it does not panic");
         assert!(
@@ -375,12 +378,12 @@ fn make_tables() {
 }
 
 /// Datagrams of a flood.
-const FLOOD: usize = 5000;
+const FLOOD_DATAGRAMS: usize = 5000;
 /// Bytes of those that arrive before a receiver has built its machine, and tables.
 const FLOOD_MARGIN: usize = 512 << 10;
 /// Two runs differ in what just goes out in a moment.
-const MOMENT: usize = 300;
+const TIMING_MARGIN: usize = 300;
 /// What is kept before the welcome.
-const EARLY: usize = 1 << 20;
+const MAX_EARLY_BYTES: usize = 1 << 20;
 /// Tables of what is missing or asked for, and what is said of it.
-const TABLES: usize = 256 << 10;
+const MAX_TABLE_BYTES: usize = 256 << 10;

@@ -80,7 +80,7 @@ pub struct Setting {
 
 /// A datagram on its way.
 #[derive(Clone, Debug)]
-pub struct Shot {
+pub struct SentDatagram {
     pub from: NodeId,
     /// To one, or to all.
     pub to: Option<NodeId>,
@@ -111,7 +111,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Whether this receiver did not come to know all the others in time, before anything was sent.
-    pub fn is_unacquainted(&self, receiver: usize) -> bool {
+    pub fn missed_assembly(&self, receiver: usize) -> bool {
         let node = NodeId(receiver as u32 + 1);
         let did_not_hear = |outcome: &MemberOutcome| matches!(outcome, MemberOutcome::Lost(why) if why.starts_with("did not hear all"));
         self.members.iter().any(|m| m.node == node && did_not_hear(&m.outcome))
@@ -138,7 +138,7 @@ pub struct World {
     peak: [usize; NODES],
     attack: usize,
     offered: u64,
-    flying: BTreeMap<(Time, u64), (Shot, NodeId)>,
+    in_flight: BTreeMap<(Time, u64), (SentDatagram, NodeId)>,
     serial: u64,
     loss: Rng,
 }
@@ -242,7 +242,7 @@ impl World {
             peak: [0; NODES],
             attack: 0,
             offered: 0,
-            flying: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             serial: 0,
             loss: seeds.stream("strangers.loss"),
         }
@@ -255,10 +255,10 @@ impl World {
     pub fn phase(&self) -> Phase {
         let started = self.sender.phase();
         match self.now {
-            now if now < STARTS => Phase::Seeking,
-            now if now < WELCOMES => Phase::Joining,
-            now if now < ALL_HEARD => Phase::Welcomed,
-            now if now < OFFERS && started <= SenderPhase::Running => Phase::Assembling,
+            now if now < SENDER_STARTS => Phase::Seeking,
+            now if now < WELCOMES_ARRIVE => Phase::Joining,
+            now if now < LAST_JOIN_ARRIVES => Phase::Welcomed,
+            now if now < OFFERS_BEGIN && started <= SenderPhase::Running => Phase::Assembling,
             _ if started <= SenderPhase::Running => Phase::Running,
             _ if started == SenderPhase::Closing => Phase::Ending,
             _ => Phase::Over,
@@ -270,14 +270,14 @@ impl World {
         let mut over = None;
         let mut tick = Time::ZERO;
         loop {
-            let flight = self.flying.first_key_value().map(|((at, _), _)| *at);
+            let flight = self.in_flight.first_key_value().map(|((at, _), _)| *at);
             let wake = self.wake.iter().flatten().copied();
             let next = wake.chain(flight).chain([tick]).min().unwrap_or(tick);
             self.now = self.now.max(next);
-            if self.now < WELCOMES {
+            if self.now < WELCOMES_ARRIVE {
                 self.before = (self.sent, self.attack);
             }
-            if self.now > Time::ZERO + LIMIT || over.is_some_and(|over| self.now > over + AFTER) {
+            if self.now > Time::ZERO + LIMIT || over.is_some_and(|over| self.now > over + WATCH_TIME) {
                 break;
             }
             for node in 0..self.nodes() {
@@ -286,7 +286,7 @@ impl World {
                     self.serve(node, attacker);
                 }
             }
-            while let Some(entry) = self.flying.first_entry()
+            while let Some(entry) = self.in_flight.first_entry()
                 && entry.key().0 <= self.now
             {
                 let (shot, to) = entry.remove();
@@ -294,9 +294,9 @@ impl World {
                 self.serve(to.index(), attacker);
             }
             if tick <= self.now {
-                tick = self.now + if self.now < BUSY { TICK } else { SLOW_TICK };
+                tick = self.now + if self.now < PLANNED_EVENTS_END { TICK } else { SLOW_TICK };
                 (0..self.nodes()).for_each(|node| self.serve(node, attacker));
-                self.shoot(attacker);
+                self.send_attacks(attacker);
                 if over.is_none() && self.is_over() {
                     over = Some(self.now);
                 }
@@ -326,7 +326,7 @@ impl World {
         self.sender.is_finished() && self.receivers.iter().all(ended)
     }
 
-    fn shoot(&mut self, attacker: &mut Attacker) {
+    fn send_attacks(&mut self, attacker: &mut Attacker) {
         for shot in attacker.shots(self.phase()) {
             self.attack += shot.bytes.len();
             let targets = match shot.to {
@@ -335,7 +335,7 @@ impl World {
             };
             let nodes = self.nodes();
             for to in targets.into_iter().filter(|to| to.index() < nodes) {
-                self.flying.insert((self.now + DELAY, self.serial), (shot.clone(), to));
+                self.in_flight.insert((self.now + DELAY, self.serial), (shot.clone(), to));
                 self.serial += 1;
             }
         }
@@ -352,8 +352,8 @@ impl World {
         result
     }
 
-    fn arrive(&mut self, shot: &Shot, to: usize) {
-        if to == 0 && self.now < STARTS {
+    fn arrive(&mut self, shot: &SentDatagram, to: usize) {
+        if to == 0 && self.now < SENDER_STARTS {
             return;
         }
         let destination = if shot.to.is_none() { Dest::group(GROUP) } else { Dest::Node(LOCAL_NODE) };
@@ -368,7 +368,7 @@ impl World {
 
     /// Drains a machine and polls its application until nothing moves.
     fn serve(&mut self, node: usize, attacker: &mut Attacker) {
-        if node == 0 && self.now < STARTS {
+        if node == 0 && self.now < SENDER_STARTS {
             return;
         }
         if node == 0 && !std::mem::replace(&mut self.started, true) {
@@ -393,7 +393,7 @@ impl World {
 
     fn poll_sender(&mut self) -> bool {
         while self.with(0, |machine, _| machine.as_receiver()?.poll_delivery()).is_some() {}
-        let due = OFFERS + SPACING * self.offered as u32;
+        let due = OFFERS_BEGIN + MESSAGE_INTERVAL * self.offered as u32;
         if self.offered == MESSAGES || self.now < due {
             return false;
         }
@@ -420,7 +420,7 @@ impl World {
                 place.wrong = !((PAYLOAD / 2..=PAYLOAD).contains(&len) && true_one());
                 place.got += u64::from(!place.wrong);
                 if place.wrong || place.got == MESSAGES {
-                    place.report = Some(now + THINKS);
+                    place.report = Some(now + REPORT_DELAY);
                 }
             }
             return true;
@@ -441,7 +441,7 @@ impl World {
             Dest::Group { .. } => None,
             Dest::Ports { .. } => panic!("nobody here is a relay"),
         };
-        let shot = Shot { from: NodeId(from as u32), to, bytes };
+        let shot = SentDatagram { from: NodeId(from as u32), to, bytes };
         attacker.overhear(&shot);
         let targets = match to {
             Some(to) => vec![to],
@@ -452,17 +452,17 @@ impl World {
             if self.is_kept_back(&shot) || self.loss.chance(self.setting.loss) {
                 continue;
             }
-            self.flying.insert((self.now + DELAY, self.serial), (shot.clone(), to));
+            self.in_flight.insert((self.now + DELAY, self.serial), (shot.clone(), to));
             self.serial += 1;
         }
     }
 
     /// What keeps the session in its phases until their time is over.
-    fn is_kept_back(&self, shot: &Shot) -> bool {
+    fn is_kept_back(&self, shot: &SentDatagram) -> bool {
         match Packet::parse(&shot.bytes).map(|packet| packet.body) {
-            Ok(Body::Welcome { .. } | Body::Refuse { .. }) => self.now < WELCOMES,
-            Ok(Body::Join { .. }) => shot.from.index() == NAMES.len() && self.now < ALL_HEARD,
-            Ok(Body::Ready { .. }) => self.now < OFFERS,
+            Ok(Body::Welcome { .. } | Body::Refuse { .. }) => self.now < WELCOMES_ARRIVE,
+            Ok(Body::Join { .. }) => shot.from.index() == NAMES.len() && self.now < LAST_JOIN_ARRIVES,
+            Ok(Body::Ready { .. }) => self.now < OFFERS_BEGIN,
             _ => false,
         }
     }
@@ -479,22 +479,22 @@ const fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-const STARTS: Time = at(1000);
-const WELCOMES: Time = at(2000);
-const ALL_HEARD: Time = at(3000);
-const OFFERS: Time = at(3600);
+const SENDER_STARTS: Time = at(1000);
+const WELCOMES_ARRIVE: Time = at(2000);
+const LAST_JOIN_ARRIVES: Time = at(3000);
+const OFFERS_BEGIN: Time = at(3600);
 /// Between two messages of the sender.
-const SPACING: Duration = Duration::from_millis(7);
+const MESSAGE_INTERVAL: Duration = Duration::from_millis(7);
 /// Between the last message and the report of it.
-const THINKS: Duration = Duration::from_millis(500);
+const REPORT_DELAY: Duration = Duration::from_millis(500);
 /// One that is expected and does not come is not waited for longer.
 const GATHER_LIMIT: Duration = Duration::from_secs(20);
 const DELAY: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(1);
 const SLOW_TICK: Duration = Duration::from_millis(100);
 /// Until then everything that is planned has happened.
-const BUSY: Time = at(8000);
+const PLANNED_EVENTS_END: Time = at(8000);
 /// It goes on so long after the end.
-const AFTER: Duration = Duration::from_secs(1);
+const WATCH_TIME: Duration = Duration::from_secs(1);
 /// No session lasts as long, whatever is done to it.
 const LIMIT: Duration = Duration::from_secs(200);

@@ -90,8 +90,9 @@ mod tests {
         assert_ne!(tsi(AssociationId(1)), tsi(AssociationId(10_001)));
     }
 
+    /// Serial number arithmetic (RFC 1982): half of the number space counts as newer.
     #[test]
-    fn newer_goes_round_the_circle() {
+    fn newer_compares_in_serial_number_arithmetic() {
         assert!(is_newer(1, 0) && is_newer(0, u32::MAX) && is_newer(0x7fff_ffff, 0));
         assert!(!is_newer(0, 0) && !is_newer(0, 1) && !is_newer(0x8000_0000, 0));
     }

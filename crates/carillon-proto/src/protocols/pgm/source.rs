@@ -73,7 +73,7 @@ pub enum Timer {
     /// The next heartbeat SPM is due.
     Heartbeat,
     /// The group has been told long enough that the session is over.
-    Over,
+    SessionEnd,
     /// The next packet may go.
     Pace,
     /// The repair of this message is due.
@@ -154,7 +154,7 @@ impl PgmSource {
         if !held {
             // Whoever asks does not know the window: an SPM tells it.
             context.events.dropped(DropReason::OutOfWindow);
-            return self.ask_for_spm(context);
+            return self.request_spm(context);
         }
         self.budget.spend(requester, new);
         match new {
@@ -162,14 +162,16 @@ impl PgmSource {
             _ => context.events.received("nak", near(nak.sqn, expected)),
         }
         let confirmation = (nak, list.as_bytes().into());
-        if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
+        if self.confirmations.len() < MAX_PENDING_CONFIRMATIONS
+            && self.confirmations.back() != Some(&confirmation)
+        {
             self.confirmations.push_back(confirmation);
         }
     }
 
     /// A designated local repairer says that it repairs: the packets are not sent, but held as if they
     /// were asked for.
-    fn on_null(&mut self, context: &mut Context, nak: Nak, list: NakList<'_>) {
+    fn on_nnak(&mut self, context: &mut Context, nak: Nak, list: NakList<'_>) {
         let expected = self.window.next();
         for sqn in numbers(nak, list) {
             self.window.asked(context.now, near(sqn, expected));
@@ -178,17 +180,17 @@ impl PgmSource {
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
-    fn ask_for_spm(&mut self, context: &mut Context) {
+    fn request_spm(&mut self, context: &mut Context) {
         self.spm_due |= self.last_spm.is_none_or(|last| context.now.since(last) >= self.ihb_min);
     }
 
     /// With everything sent after `finish`, the group is told at once that this was all.
-    fn close_when_done(&mut self, context: &mut Context) {
+    fn close_when_sent(&mut self, context: &mut Context) {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
             self.spm_due = true;
             context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
-            context.timers.arm(Timer::Over, context.now + self.txw_secs);
+            context.timers.arm(Timer::SessionEnd, context.now + self.txw_secs);
         }
     }
 
@@ -307,7 +309,7 @@ impl Part for PgmSource {
                 self.spm_due = true;
                 context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.beat());
             }
-            Timer::Over => {
+            Timer::SessionEnd => {
                 context.timers.cancel(Timer::Ambient);
                 context.timers.cancel(Timer::Heartbeat);
                 context.timers.cancel(Timer::Poll);
@@ -322,10 +324,10 @@ impl Part for PgmSource {
         let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         match packet.body {
             Body::Nak(nak) => self.on_nak(context, datagram.source, nak, packet.options.nak_list),
-            Body::Nnak(nak) => self.on_null(context, nak, packet.options.nak_list),
+            Body::Nnak(nak) => self.on_nnak(context, nak, packet.options.nak_list),
             Body::Spmr => {
                 context.events.received("spmr", self.window.next().saturating_sub(1));
-                self.ask_for_spm(context);
+                self.request_spm(context);
             }
             _ => context.events.dropped(DropReason::Foreign),
         }
@@ -355,7 +357,7 @@ impl Part for PgmSource {
             return None;
         }
         let transmit = self.emit_data(context, buf);
-        self.close_when_done(context);
+        self.close_when_sent(context);
         transmit
     }
 
@@ -376,7 +378,7 @@ impl Part for PgmSource {
 
     fn finish(&mut self, context: &mut Context) {
         self.finished = true;
-        self.close_when_done(context);
+        self.close_when_sent(context);
     }
 
     fn is_finished(&self) -> bool {
@@ -385,4 +387,4 @@ impl Part for PgmSource {
 }
 
 /// Confirmations that may wait for the port.
-const MOST_CONFIRMATIONS: usize = 1024;
+const MAX_PENDING_CONFIRMATIONS: usize = 1024;

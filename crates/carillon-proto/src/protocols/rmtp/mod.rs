@@ -8,11 +8,11 @@
 //!
 //! What the sources leave open, or leave to a session manager, is decided in `docs/protocols/rmtp.md`.
 
-mod choice;
 mod config;
 mod describe;
 mod node;
 mod processor;
+mod selector;
 mod sender;
 #[cfg(test)]
 mod tests;

@@ -12,9 +12,9 @@ use carillon_core::{
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
 
-use super::choice::Choice;
 use super::config::Settings;
-use super::processor::{Processor, To};
+use super::processor::{Processor, RepairTarget};
+use super::selector::ProcessorSelector;
 use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip, near, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
@@ -29,19 +29,19 @@ pub struct RmtpNode {
     window: KeptWindow,
     /// Of a designated receiver.
     processor: Option<Processor>,
-    choice: Choice,
+    selector: ProcessorSelector,
     /// One past the last message that was heard of.
-    heard: u64,
+    known_end: u64,
     /// The oldest message that is kept for anybody.
     oldest: u64,
     rtt: RoundTrip,
     measured: bool,
     /// What the last acknowledgment said, and how many before it said the same.
-    said: (u64, u64, u64),
-    same: u32,
+    last_status: (u64, u64, u64),
+    unchanged_acks: u32,
     due: Due,
     /// Acknowledgments since the session's own acknowledgment processor was told, where another serves.
-    untold: u32,
+    acks_since_parent_report: u32,
     rtt_acks: BTreeMap<NodeId, u64>,
     rng: Rng,
     map: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct RmtpNode {
 struct Due {
     ack: bool,
     /// To the session's own acknowledgment processor, where another serves.
-    word: bool,
+    parent_report: bool,
     measure: bool,
     sap: bool,
 }
@@ -86,15 +86,15 @@ impl RmtpNode {
             delivers: role == Role::Receiver,
             window: KeptWindow::new(keep, if helps { keep as usize } else { 0 }, false),
             processor: helps.then(|| Processor::new(&settings, &build.members, children)),
-            choice: Choice::new(settings.t_sap * 3),
-            heard: 0,
+            selector: ProcessorSelector::new(settings.t_sap * 3),
+            known_end: 0,
             oldest: 0,
             rtt: RoundTrip::default(),
             measured: false,
-            said: (0, 0, 0),
-            same: 0,
+            last_status: (0, 0, 0),
+            unchanged_acks: 0,
             due: Due::default(),
-            untold: 0,
+            acks_since_parent_report: 0,
             rtt_acks: BTreeMap::new(),
             rng: build.seeds.stream("rmtp.ack"),
             map: Vec::new(),
@@ -111,7 +111,7 @@ impl RmtpNode {
     /// Whom it reports to. Those who repair report to whom the session says: so no circle can form.
     fn reports_to(&self, context: &Context) -> NodeId {
         let parent = self.parent(context);
-        if self.processor.is_some() { parent } else { self.choice.of(parent) }
+        if self.processor.is_some() { parent } else { self.selector.processor(parent) }
     }
 
     /// How old what it says may be: a round trip at least.
@@ -120,30 +120,31 @@ impl RmtpNode {
     }
 
     /// Time to the next acknowledgment: longer and longer while there is nothing new, if the settings say so.
-    fn next_ack(&self) -> Duration {
-        self.interval() * 2_u32.saturating_pow(self.same).min(self.settings.k_max)
+    fn ack_interval(&self) -> Duration {
+        self.interval() * 2_u32.saturating_pow(self.unchanged_acks).min(self.settings.k_max)
     }
 
     /// Something passes: what it has is to be said in an interval at most.
-    fn on_news(&mut self, context: &mut Context) {
+    fn on_progress(&mut self, context: &mut Context) {
         let at = context.now + self.interval();
-        if std::mem::take(&mut self.same) > 0 && context.timers.armed(Timer::Ack).is_none_or(|then| then > at)
+        if std::mem::take(&mut self.unchanged_acks) > 0
+            && context.timers.armed(Timer::Ack).is_none_or(|then| then > at)
         {
             context.timers.arm(Timer::Ack, at);
         }
     }
 
     fn on_data(&mut self, context: &mut Context, sequence: u32, oldest: u32, payload: Bytes) {
-        self.on_news(context);
+        self.on_progress(context);
         let expected = self.window.expected();
         let number = near(sequence, expected);
         let oldest = near(oldest, number);
-        if number.abs_diff(oldest) > FURTHEST {
+        if number.abs_diff(oldest) > MAX_SEQUENCE_SPAN {
             return context.events.dropped(DropReason::Malformed);
         }
         self.oldest = self.oldest.max(oldest);
         self.skip(context);
-        self.heard = self.heard.max(number + 1);
+        self.known_end = self.known_end.max(number + 1);
         if number >= self.room() {
             return context.events.dropped(DropReason::BufferFull);
         }
@@ -153,7 +154,7 @@ impl RmtpNode {
             Arrival::New => context.events.received("data", number),
         }
         if let Some(processor) = &mut self.processor {
-            processor.pass(context.now, number);
+            processor.on_passed(context.now, number);
         }
         self.advance(context);
         while let Some(gap) = self.window.take_gap() {
@@ -202,17 +203,17 @@ impl RmtpNode {
     }
 
     fn on_ack(&mut self, context: &mut Context, from: NodeId, ack: &Ack<'_>, at_once: bool) {
-        let RmtpNode { processor, window, heard, .. } = self;
+        let RmtpNode { processor, window, known_end, .. } = self;
         let Some(processor) = processor else { return context.events.dropped(DropReason::NotAMember) };
         let holds = |number| window.message(number).is_some();
         // It may have heard what this node has not.
-        match processor.on_ack(context.now, from, ack, (*heard, u64::MAX), holds) {
+        match processor.on_ack(context.now, from, ack, (*known_end, u64::MAX), holds) {
             Ok(next) => {
                 context.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
                 if at_once {
-                    processor.hurry(from);
+                    processor.repair_at_once(from);
                 }
-                if processor.is_asked() && context.timers.armed(Timer::Retx).is_none() {
+                if processor.has_requests() && context.timers.armed(Timer::Retx).is_none() {
                     context.timers.arm(Timer::Retx, context.now + self.settings.t_retx);
                 }
                 self.settle(context);
@@ -224,7 +225,7 @@ impl RmtpNode {
     fn settle(&mut self, context: &mut Context) {
         let Some(processor) = &mut self.processor else { return };
         processor.settle(self.window.expected());
-        match processor.is_behind(self.heard) {
+        match processor.is_behind(self.known_end) {
             false => _ = context.timers.cancel(Timer::Check),
             true if context.timers.armed(Timer::Check).is_none() => {
                 context.timers.arm(Timer::Check, context.now + self.settings.t_ack);
@@ -234,19 +235,17 @@ impl RmtpNode {
     }
 
     fn check(&mut self, context: &mut Context) {
-        let RmtpNode { processor, window, heard, table, .. } = self;
+        let RmtpNode { processor, window, known_end, table, .. } = self;
         let Some(processor) = processor else { return };
         let holds = |number| window.message(number).is_some();
-        let (lost, _) = processor.check(*heard, |node| table.is_helper(node), holds);
+        let (lost, _) = processor.check(*known_end, |node| table.is_helper(node), holds);
         lost.into_iter().for_each(|node| context.events.member_lost(node));
         self.settle(context);
     }
 
     fn on_rtt_ack(&mut self, context: &mut Context, from: NodeId, timestamp: u64) {
         let sent = Time::from_nanos(timestamp);
-        if from != self.reports_to(context)
-            || sent > context.now
-            || context.now.since(sent) > LONGEST_ROUND_TRIP
+        if from != self.reports_to(context) || sent > context.now || context.now.since(sent) > MAX_ROUND_TRIP
         {
             return context.events.dropped(DropReason::OutOfWindow);
         }
@@ -258,7 +257,7 @@ impl RmtpNode {
     /// Looks who is nearest.
     fn choose(&mut self, context: &Context) {
         let (parent, expected) = (self.parent(context), self.window.expected());
-        if self.choice.choose(context.now, expected, parent) {
+        if self.selector.choose(context.now, expected, parent) {
             (self.rtt, self.measured) = (RoundTrip::default(), false);
         }
     }
@@ -267,7 +266,7 @@ impl RmtpNode {
         let (to, parent) = (self.reports_to(context), self.parent(context));
         let served = if std::mem::take(&mut self.due.ack) {
             false
-        } else if std::mem::take(&mut self.due.word) && to != parent {
+        } else if std::mem::take(&mut self.due.parent_report) && to != parent {
             true
         } else {
             return None;
@@ -278,12 +277,12 @@ impl RmtpNode {
         let limit = self.room().min(limit).max(next);
         self.map.clear();
         self.window.early().map(MAX_WORDS, |word| Map::push(word, &mut self.map));
-        let span = if self.measured { self.interval() } else { UNKNOWN_ROUND_TRIP };
+        let span = if self.measured { self.interval() } else { INITIAL_ROUND_TRIP };
         let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let received = Map::new(&self.map);
         let ack = Ack { next: wire(next), stable: wire(stable), limit: wire(limit), span, served, received };
         // A whole window behind: repairs are to come at once.
-        let (packet, name) = match self.heard.saturating_sub(next) > self.settings.window {
+        let (packet, name) = match self.known_end.saturating_sub(next) > self.settings.window {
             true => (Packet::AckTxnow(ack), "ack_txnow"),
             false => (Packet::Ack(ack), "ack"),
         };
@@ -322,8 +321,8 @@ impl RmtpNode {
         let (source, message, bytes) = (context.sender, MessageId(number), buf.len() as u32);
         context.events.push(Event::Forwarded { source, message, bytes, repair: true });
         Some(Transmit::now(match to {
-            To::Group => Dest::Group { group: context.group, scope: self.settings.repair_scope },
-            To::Node(node) => Dest::Node(node),
+            RepairTarget::Group => Dest::Group { group: context.group, scope: self.settings.repair_scope },
+            RepairTarget::Node(node) => Dest::Node(node),
         }))
     }
 }
@@ -364,7 +363,7 @@ impl Part for RmtpNode {
                 context.events.received("snd_ack_tome", 0_u64);
                 if self.settings.nearest {
                     let oldest = near(oldest, self.window.expected());
-                    self.choice.on_offer(context.now, source, datagram.scope, oldest);
+                    self.selector.on_offer(context.now, source, datagram.scope, oldest);
                     self.choose(context);
                 }
             }
@@ -372,7 +371,7 @@ impl Part for RmtpNode {
             Packet::Ack(ack) => self.on_ack(context, source, &ack, false),
             Packet::AckTxnow(ack) => self.on_ack(context, source, &ack, true),
             Packet::RttMeasure { timestamp }
-                if self.processor.as_ref().is_some_and(|own| own.knows(source)) =>
+                if self.processor.as_ref().is_some_and(|own| own.may_report(source)) =>
             {
                 context.events.received("rtt_measure", 0_u64);
                 self.rtt_acks.insert(source, timestamp);
@@ -389,14 +388,15 @@ impl Part for RmtpNode {
                 self.choose(context);
                 self.due.ack = true;
                 self.due.measure |= !self.measured;
-                self.untold += 1;
-                if self.untold >= TOLD_EACH {
-                    (self.untold, self.due.word) = (0, true);
+                self.acks_since_parent_report += 1;
+                if self.acks_since_parent_report >= ACKS_PER_PARENT_REPORT {
+                    (self.acks_since_parent_report, self.due.parent_report) = (0, true);
                 }
-                let saying = (self.window.expected(), self.heard, self.stable());
-                self.same = if saying == self.said { (self.same + 1).min(31) } else { 0 };
-                self.said = saying;
-                context.timers.arm(Timer::Ack, context.now + self.next_ack());
+                let status = (self.window.expected(), self.known_end, self.stable());
+                self.unchanged_acks =
+                    if status == self.last_status { (self.unchanged_acks + 1).min(31) } else { 0 };
+                self.last_status = status;
+                context.timers.arm(Timer::Ack, context.now + self.ack_interval());
             }
             Timer::Rtt => {
                 self.due.measure = true;
@@ -428,7 +428,7 @@ impl Part for RmtpNode {
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         if let Some(processor) = &self.processor {
-            processor.report_states(self.heard, tell);
+            processor.report_states(self.known_end, tell);
         }
     }
 
@@ -438,10 +438,10 @@ impl Part for RmtpNode {
         }
         let before = self.reports_to(context);
         self.table = table.clone();
-        self.choice.retain(|node| node == context.sender || table.is_helper(node));
+        self.selector.retain(|node| node == context.sender || table.is_helper(node));
         self.choose(context);
         if let Some(processor) = &mut self.processor {
-            processor.adopt(table.children(self.node), |node| table.is_helper(node));
+            processor.set_children(table.children(self.node), |node| table.is_helper(node));
         }
         self.settle(context);
         // Who is turned to now does not know what is here.
@@ -454,10 +454,10 @@ impl Part for RmtpNode {
 
 /// One acknowledgment in so many goes to the session's own acknowledgment processor too, where another serves: it
 /// waits for this receiver all the same.
-const TOLD_EACH: u32 = 4;
+const ACKS_PER_PARENT_REPORT: u32 = 4;
 /// How far apart numbers may lie in one packet.
-const FURTHEST: u64 = 1 << 20;
+const MAX_SEQUENCE_SPAN: u64 = 1 << 20;
 /// What the round trip is taken for before it was measured (RFC 6298, section 2.1).
-const UNKNOWN_ROUND_TRIP: Duration = Duration::from_secs(1);
+const INITIAL_ROUND_TRIP: Duration = Duration::from_secs(1);
 /// No answer is waited for longer.
-const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(10);
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);

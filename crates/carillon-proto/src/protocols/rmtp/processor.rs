@@ -19,7 +19,7 @@ pub(super) struct Processor {
     members: Arc<[NodeId]>,
     children: BTreeMap<NodeId, Child>,
     /// Members that report here though another waits for them: they are nearer to this node.
-    guests: BTreeMap<NodeId, Child>,
+    extra_reporters: BTreeMap<NodeId, Child>,
     /// Of the children: before which all below it have everything, what it lacks first, how far it has room.
     stable: Lowest,
     next: Lowest,
@@ -29,17 +29,17 @@ pub(super) struct Processor {
     /// From the first message on that somebody may lack.
     slots: Numbered<Slot>,
     /// What was asked for since repairs were last sent.
-    asked: BTreeSet<u64>,
-    due: BTreeSet<(u64, To)>,
+    requested: BTreeSet<u64>,
+    due: BTreeSet<(u64, RepairTarget)>,
     requests: u64,
     budget: RepairBudget<NodeId>,
     /// The oldest news that an acknowledgment has been.
-    oldest_news: Duration,
+    max_report_age: Duration,
 }
 
 /// Whom a repair goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum To {
+pub(super) enum RepairTarget {
     Group,
     Node(NodeId),
 }
@@ -50,7 +50,7 @@ struct Slot {
     /// When all could last have heard it.
     at: Option<Time>,
     to: HoldOff<NodeId>,
-    asked: Vec<NodeId>,
+    requested: Vec<NodeId>,
 }
 
 /// A node that reports here.
@@ -61,17 +61,17 @@ struct Child {
     limit: u64,
     silence: Silence,
     /// What it lacked first when it was last looked at.
-    then: u64,
+    last_next: u64,
     /// It has said something since it was last looked at.
-    heard: bool,
+    has_reported: bool,
     /// It is repaired elsewhere.
     served: bool,
     /// It was given up, and has helped others: what they may lack is kept until they have another.
-    is_held: bool,
+    is_lost_helper: bool,
 }
 
 /// An acknowledgment with its numbers as they were.
-struct News {
+struct AckFields {
     next: u64,
     stable: u64,
     limit: u64,
@@ -84,38 +84,44 @@ impl Processor {
             settings: settings.clone(),
             members: members.clone(),
             children: BTreeMap::new(),
-            guests: BTreeMap::new(),
+            extra_reporters: BTreeMap::new(),
             stable: Lowest::default(),
             next: Lowest::default(),
             limit: Lowest::default(),
             lost: BTreeSet::new(),
             slots: Numbered::default(),
-            asked: BTreeSet::new(),
+            requested: BTreeSet::new(),
             due: BTreeSet::new(),
             requests: 0,
             budget: RepairBudget::new(settings.repair_budget),
-            oldest_news: Duration::ZERO,
+            max_report_age: Duration::ZERO,
         };
-        processor.adopt(children, |_| true);
+        processor.set_children(children, |_| true);
         processor
     }
 
     /// These report here from now on. Who is new may lack whatever is kept; who was given up stays only as long as others
     /// report to it.
-    pub fn adopt(&mut self, children: Vec<NodeId>, is_helper: impl Fn(NodeId) -> bool) {
+    pub fn set_children(&mut self, children: Vec<NodeId>, is_helper: impl Fn(NodeId) -> bool) {
         let wanted: BTreeSet<NodeId> = children.into_iter().collect();
         let stays = |node: &NodeId| wanted.contains(node) && (!self.lost.contains(node) || is_helper(*node));
         let gone: Vec<NodeId> = self.children.keys().filter(|node| !stays(node)).copied().collect();
         gone.into_iter().for_each(|node| self.remove(node));
         let base = self.slots.start();
         for node in wanted.into_iter().filter(|node| !self.lost.contains(node)) {
-            self.guests.remove(&node);
+            self.extra_reporters.remove(&node);
             self.children.entry(node).or_insert_with(|| {
                 let limit = base + self.settings.window;
                 self.stable.insert(base);
                 self.next.insert(base);
                 self.limit.insert(limit);
-                Child { map: ReceiverMap::new(base, []), stable: base, limit, then: base, ..Child::default() }
+                Child {
+                    map: ReceiverMap::new(base, []),
+                    stable: base,
+                    limit,
+                    last_next: base,
+                    ..Child::default()
+                }
             });
         }
     }
@@ -132,13 +138,13 @@ impl Processor {
     pub fn expel(&mut self, node: NodeId, is_helper: bool) {
         self.lost.insert(node);
         match self.children.get_mut(&node).filter(|_| is_helper) {
-            Some(child) => child.is_held = true,
+            Some(child) => child.is_lost_helper = true,
             None => self.remove(node),
         }
     }
 
     /// A message passes here, or is sent to all: who lacks it later has lost it.
-    pub fn pass(&mut self, now: Time, number: u64) {
+    pub fn on_passed(&mut self, now: Time, number: u64) {
         while self.slots.end() <= number {
             self.slots.push(Slot::default());
         }
@@ -158,17 +164,19 @@ impl Processor {
         holds: impl Fn(u64) -> bool,
     ) -> Result<u64, DropReason> {
         let is_child = self.children.contains_key(&from);
-        if !is_child && (ack.served || !self.knows(from)) {
+        if !is_child && (ack.served || !self.may_report(from)) {
             return Err(DropReason::NotAMember);
         }
         let base = self.slots.start();
-        let guest = || Child { map: ReceiverMap::new(base, []), ..Child::default() };
+        let extra_reporter = || Child { map: ReceiverMap::new(base, []), ..Child::default() };
         let child = match is_child {
             true => self.children.get_mut(&from),
-            false => Some(self.guests.entry(from).or_insert_with(guest)),
+            false => Some(self.extra_reporters.entry(from).or_insert_with(extra_reporter)),
         };
-        let Some(child) = child.filter(|child| !child.is_held) else { return Err(DropReason::OutOfWindow) };
-        let news = News::read(ack, child.map.next())?;
+        let Some(child) = child.filter(|child| !child.is_lost_helper) else {
+            return Err(DropReason::OutOfWindow);
+        };
+        let news = AckFields::read(ack, child.map.next())?;
         if news.next > most {
             return Err(DropReason::OutOfWindow);
         }
@@ -176,7 +184,7 @@ impl Processor {
         child.map = child.map.or(&ReceiverMap::new(news.next, ack.received.words()));
         child.stable = child.stable.max(news.stable);
         child.limit = child.limit.max(news.limit);
-        (child.heard, child.served) = (true, ack.served);
+        (child.has_reported, child.served) = (true, ack.served);
         if is_child {
             self.stable.change(before.0, child.stable);
             self.next.change(before.1, child.map.next());
@@ -189,71 +197,72 @@ impl Processor {
         let whole = ack.received.count() < MAX_WORDS;
         let told = if whole { end } else { news.next + 1 + ack.received.span() };
         let age = Duration::from_micros(ack.span.into());
-        self.oldest_news = self.oldest_news.max(age.min(LONGEST_NEWS));
-        let left = self.budget.left(from, end).min(MOST_ASKED) as usize;
+        self.max_report_age = self.max_report_age.max(age.min(MAX_REPORT_AGE));
+        let left = self.budget.left(from, end).min(MAX_REQUESTS_PER_ACK) as usize;
         let wanted = child.map.missing(news.next.max(base)..end.min(told).min(child.limit));
-        let mut asked = 0;
+        let mut requested = 0;
         for number in wanted.filter(|&number| holds(number)) {
             let Some(slot) = self.slots.get_mut(number) else { break };
             // It may be on its way.
             let under_way = slot.at.is_none_or(|at| now.since(at) < age) || !slot.to.is_over(now, from, age);
-            if under_way || slot.asked.contains(&from) {
+            if under_way || slot.requested.contains(&from) {
                 continue;
             }
-            if asked == left {
+            if requested == left {
                 break;
             }
-            slot.asked.push(from);
-            self.asked.insert(number);
-            asked += 1;
+            slot.requested.push(from);
+            self.requested.insert(number);
+            requested += 1;
         }
-        self.requests += asked as u64;
-        self.budget.spend(from, asked as u64);
+        self.requests += requested as u64;
+        self.budget.spend(from, requested as u64);
         Ok(news.next)
     }
 
     /// What this node has asked for goes to it at once, and to it alone.
-    pub fn hurry(&mut self, node: NodeId) {
-        let mine = |number: &&u64| self.slots.get(**number).is_some_and(|slot| slot.asked.contains(&node));
+    pub fn repair_at_once(&mut self, node: NodeId) {
+        let mine =
+            |number: &&u64| self.slots.get(**number).is_some_and(|slot| slot.requested.contains(&node));
         let numbers: Vec<u64> =
-            self.asked.iter().filter(mine).take(self.settings.txnow_burst).copied().collect();
+            self.requested.iter().filter(mine).take(self.settings.txnow_burst).copied().collect();
         for number in numbers {
-            self.due.insert((number, To::Node(node)));
+            self.due.insert((number, RepairTarget::Node(node)));
             if let Some(slot) = self.slots.get_mut(number) {
-                slot.asked.retain(|asker| *asker != node);
+                slot.requested.retain(|asker| *asker != node);
             }
         }
     }
 
     /// Whether something was asked for that is not due yet.
-    pub fn is_asked(&self) -> bool {
-        !self.asked.is_empty()
+    pub fn has_requests(&self) -> bool {
+        !self.requested.is_empty()
     }
 
     /// It is time to repair: to the group what many lack, to each the rest.
     pub fn on_retx(&mut self) {
-        for number in std::mem::take(&mut self.asked) {
+        for number in std::mem::take(&mut self.requested) {
             let Some(slot) = self.slots.get_mut(number) else { continue };
-            let askers = std::mem::take(&mut slot.asked);
+            let askers = std::mem::take(&mut slot.requested);
             match askers.len() > self.settings.mcast_thresh {
-                true => _ = self.due.insert((number, To::Group)),
-                false => self.due.extend(askers.into_iter().map(|node| (number, To::Node(node)))),
+                true => _ = self.due.insert((number, RepairTarget::Group)),
+                false => self.due.extend(askers.into_iter().map(|node| (number, RepairTarget::Node(node)))),
             }
         }
     }
 
     /// The next repair, unless it has become needless.
-    pub fn next_repair(&mut self, now: Time, holds: impl Fn(u64) -> bool) -> Option<(u64, To)> {
+    pub fn next_repair(&mut self, now: Time, holds: impl Fn(u64) -> bool) -> Option<(u64, RepairTarget)> {
         while let Some((number, to)) = self.due.pop_first() {
             let Some(slot) = self.slots.get_mut(number).filter(|_| holds(number)) else { continue };
             match to {
-                To::Group => slot.at = Some(now),
-                To::Node(node) => {
-                    let child = self.children.get(&node).or_else(|| self.guests.get(&node));
-                    if child.is_none_or(|child| child.is_held || child.map.has(number)) {
+                RepairTarget::Group => slot.at = Some(now),
+                RepairTarget::Node(node) => {
+                    let child = self.children.get(&node).or_else(|| self.extra_reporters.get(&node));
+                    if child.is_none_or(|child| child.is_lost_helper || child.map.has(number)) {
                         continue;
                     }
-                    slot.to.note(now, node, self.oldest_news);
+                    slot.to.note(now, node, self.max_report_age);
                 }
             }
             return Some((number, to));
@@ -273,12 +282,12 @@ impl Processor {
             return (Vec::new(), false);
         }
         let mut over = Vec::new();
-        for (&node, child) in self.children.iter_mut().filter(|(_, child)| !child.is_held) {
+        for (&node, child) in self.children.iter_mut().filter(|(_, child)| !child.is_lost_helper) {
             let next = child.map.next();
             let can_get_on = next < end.min(child.limit) && holds(next) && !child.served;
-            let waits_silently = child.stable < end && !std::mem::take(&mut child.heard);
-            if next > child.then || !(can_get_on || waits_silently) {
-                child.then = next;
+            let waits_silently = child.stable < end && !std::mem::take(&mut child.has_reported);
+            if next > child.last_next || !(can_get_on || waits_silently) {
+                child.last_next = next;
                 child.silence.heard();
             } else if child.silence.missed(patience, interval) {
                 over.push(node);
@@ -313,8 +322,8 @@ impl Processor {
                 self.slots.number_from(base);
             }
         }
-        self.asked = self.asked.split_off(&base);
-        self.due = self.due.split_off(&(base, To::Group));
+        self.requested = self.requested.split_off(&base);
+        self.due = self.due.split_off(&(base, RepairTarget::Group));
         self.slots.start()
     }
 
@@ -339,8 +348,10 @@ impl Processor {
     }
 
     /// Whether a node may report here.
-    pub fn knows(&self, node: NodeId) -> bool {
-        self.children.contains_key(&node) || self.guests.contains_key(&node) || self.members.contains(&node)
+    pub fn may_report(&self, node: NodeId) -> bool {
+        self.children.contains_key(&node)
+            || self.extra_reporters.contains_key(&node)
+            || self.members.contains(&node)
     }
 
     /// How much a child has, if it is one.
@@ -367,7 +378,7 @@ impl Processor {
     pub fn report_states(&self, end: u64, tell: &mut dyn FnMut(ObservedState)) {
         for (node, child) in &self.children {
             let state = match child.stable {
-                _ if child.is_held => "Lost",
+                _ if child.is_lost_helper => "Lost",
                 stable if stable < end => "Behind",
                 _ => "Complete",
             };
@@ -376,15 +387,15 @@ impl Processor {
     }
 }
 
-impl News {
+impl AckFields {
     /// The numbers near what is known; an error where they cannot go together.
     fn read(ack: &Ack<'_>, known: u64) -> Result<Self, DropReason> {
         let next = near(ack.next, known);
         let below = u64::from(ack.next.wrapping_sub(ack.stable));
         let above = u64::from(ack.limit.wrapping_sub(ack.next));
         match next.checked_sub(below) {
-            Some(stable) if below <= FURTHEST && above <= FURTHEST => {
-                Ok(News { next, stable, limit: next + above })
+            Some(stable) if below <= MAX_SEQUENCE_SPAN && above <= MAX_SEQUENCE_SPAN => {
+                Ok(AckFields { next, stable, limit: next + above })
             }
             _ => Err(DropReason::Malformed),
         }
@@ -392,8 +403,8 @@ impl News {
 }
 
 /// Numbers of one acknowledgment lie no further apart.
-const FURTHEST: u64 = 1 << 20;
+const MAX_SEQUENCE_SPAN: u64 = 1 << 20;
 /// What one acknowledgment may ask for: more is asked for by the next.
-const MOST_ASKED: u64 = 1024;
+const MAX_REQUESTS_PER_ACK: u64 = 1024;
 /// No news is taken to be older.
-const LONGEST_NEWS: Duration = Duration::from_secs(10);
+const MAX_REPORT_AGE: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use carillon_core::{
 use carillon_wire::rmtp::{Ack, Packet};
 
 use super::config::Settings;
-use super::processor::{Processor, To};
+use super::processor::{Processor, RepairTarget};
 use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
@@ -83,9 +83,9 @@ impl RmtpSender {
             Ok(next) => {
                 context.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
                 if at_once {
-                    self.processor.hurry(from);
+                    self.processor.repair_at_once(from);
                 }
-                if self.processor.is_asked() && context.timers.armed(Timer::Retx).is_none() {
+                if self.processor.has_requests() && context.timers.armed(Timer::Retx).is_none() {
                     context.timers.arm(Timer::Retx, context.now + self.settings.t_retx);
                 }
                 self.settle(context);
@@ -148,8 +148,8 @@ impl RmtpSender {
         let kept = &self.kept;
         let (number, to) = self.processor.next_repair(context.now, |number| kept.get(number).is_some())?;
         let dest = match to {
-            To::Group => Dest::group(context.group),
-            To::Node(node) => Dest::Node(node),
+            RepairTarget::Group => Dest::group(context.group),
+            RepairTarget::Node(node) => Dest::Node(node),
         };
         Some(self.send(context, number, Transmit::now(dest), true, buf))
     }
@@ -174,7 +174,7 @@ impl RmtpSender {
         }
         opportunity.left -= 1;
         self.sent += 1;
-        self.processor.pass(context.now, number);
+        self.processor.on_passed(context.now, number);
         let transmit = self.send(context, number, context.to_group(), false, buf);
         // With nobody left to acknowledge, the message is with all receivers at once.
         self.settle(context);
@@ -217,7 +217,7 @@ impl Part for RmtpSender {
         match packet {
             Packet::Ack(ack) => self.on_ack(context, datagram.source, &ack, false),
             Packet::AckTxnow(ack) => self.on_ack(context, datagram.source, &ack, true),
-            Packet::RttMeasure { timestamp } if self.processor.knows(datagram.source) => {
+            Packet::RttMeasure { timestamp } if self.processor.may_report(datagram.source) => {
                 context.events.received("rtt_measure", 0_u64);
                 self.rtt_acks.insert(datagram.source, timestamp);
             }
@@ -272,7 +272,8 @@ impl Part for RmtpSender {
     fn update_helpers(&mut self, context: &mut Context, table: &Arc<HelperTable>) {
         if table.edition() > self.table.edition() {
             self.table = table.clone();
-            self.processor.adopt(table.children_of_sender(&context.nodes), |node| table.is_helper(node));
+            self.processor
+                .set_children(table.children_of_sender(&context.nodes), |node| table.is_helper(node));
             self.settle(context);
         }
     }

@@ -18,7 +18,7 @@ use super::ENTRY;
 const ASSOCIATION: AssociationId = AssociationId(7);
 
 /// One machine; times are milliseconds. Node 0 sends, 1 to 4 receive, and 5 helps 3 and 4 where there is a helper.
-struct Bench {
+struct Fixture {
     machine: Box<dyn Machine>,
     now: Time,
     out: Out,
@@ -43,8 +43,8 @@ impl Host for Out {
     }
 }
 
-impl Bench {
-    fn new(role: Role, node: u32, helped: bool, settings: &[(&str, &str)]) -> Bench {
+impl Fixture {
+    fn new(role: Role, node: u32, helped: bool, settings: &[(&str, &str)]) -> Fixture {
         let mut config = Config::defaults(ENTRY.parameters);
         for (key, value) in settings {
             config.set(ENTRY.parameters, key, value).unwrap();
@@ -69,14 +69,14 @@ impl Bench {
             rejoining: false,
         };
         let machine = CheckedMachine::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
-        let mut bench = Bench { machine: Box::new(machine), now: Time::ZERO, out: Out::default() };
-        bench.machine.start(Time::ZERO);
-        bench.drain(false);
-        bench
+        let mut fixture = Fixture { machine: Box::new(machine), now: Time::ZERO, out: Out::default() };
+        fixture.machine.start(Time::ZERO);
+        fixture.drain(false);
+        fixture
     }
 
-    fn sender(settings: &[(&str, &str)]) -> Bench {
-        Bench::new(Role::Sender, 0, false, settings)
+    fn sender(settings: &[(&str, &str)]) -> Fixture {
+        Fixture::new(Role::Sender, 0, false, settings)
     }
 
     fn drain(&mut self, fired: bool) {
@@ -104,7 +104,7 @@ impl Bench {
         self
     }
 
-    fn hear(&mut self, from: u32, packet: Packet<'_>) -> &mut Self {
+    fn receive(&mut self, from: u32, packet: Packet<'_>) -> &mut Self {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         let datagram = Received {
@@ -121,12 +121,12 @@ impl Bench {
 
     /// A node has everything before `next`, and beyond it what this map says; an old one unless told otherwise.
     fn ack(&mut self, from: u32, next: u32, map: &[u8]) -> &mut Self {
-        self.hear(from, Packet::Ack(ack(next, map)))
+        self.receive(from, Packet::Ack(ack(next, map)))
     }
 
     fn data(&mut self, numbers: impl IntoIterator<Item = u32>) -> &mut Self {
         for sequence in numbers {
-            self.hear(0, Packet::Data { sequence, oldest: 0, payload: b"x" });
+            self.receive(0, Packet::Data { sequence, oldest: 0, payload: b"x" });
         }
         self
     }
@@ -170,12 +170,12 @@ fn ack(next: u32, map: &[u8]) -> Ack<'_> {
 const SECOND: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 0b10];
 
 #[test]
-fn each_opportunity_has_one_message_more_than_the_one_before() {
-    let mut bench = Bench::sender(&[]);
-    bench.offer(10);
+fn congestion_window_grows_by_one_per_opportunity() {
+    let mut fixture = Fixture::sender(&[]);
+    fixture.offer(10);
     let mut counts = Vec::new();
     for millis in [9, 19, 29, 39] {
-        counts.push(bench.at(millis).messages().len());
+        counts.push(fixture.at(millis).messages().len());
     }
     // The congestion window begins at one and has grown once when the first message goes.
     assert_eq!(counts, [2, 3, 4, 1]);
@@ -183,122 +183,123 @@ fn each_opportunity_has_one_message_more_than_the_one_before() {
 
 #[test]
 fn many_requests_set_the_congestion_window_to_one() {
-    let mut bench = Bench::sender(&[("congestion_thresh", "1"), ("mcast_thresh", "0")]);
-    bench.offer(30).at(35);
-    assert_eq!(bench.messages().len(), 2 + 3 + 4 + 5);
+    let mut fixture = Fixture::sender(&[("congestion_thresh", "1"), ("mcast_thresh", "0")]);
+    fixture.offer(30).at(35);
+    assert_eq!(fixture.messages().len(), 2 + 3 + 4 + 5);
     // Two messages are missing at two receivers, one of them at both.
-    bench.ack(1, 2, &SECOND).ack(2, 2, &SECOND);
-    assert_eq!(bench.at(45).messages().iter().filter(|line| line.ends_with("all")).count(), 1);
+    fixture.ack(1, 2, &SECOND).ack(2, 2, &SECOND);
+    assert_eq!(fixture.at(45).messages().iter().filter(|line| line.ends_with("all")).count(), 1);
 }
 
 #[test]
-fn no_message_lies_a_window_beyond_what_somebody_lacks() {
-    let mut bench = Bench::sender(&[("window", "4"), ("mcast_thresh", "9")]);
-    bench.offer(4);
-    assert_eq!(bench.at(100).messages().len(), 4);
-    bench.offer(4);
-    assert_eq!(bench.at(200).messages(), [""; 0]);
-    (1..=3).for_each(|node| _ = bench.ack(node, 2, &[]));
-    assert_eq!(bench.at(300).messages().iter().filter(|line| line.ends_with("all")).count(), 0);
-    bench.ack(4, 1, &[]);
-    assert!(bench.at(400).messages().contains(&"4 to all".to_owned()));
+fn sender_stays_within_window_of_slowest_receiver() {
+    let mut fixture = Fixture::sender(&[("window", "4"), ("mcast_thresh", "9")]);
+    fixture.offer(4);
+    assert_eq!(fixture.at(100).messages().len(), 4);
+    fixture.offer(4);
+    assert_eq!(fixture.at(200).messages(), [""; 0]);
+    (1..=3).for_each(|node| _ = fixture.ack(node, 2, &[]));
+    assert_eq!(fixture.at(300).messages().iter().filter(|line| line.ends_with("all")).count(), 0);
+    fixture.ack(4, 1, &[]);
+    assert!(fixture.at(400).messages().contains(&"4 to all".to_owned()));
 }
 
+/// Up to `mcast_thresh` requesters get unicast repairs; more get one repair to the group.
 #[test]
-fn what_few_lack_goes_to_each_and_what_many_lack_to_all_when_t_retx_is_over() {
-    let mut bench = Bench::sender(&[]);
-    bench.offer(4).at(50).messages();
-    (1..=3).for_each(|node| _ = bench.ack(node, 0, &SECOND));
-    bench.ack(4, 1, &SECOND);
-    assert_eq!(bench.at(69).messages(), [""; 0]);
+fn repairs_go_by_unicast_or_multicast_after_t_retx() {
+    let mut fixture = Fixture::sender(&[]);
+    fixture.offer(4).at(50).messages();
+    (1..=3).for_each(|node| _ = fixture.ack(node, 0, &SECOND));
+    fixture.ack(4, 1, &SECOND);
+    assert_eq!(fixture.at(69).messages(), [""; 0]);
     // 0 is missing at three; 1 at three, 2 at 4 alone; 3 at all of them.
-    assert_eq!(bench.at(70).messages(), ["0 to all", "1 to all", "2 to n4", "3 to all"][..]);
+    assert_eq!(fixture.at(70).messages(), ["0 to all", "1 to all", "2 to n4", "3 to all"][..]);
 }
 
 #[test]
-fn what_may_be_under_way_is_not_asked_for() {
-    let mut bench = Bench::sender(&[]);
-    bench.offer(1).at(19).messages();
-    bench.ack(1, 0, &[]);
-    assert_eq!(bench.at(60).messages(), [""; 0]);
-    bench.ack(1, 0, &[]);
-    assert_eq!(bench.at(80).messages(), ["0 to n1"]);
+fn message_in_flight_is_not_repaired() {
+    let mut fixture = Fixture::sender(&[]);
+    fixture.offer(1).at(19).messages();
+    fixture.ack(1, 0, &[]);
+    assert_eq!(fixture.at(60).messages(), [""; 0]);
+    fixture.ack(1, 0, &[]);
+    assert_eq!(fixture.at(80).messages(), ["0 to n1"]);
     // Nor what went again a moment ago.
-    bench.at(90).ack(1, 0, &[]);
-    assert_eq!(bench.at(120).messages(), [""; 0]);
+    fixture.at(90).ack(1, 0, &[]);
+    assert_eq!(fixture.at(120).messages(), [""; 0]);
 }
 
 #[test]
-fn who_is_far_behind_is_repaired_at_once() {
-    let mut bench = Bench::sender(&[("txnow_burst", "2")]);
-    bench.offer(4).at(50).messages();
-    bench.hear(2, Packet::AckTxnow(ack(0, &[])));
-    assert_eq!(bench.messages(), ["0 to n2", "1 to n2"]);
-    assert_eq!(bench.at(70).messages(), ["2 to n2", "3 to n2"]);
+fn ack_txnow_is_repaired_at_once() {
+    let mut fixture = Fixture::sender(&[("txnow_burst", "2")]);
+    fixture.offer(4).at(50).messages();
+    fixture.receive(2, Packet::AckTxnow(ack(0, &[])));
+    assert_eq!(fixture.messages(), ["0 to n2", "1 to n2"]);
+    assert_eq!(fixture.at(70).messages(), ["2 to n2", "3 to n2"]);
 }
 
 #[test]
-fn a_message_is_kept_until_all_below_those_who_report_have_it() {
-    let mut bench = Bench::new(Role::Sender, 0, true, &[]);
-    bench.offer(2).at(50);
-    bench.ack(1, 2, &[]).ack(2, 2, &[]);
-    bench.hear(5, Packet::Ack(Ack { stable: 1, ..ack(2, &[]) }));
-    let completed = |bench: &Bench| {
-        bench.out.events.iter().filter(|event| matches!(event, Event::Completed { .. })).count()
+fn message_is_kept_until_stable_below_all_reporters() {
+    let mut fixture = Fixture::new(Role::Sender, 0, true, &[]);
+    fixture.offer(2).at(50);
+    fixture.ack(1, 2, &[]).ack(2, 2, &[]);
+    fixture.receive(5, Packet::Ack(Ack { stable: 1, ..ack(2, &[]) }));
+    let completed = |fixture: &Fixture| {
+        fixture.out.events.iter().filter(|event| matches!(event, Event::Completed { .. })).count()
     };
-    assert_eq!(completed(&bench), 1);
-    bench.ack(5, 2, &[]);
-    assert_eq!(completed(&bench), 2);
+    assert_eq!(completed(&fixture), 1);
+    fixture.ack(5, 2, &[]);
+    assert_eq!(completed(&fixture), 2);
     // Who reports to another is no child of the sender's.
-    assert_eq!(bench.ack(3, 2, &[]).drops(), []);
+    assert_eq!(fixture.ack(3, 2, &[]).drops(), []);
     assert_eq!(
-        bench.hear(3, Packet::Ack(Ack { served: true, ..ack(2, &[]) })).drops(),
+        fixture.receive(3, Packet::Ack(Ack { served: true, ..ack(2, &[]) })).drops(),
         [DropReason::NotAMember]
     );
 }
 
 #[test]
-fn a_designated_receiver_says_what_it_has_and_what_all_below_it_have() {
-    let mut bench = Bench::new(Role::Helper, 5, true, &[("cache_size", "64")]);
-    bench.data([0, 1, 3]).at(60);
-    let acks = |bench: &mut Bench| -> Vec<String> {
-        bench.sent().into_iter().filter(|line| line.starts_with("ack")).collect()
+fn designated_receiver_reports_own_and_stable_prefix() {
+    let mut fixture = Fixture::new(Role::Helper, 5, true, &[("cache_size", "64")]);
+    fixture.data([0, 1, 3]).at(60);
+    let acks = |fixture: &mut Fixture| -> Vec<String> {
+        fixture.sent().into_iter().filter(|line| line.starts_with("ack")).collect()
     };
-    assert_eq!(acks(&mut bench), ["ack next 2 stable 0 limit 64 span 1000000 us map 0x1 to n0"]);
-    bench.ack(3, 2, &[]).ack(4, 1, &[]).at(110);
-    assert_eq!(acks(&mut bench), ["ack next 2 stable 1 limit 65 span 1000000 us map 0x1 to n0"]);
+    assert_eq!(acks(&mut fixture), ["ack next 2 stable 0 limit 64 span 1000000 us map 0x1 to n0"]);
+    fixture.ack(3, 2, &[]).ack(4, 1, &[]).at(110);
+    assert_eq!(acks(&mut fixture), ["ack next 2 stable 1 limit 65 span 1000000 us map 0x1 to n0"]);
     // It repairs what it has, to each that lacks it, and asks for the rest itself.
-    assert_eq!(bench.messages(), [""; 0]);
-    bench.ack(4, 1, &[]);
-    assert_eq!(bench.at(130).messages(), ["1 to n4", "3 to n4"]);
+    assert_eq!(fixture.messages(), [""; 0]);
+    fixture.ack(4, 1, &[]);
+    assert_eq!(fixture.at(130).messages(), ["1 to n4", "3 to n4"]);
 }
 
 #[test]
-fn a_receiver_reports_every_t_ack_or_every_round_trip_if_that_is_longer() {
-    let mut bench = Bench::new(Role::Receiver, 3, true, &[]);
-    bench.at(50);
-    let times = |bench: &mut Bench, from: u64, to: u64| -> Vec<u64> {
-        let acks = |millis: &u64| bench.at(*millis).sent().iter().any(|line| line.starts_with("ack"));
+fn ack_interval_is_the_longer_of_t_ack_and_rtt() {
+    let mut fixture = Fixture::new(Role::Receiver, 3, true, &[]);
+    fixture.at(50);
+    let times = |fixture: &mut Fixture, from: u64, to: u64| -> Vec<u64> {
+        let acks = |millis: &u64| fixture.at(*millis).sent().iter().any(|line| line.starts_with("ack"));
         (from..to).filter(acks).collect()
     };
-    let sent = bench.sent();
+    let sent = fixture.sent();
     assert!(sent.iter().any(|line| line.starts_with("rtt_measure") && line.ends_with("to n5")), "{sent:?}");
-    let apart = times(&mut bench, 51, 400);
+    let apart = times(&mut fixture, 51, 400);
     assert!(apart.windows(2).all(|two| two[1] - two[0] == 50), "{apart:?}");
     // An answer after 100 ms: mean and four deviations are 300 ms.
-    let then = bench.now - Time::ZERO - Duration::from_millis(100);
-    bench.hear(5, Packet::RttAck { timestamp: then.as_nanos() as u64 });
-    let apart = times(&mut bench, 401, 1000);
+    let then = fixture.now - Time::ZERO - Duration::from_millis(100);
+    fixture.receive(5, Packet::RttAck { timestamp: then.as_nanos() as u64 });
+    let apart = times(&mut fixture, 401, 1000);
     assert!(apart.windows(2).all(|two| (300..=301).contains(&(two[1] - two[0]))), "{apart:?}");
 }
 
 #[test]
-fn a_receiver_turns_to_the_nearest_and_tells_its_own_now_and_then() {
-    let mut bench = Bench::new(Role::Receiver, 1, true, &[("ap_choice", "nearest")]);
-    bench.hear(5, Packet::SndAckTome { oldest: 0 });
-    bench.at(400);
+fn receiver_reports_to_nearest_and_sometimes_to_parent() {
+    let mut fixture = Fixture::new(Role::Receiver, 1, true, &[("ap_choice", "nearest")]);
+    fixture.receive(5, Packet::SndAckTome { oldest: 0 });
+    fixture.at(400);
     let mut to: BTreeMap<String, usize> = BTreeMap::new();
-    for line in bench.sent().into_iter().filter(|line| line.starts_with("ack")) {
+    for line in fixture.sent().into_iter().filter(|line| line.starts_with("ack")) {
         let served = if line.contains("served elsewhere") { "told" } else { "asked" };
         *to.entry(format!("{} {served}", line.split(' ').next_back().unwrap())).or_default() += 1;
     }
@@ -306,31 +307,31 @@ fn a_receiver_turns_to_the_nearest_and_tells_its_own_now_and_then() {
 }
 
 #[test]
-fn who_asks_again_and_again_has_a_budget() {
-    let mut bench = Bench::sender(&[("repair_budget", "1"), ("mcast_thresh", "9")]);
-    bench.offer(1).at(50).messages();
+fn repair_budget_limits_repeated_requests() {
+    let mut fixture = Fixture::sender(&[("repair_budget", "1"), ("mcast_thresh", "9")]);
+    fixture.offer(1).at(50).messages();
     let mut repairs = 0;
     for round in 0..3000 {
-        bench.ack(1, 0, &[]);
-        repairs += bench.at(50 + 21 * round).messages().len();
+        fixture.ack(1, 0, &[]);
+        repairs += fixture.at(50 + 21 * round).messages().len();
     }
     assert_eq!(repairs, 1024 + 1);
 }
 
 #[test]
-fn what_cannot_be_is_dropped() {
-    let mut bench = Bench::sender(&[]);
-    bench.offer(1).at(50);
-    bench.out.events.clear();
-    bench.ack(1, 2, &[]);
-    assert_eq!(bench.drops(), [DropReason::OutOfWindow], "more than was sent");
-    bench.hear(1, Packet::Ack(Ack { stable: 1, ..ack(0, &[]) }));
-    assert_eq!(bench.drops(), [DropReason::Malformed], "more below it than at itself");
-    bench.hear(9, Packet::Ack(ack(0, &[])));
-    assert_eq!(bench.drops(), [DropReason::NotAMember]);
-    let mut bench = Bench::new(Role::Receiver, 3, true, &[]);
-    bench.hear(1, Packet::Data { sequence: 0, oldest: 0, payload: b"x" });
-    assert_eq!(bench.drops(), [DropReason::NotAMember], "a receiver sends no messages");
-    bench.hear(0, Packet::Data { sequence: 9, oldest: u32::MAX / 2, payload: b"x" });
-    assert_eq!(bench.drops(), [DropReason::Malformed]);
+fn impossible_packets_are_dropped() {
+    let mut fixture = Fixture::sender(&[]);
+    fixture.offer(1).at(50);
+    fixture.out.events.clear();
+    fixture.ack(1, 2, &[]);
+    assert_eq!(fixture.drops(), [DropReason::OutOfWindow], "more than was sent");
+    fixture.receive(1, Packet::Ack(Ack { stable: 1, ..ack(0, &[]) }));
+    assert_eq!(fixture.drops(), [DropReason::Malformed], "more below it than at itself");
+    fixture.receive(9, Packet::Ack(ack(0, &[])));
+    assert_eq!(fixture.drops(), [DropReason::NotAMember]);
+    let mut fixture = Fixture::new(Role::Receiver, 3, true, &[]);
+    fixture.receive(1, Packet::Data { sequence: 0, oldest: 0, payload: b"x" });
+    assert_eq!(fixture.drops(), [DropReason::NotAMember], "a receiver sends no messages");
+    fixture.receive(0, Packet::Data { sequence: 9, oldest: u32::MAX / 2, payload: b"x" });
+    assert_eq!(fixture.drops(), [DropReason::Malformed]);
 }

@@ -17,7 +17,7 @@ pub(super) struct Messages {
     /// Messages that some receiver lacks.
     pub repairs: BTreeSet<u64>,
     /// What a receiver says it has; kept for its room.
-    told: ReceiverMap,
+    last_report: ReceiverMap,
     /// One past the last message sent.
     pub sent: u64,
     /// Packets of messages sent.
@@ -27,8 +27,8 @@ pub(super) struct Messages {
 impl Messages {
     /// None yet.
     pub fn new(window: AckWindow) -> Self {
-        let (repairs, told) = (BTreeSet::new(), ReceiverMap::default());
-        Messages { window, repairs, told, sent: 0, serial: 0 }
+        let (repairs, last_report) = (BTreeSet::new(), ReceiverMap::default());
+        Messages { window, repairs, last_report, sent: 0, serial: 0 }
     }
 
     /// What a receiver lacks of what had been sent when it was asked, which lies before `end`, is to be sent again,
@@ -42,8 +42,8 @@ impl Messages {
         most: u64,
     ) -> (u64, u32) {
         let (mut news, mut messages) = (0, 0);
-        self.told.assign(expected, received.words());
-        for number in self.told.missing(self.window.start()..end) {
+        self.last_report.assign(expected, received.words());
+        for number in self.last_report.missing(self.window.start()..end) {
             let slot = self.window.get_mut(number);
             if slot.is_none_or(|slot| slot.serial > question.serial || slot.sent.is_none()) {
                 continue;
@@ -70,7 +70,7 @@ impl Messages {
     }
 
     /// A packet with this message is about to go out.
-    pub fn count(&mut self, number: u64) {
+    pub fn on_send(&mut self, number: u64) {
         self.serial += 1;
         self.sent = self.sent.max(number + 1);
     }

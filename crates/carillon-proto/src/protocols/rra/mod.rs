@@ -5,11 +5,11 @@
 //! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
 //! decided in `docs/protocols/rra.md`.
 
-mod asking;
 mod config;
 mod context;
 mod describe;
 mod messages;
+mod polling;
 mod receiver;
 mod sender;
 #[cfg(test)]

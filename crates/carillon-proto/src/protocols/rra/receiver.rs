@@ -14,16 +14,16 @@ pub struct RraReceiver {
     identity: u32,
     window: u64,
     /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
-    is_awaited: bool,
+    sender_waits: bool,
     /// Messages that its memory holds.
     capacity: u64,
     /// Words that the map of an acknowledgment may have.
-    most_words: usize,
+    max_map_words: usize,
     reception: Reception,
     /// DATA that have come.
     arrived: u32,
     /// The newest question that is to be answered: its answer says all that those before would.
-    asked: Option<u32>,
+    pending_poll: Option<u32>,
     ack_wait: AckWait,
     /// The map of the last acknowledgment, kept for its room.
     map: Vec<u8>,
@@ -35,13 +35,13 @@ impl RraReceiver {
         RraReceiver {
             identity: build.identities.own(build.node) as u32,
             window: settings.count("window"),
-            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
+            sender_waits: matches!(PastLimit::of(settings), PastLimit::Wait),
             capacity: build.max_messages(u64::MAX),
             // One question at a time is the thesis's, whose acknowledgments are small.
-            most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
+            max_map_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
             reception: Reception::default(),
             arrived: 0,
-            asked: None,
+            pending_poll: None,
             ack_wait: AckWait::new(build, settings),
             map: Vec::new(),
         }
@@ -114,7 +114,7 @@ impl Part for RraReceiver {
         if first > number || number - first >= self.window {
             return context.events.dropped(DropReason::Malformed);
         }
-        if first > expected && self.is_awaited {
+        if first > expected && self.sender_waits {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         if first > expected {
@@ -126,14 +126,14 @@ impl Part for RraReceiver {
             context.events.received("poll", number);
         }
         if let Some(asks) = asks.filter(|asks| asks.acker == self.identity) {
-            self.asked = Some(asks.question);
+            self.pending_poll = Some(asks.question);
         }
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let question = self.asked.take()?;
+        let question = self.pending_poll.take()?;
         self.map.clear();
-        self.reception.map(self.most_words, |word| Map::push(word, &mut self.map));
+        self.reception.map(self.max_map_words, |word| Map::push(word, &mut self.map));
         let expected = self.reception.expected();
         Packet::Ack {
             expected: (expected % MODULUS) as u32,

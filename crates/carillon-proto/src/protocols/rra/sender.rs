@@ -6,10 +6,10 @@ use carillon_core::{
 };
 use carillon_wire::rra::Packet;
 
-use super::asking::Asking;
 use super::context::{Context, Timer};
 use super::describe::DESCRIBED;
 use super::messages::Messages;
+use super::polling::PollScheduler;
 use super::receiver::MODULUS;
 use crate::blocks::{
     AckWindow, Answer, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
@@ -23,11 +23,11 @@ use crate::blocks::{
 #[derive(Debug)]
 pub struct RraSender {
     messages: Messages,
-    asking: Asking,
+    polling: PollScheduler,
     /// With several questions packets are spread over time.
     pace: TokenBucket,
     /// How long a receiver that has no room is left in peace before it is asked again.
-    blocked: Duration,
+    blocked_poll_delay: Duration,
 }
 
 impl RraSender {
@@ -36,33 +36,33 @@ impl RraSender {
         let window = FixedWindow(settings.count("window"));
         Ok(RraSender {
             messages: Messages::new(AckWindow::new(Members::new(build.members.clone()), window)),
-            asking: Asking::new(build, settings)?,
-            pace: TokenBucket::new(None, PACE_DEPTH),
-            blocked: BLOCKED_FIRST,
+            polling: PollScheduler::new(build, settings)?,
+            pace: TokenBucket::new(None, PACE_BURST),
+            blocked_poll_delay: MIN_BLOCKED_POLL_DELAY,
         }
         .play(build))
     }
 
-    fn on_no_answer(&mut self, context: &mut Context, number: u64) {
-        let RraSender { messages, asking, .. } = self;
-        let Some(question) = asking.questions.expire(number) else { return };
+    fn on_poll_timeout(&mut self, context: &mut Context, number: u64) {
+        let RraSender { messages, polling, .. } = self;
+        let Some(question) = polling.outstanding.expire(number) else { return };
         context.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
         // If it was asked something else since, it may still answer that.
-        if !asking.audience.on_no_answer(context.now, &question)
-            || !asking.retransmission.is_exceeded(asking.audience.member(index).repeats - 1)
+        if !polling.members.on_no_answer(context.now, &question)
+            || !polling.retransmission.is_exceeded(polling.members.member(index).repeats - 1)
         {
             return;
         }
-        match asking.retransmission.past_limit {
+        match polling.retransmission.past_limit {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 messages.window.expel(index);
-                asking.remove(context, index);
+                polling.remove(context, index);
                 context.events.member_lost(messages.window.node(index));
             }
             PastLimit::Skip => {
-                asking.audience.skip(index);
+                polling.members.skip(index);
                 messages.window.give_up(index, messages.sent);
             }
         }
@@ -77,19 +77,19 @@ impl RraSender {
         asks: Option<usize>,
         buf: &mut Vec<u8>,
     ) -> Transmit {
-        self.messages.count(number);
-        let asks = asks.map(|index| self.asking.ask(context, &self.messages, index, number));
+        self.messages.on_send(number);
+        let asks = asks.map(|index| self.polling.start_poll(context, &self.messages, index, number));
         self.messages.emit(context, number, asks, buf)
     }
 
     fn poll(&mut self, context: &mut Context, index: usize, buf: &mut Vec<u8>) -> Transmit {
         let last = self.messages.sent.saturating_sub(1);
-        let asks = self.asking.ask(context, &self.messages, index, last);
+        let asks = self.polling.start_poll(context, &self.messages, index, last);
         let first = (self.messages.window.start().min(last) % MODULUS) as u32;
         Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(context.association, buf);
         context.events.control("poll", last);
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
-        Transmit::now(match self.asking.one_at_a_time() {
+        Transmit::now(match self.polling.polls_one_at_a_time() {
             true => Dest::group(context.group),
             false => Dest::Node(self.messages.window.node(index)),
         })
@@ -97,10 +97,10 @@ impl RraSender {
 
     /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
     /// now, or if there is more to ask about than one message.
-    fn ask_again(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (index, message) = self.asking.audience.next_repeated()?;
+    fn repeat_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (index, message) = self.polling.members.next_repeated()?;
         let there = self.messages.window.get_mut(message).is_some();
-        Some(match there && self.asking.one_at_a_time() {
+        Some(match there && self.polling.polls_one_at_a_time() {
             true => self.send(context, message, Some(index), buf),
             false => self.poll(context, index, buf),
         })
@@ -109,28 +109,29 @@ impl RraSender {
     /// The next repair, or message, that may go out, and whom it asks.
     fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
         if let Some(number) = self.messages.repairs.pop_first() {
-            let more = !self.messages.repairs.is_empty() || (self.asking.by_path && self.has_new());
+            let more = !self.messages.repairs.is_empty() || (self.polling.by_path && self.has_new());
             // The last of a burst asks the receiver that reported the loss.
-            let asks = self.asking.ends_burst(!more).then(|| {
-                let reporter = self.asking.reporter.filter(|&index| !self.messages.window.is_expelled(index));
-                reporter.or_else(|| self.asking.audience.next_turn(|_, _| true))
+            let asks = self.polling.ends_burst(!more).then(|| {
+                let reporter =
+                    self.polling.reporter.filter(|&index| !self.messages.window.is_expelled(index));
+                reporter.or_else(|| self.polling.members.next_turn(|_, _| true))
             });
             return Some((number, asks.flatten()));
         }
         if !self.has_new() {
             return None;
         }
-        self.blocked = BLOCKED_FIRST;
+        self.blocked_poll_delay = MIN_BLOCKED_POLL_DELAY;
         let number = self.messages.sent.max(self.messages.window.start());
         // With several questions under way more may be offered at once: the quiet timer asks.
-        let last = self.asking.one_at_a_time() && number + 1 == self.messages.window.end();
-        let asks = self.asking.ends_burst(last).then(|| self.asking.audience.next_turn(|_, _| true));
+        let last = self.polling.polls_one_at_a_time() && number + 1 == self.messages.window.end();
+        let asks = self.polling.ends_burst(last).then(|| self.polling.members.next_turn(|_, _| true));
         Some((number, asks.flatten()))
     }
 
     /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
     fn has_new(&self) -> bool {
-        let limit = if self.asking.one_at_a_time() { u64::MAX } else { self.asking.audience.room() };
+        let limit = if self.polling.polls_one_at_a_time() { u64::MAX } else { self.polling.members.room() };
         self.messages.sent < self.messages.window.end().min(limit)
     }
 
@@ -138,26 +139,26 @@ impl RraSender {
     fn next_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.messages.sent, &self.messages.window);
         let lacks = |index: usize| window.acknowledged_below(index) < sent;
-        if self.asking.one_at_a_time() {
-            let index = self.asking.audience.next_turn(|index, _| lacks(index))?;
+        if self.polling.polls_one_at_a_time() {
+            let index = self.polling.members.next_turn(|index, _| lacks(index))?;
             return Some(self.poll(context, index, buf));
         }
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
-        let audience = &mut self.asking.audience;
-        let next = audience.next_unpolled(|index, member| lacks(index) || (blocked && member.limit <= sent));
+        let members = &mut self.polling.members;
+        let next = members.next_unpolled(|index, member| lacks(index) || (blocked && member.limit <= sent));
         let Some(index) = next else {
-            self.asking.ask_all = false;
+            self.polling.poll_all = false;
             return None;
         };
-        if self.asking.ask_all {
+        if self.polling.poll_all {
             return Some(self.poll(context, index, buf));
         }
         if context.timers.armed(Timer::Quiet).is_none() {
-            let patience = if blocked { self.blocked } else { QUIET };
+            let patience = if blocked { self.blocked_poll_delay } else { IDLE_POLL_DELAY };
             context.timers.arm(Timer::Quiet, context.now + patience);
             if blocked {
-                self.blocked = (patience * 2).min(BLOCKED);
+                self.blocked_poll_delay = (patience * 2).min(MAX_BLOCKED_POLL_DELAY);
             }
         }
         None
@@ -174,11 +175,11 @@ impl Part for RraSender {
         let Packet::Ack { expected, question, arrived, room, received } = packet else {
             return context.events.dropped(DropReason::Foreign);
         };
-        let RraSender { messages, asking, pace, .. } = self;
+        let RraSender { messages, polling, pace, .. } = self;
         let Some(index) = messages.window.index_of(datagram.source) else {
             return context.events.dropped(DropReason::NotAMember);
         };
-        let Some((question, closed)) = asking.on_answer(context, index, question) else {
+        let Some((question, closed)) = polling.on_answer(context, index, question) else {
             return context.events.dropped(DropReason::OutOfWindow);
         };
         // It may have heard more since it was asked; not more than there is.
@@ -192,21 +193,21 @@ impl Part for RraSender {
             since: messages.serial - question.serial,
             arrived,
         };
-        asking.audience.on_answer(context.now, index, closed, answer, limit);
-        if asking.by_path {
-            pace.set_rate(context.now, asking.audience.rate());
+        polling.members.on_answer(context.now, index, closed, answer, limit);
+        if polling.by_path {
+            pace.set_rate(context.now, polling.members.rate());
         }
         if expected > messages.window.start() {
             messages.window.acknowledge(index, expected - 1);
         }
         // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
-        let whole = received.span() < MAX_SPAN && !asking.one_at_a_time();
+        let whole = received.span() < MAX_MAP_SPAN && !polling.polls_one_at_a_time();
         let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
-        let budget = asking.audience.budget.left(index, messages.sent);
+        let budget = polling.members.budget.left(index, messages.sent);
         let (news, lacking) = messages.mark_missing(&question, (expected, end), received, budget);
         if news > 0 {
-            asking.audience.budget.spend(index, news);
-            asking.reporter = Some(index);
+            polling.members.budget.spend(index, news);
+            polling.reporter = Some(index);
         }
         if lacking > 0 {
             context.events.repair_needed(datagram.source, lacking);
@@ -215,7 +216,7 @@ impl Part for RraSender {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        for (index, member) in self.asking.audience.members() {
+        for (index, member) in self.polling.members.members() {
             let state = if member.is_polled() { "Asking" } else { "Idle" };
             tell(ObservedState {
                 of: DESCRIBED.states[0].of,
@@ -228,20 +229,20 @@ impl Part for RraSender {
 
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Answer(number) => self.on_no_answer(context, number),
-            Timer::Quiet => self.asking.ask_all = true,
+            Timer::Answer(number) => self.on_poll_timeout(context, number),
+            Timer::Quiet => self.polling.poll_all = true,
             Timer::Pace => {}
         }
     }
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.ask_again(context, buf) {
+        if let Some(transmit) = self.repeat_poll(context, buf) {
             return Some(transmit);
         }
-        if self.messages.window.is_empty() || self.asking.is_full(context, self.messages.serial) {
+        if self.messages.window.is_empty() || self.polling.is_full(context, self.messages.serial) {
             return None;
         }
-        if self.asking.by_path
+        if self.polling.by_path
             && (self.has_new() || !self.messages.repairs.is_empty())
             && let Some(at) = self.pace.ready_at(context.now)
         {
@@ -266,21 +267,21 @@ impl Part for RraSender {
     fn advance(&mut self, context: &mut Context) {
         self.messages.advance(context);
         if self.messages.window.is_empty() {
-            self.asking.clear(context);
+            self.polling.clear(context);
         }
     }
 
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.messages.window.expel_node(member) {
-            self.asking.remove(context, index);
+            self.polling.remove(context, index);
             self.advance(context);
         }
     }
 
     fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let (sent, window) = (self.messages.sent, &self.messages.window);
-        let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
-        let blocked = sent < window.end() && !self.asking.one_at_a_time();
+        let has_no_room = |index| self.polling.members.member(index).limit <= sent;
+        let blocked = sent < window.end() && !self.polling.polls_one_at_a_time();
         window.awaits(member) || (blocked && window.index_of(member).is_some_and(has_no_room))
     }
 
@@ -291,22 +292,22 @@ impl Part for RraSender {
 
     fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.messages.window.index_of(member)?;
-        self.asking.audience.member(index).measured(self.messages.sent)
+        self.polling.members.member(index).measured(self.messages.sent)
     }
 
     fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {
-        self.messages.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
+        self.messages.window.index_of(member).map_or(0, |index| self.polling.members.member(index).unanswered)
     }
 }
 
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
-const PACE_DEPTH: Duration = Duration::from_millis(4);
+const PACE_BURST: Duration = Duration::from_millis(4);
 /// What an acknowledgment can tell of beyond its first missing message.
-const MAX_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
+const MAX_MAP_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.
-const QUIET: Duration = Duration::from_millis(1);
+const IDLE_POLL_DELAY: Duration = Duration::from_millis(1);
 /// How long at first while a receiver has no room, of which it tells only when asked: one whose disk was behind for a
 /// moment has it soon.
-const BLOCKED_FIRST: Duration = Duration::from_micros(500);
+const MIN_BLOCKED_POLL_DELAY: Duration = Duration::from_micros(500);
 /// How long at most, after twice as long each time: one that stands still is not to be asked all the time.
-const BLOCKED: Duration = Duration::from_millis(10);
+const MAX_BLOCKED_POLL_DELAY: Duration = Duration::from_millis(10);

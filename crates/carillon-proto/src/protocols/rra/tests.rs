@@ -85,7 +85,7 @@ fn answer(
 }
 
 #[test]
-fn receivers_acknowledge_by_turns_and_only_when_named() {
+fn receivers_acknowledge_in_turn_when_polled() {
     let (mut sender, mut receivers) = parts(3, &[]);
     for _ in 0..4 {
         sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
@@ -102,7 +102,7 @@ fn receivers_acknowledge_by_turns_and_only_when_named() {
 }
 
 #[test]
-fn a_message_is_complete_when_all_have_acknowledged_past_it() {
+fn message_completes_after_acknowledgments_of_all() {
     let (mut sender, mut receivers) = parts(2, &[]);
     sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     sender.finish(at(0));
@@ -119,7 +119,7 @@ fn a_message_is_complete_when_all_have_acknowledged_past_it() {
 }
 
 #[test]
-fn what_an_acknowledgment_lacks_is_sent_again_before_anything_new() {
+fn missing_messages_are_repaired_before_new_ones() {
     let (mut sender, mut receivers) = parts(2, &[("burst", "3")]);
     for _ in 0..4 {
         sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
@@ -145,7 +145,7 @@ fn what_an_acknowledgment_lacks_is_sent_again_before_anything_new() {
 }
 
 #[test]
-fn a_receiver_that_does_not_answer_is_asked_again_and_then_expelled() {
+fn silent_receiver_is_polled_again_then_expelled() {
     let (mut sender, mut receivers) = parts(2, &[("retransmission_limit", "1"), ("past_limit", "expel")]);
     sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     sender.finish(at(0));
@@ -178,7 +178,7 @@ fn a_receiver_that_does_not_answer_is_asked_again_and_then_expelled() {
 }
 
 #[test]
-fn a_receiver_skips_what_the_sender_no_longer_holds() {
+fn receiver_skips_messages_before_first() {
     let (_, mut receivers) = parts(1, &[]);
     let mut buf = Vec::new();
     Packet::Data { sequence: 5, first: 4, asks: ASKS, payload: b"x" }.emit(ASSOCIATION, &mut buf);
@@ -190,7 +190,7 @@ fn a_receiver_skips_what_the_sender_no_longer_holds() {
 }
 
 #[test]
-fn a_first_that_lies_beyond_the_window_is_no_packet_of_this_session() {
+fn first_beyond_the_window_is_malformed() {
     let (_, mut receivers) = parts(1, &[("window", "8")]);
     for (sequence, first) in [(3, 4), (20, 12)] {
         let mut buf = Vec::new();
@@ -224,7 +224,7 @@ fn questions(datagrams: &[Bytes]) -> Vec<(usize, AckRequest)> {
 }
 
 #[test]
-fn with_several_questions_sending_goes_on_up_to_the_first_window() {
+fn concurrent_polls_allow_a_first_window_in_flight() {
     let (mut sender, _) = several(2, &[]);
     for _ in 0..200 {
         sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
@@ -237,8 +237,9 @@ fn with_several_questions_sending_goes_on_up_to_the_first_window() {
     assert_eq!(ackers, by_turns);
 }
 
+/// An answer covers packets sent before its poll, so that a repair in flight is not sent twice.
 #[test]
-fn an_answer_speaks_of_what_was_sent_before_its_question_and_a_repair_is_sent_once() {
+fn answer_covers_packets_before_its_poll_only() {
     let (mut sender, mut receivers) = several(1, &[("burst", "2")]);
     for _ in 0..6 {
         sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
@@ -266,7 +267,7 @@ fn an_answer_speaks_of_what_was_sent_before_its_question_and_a_repair_is_sent_on
 }
 
 #[test]
-fn who_was_not_asked_about_the_last_message_is_asked_when_it_has_been_quiet() {
+fn unpolled_receivers_are_polled_after_idle_delay() {
     let (mut sender, mut receivers) = several(3, &[]);
     sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     let out = sent(&mut sender, at(0));
@@ -288,7 +289,7 @@ fn who_was_not_asked_about_the_last_message_is_asked_when_it_has_been_quiet() {
 }
 
 #[test]
-fn a_receiver_whose_application_takes_nothing_stops_the_sender_until_it_has_room() {
+fn full_receiver_stops_the_sender_until_it_has_room() {
     let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
     let mut now = at(0);
     let mut offered = 0;
@@ -319,7 +320,7 @@ fn a_receiver_whose_application_takes_nothing_stops_the_sender_until_it_has_room
 }
 
 #[test]
-fn a_receiver_without_room_is_asked_soon_and_then_less_and_less_often() {
+fn polls_of_full_receiver_back_off_exponentially() {
     let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
     let mut now = at(0);
     // From the beginning again once there was room.
@@ -352,7 +353,7 @@ fn a_receiver_without_room_is_asked_soon_and_then_less_and_less_often() {
 }
 
 #[test]
-fn one_that_is_silent_is_asked_again_for_ever_and_does_not_stop_the_window() {
+fn silent_receiver_is_polled_without_end_at_bounded_rate() {
     let (mut sender, mut receivers) = several(2, &[("window", "200")]);
     let mut now = at(0);
     let mut sent_ever = 0;
@@ -377,7 +378,7 @@ fn one_that_is_silent_is_asked_again_for_ever_and_does_not_stop_the_window() {
 }
 
 #[test]
-fn an_answer_nobody_asked_for_changes_nothing() {
+fn unsolicited_answer_is_ignored() {
     let (mut sender, mut receivers) = several(2, &[("burst", "1")]);
     sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     let out = sent(&mut sender, at(0));
@@ -394,7 +395,7 @@ fn an_answer_nobody_asked_for_changes_nothing() {
 }
 
 #[test]
-fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
+fn repair_budget_limits_receiver_that_claims_all_missing() {
     let (mut sender, mut receivers) = several(2, &[("window", "64")]);
     let (mut now, mut packets) = (at(0), 0);
     for _ in 0..20_000 {

@@ -26,7 +26,7 @@ pub(super) struct Settings {
 impl Settings {
     pub fn new(context: &BuildContext, config: &Config) -> Self {
         let span = |name| config.span(name).at(context.bit_rate);
-        let interval = |name| span(name).max(LEAST_INTERVAL);
+        let interval = |name| span(name).max(MIN_INTERVAL);
         Settings {
             resilience: config.count("resilience") as usize,
             large: match config.choice("method") {
@@ -36,7 +36,8 @@ impl Settings {
             },
             window: config.count("window") as usize,
             // Between views a log that is fetched may stand beside the one that is held.
-            history: (context.max_messages(config.count("history").saturating_mul(HISTORIES)) / HISTORIES)
+            history: (context.max_messages(config.count("history").saturating_mul(MAX_HISTORIES))
+                / MAX_HISTORIES)
                 .max(1) as usize,
             request_timeout: interval("request_timeout"),
             retrans_interval: interval("retrans_interval"),
@@ -49,13 +50,13 @@ impl Settings {
 }
 
 /// A timer moves on when it fires.
-pub(super) const LEAST_INTERVAL: Duration = Duration::from_micros(1);
+pub(super) const MIN_INTERVAL: Duration = Duration::from_micros(1);
 
 /// Histories that a member may hold at once.
-const HISTORIES: u64 = 2 * FETCHED;
+const MAX_HISTORIES: u64 = 2 * MAX_FETCHED_HISTORIES;
 
 /// Of them, what it may fetch while a new view is agreed on.
-pub(super) const FETCHED: u64 = 4;
+pub(super) const MAX_FETCHED_HISTORIES: u64 = 4;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {

@@ -7,7 +7,7 @@ use carillon_core::{DropReason, Event, MessageId, Time, Transmit};
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
-use super::config::{LEAST_INTERVAL, Settings};
+use super::config::{MIN_INTERVAL, Settings};
 use super::context::{Context, Timer};
 use super::order::Order;
 use crate::blocks::reformation::{To, View};
@@ -27,7 +27,7 @@ pub(super) struct Follower {
     /// An acknowledgment is to be sent, and why.
     report: Option<Report>,
     /// Places that have been asked for, and when.
-    asked: BTreeMap<u64, Time>,
+    requested: BTreeMap<u64, Time>,
     /// Whom the sequencer has asked what they have, since the order went on last.
     wanted: Ranks,
     /// How often nothing came from the sequencer.
@@ -49,7 +49,7 @@ impl Follower {
             settings: settings.clone(),
             reported: length,
             report: None,
-            asked: BTreeMap::new(),
+            requested: BTreeMap::new(),
             wanted: Ranks::default(),
             silence: Silence::default(),
             doubled: 0,
@@ -88,7 +88,8 @@ impl Follower {
         } else {
             context.events.dropped(DropReason::BufferFull);
         }
-        let new = order.missing(context, MOST_ASKED).find(|place| !self.asked.contains_key(place));
+        let new =
+            order.missing(context, MAX_RETRANS_REQUESTS).find(|place| !self.requested.contains_key(place));
         if let Some(lacking) = new {
             context.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
         }
@@ -107,7 +108,7 @@ impl Follower {
     pub fn on_status(&mut self, context: &Context, order: &Order, kind: Status, wanted: Ranks) {
         if wanted.contains(context.rank) {
             let report = match kind {
-                Status::Phase1 if order.missing(context, MOST_ASKED).next().is_none() => {
+                Status::Phase1 if order.missing(context, MAX_RETRANS_REQUESTS).next().is_none() => {
                     Some(Report::AckCommit)
                 }
                 Status::Phase2 => Some(Report::AckPhase2),
@@ -123,7 +124,7 @@ impl Follower {
     /// The sequencer, or the messages lacking, or an acceptance are waited for in vain. Returns whether the sequencer is
     /// taken to be dead.
     pub fn on_wait(&mut self, context: &Context, order: &mut Order) -> bool {
-        self.doubled = (self.doubled + 1).min(MOST_DOUBLED);
+        self.doubled = (self.doubled + 1).min(MAX_TIMEOUT_DOUBLINGS);
         if self.silence.missed(self.settings.patience, self.settings.request_timeout) {
             self.silence.heard();
             return true;
@@ -132,7 +133,7 @@ impl Follower {
         // the network is not helped by more.
         if let Some(oldest) = order.outbox.first_unordered() {
             order.outbox.repeat(oldest);
-        } else if order.missing(context, MOST_ASKED).next().is_none() {
+        } else if order.missing(context, MAX_RETRANS_REQUESTS).next().is_none() {
             // What is in its place lacks only its acceptance, if it is here.
             self.report = Some(Report::AliveReq);
         }
@@ -142,7 +143,7 @@ impl Follower {
     /// Messages that were asked for have not come.
     pub fn on_retrans_timer(&mut self, now: Time) {
         let interval = self.settings.retrans_interval;
-        self.asked.retain(|_, &mut asked| asked + interval > now);
+        self.requested.retain(|_, &mut requested| requested + interval > now);
     }
 
     /// The next packet, if there is one. An acknowledgment that waits rides on whatever goes to the sequencer anyway.
@@ -156,8 +157,8 @@ impl Follower {
         let (leader, view) = (To::Rank(view.leader()), view.number());
         let has = order.log.length();
         let ack = has as u32;
-        if let Some(place) = self.next_to_ask(context, order) {
-            self.asked.insert(place, context.now);
+        if let Some(place) = self.next_missing(context, order) {
+            self.requested.insert(place, context.now);
             self.on_reported(has);
             let body = Body::Retrans { ack, order: place as u32 };
             return Some(context.control_to(leader, view, body, place, buf));
@@ -177,7 +178,7 @@ impl Follower {
     }
 
     /// Sets the timers of what is waited for.
-    pub fn arm_timers(&mut self, context: &mut Context, order: &Order, is_orphaned: bool) {
+    pub fn arm_timers(&mut self, context: &mut Context, order: &Order, has_lost_sequencer: bool) {
         if std::mem::take(&mut self.progress) {
             // What is waited for next has all of the time.
             self.doubled = 0;
@@ -185,7 +186,7 @@ impl Follower {
         }
         let waits = !order.outbox.is_empty() || order.waits();
         let alive = self.settings.alive_interval;
-        let wait = match is_orphaned {
+        let wait = match has_lost_sequencer {
             false if waits => Some(self.settings.request_timeout.saturating_mul(1 << self.doubled)),
             false if !alive.is_zero() => Some(alive),
             _ => None,
@@ -197,8 +198,8 @@ impl Follower {
             }
             Some(_) => {}
         }
-        match self.asked.values().min().map(|&asked| asked + self.settings.retrans_interval) {
-            Some(at) => context.timers.arm(Timer::Retrans, at.max(context.now + LEAST_INTERVAL)),
+        match self.requested.values().min().map(|&requested| requested + self.settings.retrans_interval) {
+            Some(at) => context.timers.arm(Timer::Retrans, at.max(context.now + MIN_INTERVAL)),
             None => _ = context.timers.cancel(Timer::Retrans),
         }
     }
@@ -210,11 +211,11 @@ impl Follower {
     }
 
     /// The next place to ask for.
-    fn next_to_ask(&mut self, context: &Context, order: &Order) -> Option<u64> {
-        let (asked, interval) = (&mut self.asked, self.settings.retrans_interval);
-        let missing: Vec<u64> = order.missing(context, MOST_ASKED).collect();
-        asked.retain(|place, _| missing.contains(place));
-        missing.into_iter().find(|place| asked.get(place).is_none_or(|&at| at + interval <= context.now))
+    fn next_missing(&mut self, context: &Context, order: &Order) -> Option<u64> {
+        let (requested, interval) = (&mut self.requested, self.settings.retrans_interval);
+        let missing: Vec<u64> = order.missing(context, MAX_RETRANS_REQUESTS).collect();
+        requested.retain(|place, _| missing.contains(place));
+        missing.into_iter().find(|place| requested.get(place).is_none_or(|&at| at + interval <= context.now))
     }
 
     /// An acknowledgment rode on another packet: it need not go alone.
@@ -226,7 +227,7 @@ impl Follower {
 
 /// Messages that are asked for at once, at most (Amoeba: 4): more than that would make the answers of a
 /// busy sequencer come so late that they are asked for again.
-pub(super) const MOST_ASKED: u64 = 4;
+pub(super) const MAX_RETRANS_REQUESTS: u64 = 4;
 
 /// The request timeout doubles so often, at most, while nothing happens.
-const MOST_DOUBLED: u32 = 2;
+const MAX_TIMEOUT_DOUBLINGS: u32 = 2;

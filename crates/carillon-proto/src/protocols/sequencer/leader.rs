@@ -7,7 +7,7 @@ use carillon_core::{DropReason, Duration, Event, Time, Transmit};
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
-use super::config::{LEAST_INTERVAL, Settings};
+use super::config::{MIN_INTERVAL, Settings};
 use super::context::{Context, Timer};
 use super::order::{Entry, Order};
 use crate::blocks::Silence;
@@ -19,7 +19,7 @@ use crate::blocks::reformation::To;
 pub(super) struct Leader {
     settings: Settings,
     /// It has sent no message and asked nobody since then.
-    quiet_since: Time,
+    idle_since: Time,
     /// The members whose acknowledgments it waits for.
     followers: Ranks,
     /// Followers that hold a message before it is accepted.
@@ -90,7 +90,7 @@ impl Leader {
         order.parked.set_turn(context.rank);
         Leader {
             settings: settings.clone(),
-            quiet_since: context.now,
+            idle_since: context.now,
             followers,
             resilience: settings.resilience.min(followers.len()),
             next,
@@ -103,7 +103,7 @@ impl Leader {
     }
 
     /// Gives places to the messages that wait for them, the members taking turns.
-    pub fn give_places(&mut self, context: &Context, order: &mut Order) {
+    pub fn assign_sequence_numbers(&mut self, context: &Context, order: &mut Order) {
         // One at a time: what has a place is sent before the next has one.
         while self.sent == self.next && self.sync == Sync::Open {
             let waiting = order.parked.in_turn(|source| match source == context.rank {
@@ -112,7 +112,7 @@ impl Leader {
             });
             let Some(source) = waiting else { return };
             if self.next - self.purge() >= self.settings.history as u64 {
-                self.quiet_since = context.now;
+                self.idle_since = context.now;
                 (self.sync, self.due.phase) = (Sync::Phase1, true);
                 return self.advance_sync();
             }
@@ -185,13 +185,13 @@ impl Leader {
 
     /// Nothing has happened for long: asks again. Returns who has been silent too often.
     pub fn on_sync_timer(&mut self, now: Time) -> Ranks {
-        (self.quiet_since, self.due.phase) = (now, true);
+        (self.idle_since, self.due.phase) = (now, true);
         let (patience, interval) = (self.settings.patience, self.sync_interval());
         self.phase().1.iter().filter(|&rank| self.silence[rank].missed(patience, interval)).collect()
     }
 
     /// Waits for this member no more; returns whether it did.
-    pub fn give_up(&mut self, rank: usize) -> bool {
+    pub fn stop_awaiting(&mut self, rank: usize) -> bool {
         let waited = self.followers.remove(rank);
         self.on_phase2_ack(rank);
         self.advance_sync();
@@ -234,7 +234,7 @@ impl Leader {
     pub fn arm_timer(&self, context: &mut Context) {
         if self.purge() < self.next || self.sync != Sync::Open {
             // An acceptance makes it more patient: the timer may move back.
-            let at = (self.quiet_since + self.sync_interval()).max(context.now + LEAST_INTERVAL);
+            let at = (self.idle_since + self.sync_interval()).max(context.now + MIN_INTERVAL);
             context.timers.arm(Timer::Sync, at);
         } else {
             context.timers.cancel(Timer::Sync);
@@ -288,14 +288,14 @@ impl Leader {
             false => answer(context, order, view, place, To::Group, Some(self), buf),
         };
         self.commit(context, order);
-        self.quiet_since = context.now;
+        self.idle_since = context.now;
         Some(transmit)
     }
 
     /// What is accepted is delivered here.
     fn commit(&self, context: &mut Context, order: &mut Order) {
-        order.learn(self.next, self.accepted(), self.purge());
-        order.tidy(context);
+        order.update_bounds(self.next, self.accepted(), self.purge());
+        order.purge_history(context);
         order.deliver(context);
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use carillon_core::{BuildContext, Event, MessageId, Outcome};
 
-use super::config::{FETCHED, Settings};
+use super::config::{MAX_FETCHED_HISTORIES, Settings};
 use super::context::{Context, Timer};
 use crate::blocks::reformation::View;
 use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder, near};
@@ -105,7 +105,7 @@ impl Order {
     }
 
     /// The sequencer says that so much is ordered, accepted, with all members.
-    pub fn learn(&mut self, next: u64, accepted: u64, purge: u64) {
+    pub fn update_bounds(&mut self, next: u64, accepted: u64, purge: u64) {
         let length = self.log.length();
         self.horizon = self.horizon.max(next.min(length + self.history));
         self.accepted = self.accepted.max(accepted);
@@ -140,7 +140,7 @@ impl Order {
     }
 
     /// Forgets the oldest messages that nobody needs.
-    pub fn tidy(&mut self, context: &Context) {
+    pub fn purge_history(&mut self, context: &Context) {
         let (limit, history) = (self.purge.min(self.consumed(context)), self.history as usize);
         self.log.purge(|place, _, held| place < limit && held > history);
     }
@@ -219,7 +219,7 @@ impl ViewOrder<Timer> for Order {
     }
 
     fn most_apart(&self) -> u64 {
-        FETCHED * self.history
+        MAX_FETCHED_HISTORIES * self.history
     }
 
     /// What has no place will be sent again.

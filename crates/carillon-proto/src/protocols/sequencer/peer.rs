@@ -12,7 +12,7 @@ use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
-use super::follower::{Follower, MOST_ASKED};
+use super::follower::{Follower, MAX_RETRANS_REQUESTS};
 use super::leader::{Leader, answer};
 use super::order::{Entry, Order};
 use crate::blocks::reformation::{Reformation, Terms, To};
@@ -30,7 +30,7 @@ pub struct SequencerPeer {
     /// The sequencer's side, while this member is the sequencer.
     leader: Option<Leader>,
     /// The sequencer of the basic form is dead, and nobody takes its place.
-    is_orphaned: bool,
+    has_lost_sequencer: bool,
     /// Who has sent a packet of a newer view, and is to be told which one this member is in.
     newer: Option<usize>,
 }
@@ -49,7 +49,7 @@ impl SequencerPeer {
         let mut peer = SequencerPeer {
             leader: leads.then(|| Leader::new(&context, &mut order, &settings, &view.members)),
             follower: Follower::new(&context, &settings, &view, 0),
-            is_orphaned: false,
+            has_lost_sequencer: false,
             newer: None,
             settings,
             membership: Membership::new(agreement, None),
@@ -152,7 +152,7 @@ impl SequencerPeer {
         let is_leader = from == self.membership.agreement().view().leader();
         if is_leader {
             follower.silence.heard();
-            if std::mem::take(&mut self.is_orphaned) {
+            if std::mem::take(&mut self.has_lost_sequencer) {
                 context.events.push(Event::MemberJoined { member: context.nodes[from] });
             }
         }
@@ -162,13 +162,13 @@ impl SequencerPeer {
             {
                 let payload = payload.map(|payload| bytes.slice_ref(payload));
                 let next = order.near(place.wrapping_add(1));
-                order.learn(next, order.near(accepted), order.near(purge));
+                order.update_bounds(next, order.near(accepted), order.near(purge));
                 let (place, of) = (order.near(place), (usize::from(source), message));
                 follower.on_ordered(context, order, place, of, payload);
             }
             (Body::Status { kind, next, accepted, purge, wanted }, None) if is_leader => {
                 context.received(body.name(), u64::from(next));
-                order.learn(order.near(next), order.near(accepted), order.near(purge));
+                order.update_bounds(order.near(next), order.near(accepted), order.near(purge));
                 follower.on_status(context, order, kind, wanted);
             }
             // The sequencer of the basic form has gone on without this member.
@@ -217,11 +217,11 @@ impl SequencerPeer {
                 agreement.begin(context.now);
             }
         } else if let Some(leader) = &mut self.leader {
-            if leader.give_up(rank) {
+            if leader.stop_awaiting(rank) {
                 context.events.member_lost(member);
             }
-        } else if is_leader && !self.is_orphaned {
-            self.is_orphaned = true;
+        } else if is_leader && !self.has_lost_sequencer {
+            self.has_lost_sequencer = true;
             context.events.member_lost(member);
             self.order.complete_below(context, u64::MAX, Outcome::Failed);
         }
@@ -256,7 +256,7 @@ impl SequencerPeer {
         if let Some((place, rank)) = self.serve.pop_first() {
             return Some(answer(context, &mut self.order, view, place, To::Rank(rank), None, buf));
         }
-        let (from, run) = self.membership.ask(MOST_ASKED, 1)?;
+        let (from, run) = self.membership.ask(MAX_RETRANS_REQUESTS, 1)?;
         if context.timers.armed(Timer::Fetch).is_none() {
             context.timers.arm(Timer::Fetch, context.now + self.settings.retrans_interval);
         }
@@ -314,14 +314,14 @@ impl Part for SequencerPeer {
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(leader) = &mut self.leader {
-            leader.give_places(context, &mut self.order);
+            leader.assign_sequence_numbers(context, &mut self.order);
         }
         let transmit = self.next_packet(context, buf);
         match &self.leader {
             Some(leader) => leader.arm_timer(context),
             None => {
                 // Between views nobody waits for the sequencer.
-                let idle = self.is_orphaned || !self.membership.agreement().takes_part();
+                let idle = self.has_lost_sequencer || !self.membership.agreement().takes_part();
                 self.follower.arm_timers(context, &self.order, idle);
             }
         }
@@ -330,7 +330,7 @@ impl Part for SequencerPeer {
 
     fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         let number = self.order.outbox.offer(payload)?;
-        if self.is_orphaned {
+        if self.has_lost_sequencer {
             self.order.complete_below(context, number + 1, Outcome::Failed);
         }
         Ok(MessageId(number))
@@ -372,7 +372,7 @@ impl Part for SequencerPeer {
 
     fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         let delivery = context.poll_delivery()?;
-        self.order.tidy(context);
+        self.order.purge_history(context);
         Some(delivery)
     }
 }

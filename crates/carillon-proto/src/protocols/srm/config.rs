@@ -117,12 +117,14 @@ impl Settings {
         let span = |name| config.span(name).at(context.bit_rate);
         let hundredths = |name| config.count(name) as f64 / 100.0;
         let session_ivl = span("session_ivl");
-        if session_ivl < SHORTEST_SESSION {
-            return Err(ConfigError::Conflict(format!("session_ivl is shorter than {SHORTEST_SESSION:?}")));
+        if session_ivl < MIN_SESSION_INTERVAL {
+            return Err(ConfigError::Conflict(format!(
+                "session_ivl is shorter than {MIN_SESSION_INTERVAL:?}"
+            )));
         }
         for name in ["initial_distance", "clock_tick"] {
-            if span(name) > LONGEST_DISTANCE {
-                return Err(ConfigError::Conflict(format!("{name} is longer than {LONGEST_DISTANCE:?}")));
+            if span(name) > MAX_DISTANCE {
+                return Err(ConfigError::Conflict(format!("{name} is longer than {MAX_DISTANCE:?}")));
             }
         }
         let timers = config.choice("timers");
@@ -162,6 +164,6 @@ impl Settings {
 }
 
 /// No member is taken to be further away.
-pub(super) const LONGEST_DISTANCE: Duration = Duration::from_secs(60);
+pub(super) const MAX_DISTANCE: Duration = Duration::from_secs(60);
 /// Session messages are not sent more often.
-const SHORTEST_SESSION: Duration = Duration::from_micros(100);
+const MIN_SESSION_INTERVAL: Duration = Duration::from_micros(100);

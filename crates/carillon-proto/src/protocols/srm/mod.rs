@@ -10,13 +10,13 @@
 //! Left out: the application's own naming and its pages, recovery groups of their own, and loss
 //! fingerprints. What the sources leave open is decided in `docs/protocols/srm.md`.
 
-mod answers;
 mod config;
 mod context;
 mod describe;
 mod peer;
 mod recovery;
 mod reports;
+mod responder;
 mod source;
 mod streams;
 #[cfg(test)]

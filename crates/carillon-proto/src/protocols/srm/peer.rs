@@ -10,11 +10,11 @@ use carillon_core::{
 };
 use carillon_wire::srm::{Answer, Data, HEADER_LEN, Packet, Request};
 
-use super::answers::Answers;
 use super::config::Settings;
 use super::context::{Context, Timer, micros};
 use super::recovery::Key;
 use super::reports::Reports;
+use super::responder::RepairResponder;
 use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{LocalRecovery, Part, Player};
@@ -26,9 +26,9 @@ pub struct SrmPeer {
     streams: Streams,
     source: Source,
     reports: Reports,
-    answers: Answers,
+    responder: RepairResponder,
     /// Members that are gone.
-    gone: BTreeSet<u32>,
+    expelled: BTreeSet<u32>,
     request_pace: TokenBucket,
     send_pace: TokenBucket,
 }
@@ -43,8 +43,8 @@ impl SrmPeer {
             streams: Streams::new(settings.clone(), own, build),
             source: Source::new(settings.clone(), own, build),
             reports: Reports::new(settings.clone(), build.seeds.stream("srm.session")),
-            answers: Answers::new(settings.clone()),
-            gone: BTreeSet::new(),
+            responder: RepairResponder::new(settings.clone()),
+            expelled: BTreeSet::new(),
             request_pace: TokenBucket::default(),
             send_pace: TokenBucket::default(),
             settings,
@@ -73,7 +73,7 @@ impl SrmPeer {
                 return context.events.dropped(DropReason::OutOfWindow);
             }
             context.events.received(packet, number);
-            streams.learn(context, source, number + 1, Some(number));
+            streams.extend_known(context, source, number + 1, Some(number));
             return streams.store(context, key, payload);
         }
         if number < base {
@@ -91,7 +91,7 @@ impl SrmPeer {
         if let Some(answer) = answer {
             let (source, message) = (context.nodes[source as usize], MessageId(number));
             context.events.push(Event::LossRepaired { source, message });
-            self.answers.on_repaired(context, key, answer);
+            self.responder.on_repaired(context, key, answer);
         }
         streams.store(context, key, payload);
     }
@@ -101,9 +101,11 @@ impl SrmPeer {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
         let is_hopeless = |round| round > self.settings.backoff_limit + 1;
-        if self.gone.contains(&source) && self.streams.recovery.request_round(key).is_some_and(is_hopeless) {
+        if self.expelled.contains(&source)
+            && self.streams.recovery.request_round(key).is_some_and(is_hopeless)
+        {
             self.streams.recovery.forget(source, number..number + 1);
-            return self.streams.give_up(context, key);
+            return self.streams.declare_lost(context, key);
         }
         if let Some(rounds) = rounds {
             self.streams.set_rounds(key, rounds);
@@ -121,7 +123,7 @@ impl SrmPeer {
         let (key, round) = self.streams.recovery.next_request()?;
         self.request_pace.pause(context.now, self.settings.request_ivl);
         let (source, number) = key;
-        let distance_us = micros(self.streams.recovery.known.distance(source));
+        let distance_us = micros(self.streams.recovery.distances.distance(source));
         let local = round == 1 && self.settings.local != LocalRecovery::Off;
         let scope = if local { self.settings.local_scope } else { u8::MAX };
         let (from, sequence, round_sent) =
@@ -147,7 +149,7 @@ impl Part for SrmPeer {
     }
 
     fn start(&mut self, context: &mut Context) {
-        self.reports.arm(context, &self.streams.recovery.known);
+        self.reports.arm(context, &self.streams.recovery.distances);
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
@@ -160,13 +162,13 @@ impl Part for SrmPeer {
         if rank as usize == context.rank || context.nodes.get(rank as usize) != Some(&datagram.source) {
             return context.events.dropped(DropReason::NotAMember);
         }
-        let SrmPeer { streams, source, reports, answers, .. } = self;
-        streams.recovery.known.on_heard(rank);
+        let SrmPeer { streams, source, reports, responder, .. } = self;
+        streams.recovery.distances.on_heard(rank);
         let payload = || datagram.bytes.slice(HEADER_LEN..);
         match packet {
             Packet::Session(session) => reports.on_session(context, streams, source, &session),
             Packet::Request(request) => {
-                answers.on_request(context, streams, &request, datagram.scope);
+                responder.on_request(context, streams, &request, datagram.scope);
             }
             Packet::Data(data) => self.on_data(context, data, payload(), None),
             Packet::Repair { data, answer } => self.on_data(context, data, payload(), Some(answer)),
@@ -198,8 +200,8 @@ impl Part for SrmPeer {
         if control.is_some() {
             return control;
         }
-        let SrmPeer { streams, source, answers, .. } = self;
-        let has_repairs = !answers.repeats.is_empty() || streams.recovery.repairs.is_due();
+        let SrmPeer { streams, source, responder, .. } = self;
+        let has_repairs = !responder.repeats.is_empty() || streams.recovery.repairs.is_due();
         if !has_repairs && !source.is_ready(streams.sent()) {
             return None;
         }
@@ -208,7 +210,8 @@ impl Part for SrmPeer {
             return None;
         }
         // Repairs first: others wait for them in order.
-        let transmit = answers.poll(context, streams, buf).or_else(|| source.poll(context, streams, buf))?;
+        let transmit =
+            responder.poll(context, streams, buf).or_else(|| source.poll(context, streams, buf))?;
         self.send_pace.pause(context.now, self.settings.send_ivl);
         Some(transmit)
     }
@@ -228,7 +231,7 @@ impl Part for SrmPeer {
 
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(rank) = context.rank_of(member) {
-            self.gone.insert(rank as u32);
+            self.expelled.insert(rank as u32);
             self.source.expel(context, self.streams.sent(), rank as u32);
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use carillon_core::{DropReason, Event, MessageId, ObservedState, Seeds, Time};
 
-use super::config::{LONGEST_DISTANCE, Mode, Settings};
+use super::config::{MAX_DISTANCE, Mode, Settings};
 use super::context::Context;
 use super::describe::DESCRIBED;
 use crate::blocks::{
@@ -32,7 +32,7 @@ pub(super) struct Recovery {
     adaptive: Option<Box<[AdaptiveDelay; 2]>>,
     draws: Draws,
     /// How far away the others are: what all waits go by.
-    pub known: Distances,
+    pub distances: Distances,
 }
 
 /// A request object.
@@ -74,7 +74,7 @@ impl Recovery {
             Box::new([pair(settings.c1, settings.c2), pair(settings.d1, settings.d2)])
         });
         Recovery {
-            known: Distances::new(own, settings.initial_distance, LONGEST_DISTANCE, settings.clock_tick),
+            distances: Distances::new(own, settings.initial_distance, MAX_DISTANCE, settings.clock_tick),
             settings,
             requests: RequestSchedule::new(Tries::ANY),
             repairs: RequestSchedule::new(Tries::ANY),
@@ -92,13 +92,13 @@ impl Recovery {
             context.events.loss_found(node, number);
             let (mut c1, mut c2) = (self.settings.c1, self.settings.c2);
             if let Some([pair, _]) = self.adaptive.as_deref_mut() {
-                pair.adapt(MOST_C1, self.known.group() as f64);
+                pair.adapt(MAX_C1, self.distances.group() as f64);
                 (c1, c2) = (pair.first, pair.second);
             }
             let mut distance = Distance::new(self.settings.distance_gain);
-            distance.sample(self.known.distance(source));
+            distance.sample(self.distances.distance(source));
             let mut request = Request { since: context.now, distance, c1, c2, round: 0, ignore_until: None };
-            let wait = next_wait(&self.settings, &mut self.draws, &self.known, source, &mut request);
+            let wait = next_wait(&self.settings, &mut self.draws, &self.distances, source, &mut request);
             self.requests.begin(context.now, (source, number), wait, request);
         }
         if let Some([pair, _]) = self.adaptive.as_deref_mut().filter(|_| found) {
@@ -130,7 +130,7 @@ impl Recovery {
             return true;
         }
         end_first_round(&mut self.adaptive, context.now, request);
-        let wait = next_wait(&self.settings, &mut self.draws, &self.known, key.0, request);
+        let wait = next_wait(&self.settings, &mut self.draws, &self.distances, key.0, request);
         request.ignore_until = Some(context.now + wait / 2);
         self.requests.back_off(context.now, key, wait);
         if !is_own {
@@ -149,7 +149,7 @@ impl Recovery {
         reach: Reach,
     ) {
         let (mut d1, mut d2) = (self.settings.d1, self.settings.d2);
-        let group = self.known.group() as f64;
+        let group = self.distances.group() as f64;
         let log_group = libm::log10(group);
         if self.settings.mode == Mode::Log {
             (d1, d2) = (log_group, log_group);
@@ -163,8 +163,8 @@ impl Recovery {
             pair.mark_period();
         }
         let mut distance = Distance::new(self.settings.distance_gain);
-        distance.sample(self.known.distance(requester));
-        let away = distance.sample(self.known.distance(requester));
+        distance.sample(self.distances.distance(requester));
+        let away = distance.sample(self.distances.distance(requester));
         let mut delay = ByDistance { first: d1, second: d2, growth: (1.0, 0), draws: &mut self.draws };
         let wait = delay.delay(0, away);
         let round = u32::from(rounds) + 1;
@@ -193,9 +193,9 @@ impl Recovery {
             self.requests.remove(key);
             return true;
         }
-        let away = request.distance.sample(self.known.distance(key.0));
+        let away = request.distance.sample(self.distances.distance(key.0));
         end_first_round(&mut self.adaptive, context.now, request);
-        self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN * away, 1.0));
+        self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN_DISTANCES * away, 1.0));
         true
     }
 
@@ -203,10 +203,10 @@ impl Recovery {
     pub fn on_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         let is_held_down = self.repairs.stage(key) == Some(Stage::HeldDown);
         let Some(repair) = self.repairs.get_mut(key) else { return };
-        let away = self.known.distance(repair.requester);
+        let away = self.distances.distance(repair.requester);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1 && repair.round == 1) {
             if repair.is_sent {
-                let farther = f64::from(distance_us) / 1e6 > CLOSER * repair.distance.sample(away);
+                let farther = f64::from(distance_us) / 1e6 > FARTHER_RATIO * repair.distance.sample(away);
                 pair.set_closest(farther);
             }
             pair.count_duplicate();
@@ -214,8 +214,8 @@ impl Recovery {
         if is_held_down {
             return;
         }
-        let hold_down =
-            in_seconds(HOLD_DOWN * repair.distance.sample(away), 1.0).max(self.settings.hold_down_min);
+        let hold_down = in_seconds(HOLD_DOWN_DISTANCES * repair.distance.sample(away), 1.0)
+            .max(self.settings.hold_down_min);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| repair.round == 1) {
             pair.on_delay(repair.distance.round_trips(context.now.since(repair.since)));
         }
@@ -256,7 +256,7 @@ impl Recovery {
         let key = self.requests.take_due()?;
         let round = self.requests.get(key)?.round;
         if let Some([pair, _]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
-            pair.on_sending(MOST_C1);
+            pair.on_sending(MAX_C1);
         }
         Some((key, round))
     }
@@ -270,7 +270,7 @@ impl Recovery {
     /// A repair was sent: this member hears it, and has sent it only then, as in ns-2.
     pub fn on_sent_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
-            pair.on_sending(libm::log10(self.known.group() as f64));
+            pair.on_sending(libm::log10(self.distances.group() as f64));
         }
         self.on_repair(context, key, round, distance_us);
         if let Some(repair) = self.repairs.get_mut(key) {
@@ -310,11 +310,11 @@ fn end_first_round(adaptive: &mut Option<Box<[AdaptiveDelay; 2]>>, now: Time, re
 fn next_wait(
     settings: &Settings,
     draws: &mut Draws,
-    known: &Distances,
+    distances: &Distances,
     source: u32,
     request: &mut Request,
 ) -> Duration {
-    let away = request.distance.sample(known.distance(source));
+    let away = request.distance.sample(distances.distance(source));
     let growth = (if settings.mode == Mode::Adaptive { 3.0 } else { 2.0 }, settings.backoff_limit);
     let mut delay = ByDistance { first: request.c1, second: request.c2, growth, draws };
     let wait = delay.delay(request.round, away);
@@ -323,8 +323,8 @@ fn next_wait(
 }
 
 /// The greatest C1.
-pub(super) const MOST_C1: f64 = 2.0;
+pub(super) const MAX_C1: f64 = 2.0;
 /// Hold-down, in distances.
-const HOLD_DOWN: f64 = 3.0;
+const HOLD_DOWN_DISTANCES: f64 = 3.0;
 /// Whose distance is so much smaller is closer.
-const CLOSER: f64 = 1.5;
+const FARTHER_RATIO: f64 = 1.5;

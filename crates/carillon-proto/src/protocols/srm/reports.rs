@@ -27,8 +27,8 @@ impl Reports {
     }
 
     /// The next one is due after a random time.
-    pub fn arm(&mut self, context: &mut Context, known: &Distances) {
-        let group = known.group() as f64;
+    pub fn arm(&mut self, context: &mut Context, distances: &Distances) {
+        let group = distances.group() as f64;
         let scale = if self.settings.session_log { 1.0 + libm::log(group) } else { 1.0 };
         let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
         context.timers.arm(Timer::Session, context.now + in_seconds(interval, 1.0));
@@ -46,7 +46,7 @@ impl Reports {
         let own = context.rank as u32;
         let echo = session.sources.of(own).or_else(|| session.others.of(own));
         let echo = echo.map(|Entry { came_us, sent_us, .. }| Echo { came_us, sent_us });
-        if !streams.recovery.known.on_report(
+        if !streams.recovery.distances.on_report(
             context.now,
             session.from,
             session.number,
@@ -59,20 +59,20 @@ impl Reports {
         if session.next != 0 || streams.get(session.from).is_some() {
             let stream = streams.stream(session.from, session.next);
             let next = stream.expand(session.next);
-            streams.learn(context, session.from, next, None);
+            streams.extend_known(context, session.from, next, None);
             let oldest = streams.stream(session.from, session.next).expand(session.oldest);
             // What its source has forgotten, the others have too: their buffers are not larger.
             if oldest <= next {
-                streams.give_up_before(context, session.from, oldest);
+                streams.declare_lost_before(context, session.from, oldest);
                 streams.deliver(context, session.from);
             }
         }
         for entry in session.sources.iter() {
             if entry.member == own {
-                source.on_word(context, streams, session.from, entry.next);
+                source.on_report(context, streams, session.from, entry.next);
             } else if (entry.member as usize) < context.nodes.len() {
                 let next = streams.stream(entry.member, entry.next).expand(entry.next);
-                streams.learn(context, entry.member, next, None);
+                streams.extend_known(context, entry.member, next, None);
             }
         }
     }
@@ -84,10 +84,10 @@ impl Reports {
         streams: &mut Streams,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if !(std::mem::take(&mut self.due) | std::mem::take(&mut streams.has_news)) {
+        if !(std::mem::take(&mut self.due) | std::mem::take(&mut streams.report_due)) {
             return None;
         }
-        self.arm(context, &streams.recovery.known);
+        self.arm(context, &streams.recovery.distances);
         self.number = self.number.wrapping_add(1);
         let mut lists = [Vec::new(), Vec::new()];
         let report = streams.report(self.settings.session_entries);
@@ -101,7 +101,7 @@ impl Reports {
         let session = Session {
             from: own,
             number: self.number,
-            clock_us: streams.recovery.known.clock_us(context.now),
+            clock_us: streams.recovery.distances.clock_us(context.now),
             next: next as u32,
             oldest: oldest as u32,
             sources: Entries::new(&sources),

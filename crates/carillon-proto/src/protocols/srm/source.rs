@@ -23,11 +23,11 @@ impl Source {
     pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
         let flow = || Box::new(SlowestMember::new(own, build.members.len(), settings.buffer));
         let flow = settings.flow.then(flow);
-        Source { outgoing: Outgoing::new(MOST_WAITING, build.rejoining), flow, settings }
+        Source { outgoing: Outgoing::new(MAX_QUEUED_MESSAGES, build.rejoining), flow, settings }
     }
 
     /// With flow control: a member says which of this member's messages it lacks first.
-    pub fn on_word(&mut self, context: &mut Context, streams: &Streams, rank: u32, next: u32) {
+    pub fn on_report(&mut self, context: &mut Context, streams: &Streams, rank: u32, next: u32) {
         let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(context.rank as u32)) else { return };
         let (sent, lacks) = (stream.next(), stream.expand(next));
         if lacks > sent {
@@ -90,4 +90,4 @@ impl Source {
 }
 
 /// Messages that wait for the interface or for their turn, at most.
-const MOST_WAITING: u64 = 64;
+const MAX_QUEUED_MESSAGES: u64 = 64;

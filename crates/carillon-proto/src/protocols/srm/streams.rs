@@ -27,7 +27,7 @@ pub(super) struct Streams {
     /// What is missing.
     pub recovery: Recovery,
     /// A source may be waiting to hear how far this member is.
-    pub has_news: bool,
+    pub report_due: bool,
 }
 
 impl Streams {
@@ -46,7 +46,7 @@ impl Streams {
             streams: BTreeMap::new(),
             waiting: 0,
             ready: BTreeSet::new(),
-            has_news: false,
+            report_due: false,
         }
     }
 
@@ -84,7 +84,7 @@ impl Streams {
             false => (rank, stream.next()),
         });
         let told = told.filter(|&(rank, next)| rank != own && next > 0);
-        self.recovery.known.next_report(most, told)
+        self.recovery.distances.next_report(most, told)
     }
 
     /// This member sends a message; the last ones are kept.
@@ -103,7 +103,7 @@ impl Streams {
             return true;
         };
         number <= stream.deliver()
-            || (number < stream.deliver() + self.places()
+            || (number < stream.deliver() + self.max_slots()
                 && (stream.payload(number).is_some() || stream.undelivered() + cost(payload) <= self.share()))
     }
 
@@ -123,15 +123,15 @@ impl Streams {
 
     /// All messages of a source before `next` were sent. Those not known before are missing, but for
     /// the one that has just come.
-    pub fn learn(&mut self, context: &mut Context, source: u32, next: u64, coming: Option<u64>) {
+    pub fn extend_known(&mut self, context: &mut Context, source: u32, next: u64, coming: Option<u64>) {
         let stream = &self.streams[&source];
         let known = stream.next();
         // No source that waits for its members is further ahead of this one.
-        let next = if self.settings.flow { next.min(stream.deliver() + self.places()) } else { next };
+        let next = if self.settings.flow { next.min(stream.deliver() + self.max_slots()) } else { next };
         if source == self.own || next <= known {
             return;
         }
-        let base = next.saturating_sub(self.places());
+        let base = next.saturating_sub(self.max_slots());
         self.forget_before(context, source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
@@ -139,7 +139,7 @@ impl Streams {
     }
 
     /// What is still missing before `limit` will not come any more.
-    pub fn give_up_before(&mut self, context: &mut Context, source: u32, limit: u64) {
+    pub fn declare_lost_before(&mut self, context: &mut Context, source: u32, limit: u64) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         let (node, first) = (context.nodes[source as usize], stream.deliver());
         if first >= limit {
@@ -148,7 +148,7 @@ impl Streams {
         self.recovery.forget(source, first..limit);
         // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
         let known = stream.next().clamp(first, limit);
-        let named = limit.saturating_sub(MOST_NAMED).max(known);
+        let named = limit.saturating_sub(MAX_NAMED_LOSSES).max(known);
         if named > known {
             context.unrecoverable(Some(node), known, named - known);
         }
@@ -168,7 +168,7 @@ impl Streams {
     }
 
     /// A message that nobody answers for is given up.
-    pub fn give_up(&mut self, context: &mut Context, (source, number): Key) {
+    pub fn declare_lost(&mut self, context: &mut Context, (source, number): Key) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         if stream.give_up(number) {
             context.events.loss_final(context.nodes[source as usize], MessageId(number));
@@ -195,7 +195,8 @@ impl Streams {
             true => self.ready.insert(source),
             false => self.ready.remove(&source),
         };
-        self.has_news |= self.settings.flow && stream.untold() >= (self.settings.buffer / TELLING).max(1);
+        self.report_due |=
+            self.settings.flow && stream.untold() >= (self.settings.buffer / REPORTS_PER_BUFFER).max(1);
     }
 
     /// The next message for the application, which makes room for others.
@@ -211,7 +212,7 @@ impl Streams {
     /// Messages before `base` are kept no longer.
     fn forget_before(&mut self, context: &mut Context, source: u32, base: u64) {
         let Some(old) = self.get(source).map(KeptStream::base).filter(|&old| old < base) else { return };
-        self.give_up_before(context, source, base);
+        self.declare_lost_before(context, source, base);
         self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.forget_before(base);
@@ -225,14 +226,14 @@ impl Streams {
 
     /// Messages of one source that a member keeps or waits for: a place costs something too, whether its
     /// message ever comes or not.
-    fn places(&self) -> u64 {
-        ((self.share() / PLACE).max(1) as u64).min(self.settings.buffer)
+    fn max_slots(&self) -> u64 {
+        ((self.share() / BYTES_PER_SLOT).max(1) as u64).min(self.settings.buffer)
     }
 }
 
 /// A member says what it has when so manyth of a window has come since it last did.
-const TELLING: u64 = 4;
+const REPORTS_PER_BUFFER: u64 = 4;
 /// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
-const PLACE: usize = 256;
+const BYTES_PER_SLOT: usize = 256;
 /// Messages given up that are named one by one, of those nobody had heard of.
-const MOST_NAMED: u64 = 1 << 10;
+const MAX_NAMED_LOSSES: u64 = 1 << 10;

@@ -246,7 +246,7 @@ impl Settings {
             leave_after: config.count("leave_after"),
             slots: (config.choice("feedback") == "slotted")
                 .then(|| (config.count("slots"), span("slot_time"))),
-            wtimer: span("wtimer").max(LEAST_CTIMER),
+            wtimer: span("wtimer").max(MIN_TIMEOUT),
             is_unicast,
             data_in_first: config.switch("data_in_first") || paradigm.is_single(),
             errors,
@@ -261,8 +261,8 @@ impl Settings {
             asks_for: if asks_for_taking { option::DREQ } else { option::SREQ },
             modes,
             sort: config.count("sort") as u16,
-            ctimeout: span("ctimeout").max(LEAST_CTIMER),
-            ctimer: span("ctimer").max(LEAST_CTIMER),
+            ctimeout: span("ctimeout").max(MIN_TIMEOUT),
+            ctimer: span("ctimer").max(MIN_TIMEOUT),
             handshake_limit: config.count("handshake_limit") as u32,
             past_limit: match config.choice("past_limit") {
                 "expel" => PastLimit::Expel,
@@ -282,4 +282,4 @@ impl Settings {
 const ADDRESS_LEN: usize = 16;
 /// Of a traffic segment with rates.
 const TRAFFIC_LEN: usize = 24;
-const LEAST_CTIMER: Duration = Duration::from_millis(10);
+const MIN_TIMEOUT: Duration = Duration::from_millis(10);

@@ -7,38 +7,39 @@ use carillon_wire::xtp::{Address, Body, Common, Diag, Handover, Packet, Rates, T
 
 use super::config::ErrorControl;
 use super::receiver::{Answer, Open, Timer, XtpReceiver};
-use super::sender::{Phase, Word, XtpSender};
+use super::sender::{Notice, Phase, XtpSender};
 
 impl XtpSender {
     /// There is something to say to this node, unless there is already.
-    pub(super) fn say(&mut self, node: NodeId, word: Word) {
-        if let Some((_, old)) = self.words.iter_mut().find(|(to, _)| *to == node) {
+    pub(super) fn queue_notice(&mut self, node: NodeId, word: Notice) {
+        if let Some((_, old)) = self.notices.iter_mut().find(|(to, _)| *to == node) {
             *old = word;
-        } else if self.words.len() < MOST_WORDS {
-            self.words.push((node, word));
+        } else if self.notices.len() < MAX_NOTICES {
+            self.notices.push((node, word));
         }
     }
 
     /// The next of what is to be said to somebody.
-    pub(super) fn put_word(
+    pub(super) fn put_notice(
         &mut self,
         context: &mut super::sender::Context,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let (node, word) = self.words.pop()?;
+        let (node, word) = self.notices.pop()?;
         let end = self.stream.sent_end();
         let diag = |code, value| Body::Diag(Diag { code, value, text: b"" });
-        let unheeded = if self.group.is_spared(node) { option::NOERR } else { 0 };
+        let not_demanded = if self.group.is_optional(node) { option::NOERR } else { 0 };
         let (name, options, seq, body) = match word {
-            Word::Abandoned => ("diag", option::END, end, diag(Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED)),
-            Word::Refused => ("diag", option::END, end, diag(Diag::JOIN_REFUSED, Diag::JOIN_DENIED)),
-            Word::Unheeded => ("cntl", option::NOERR, end, Body::Cntl(Common::default())),
-            Word::Joined(xkey) => {
+            Notice::Abandoned => ("diag", option::END, end, diag(Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED)),
+            Notice::Refused => ("diag", option::END, end, diag(Diag::JOIN_REFUSED, Diag::JOIN_DENIED)),
+            Notice::NotDemanded => ("cntl", option::NOERR, end, Body::Cntl(Common::default())),
+            Notice::Joined(xkey) => {
                 let handover = Handover { common: Common::default(), xkey };
                 // Who asks again begins where it was told to.
-                let from = self.group.place_of(node).filter(|_| unheeded == 0);
-                let from = from.map_or(self.stream.fresh_message(), |index| self.group.context(index).rseq);
-                ("jcntl", unheeded, from, Body::Jcntl(handover, self.address, self.traffic()))
+                let from = self.group.member_index(node).filter(|_| not_demanded == 0);
+                let from =
+                    from.map_or(self.stream.next_message_start(), |index| self.group.context(index).rseq);
+                ("jcntl", not_demanded, from, Body::Jcntl(handover, self.address, self.traffic()))
             }
         };
         self.emit(options, seq, body, buf);
@@ -49,19 +50,19 @@ impl XtpSender {
     /// A node asks to join: it gets what has not begun to go out.
     pub(super) fn on_join(&mut self, context: &mut super::sender::Context, node: NodeId, handover: Handover) {
         let is_open = !matches!(self.phase, Phase::Quiescent | Phase::Inactive);
-        let Some(place) = self.group.place_of(node).filter(|_| is_open && self.settings.late_join) else {
+        let Some(place) = self.group.member_index(node).filter(|_| is_open && self.settings.late_join) else {
             if is_open {
-                self.say(node, Word::Refused);
+                self.queue_notice(node, Notice::Refused);
             }
             return context.events.dropped(DropReason::NotAMember);
         };
         context.received("jcntl", 0);
-        self.say(node, Word::Joined(handover.xkey));
+        self.queue_notice(node, Notice::Joined(handover.xkey));
         let is_known = self.group.context(place).key == Some(handover.xkey);
-        if self.group.is_spared(node) || (is_known && self.group.index_of(node).is_some()) {
+        if self.group.is_optional(node) || (is_known && self.group.index_of(node).is_some()) {
             return;
         }
-        let from = self.stream.fresh_message();
+        let from = self.stream.next_message_start();
         self.group.admit(place, handover.xkey, from, self.settings.room, self.sync, context.now);
         context.events.push(Event::MemberJoined { member: node });
         // What it had before, or lacked, it has lost.
@@ -83,7 +84,7 @@ impl XtpReceiver {
     /// A packet came, of an association that FIRST has not opened here.
     pub(super) fn on_unopened(&mut self, context: &mut super::receiver::Context, packet: &Packet<'_>) {
         match packet.body {
-            Body::Jcntl(handover, _, traffic) if handover.xkey == self.own => {
+            Body::Jcntl(handover, _, traffic) if handover.xkey == self.own_key => {
                 context.received("jcntl", 0);
                 context.timers.cancel(Timer::Join);
                 self.open = Some(Open::of(&traffic));
@@ -91,7 +92,7 @@ impl XtpReceiver {
                 self.echo = packet.sync;
                 self.alloc = packet.seq.saturating_add(self.settings.room);
                 if packet.has(option::NOERR) {
-                    self.is_unheeded = true;
+                    self.is_optional_member = true;
                 } else {
                     self.answer = Some(Answer::Status);
                 }
@@ -115,7 +116,7 @@ impl XtpReceiver {
 
     /// Asks, and again if nobody answers.
     pub(super) fn ask_to_join(&mut self, context: &mut super::receiver::Context) {
-        if self.open.is_some() || self.is_abandoned || self.joins >= MOST_JOINS {
+        if self.open.is_some() || self.is_abandoned || self.joins >= MAX_JOIN_ATTEMPTS {
             return;
         }
         self.joins += 1;
@@ -127,24 +128,24 @@ impl XtpReceiver {
     pub(super) fn put_join(&self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
         let common = Common { rseq: 0, alloc: self.settings.room, echo: self.echo };
         let traffic = Traffic::rates(self.settings.service, Rates::default());
-        let body = Body::Jcntl(Handover { common, xkey: self.own }, Address::NULL, traffic);
+        let body = Body::Jcntl(Handover { common, xkey: self.own_key }, Address::NULL, traffic);
         let name = self.emit(0, 0, 0, body, buf);
         context.control(name, 0);
     }
 
     /// Nothing is demanded of this node: what it lacks does not come, and is not asked for.
-    pub(super) fn on_unheeded(&mut self) {
-        if !std::mem::replace(&mut self.is_unheeded, true) {
+    pub(super) fn on_not_demanded(&mut self) {
+        if !std::mem::replace(&mut self.is_optional_member, true) {
             let next = self.stream.next();
             self.stream = self.fresh_stream();
             self.stream.start_at(next);
-            (self.told_gap, self.when_taken) = (None, None);
+            (self.reported_gap, self.status_when_read) = (None, None);
         }
     }
 
     /// Whether what it lacks is never sent again because of it.
     pub(super) fn is_unrepaired(&self) -> bool {
-        self.is_unheeded || self.settings.errors == ErrorControl::Off
+        self.is_optional_member || self.settings.errors == ErrorControl::Off
     }
 
     /// Its user reads no more.
@@ -154,7 +155,11 @@ impl XtpReceiver {
     }
 
     /// A control packet of another member, because of a gap: it speaks for this node too if this lacks nothing that the other has.
-    pub(super) fn on_other(&mut self, context: &mut super::receiver::Context, packet: &Packet<'_>) {
+    pub(super) fn on_overheard_status(
+        &mut self,
+        context: &mut super::receiver::Context,
+        packet: &Packet<'_>,
+    ) {
         let Some(status) = packet.status().filter(|_| packet.has(option::FASTNAK)) else {
             return context.events.dropped(DropReason::Foreign);
         };
@@ -182,6 +187,6 @@ impl XtpReceiver {
 }
 
 /// Nodes to which something is to be said, at most.
-const MOST_WORDS: usize = 64;
+const MAX_NOTICES: usize = 64;
 /// How often a node asks to join before it waits for the next packet.
-const MOST_JOINS: u32 = 20;
+const MAX_JOIN_ATTEMPTS: u32 = 20;

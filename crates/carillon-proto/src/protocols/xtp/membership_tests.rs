@@ -43,20 +43,20 @@ fn cntl(options: u32, rseq: u64, echo: u32) -> Vec<u8> {
 /// A sender to three receivers, of which the first two have answered, that has sent two messages of three bytes.
 fn opened(settings: &[(&str, &str)], answers: u32) -> MachineFixture {
     let all: Vec<(&str, &str)> = [("calls", "9")].into_iter().chain(settings.iter().copied()).collect();
-    let mut bench = MachineFixture::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
+    let mut fixture = MachineFixture::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
     for message in ["abc", "def"] {
-        bench.offer(message).expect("there is room");
+        fixture.offer(message).expect("there is room");
     }
     for receiver in 1..=answers {
-        bench.receive(receiver, &tcntl(70));
+        fixture.receive(receiver, &tcntl(70));
     }
-    bench.datagrams();
-    bench.events();
-    bench
+    fixture.datagrams();
+    fixture.events();
+    fixture
 }
 
 /// What went out to single nodes: to whom, and what.
-fn said(bench: &mut MachineFixture) -> Vec<(u32, String)> {
+fn said(fixture: &mut MachineFixture) -> Vec<(u32, String)> {
     let line = |(transmit, bytes): (carillon_core::Transmit, Vec<u8>)| match transmit.dest {
         Dest::Node(node) => {
             let packet = Packet::parse(&bytes).expect("what it sends is right");
@@ -70,84 +70,86 @@ fn said(bench: &mut MachineFixture) -> Vec<(u32, String)> {
         }
         _ => None,
     };
-    bench.datagrams().into_iter().filter_map(line).collect()
+    fixture.datagrams().into_iter().filter_map(line).collect()
 }
 
+/// A JCNTL with a new key replaces the receiver's context and starts at the next message.
 #[test]
-fn who_comes_back_is_let_in_where_the_next_message_begins_and_the_old_context_is_forgotten() {
-    let mut bench = opened(&[("late_join", "true")], 3);
-    bench.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
-    assert_eq!(bench.awaited([1, 2, 3]), [3]);
-    bench.receive(3, &jcntl(71));
-    assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
-    assert!(bench.events().contains(&Event::MemberJoined { member: NodeId(3) }));
-    assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new(), "nobody lacks what went before");
+fn returning_receiver_joins_at_the_next_message() {
+    let mut fixture = opened(&[("late_join", "true")], 3);
+    fixture.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
+    assert_eq!(fixture.awaited([1, 2, 3]), [3]);
+    fixture.receive(3, &jcntl(71));
+    assert_eq!(said(&mut fixture), [(3, "jcntl 6 xkey 71".to_owned())]);
+    assert!(fixture.events().contains(&Event::MemberJoined { member: NodeId(3) }));
+    assert_eq!(fixture.awaited([1, 2, 3]), Vec::<u32>::new(), "nobody lacks what went before");
     // It has not heard: it is told the same, though more has gone out.
-    bench.offer("ghi").expect("there is room");
-    bench.datagrams();
-    bench.receive(3, &jcntl(71));
-    assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
-    assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
-    bench.receive(3, &cntl(0, 9, 3));
-    assert_eq!(bench.awaited([1, 2, 3]), [1, 2]);
+    fixture.offer("ghi").expect("there is room");
+    fixture.datagrams();
+    fixture.receive(3, &jcntl(71));
+    assert_eq!(said(&mut fixture), [(3, "jcntl 6 xkey 71".to_owned())]);
+    assert_eq!(fixture.awaited([1, 2, 3]), [1, 2, 3]);
+    fixture.receive(3, &cntl(0, 9, 3));
+    assert_eq!(fixture.awaited([1, 2, 3]), [1, 2]);
 }
 
 #[test]
-fn nobody_joins_where_that_is_not_wanted_nor_who_is_no_member() {
+fn join_is_refused_without_late_join_or_membership() {
     for (late_join, from) in [("false", 3), ("true", 9)] {
-        let mut bench = opened(&[("late_join", late_join)], 3);
-        bench.receive(from, &jcntl(71));
-        assert_eq!(said(&mut bench), [(from, "diag 6 5 13".to_owned())]);
-        assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
+        let mut fixture = opened(&[("late_join", late_join)], 3);
+        fixture.receive(from, &jcntl(71));
+        assert_eq!(said(&mut fixture), [(from, "diag 6 5 13".to_owned())]);
+        assert_eq!(fixture.awaited([1, 2, 3]), [1, 2, 3]);
     }
 }
 
 #[test]
-fn who_says_end_has_left_and_nobody_waits_for_it() {
-    let mut bench = opened(&[], 3);
-    bench.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
-    bench.receive(3, &cntl(option::END | option::RCLOSE | option::WCLOSE, 0, 2));
-    assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new());
-    bench.finish();
-    assert!(bench.is_finished());
+fn receiver_that_sends_end_has_left() {
+    let mut fixture = opened(&[], 3);
+    fixture.receive(1, &cntl(0, 6, 2)).receive(2, &cntl(0, 6, 2));
+    fixture.receive(3, &cntl(option::END | option::RCLOSE | option::WCLOSE, 0, 2));
+    assert_eq!(fixture.awaited([1, 2, 3]), Vec::<u32>::new());
+    fixture.finish();
+    assert!(fixture.is_finished());
 }
 
+/// A receiver that has left repeats END when the sender asks again.
 #[test]
-fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked() {
+fn receiver_leaves_after_leave_after_messages() {
     let settings = [("leave_after", "1")];
-    let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
+    let mut fixture = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
     let (key, sreq) = (key_of(ASSOCIATION), option::SREQ);
-    bench.receive(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
+    fixture.receive(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
     for (seq, text) in [(0, "abc"), (3, "def")] {
-        bench.receive(0, &bytes(key, option::EOM, 1, seq, Body::Data(Data::plain(text.as_bytes()))));
+        fixture.receive(0, &bytes(key, option::EOM, 1, seq, Body::Data(Data::plain(text.as_bytes()))));
     }
-    bench.datagrams();
-    assert_eq!(bench.take().expect("it has come").payload.as_ref(), b"abc");
+    fixture.datagrams();
+    assert_eq!(fixture.take().expect("it has come").payload.as_ref(), b"abc");
     for _ in 0..2 {
-        let sent = bench.datagrams();
+        let sent = fixture.datagrams();
         let [(_, sent)] = sent.as_slice() else { panic!("one packet") };
         assert!(Packet::parse(sent).expect("what it sends is right").has(option::END));
-        bench.receive(0, &bytes(key, sreq, 2, 6, Body::Cntl(Common::default())));
+        fixture.receive(0, &bytes(key, sreq, 2, 6, Body::Cntl(Common::default())));
     }
-    assert_eq!(bench.take(), None);
+    assert_eq!(fixture.take(), None);
 }
 
 #[test]
-fn of_others_than_those_named_nothing_is_demanded_and_they_are_told() {
-    let mut bench = opened(&[("reliability", "named"), ("named", "2")], 2);
-    bench.receive(1, &cntl(0, 6, 2));
-    assert_eq!(bench.awaited([1, 2, 3]), [2]);
+fn unnamed_receivers_are_told_noerr() {
+    let mut fixture = opened(&[("reliability", "named"), ("named", "2")], 2);
+    fixture.receive(1, &cntl(0, 6, 2));
+    assert_eq!(fixture.awaited([1, 2, 3]), [2]);
     // The third was not waited for; what it lacks is not sent again, and it is told so whatever it says.
     for answer in [tcntl(72), cntl(option::FASTNAK, 0, 2)] {
-        bench.receive(3, &answer);
-        assert_eq!(said(&mut bench), [(3, "cntl 6 noerr".to_owned())]);
+        fixture.receive(3, &answer);
+        assert_eq!(said(&mut fixture), [(3, "cntl 6 noerr".to_owned())]);
     }
-    bench.receive(2, &cntl(option::FASTNAK, 0, 1));
-    assert_eq!(bench.datagrams().len(), 2, "for one of those named both go again");
+    fixture.receive(2, &cntl(option::FASTNAK, 0, 1));
+    assert_eq!(fixture.datagrams().len(), 2, "for one of those named both go again");
 }
 
 #[test]
-fn a_receiver_comes_late_and_has_everything_from_then_on() {
+fn late_receiver_gets_everything_from_its_join() {
     let message = |report: &carillon_testkit::Report| -> Vec<u64> {
         report.rejoined[0].deliveries.iter().map(|delivery| delivery.message.0).collect()
     };
@@ -170,7 +172,7 @@ fn a_receiver_comes_late_and_has_everything_from_then_on() {
 }
 
 #[test]
-fn a_receiver_of_which_nothing_is_demanded_costs_no_repairs_and_gets_what_comes() {
+fn unnamed_receiver_costs_no_repairs() {
     for (seed, reliability) in [(1, "all"), (1, "named"), (2, "named"), (3, "named")] {
         let bad = Link::losing(0.3);
         let group = Group::new(&ENTRY, seed).receivers(3).messages(60).link(SENDER, NodeId(3), bad);
@@ -192,29 +194,29 @@ fn a_receiver_of_which_nothing_is_demanded_costs_no_repairs_and_gets_what_comes(
 }
 
 #[test]
-fn a_gap_is_told_to_the_group_in_a_slot_unless_another_has_told_of_as_much() {
+fn slotted_nak_is_damped_by_equivalent_status() {
     let settings = [("feedback", "slotted"), ("slots", "8"), ("slot_time", "1 ms")];
     // (what another member says meanwhile, whether this one says it too)
     let others = [(None, true), (Some((3, 1)), false), (Some((4, 1)), true), (Some((3, 0)), true)];
     for ((other, speaks), seed) in others.into_iter().zip(1..) {
-        let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
+        let mut fixture = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
         let key = key_of(ASSOCIATION);
         let first = Body::First(Address::NULL, TRAFFIC, Data::default());
-        bench.receive(0, &bytes(key, option::SREQ, 1, 0, first));
+        fixture.receive(0, &bytes(key, option::SREQ, 1, 0, first));
         // The answer to FIRST goes at once, and what is asked for in a slot.
-        bench.at(100_000);
-        bench.datagrams();
+        fixture.at(100_000);
+        fixture.datagrams();
         let data = |seq| bytes(key, option::FASTNAK | option::EOM, 1, seq, Body::Data(Data::plain(b"abc")));
-        bench.receive(0, &data(0)).receive(0, &data(6));
+        fixture.receive(0, &data(0)).receive(0, &data(6));
         let mut waits = 0;
         if let Some((rseq, echo)) = other {
-            bench.receive(2, &bytes(back(), option::FASTNAK, 0, 0, Body::Cntl(common(rseq, echo))));
+            fixture.receive(2, &bytes(back(), option::FASTNAK, 0, 0, Body::Cntl(common(rseq, echo))));
         } else {
-            waits = bench.timer().map_or(0, |at| at - 100_000);
+            waits = fixture.timer().map_or(0, |at| at - 100_000);
         }
         assert!(waits <= 70_000 && waits % 10_000 == 0, "a whole number of slots: {waits}");
-        bench.at(200_000);
-        let sent = bench.datagrams();
+        fixture.at(200_000);
+        let sent = fixture.datagrams();
         // A slot may be at once, before another could speak.
         assert_eq!(sent.len(), usize::from(speaks), "{other:?}");
         let to_all = sent.iter().all(|(transmit, _)| matches!(transmit.dest, Dest::Group { .. }));
@@ -223,7 +225,7 @@ fn a_gap_is_told_to_the_group_in_a_slot_unless_another_has_told_of_as_much() {
 }
 
 #[test]
-fn damping_saves_control_packets_and_loses_nothing() {
+fn damping_reduces_control_packets() {
     let naks = |feedback: &str| {
         let group = Group::new(&ENTRY, 3).receivers(16).messages(200).max_payload(1000);
         let group = group.all_links(Link { delay: Duration::from_micros(300), ..Link::losing(0.02) });

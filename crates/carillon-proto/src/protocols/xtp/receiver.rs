@@ -10,7 +10,7 @@ use carillon_wire::xtp::{
 };
 
 use super::config::{ErrorControl, Paradigm, Settings};
-use super::tag::{EMPTY_TAG, Place};
+use super::tag::{EMPTY_TAG, MessageTag};
 use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
@@ -31,40 +31,40 @@ pub struct XtpReceiver {
     /// The key of the association, as the sender's node has it.
     key: u64,
     /// The key of this node's context.
-    pub(super) own: u64,
+    pub(super) own_key: u64,
     /// FIRST has come.
     pub(super) open: Option<Open>,
-    pub(super) stream: ByteStream<Mark>,
+    pub(super) stream: ByteStream<MessageEnd>,
     /// Of the message that has not come whole.
-    part: Vec<bytes::Bytes>,
-    part_len: u64,
+    partial: Vec<bytes::Bytes>,
+    partial_len: u64,
     longest: u64,
     pub(super) messages: u64,
     /// Bytes of the stream that each message takes which the application has not taken.
-    pub(super) untaken: std::collections::VecDeque<u64>,
-    pub(super) untaken_bytes: u64,
+    pub(super) unread: std::collections::VecDeque<u64>,
+    pub(super) unread_bytes: u64,
     /// The highest number of a handshake that has come.
     pub(super) echo: u32,
     /// Where the gap begins of which the sender was told last, and under which number.
-    pub(super) told_gap: Option<(u64, u32)>,
+    pub(super) reported_gap: Option<(u64, u32)>,
     /// Status is to be sent.
     pub(super) answer: Option<Answer>,
     /// The same, in its slot.
     pub(super) slotted: Option<Answer>,
     slots: Uniform,
     /// Nothing is demanded of this node.
-    pub(super) is_unheeded: bool,
+    pub(super) is_optional_member: bool,
     /// How often it has asked to join.
     pub(super) joins: u32,
     /// Its user reads no more.
     pub(super) has_left: bool,
-    taken: u64,
+    read_messages: u64,
     /// Status is to be sent once everything before this byte has been taken.
-    pub(super) when_taken: Option<u64>,
+    pub(super) status_when_read: Option<u64>,
     /// The first byte there is no room for, as the sender knows.
     pub(super) alloc: u64,
     /// The sender has been told that there is hardly any room.
-    is_short: bool,
+    is_window_low: bool,
     /// The stream ends here, and the sender writes no more.
     pub(super) closed: Option<u64>,
     /// What this association has lost will not come.
@@ -77,20 +77,20 @@ pub struct XtpReceiver {
 
 /// What goes with the last byte of a message: whether the message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct MessageEnd {
     is_empty: bool,
     /// Which message it is, where that is said.
     number: Option<u64>,
 }
 
-impl Mark {
+impl MessageEnd {
     /// Of a message that is counted.
     pub fn plain(is_empty: bool) -> Self {
-        Mark { is_empty, number: None }
+        MessageEnd { is_empty, number: None }
     }
 
-    fn of(place: Place) -> Self {
-        Mark { is_empty: place.is_empty, number: Some(place.message) }
+    fn of(place: MessageTag) -> Self {
+        MessageEnd { is_empty: place.is_empty, number: Some(place.message) }
     }
 }
 
@@ -133,28 +133,28 @@ impl XtpReceiver {
         let most = settings.slots.map_or(0, |(slots, _)| slots);
         Ok(XtpReceiver {
             key: key_of(build.association),
-            own: build.seeds.stream("xtp.key").below(RTN - 1) + 1,
+            own_key: build.seeds.stream("xtp.key").below(RTN - 1) + 1,
             open: None,
             stream: stream_of(settings.room),
             slotted: None,
             // A whole number of slots: each is a nanosecond of the draw.
             slots: Uniform::new(Duration::from_nanos(most), build.seeds.clone(), "xtp.slots"),
-            is_unheeded: false,
+            is_optional_member: false,
             joins: 0,
             has_left: false,
-            taken: 0,
-            part: Vec::new(),
-            part_len: 0,
+            read_messages: 0,
+            partial: Vec::new(),
+            partial_len: 0,
             longest: u64::from(build.max_payload).max(1),
             messages: 0,
-            untaken: Default::default(),
-            untaken_bytes: 0,
+            unread: Default::default(),
+            unread_bytes: 0,
             echo: 0,
-            told_gap: None,
+            reported_gap: None,
             answer: None,
-            when_taken: None,
+            status_when_read: None,
             alloc: settings.room,
-            is_short: false,
+            is_window_low: false,
             closed: None,
             is_abandoned: false,
             is_asked: false,
@@ -176,9 +176,9 @@ impl XtpReceiver {
         let before = self.stream.next();
         let keeps = self.settings.errors == ErrorControl::Selective || packet.seq <= before;
         let mark = match (self.settings.are_numbered, data.tag) {
-            (true, Some(tag)) => Mark::of(Place::read(tag)),
+            (true, Some(tag)) => MessageEnd::of(MessageTag::read(tag)),
             (true, None) => return context.events.dropped(DropReason::Malformed),
-            (false, tag) => Mark::plain(tag == Some(EMPTY_TAG)),
+            (false, tag) => MessageEnd::plain(tag == Some(EMPTY_TAG)),
         };
         let mark = packet.has(option::EOM).then_some(mark);
         if bytes.is_empty() {
@@ -196,21 +196,21 @@ impl XtpReceiver {
             context.events.dropped(DropReason::Duplicate);
         }
         if is_gap {
-            if self.told_gap.is_none_or(|(begin, _)| begin != before) {
+            if self.reported_gap.is_none_or(|(begin, _)| begin != before) {
                 context.events.loss_found(context.sender, self.messages);
             }
             // Once for each gap, and once more when what was sent again has left it.
-            let known = self.told_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
+            let known = self.reported_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
             if packet.has(option::FASTNAK) && (!known || is_another) {
-                self.told_gap = Some((before, packet.sync));
+                self.reported_gap = Some((before, packet.sync));
                 self.answer(context, Answer::Nak);
             }
         }
         while let Some(piece) = self.stream.pop() {
-            self.take(context, piece.bytes, piece.mark);
+            self.on_ordered_bytes(context, piece.bytes, piece.mark);
         }
-        if self.stream.next() > before && self.told_gap.is_some_and(|told| told.0 < self.stream.next()) {
-            self.told_gap = None;
+        if self.stream.next() > before && self.reported_gap.is_some_and(|told| told.0 < self.stream.next()) {
+            self.reported_gap = None;
         }
     }
 
@@ -222,10 +222,10 @@ impl XtpReceiver {
         data: Data<'_>,
         bytes: bytes::Bytes,
     ) {
-        let Some(place) = data.tag.map(Place::read).filter(|_| !bytes.is_empty()) else {
+        let Some(place) = data.tag.map(MessageTag::read).filter(|_| !bytes.is_empty()) else {
             return context.events.dropped(DropReason::Malformed);
         };
-        let is_in_part = !self.part.is_empty() && place.message == self.messages;
+        let is_in_part = !self.partial.is_empty() && place.message == self.messages;
         let is_known = place.message < self.messages || packet.seq < self.stream.next();
         if is_known || (is_in_part && place.begins) {
             return context.events.dropped(DropReason::Duplicate);
@@ -233,60 +233,65 @@ impl XtpReceiver {
         // What lies further ahead than messages that were lost can take is not believed.
         let ahead = place.message - self.messages;
         let furthest = self.stream.next().saturating_add((ahead + 1).saturating_mul(self.longest));
-        if ahead > FURTHEST || packet.seq > furthest {
+        if ahead > MAX_CONSECUTIVE_LOSSES || packet.seq > furthest {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let follows = is_in_part && packet.seq == self.stream.next();
         if !follows {
-            self.part.clear();
-            self.part_len = 0;
+            self.partial.clear();
+            self.partial_len = 0;
         }
         if !follows && !place.begins {
             return context.events.dropped(DropReason::OutOfOrder);
         }
-        if self.untaken_bytes + self.part_len + bytes.len() as u64 > self.settings.room {
+        if self.unread_bytes + self.partial_len + bytes.len() as u64 > self.settings.room {
             return context.events.dropped(DropReason::BufferFull);
         }
         context.received(packet.name(), place.message);
-        self.tell_lost(context, place.message);
+        self.report_lost(context, place.message);
         self.messages = place.message;
         self.stream.start_at(packet.seq.saturating_add(bytes.len() as u64));
-        let mark = packet.has(option::EOM).then_some(Mark::of(place));
-        self.take(context, bytes, mark);
+        let mark = packet.has(option::EOM).then_some(MessageEnd::of(place));
+        self.on_ordered_bytes(context, bytes, mark);
     }
 
     /// The next bytes in order.
-    pub(super) fn take(&mut self, context: &mut Context, bytes: bytes::Bytes, mark: Option<Mark>) {
-        self.part_len += bytes.len() as u64;
+    pub(super) fn on_ordered_bytes(
+        &mut self,
+        context: &mut Context,
+        bytes: bytes::Bytes,
+        mark: Option<MessageEnd>,
+    ) {
+        self.partial_len += bytes.len() as u64;
         // Nobody sends longer ones; what is beyond is not kept.
-        if self.part_len <= self.longest {
-            self.part.push(bytes);
+        if self.partial_len <= self.longest {
+            self.partial.push(bytes);
         }
-        let Some(Mark { is_empty, number }) = mark else { return };
+        let Some(MessageEnd { is_empty, number }) = mark else { return };
         self.messages = number.unwrap_or(self.messages);
-        let part = std::mem::take(&mut self.part);
-        let payload = match (is_empty, part.len()) {
+        let partial = std::mem::take(&mut self.partial);
+        let payload = match (is_empty, partial.len()) {
             (true, _) => bytes::Bytes::new(),
-            (false, 1) => part.into_iter().next().unwrap_or_default(),
-            _ => part.concat().into(),
+            (false, 1) => partial.into_iter().next().unwrap_or_default(),
+            _ => partial.concat().into(),
         };
-        let len = std::mem::take(&mut self.part_len);
-        self.untaken.push_back(len);
-        self.untaken_bytes += len;
+        let len = std::mem::take(&mut self.partial_len);
+        self.unread.push_back(len);
+        self.unread_bytes += len;
         context.deliver_sent(self.messages, payload);
         self.messages += 1;
     }
 
     /// The first byte that there is no room for: a message that has not come whole is taken with its last byte.
     pub(super) fn limit(&self) -> u64 {
-        let taken = self.stream.next() - self.untaken_bytes - self.part_len.min(self.stream.next());
+        let taken = self.stream.next() - self.unread_bytes - self.partial_len.min(self.stream.next());
         taken.saturating_add(self.settings.room).max(self.alloc)
     }
 
     pub(super) fn answer(&mut self, context: &mut Context, answer: Answer) {
         let is_status = matches!(answer, Answer::Status | Answer::Nak);
         match self.settings.slots {
-            Some((_, slot)) if is_status && !self.is_unheeded => {
+            Some((_, slot)) if is_status && !self.is_optional_member => {
                 // One that is asked for is not damped.
                 let both = self.slotted.is_some_and(|slotted| slotted != answer);
                 self.slotted = if both { Some(Answer::Status) } else { Some(answer) };
@@ -295,19 +300,19 @@ impl XtpReceiver {
                     context.timers.arm(Timer::Slot, context.now + slot.saturating_mul(slots));
                 }
             }
-            _ => self.answer_at_once(answer),
+            _ => self.send_status_at_once(answer),
         }
     }
 
     /// The same without a slot: users take what has come at times of their own.
-    fn answer_at_once(&mut self, answer: Answer) {
-        if !self.is_unheeded || answer > Answer::Nak {
+    fn send_status_at_once(&mut self, answer: Answer) {
+        if !self.is_optional_member || answer > Answer::Nak {
             self.answer = self.answer.max(Some(answer));
         }
     }
 
     /// As before anything came.
-    pub(super) fn fresh_stream(&self) -> ByteStream<Mark> {
+    pub(super) fn fresh_stream(&self) -> ByteStream<MessageEnd> {
         stream_of(self.settings.room)
     }
 }
@@ -322,7 +327,7 @@ impl Part for XtpReceiver {
             return context.events.dropped(DropReason::Malformed);
         };
         if packet.key == self.key | RTN && self.settings.slots.is_some() && self.open.is_some() {
-            return self.on_other(context, &packet);
+            return self.on_overheard_status(context, &packet);
         }
         if packet.key != self.key {
             return context.events.dropped(DropReason::Foreign);
@@ -371,7 +376,7 @@ impl Part for XtpReceiver {
             Body::Cntl(_) => {
                 context.received("cntl", self.messages);
                 if packet.has(option::NOERR) && self.settings.demanded != usize::MAX {
-                    self.on_unheeded();
+                    self.on_not_demanded();
                 }
             }
             // It was given up.
@@ -386,8 +391,8 @@ impl Part for XtpReceiver {
             self.answer(context, Answer::Status);
         }
         if packet.has(option::DREQ) {
-            self.when_taken = Some(self.stream.next());
-            self.tell_taken();
+            self.status_when_read = Some(self.stream.next());
+            self.answer_when_read();
         }
     }
 
@@ -410,7 +415,7 @@ impl Part for XtpReceiver {
         }
         let open = self.open?;
         self.alloc = self.limit();
-        self.is_short = self.alloc < self.stream.next().saturating_add(self.settings.room / 2);
+        self.is_window_low = self.alloc < self.stream.next().saturating_add(self.settings.room / 2);
         let common = Common { rseq: self.stream.next(), alloc: self.alloc, echo: self.echo };
         let closes = self.closed.is_some_and(|end| self.stream.next() >= end);
         let is_nak = answer == Answer::Nak;
@@ -421,12 +426,12 @@ impl Part for XtpReceiver {
         let mut room = Vec::new();
         if self.settings.errors == ErrorControl::Selective {
             spans = self.stream.spans();
-            spans.truncate(MOST_SPANS);
+            spans.truncate(MAX_SPANS);
         }
         let body = match answer {
             Answer::Handover => {
                 let Open { service, rates } = open;
-                Body::Tcntl(Handover { common, xkey: self.own }, Traffic::rates(service, rates))
+                Body::Tcntl(Handover { common, xkey: self.own_key }, Traffic::rates(service, rates))
             }
             _ if spans.is_empty() => Body::Cntl(common),
             _ => Body::Ecntl(common, Spans::of(spans, &mut room)),
@@ -444,24 +449,24 @@ impl Part for XtpReceiver {
             return None;
         }
         let delivery = context.poll_delivery()?;
-        self.untaken_bytes -= self.untaken.pop_front().unwrap_or(0);
-        self.taken += 1;
-        if self.taken == self.settings.leave_after {
+        self.unread_bytes -= self.unread.pop_front().unwrap_or(0);
+        self.read_messages += 1;
+        if self.read_messages == self.settings.leave_after {
             self.leave();
             return Some(delivery);
         }
-        self.tell_taken();
+        self.answer_when_read();
         // The sender may wait for room.
-        if self.is_short && self.limit() >= self.stream.next().saturating_add(self.settings.room / 2) {
-            self.is_short = false;
-            self.answer_at_once(Answer::Status);
+        if self.is_window_low && self.limit() >= self.stream.next().saturating_add(self.settings.room / 2) {
+            self.is_window_low = false;
+            self.send_status_at_once(Answer::Status);
         }
         Some(delivery)
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         if self.settings.paradigm.is_single() {
-            let state = match (self.is_asked, self.untaken.is_empty()) {
+            let state = match (self.is_asked, self.unread.is_empty()) {
                 _ if self.is_abandoned || self.settings.paradigm != Paradigm::Transaction => return,
                 (false, _) => "Listening",
                 (true, false) => "Asked",
@@ -474,7 +479,7 @@ impl Part for XtpReceiver {
                 turn: 0,
             });
         }
-        let state = match (&self.open, self.stream.has_gap() || self.told_gap.is_some()) {
+        let state = match (&self.open, self.stream.has_gap() || self.reported_gap.is_some()) {
             _ if self.is_abandoned || self.has_left => return,
             (None, _) if self.joins > 0 => "Joining",
             (None, _) => "Listening",
@@ -502,24 +507,24 @@ impl XtpReceiver {
     }
 
     /// What was asked about has been taken, perhaps.
-    pub(super) fn tell_taken(&mut self) {
-        let taken = self.stream.next() - self.untaken_bytes;
-        if self.when_taken.is_some_and(|until| until <= taken) {
-            self.when_taken = None;
-            self.answer_at_once(Answer::Status);
+    pub(super) fn answer_when_read(&mut self) {
+        let taken = self.stream.next() - self.unread_bytes;
+        if self.status_when_read.is_some_and(|until| until <= taken) {
+            self.status_when_read = None;
+            self.send_status_at_once(Answer::Status);
         }
     }
 }
 
 /// A stream of which nothing has come, with so many bytes of room.
-fn stream_of(room: u64) -> ByteStream<Mark> {
-    ByteStream::new((room / BYTES_OF_A_PIECE).clamp(LEAST_PIECES, MOST_PIECES) as usize)
+fn stream_of(room: u64) -> ByteStream<MessageEnd> {
+    ByteStream::new((room / BYTES_PER_PIECE).clamp(MIN_PIECES, MAX_PIECES) as usize)
 }
 
 /// Spans that one packet names.
-const MOST_SPANS: usize = 64;
-const BYTES_OF_A_PIECE: u64 = 64;
-const LEAST_PIECES: u64 = 16;
-const MOST_PIECES: u64 = 65_536;
+const MAX_SPANS: usize = 64;
+const BYTES_PER_PIECE: u64 = 64;
+const MIN_PIECES: u64 = 16;
+const MAX_PIECES: u64 = 65_536;
 /// Messages of an unacknowledged sender that are believed to have been lost one after the other.
-const FURTHEST: u64 = 65_536;
+const MAX_CONSECUTIVE_LOSSES: u64 = 65_536;

@@ -10,10 +10,10 @@ use carillon_wire::xtp::{
 };
 
 use super::config::{ErrorControl, FIRST_LEN, Paradigm, Settings};
-use super::group::{Ask, Contexts};
+use super::group::{ReceiverContexts, StatusRequest};
 use super::stream::{Piece, SendStream};
-use super::tag::{EMPTY_TAG, Place};
-use super::wait::WaitRules;
+use super::tag::{EMPTY_TAG, MessageTag};
+use super::wait::WtimerRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
@@ -22,9 +22,9 @@ pub(super) type Context = crate::blocks::MachineContext<Timer>;
 #[derive(Debug)]
 pub struct XtpSender {
     pub(super) settings: Settings,
-    rules: WaitRules,
+    rules: WtimerRules,
     /// Of each receiver.
-    pub(super) group: Contexts,
+    pub(super) group: ReceiverContexts,
     pub(super) stream: SendStream,
     key: u64,
     pub(super) address: Address<'static>,
@@ -34,22 +34,22 @@ pub struct XtpSender {
     is_confirmed: bool,
     pub(super) phase: Phase,
     /// FIRST or the CNTL of a handshake is to go out.
-    asks: bool,
+    request_due: bool,
     /// Data packets since SREQ was last set.
-    unasked: u64,
+    packets_since_request: u64,
     /// Bytes of the first packet of the message that goes out.
-    opening: u64,
+    first_packet_len: u64,
     /// Expiries of WTIMER without an answer of all.
     expiries: u32,
     /// How often it was asked since something went out why nothing may.
     pauses: u32,
     /// What is to be said to single nodes.
-    pub(super) words: Vec<(NodeId, Word)>,
+    pub(super) notices: Vec<(NodeId, Notice)>,
     finished: bool,
     /// Somebody misses what it was given up for, and all that follows.
     skipped: bool,
     /// The association has ended, and this is to be told.
-    ends: bool,
+    end_due: bool,
 }
 
 /// Where the association stands.
@@ -69,13 +69,13 @@ pub(super) enum Phase {
 
 /// What the sender has to say to one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Notice {
     /// It was given up.
     Abandoned,
     /// It may not join.
     Refused,
     /// Nothing is demanded of it: it is not to ask for what it lacks.
-    Unheeded,
+    NotDemanded,
     /// It has joined, with this key.
     Joined(u64),
 }
@@ -108,23 +108,23 @@ impl XtpSender {
             return Err(ConfigError::Conflict(reason.into()));
         }
         Ok(XtpSender {
-            rules: WaitRules::new(build, config),
-            group: Contexts::new(Members::new(build.members.clone()), settings.demanded),
+            rules: WtimerRules::new(build, config),
+            group: ReceiverContexts::new(Members::new(build.members.clone()), settings.demanded),
             stream: SendStream::default(),
             key: key_of(build.association),
             address: address(&build.addresses, build),
             sync: 0,
             is_confirmed,
             phase: Phase::Quiescent,
-            asks: false,
-            unasked: 0,
-            opening: 0,
+            request_due: false,
+            packets_since_request: 0,
+            first_packet_len: 0,
             expiries: 0,
             pauses: 0,
-            words: Vec::new(),
+            notices: Vec::new(),
             finished: false,
             skipped: false,
-            ends: false,
+            end_due: false,
             settings,
         }
         .play(build))
@@ -147,7 +147,7 @@ impl XtpSender {
         let takes_back = self.group.on_status(context.now, index, status, oldest);
         if takes_back && self.settings.errors != ErrorControl::Off && status.rseq < self.stream.start() {
             // It has never had what it, or somebody in its name, said it had, and what it lacks is gone.
-            self.give_up(context, index, "none");
+            self.abandon_receiver(context, index, "none");
             return self.settle(context);
         }
         // A message that is alone in its association goes again when WTIMER expires: nothing else tells that it was lost.
@@ -187,14 +187,14 @@ impl XtpSender {
             let has = ranges.peek().is_some_and(|&(left, right)| left <= piece.seq && piece.end() <= right);
             // A receiver that goes back names no span: of a gap it says where it begins.
             let in_gap = if selective { piece.seq < seen } else { is_nak && number == first };
-            let is_due = piece.due <= status.echo || (in_gap && piece.epoch <= status.echo);
-            let is_last = !selective || (piece.due > status.echo && piece.seq >= seen);
+            let is_due = piece.due_sync <= status.echo || (in_gap && piece.epoch <= status.echo);
+            let is_last = !selective || (piece.due_sync > status.echo && piece.seq >= seen);
             // What goes again for somebody else goes for this one too.
-            let goes = self.stream.is_again(number);
+            let goes = self.stream.is_queued(number);
             lacking += u32::from(!has && (is_due || goes));
             if has && goes && is_alone {
                 // Its newer word: nobody lacks it.
-                self.stream.spare(number);
+                self.stream.cancel_retransmission(number);
             }
             if !has && is_due && !goes {
                 missing.push(number);
@@ -204,7 +204,7 @@ impl XtpSender {
             }
         }
         // Behind those it has nothing.
-        lacking += self.stream.again_from(behind) as u32;
+        lacking += self.stream.queued_from(behind) as u32;
         if lacking > 0 {
             context.events.repair_needed(self.group.node(index), lacking);
         }
@@ -219,51 +219,51 @@ impl XtpSender {
 
     /// All may have answered what they were asked.
     fn after_answer(&mut self, context: &mut Context) {
-        self.group.prune_asks();
+        self.group.prune_requests();
         let is_over = match self.phase {
-            Phase::Opening => self.group.all_open(),
+            Phase::Opening => self.group.have_all_answered_first(),
             Phase::Handshake(sync) => self.group.silent(sync).is_empty() || self.has_all_answered(),
             _ => false,
         };
         if is_over {
             self.phase = Phase::Active;
-            self.asks = false;
+            self.request_due = false;
             if !self.is_single() {
                 self.expiries = 0;
             }
             // Whatever was asked before is answered by this, or is asked again.
-            self.group.forget_asks();
+            self.group.clear_requests();
             context.timers.cancel(Timer::Ctimeout);
         }
         if self.phase == Phase::Active {
-            match self.group.newest_ask() {
+            match self.group.newest_request() {
                 None => {
                     if !self.is_single() {
                         self.expiries = 0;
                     }
                     context.timers.cancel(Timer::Wtimer);
-                    self.watch_pause(context);
+                    self.arm_pause_timer(context);
                 }
                 Some(ask) => self.arm_wait(context, ask),
             }
         }
-        self.watch(context);
+        self.arm_ctimer(context);
     }
 
     /// "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a): what is asked last is
     /// answered for all before it, so that while requests go out the loss of one is told by the answer to the next, and only
     /// when none follows does it take time to know that no answer comes.
-    fn arm_wait(&mut self, context: &mut Context, ask: Ask) {
-        let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
+    fn arm_wait(&mut self, context: &mut Context, ask: StatusRequest) {
+        let wait = self.rules.wait(self.group.silent_rtts(ask.sync), self.expiries);
         context.timers.arm(Timer::Wtimer, ask.at + wait);
     }
 
     /// Status is asked for, by the packet that is going out: returns its number.
-    pub(super) fn ask(&mut self, context: &mut Context) -> u32 {
+    pub(super) fn request_status(&mut self, context: &mut Context) -> u32 {
         self.sync += 1;
-        self.unasked = 0;
-        let ask = Ask { sync: self.sync, at: context.now };
-        self.group.asked(ask);
+        self.packets_since_request = 0;
+        let ask = StatusRequest { sync: self.sync, at: context.now };
+        self.group.add_request(ask);
         self.arm_wait(context, ask);
         self.sync
     }
@@ -273,8 +273,8 @@ impl XtpSender {
         self.expiries = self.expiries.saturating_add(1);
         if !self.rules.is_repaired() {
             // "XTP uses lost packets to reset a Round Trip Timer" (V.A.2.a).
-            let sync = self.asked_for();
-            self.group.lose_trips(sync);
+            let sync = self.awaited_sync();
+            self.group.invalidate_rtts(sync);
         }
         if self.phase == Phase::Active {
             // The number is that of the CNTL that opens it.
@@ -283,60 +283,60 @@ impl XtpSender {
         }
         let limit = self.settings.handshake_limit;
         if limit > 0 && self.expiries > limit && self.settings.past_limit != PastLimit::Wait {
-            return self.abandon(context, "wtimer");
+            return self.abandon_silent(context, "wtimer");
         }
         if self.is_single() {
-            self.tell_unanswered(context);
+            self.report_unanswered(context);
         }
-        self.asks = true;
+        self.request_due = true;
     }
 
     fn on_ctimeout(&mut self, context: &mut Context) {
         context.events.push(Event::TimerFired { timer: "ctimeout" });
-        let sync = self.asked_for();
+        let sync = self.awaited_sync();
         let patience = self.settings.ctimeout;
-        let is_heard = |index: usize| context.now.since(self.group.context(index).heard) < patience;
+        let is_heard = |index: usize| context.now.since(self.group.context(index).last_received) < patience;
         let spared = self.rules.is_repaired() && self.group.silent(sync).into_iter().all(is_heard);
         if self.settings.past_limit == PastLimit::Wait || spared {
             // Who lives is asked on.
             context.timers.arm(Timer::Ctimeout, context.now + patience);
             return;
         }
-        self.abandon(context, "ctimeout");
+        self.abandon_silent(context, "ctimeout");
     }
 
     /// The number that those have to answer who hold the association up.
-    fn asked_for(&self) -> u32 {
+    fn awaited_sync(&self) -> u32 {
         match self.phase {
             Phase::Handshake(sync) => sync,
-            _ => self.group.newest_ask().map_or(self.sync, |ask| ask.sync),
+            _ => self.group.newest_request().map_or(self.sync, |ask| ask.sync),
         }
     }
 
     /// Goes on without those that have not answered: this timer has ended it for them.
-    fn abandon(&mut self, context: &mut Context, timer: &'static str) {
+    fn abandon_silent(&mut self, context: &mut Context, timer: &'static str) {
         let silent = match self.phase {
             Phase::Opening => {
-                let closed = self.group.active().filter(|(_, build)| build.key.is_none());
+                let closed = self.group.active().filter(|(_, receiver)| receiver.key.is_none());
                 closed.map(|(index, _)| index).collect()
             }
-            _ => self.group.silent(self.asked_for()),
+            _ => self.group.silent(self.awaited_sync()),
         };
         for index in silent {
             if self.rules.is_repaired()
                 && timer == "ctimeout"
-                && context.now.since(self.group.context(index).heard) < self.settings.ctimeout
+                && context.now.since(self.group.context(index).last_received) < self.settings.ctimeout
             {
                 continue;
             }
-            self.give_up(context, index, timer);
+            self.abandon_receiver(context, index, timer);
         }
         self.expiries = 0;
         self.settle(context);
     }
 
     /// Goes on without this one.
-    fn give_up(&mut self, context: &mut Context, index: usize, timer: &'static str) {
+    fn abandon_receiver(&mut self, context: &mut Context, index: usize, timer: &'static str) {
         let node = self.group.node(index);
         let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
         context.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
@@ -352,13 +352,13 @@ impl XtpSender {
     pub(super) fn settle(&mut self, context: &mut Context) {
         self.after_answer(context);
         if matches!(self.phase, Phase::Opening | Phase::Handshake(_)) {
-            self.asks = true;
+            self.request_due = true;
         }
         self.advance(context);
     }
 
     /// CTIMER runs while the association is open and more may be sent.
-    fn watch(&mut self, context: &mut Context) {
+    fn arm_ctimer(&mut self, context: &mut Context) {
         match self.phase {
             _ if self.is_single() => {}
             Phase::Quiescent | Phase::Inactive => _ = context.timers.cancel(Timer::Ctimer),
@@ -384,13 +384,13 @@ impl XtpSender {
     /// Whether the next message, if it begins as this one did, has no room behind this packet.
     fn is_full_after(&self, number: u64) -> bool {
         let Some(piece) = self.stream.piece(number) else { return false };
-        let end = piece.end() + self.opening;
+        let end = piece.end() + self.first_packet_len;
         let own = self.group.rseq().is_some_and(|rseq| end > rseq + self.settings.room);
         own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
     }
 
     /// Whether nothing may go out before somebody has said something.
-    fn is_held(&self) -> bool {
+    fn is_blocked(&self) -> bool {
         match self.stream.next() {
             Some(number) => !self.has_room(number),
             None => self.group.rseq().is_some_and(|rseq| rseq < self.stream.sent_end()),
@@ -398,12 +398,13 @@ impl XtpSender {
     }
 
     /// Nothing may go out, and nobody was asked whether what went has come: that is asked after a while.
-    fn watch_pause(&mut self, context: &mut Context) {
-        let unasked = self.group.newest_ask().is_none() && self.settings.errors != ErrorControl::Off;
-        let is_awaited = if self.is_single() { self.awaits_answers() } else { self.is_held() };
-        if self.phase == Phase::Active && unasked && is_awaited {
+    fn arm_pause_timer(&mut self, context: &mut Context) {
+        let packets_since_request =
+            self.group.newest_request().is_none() && self.settings.errors != ErrorControl::Off;
+        let is_awaited = if self.is_single() { self.awaits_answers() } else { self.is_blocked() };
+        if self.phase == Phase::Active && packets_since_request && is_awaited {
             let expiries = if self.is_single() { self.expiries } else { self.pauses };
-            let wait = self.rules.wait(self.group.active().map(|(_, build)| &build.trip), expiries);
+            let wait = self.rules.wait(self.group.active().map(|(_, receiver)| &receiver.rtt), expiries);
             context.timers.arm(Timer::Pause, context.now + wait);
         } else {
             context.timers.cancel(Timer::Pause);
@@ -423,8 +424,8 @@ impl XtpSender {
     }
 
     /// FIRST, or the CNTL of a handshake, whichever those that have not answered need.
-    fn put_ask(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
-        self.asks = false;
+    fn put_request(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
+        self.request_due = false;
         if let Phase::Handshake(_) = self.phase
             && !self.rules.is_repaired()
         {
@@ -432,8 +433,8 @@ impl XtpSender {
             // WTIMER, only a longer WTIMER ends it.
             self.phase = Phase::Handshake(self.sync + 1);
         }
-        self.ask(context);
-        if self.is_single() || !self.group.all_open() {
+        self.request_status(context);
+        if self.is_single() || !self.group.have_all_answered_first() {
             let first = self.stream.first_piece().filter(|_| self.settings.data_in_first);
             return self.put_first(context, first, true, buf);
         }
@@ -452,7 +453,7 @@ impl XtpSender {
     /// What this piece has beside its bytes.
     pub(super) fn tag_of(&self, piece: &Piece) -> Option<[u8; 8]> {
         match self.settings.are_numbered {
-            true => Some(Place::of(piece).tag()),
+            true => Some(MessageTag::of(piece).tag()),
             false => piece.is_empty.then_some(EMPTY_TAG),
         }
     }
@@ -460,9 +461,9 @@ impl XtpSender {
     fn put_data(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Transmit {
         let follows = self.stream.second().is_some_and(|second| self.has_room(second));
         if let Some(piece) = self.stream.piece(number).filter(|piece| piece.edges.0) {
-            self.opening = piece.bytes.len() as u64;
+            self.first_packet_len = piece.bytes.len() as u64;
         }
-        self.unasked += 1;
+        self.packets_since_request += 1;
         self.pauses = 0;
         let interval = self.settings.sreq_interval;
         let is_last =
@@ -471,13 +472,13 @@ impl XtpSender {
             Some(_) => !follows,
             None => self.settings.asks_at_pauses || is_last || self.is_full_after(number),
         };
-        let asks = (pauses || (interval > 0 && self.unasked >= interval))
+        let asks = (pauses || (interval > 0 && self.packets_since_request >= interval))
             && self.settings.errors != ErrorControl::Off;
         // What goes out after a request is due at the next one.
         let due = self.sync + 1;
         let mut options = 0;
         if asks {
-            self.ask(context);
+            self.request_status(context);
             options |= self.settings.asks_for;
         }
         self.stream.sent(number, due, self.sync);
@@ -527,9 +528,9 @@ impl Part for XtpSender {
         }
         let Some(index) = self.group.index_of(datagram.source) else {
             if self.group.is_gone(datagram.source) {
-                self.say(datagram.source, Word::Abandoned);
-            } else if self.group.is_spared(datagram.source) {
-                self.say(datagram.source, Word::Unheeded);
+                self.queue_notice(datagram.source, Notice::Abandoned);
+            } else if self.group.is_optional(datagram.source) {
+                self.queue_notice(datagram.source, Notice::NotDemanded);
                 return context.received(packet.name(), 0);
             }
             return context.events.dropped(DropReason::NotAMember);
@@ -563,15 +564,15 @@ impl Part for XtpSender {
                 context.events.push(Event::TimerFired { timer: "ctimer" });
                 if self.phase == Phase::Active {
                     self.phase = Phase::Handshake(self.sync + 1);
-                    self.group.begin(context.now);
+                    self.group.mark_received(context.now);
                     context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
-                    self.asks = true;
+                    self.request_due = true;
                 }
-                self.watch(context);
+                self.arm_ctimer(context);
             }
             Timer::Pace => {}
             Timer::Pause => {
-                self.asks = self.phase == Phase::Active;
+                self.request_due = self.phase == Phase::Active;
                 // Who has it, or has no room, does not say more before its user has taken it.
                 match self.is_single() {
                     true => self.expiries = self.expiries.saturating_add(1),
@@ -582,18 +583,18 @@ impl Part for XtpSender {
     }
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.put_word(context, buf) {
+        if let Some(transmit) = self.put_notice(context, buf) {
             return Some(transmit);
         }
-        if std::mem::take(&mut self.ends) {
+        if std::mem::take(&mut self.end_due) {
             let options = option::WCLOSE | option::RCLOSE | option::END;
             let end = self.stream.start();
             self.emit(options, end, Body::Cntl(Common::default()), buf);
             context.control("cntl", self.stream.messages_before(end));
             return Some(Transmit::now(self.dest(context)));
         }
-        if self.asks {
-            return Some(self.put_ask(context, buf));
+        if self.request_due {
+            return Some(self.put_request(context, buf));
         }
         if self.phase != Phase::Active {
             return None;
@@ -607,7 +608,7 @@ impl Part for XtpSender {
             true => self.put_single(context, number, buf),
             false => self.put_data(context, number, buf),
         };
-        self.watch_pause(context);
+        self.arm_pause_timer(context);
         self.settings.pace.spend(context.now, buf.len() as u64);
         if self.settings.errors == ErrorControl::Off {
             self.advance(context);
@@ -634,10 +635,10 @@ impl Part for XtpSender {
             self.phase = if self.phase == Phase::Quiescent { Phase::Active } else { self.phase };
         } else if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
             self.phase = Phase::Opening;
-            self.group.begin(context.now);
+            self.group.mark_received(context.now);
             context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
-            self.asks = true;
-            self.watch(context);
+            self.request_due = true;
+            self.arm_ctimer(context);
         }
         // With nobody left to acknowledge, the message is with all receivers at once.
         self.advance(context);
@@ -660,15 +661,15 @@ impl Part for XtpSender {
             }
             if self.is_single() {
                 self.expiries = 0;
-                self.ends = self.settings.paradigm == Paradigm::Transaction && self.group.rseq().is_some();
+                self.end_due = self.settings.paradigm == Paradigm::Transaction && self.group.rseq().is_some();
             }
         }
         if self.finished && self.stream.is_empty() && self.phase != Phase::Inactive {
             if !self.is_single() {
-                self.ends = self.phase != Phase::Quiescent && self.group.rseq().is_some();
+                self.end_due = self.phase != Phase::Quiescent && self.group.rseq().is_some();
             }
             self.phase = Phase::Inactive;
-            self.asks = false;
+            self.request_due = false;
             context.timers.clear();
         }
     }

@@ -8,7 +8,7 @@ use carillon_core::{Config, DropReason, MessageId, Received, Transmit};
 use carillon_wire::xtp::{Body, Common, Data, Packet, Rates, Traffic, option};
 
 use super::config::{ErrorControl, PARAMETERS, Paradigm, Settings};
-use super::receiver::{Answer, Mark, XtpReceiver};
+use super::receiver::{Answer, MessageEnd, XtpReceiver};
 use super::sender::XtpSender;
 use super::tag::EMPTY_TAG;
 
@@ -73,7 +73,7 @@ impl XtpSender {
     ) -> Transmit {
         let asks = self.settings.errors != ErrorControl::Off;
         if asks {
-            self.ask(context);
+            self.request_status(context);
         }
         self.put_first(context, Some(number), asks, buf)
     }
@@ -101,9 +101,9 @@ impl XtpSender {
     }
 
     /// Those that have not answered in time: the message goes again because of them.
-    pub(super) fn tell_unanswered(&mut self, context: &mut super::sender::Context) {
+    pub(super) fn report_unanswered(&mut self, context: &mut super::sender::Context) {
         let Some(end) = self.stream.oldest().map(|oldest| oldest.end) else { return };
-        for (index, _) in self.group.active().filter(|(_, build)| build.rseq < end) {
+        for (index, _) in self.group.active().filter(|(_, receiver)| receiver.rseq < end) {
             context.events.repair_needed(self.group.node(index), 1);
         }
     }
@@ -123,7 +123,7 @@ impl XtpReceiver {
                 self.on_single(context, packet, data, datagram.bytes.slice(from..));
             }
             // A transaction is over.
-            Body::Cntl(_) if packet.has(option::END) && self.is_asked && self.untaken.is_empty() => {
+            Body::Cntl(_) if packet.has(option::END) && self.is_asked && self.unread.is_empty() => {
                 context.received("cntl", self.messages);
                 self.is_asked = false;
             }
@@ -163,11 +163,11 @@ impl XtpReceiver {
             context.received("first", self.messages);
             self.is_asked = true;
             self.stream.start_at(end);
-            self.take(context, bytes, Some(Mark::plain(data.tag == Some(EMPTY_TAG))));
-            if self.awaits_user() {
+            self.on_ordered_bytes(context, bytes, Some(MessageEnd::plain(data.tag == Some(EMPTY_TAG))));
+            if self.status_waits_for_user() {
                 // That it has come is said by and by, or when it is asked for again.
-                self.when_taken = Some(end);
-                return self.tell_taken();
+                self.status_when_read = Some(end);
+                return self.answer_when_read();
             }
         }
         self.answer(context, Answer::Status);
@@ -175,11 +175,11 @@ impl XtpReceiver {
 
     /// The answer to a message: an acknowledgment and the end, a response, or, while its user has not taken it, neither.
     pub(super) fn put_single_answer(&mut self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
-        let rseq = self.stream.next() - if self.awaits_user() { self.untaken_bytes } else { 0 };
+        let rseq = self.stream.next() - if self.status_waits_for_user() { self.unread_bytes } else { 0 };
         let closes = self.closed.is_some_and(|end| rseq >= end);
         let common = Common { rseq, alloc: self.limit(), echo: self.echo };
         let both = option::RCLOSE | option::WCLOSE;
-        let responses = self.messages - self.untaken.len() as u64;
+        let responses = self.messages - self.unread.len() as u64;
         match self.settings.paradigm {
             Paradigm::Transaction if closes => {
                 // A response takes one byte of the stream in its direction, as a message without bytes does.
@@ -196,12 +196,12 @@ impl XtpReceiver {
     }
 
     /// Status waits until the user has taken what it is of.
-    fn awaits_user(&self) -> bool {
+    fn status_waits_for_user(&self) -> bool {
         self.settings.asks_for == option::DREQ
     }
 
     /// Messages that were lost, of a sender that does not send them again.
-    pub(super) fn tell_lost(&mut self, context: &mut super::receiver::Context, until: u64) {
+    pub(super) fn report_lost(&mut self, context: &mut super::receiver::Context, until: u64) {
         for message in (self.messages..until).map(MessageId) {
             context.events.loss_found(context.sender, message);
             context.events.loss_final(context.sender, message);

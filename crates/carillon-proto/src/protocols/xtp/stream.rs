@@ -15,9 +15,9 @@ pub(super) struct SendStream {
     /// One past the last byte offered.
     end: u64,
     /// The first piece that has never gone out.
-    fresh: u64,
+    first_unsent: u64,
     /// Pieces that are to go again.
-    again: BTreeSet<u64>,
+    to_retransmit: BTreeSet<u64>,
     /// Messages of which nothing or not all has gone out.
     unsent: u64,
 }
@@ -44,7 +44,7 @@ pub(super) struct Piece {
     /// How often it went out.
     pub times: u32,
     /// Who answers this number of the handshake, or a later one, must have had it.
-    pub due: u32,
+    pub due_sync: u32,
     /// The number that it carried last.
     pub epoch: u32,
 }
@@ -68,7 +68,7 @@ impl SendStream {
             let to = bytes.len().min(from + maxdata);
             let edges = (from == 0, to == bytes.len());
             let (seq, bytes) = (first + from as u64, bytes.slice(from..to));
-            self.pieces.push(Piece { message, seq, bytes, edges, is_empty, times: 0, due: 0, epoch: 0 });
+            self.pieces.push(Piece { message, seq, bytes, edges, is_empty, times: 0, due_sync: 0, epoch: 0 });
             from = to;
         }
         self.end = first + bytes.len() as u64;
@@ -83,15 +83,18 @@ impl SendStream {
 
     /// The next piece to go out.
     pub fn next(&self) -> Option<u64> {
-        self.again.first().copied().or((self.fresh < self.pieces.end()).then_some(self.fresh))
+        self.to_retransmit
+            .first()
+            .copied()
+            .or((self.first_unsent < self.pieces.end()).then_some(self.first_unsent))
     }
 
     /// The one behind it.
     pub fn second(&self) -> Option<u64> {
-        match self.again.len() {
-            0 => Some(self.fresh + 1).filter(|&number| number < self.pieces.end()),
-            1 => Some(self.fresh).filter(|&number| number < self.pieces.end()),
-            _ => self.again.iter().nth(1).copied(),
+        match self.to_retransmit.len() {
+            0 => Some(self.first_unsent + 1).filter(|&number| number < self.pieces.end()),
+            1 => Some(self.first_unsent).filter(|&number| number < self.pieces.end()),
+            _ => self.to_retransmit.iter().nth(1).copied(),
         }
     }
 
@@ -100,14 +103,14 @@ impl SendStream {
     }
 
     /// This piece goes out with this number; who answers `due` must have had it.
-    pub fn sent(&mut self, number: u64, due: u32, epoch: u32) {
-        self.again.remove(&number);
+    pub fn sent(&mut self, number: u64, due_sync: u32, epoch: u32) {
+        self.to_retransmit.remove(&number);
         let under_way = self.messages.len() as u32;
         let Some(piece) = self.pieces.get_mut(number) else { return };
         piece.times += 1;
-        (piece.due, piece.epoch) = (due, epoch);
-        if number == self.fresh {
-            self.fresh += 1;
+        (piece.due_sync, piece.epoch) = (due_sync, epoch);
+        if number == self.first_unsent {
+            self.first_unsent += 1;
             self.unsent -= u64::from(piece.edges.1);
             if let Some(message) = self.messages.get_mut(piece.message) {
                 message.window.get_or_insert(under_way);
@@ -117,7 +120,7 @@ impl SendStream {
 
     /// The first piece that ends beyond this byte, of those that have gone out.
     pub fn first_beyond(&self, seq: u64) -> Option<u64> {
-        let (mut low, mut high) = (self.pieces.start(), self.fresh);
+        let (mut low, mut high) = (self.pieces.start(), self.first_unsent);
         while low < high {
             let middle = low + (high - low) / 2;
             match self.pieces.get(middle) {
@@ -125,44 +128,44 @@ impl SendStream {
                 _ => high = middle,
             }
         }
-        (low < self.fresh).then_some(low)
+        (low < self.first_unsent).then_some(low)
     }
 
     /// Everything from this piece on goes again.
     pub fn go_back(&mut self, number: u64) {
-        self.again.extend(number.max(self.pieces.start())..self.fresh);
+        self.to_retransmit.extend(number.max(self.pieces.start())..self.first_unsent);
     }
 
     /// This piece goes again.
     pub fn repeat(&mut self, number: u64) {
         if self.pieces.get(number).is_some_and(|piece| piece.times > 0) {
-            self.again.insert(number);
+            self.to_retransmit.insert(number);
         }
     }
 
     /// This piece need not go again.
-    pub fn spare(&mut self, number: u64) {
-        self.again.remove(&number);
+    pub fn cancel_retransmission(&mut self, number: u64) {
+        self.to_retransmit.remove(&number);
     }
 
     /// How many pieces from this one on are to go again.
-    pub fn again_from(&self, number: u64) -> usize {
-        self.again.range(number..).count()
+    pub fn queued_from(&self, number: u64) -> usize {
+        self.to_retransmit.range(number..).count()
     }
 
     /// Whether this piece is to go again.
-    pub fn is_again(&self, number: u64) -> bool {
-        self.again.contains(&number)
+    pub fn is_queued(&self, number: u64) -> bool {
+        self.to_retransmit.contains(&number)
     }
 
     /// All have everything before this byte: the messages that are over, one after the other.
     pub fn complete(&mut self, base: u64) -> Option<(u64, Message)> {
         while self.pieces.first().is_some_and(|piece| piece.end() <= base) {
             let Some((number, piece)) = self.pieces.pop() else { break };
-            self.again.remove(&number);
-            if number >= self.fresh {
+            self.to_retransmit.remove(&number);
+            if number >= self.first_unsent {
                 // With nobody left it need not go out.
-                self.fresh = number + 1;
+                self.first_unsent = number + 1;
                 self.unsent -= u64::from(piece.edges.1);
             }
         }
@@ -178,8 +181,8 @@ impl SendStream {
     }
 
     /// The first byte of the first message of which nothing has gone out.
-    pub fn fresh_message(&self) -> u64 {
-        let begins = (self.fresh..self.pieces.end()).filter_map(|number| self.pieces.get(number));
+    pub fn next_message_start(&self) -> u64 {
+        let begins = (self.first_unsent..self.pieces.end()).filter_map(|number| self.pieces.get(number));
         begins.into_iter().find(|piece| piece.edges.0).map_or(self.end, |piece| piece.seq)
     }
 
@@ -199,7 +202,7 @@ impl SendStream {
 
     /// One past the last byte that has gone out.
     pub fn sent_end(&self) -> u64 {
-        match self.pieces.get(self.fresh) {
+        match self.pieces.get(self.first_unsent) {
             Some(piece) => piece.seq,
             None => self.end,
         }

@@ -4,15 +4,15 @@ use super::stream::Piece;
 
 /// Which message a packet is of, where what is lost does not come and receivers cannot count: its tag then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MessageTag {
     pub message: u64,
     pub begins: bool,
     pub is_empty: bool,
 }
 
-impl Place {
+impl MessageTag {
     pub fn of(piece: &Piece) -> Self {
-        Place { message: piece.message, begins: piece.edges.0, is_empty: piece.is_empty }
+        MessageTag { message: piece.message, begins: piece.edges.0, is_empty: piece.is_empty }
     }
 
     pub fn tag(self) -> [u8; 8] {
@@ -21,7 +21,7 @@ impl Place {
 
     pub fn read(tag: [u8; 8]) -> Self {
         let number = u64::from_be_bytes(tag);
-        Place { message: number >> 2, begins: number & 2 != 0, is_empty: number & 1 != 0 }
+        MessageTag { message: number >> 2, begins: number & 2 != 0, is_empty: number & 1 != 0 }
     }
 }
 

@@ -8,22 +8,22 @@ use crate::blocks::RoundTrip;
 
 /// The rules of WTIMER.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WaitRules {
+pub(super) struct WtimerRules {
     /// Before a round trip is known.
     initial: Duration,
-    least: Duration,
+    min: Duration,
     /// None in the thesis.
     bounds: Option<(Duration, u32)>,
 }
 
-impl WaitRules {
+impl WtimerRules {
     pub fn new(context: &BuildContext, config: &Config) -> Self {
         let span = |name: &str| config.span(name).at(context.bit_rate);
         let is_repaired = config.choice("handshake") == "repaired";
-        WaitRules {
-            initial: span("wtimer").max(LEAST),
-            least: span("wtimer_min").max(LEAST),
-            bounds: is_repaired.then(|| (span("wtimer_max").max(LEAST), MOST_DOUBLINGS)),
+        WtimerRules {
+            initial: span("wtimer").max(MIN_WTIMER),
+            min: span("wtimer_min").max(MIN_WTIMER),
+            bounds: is_repaired.then(|| (span("wtimer_max").max(MIN_WTIMER), MAX_DOUBLINGS)),
         }
     }
 
@@ -33,27 +33,27 @@ impl WaitRules {
     }
 
     /// WTIMER, by the round trips of those whose answers are awaited, after so many expiries in a row.
-    pub fn wait<'a>(&self, trips: impl Iterator<Item = &'a RoundTrip>, expiries: u32) -> Duration {
+    pub fn wait<'a>(&self, silent_rtts: impl Iterator<Item = &'a RoundTrip>, expiries: u32) -> Duration {
         let (mut mean, mut base) = (Duration::ZERO, None);
-        for trip in trips {
+        for trip in silent_rtts {
             mean = mean.max(trip.mean().unwrap_or_default());
             base = base.max(Some(trip.timeout().unwrap_or(self.initial)));
         }
-        let base = base.unwrap_or(self.initial).max(self.least);
+        let base = base.unwrap_or(self.initial).max(self.min);
         match self.bounds {
             // One answer that came late makes nobody wait longer; a path that is so long does.
-            Some((most, doublings)) => {
-                (base * 2_u32.pow(expiries.min(doublings))).min(most.max(self.least).max(mean + mean / 4))
+            Some((max, doublings)) => {
+                (base * 2_u32.pow(expiries.min(doublings))).min(max.max(self.min).max(mean + mean / 4))
             }
             // Three weeks are as good as for ever.
-            None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(FOREVER),
+            None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(MAX_UNBOUNDED_WTIMER),
         }
     }
 }
 
-const LEAST: Duration = Duration::from_micros(100);
-const FOREVER: Duration = Duration::from_secs(1_800_000);
-const MOST_DOUBLINGS: u32 = 3;
+const MIN_WTIMER: Duration = Duration::from_micros(100);
+const MAX_UNBOUNDED_WTIMER: Duration = Duration::from_secs(1_800_000);
+const MAX_DOUBLINGS: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -62,13 +62,13 @@ mod tests {
     #[test]
     fn the_repaired_wait_is_bounded_and_that_of_the_thesis_is_not() {
         let mut trip = RoundTrip::default();
-        let rules = |bounds| WaitRules { initial: MS * 500, least: MS * 10, bounds };
+        let rules = |bounds| WtimerRules { initial: MS * 500, min: MS * 10, bounds };
         let (thesis, repaired) = (rules(None), rules(Some((MS * 1000, 3))));
         for rules in [thesis, repaired] {
             assert_eq!(rules.wait([&trip].into_iter(), 0), MS * 500);
         }
         trip.on_sample(MS * 10);
-        let waits = |rules: WaitRules, trip: &RoundTrip| {
+        let waits = |rules: WtimerRules, trip: &RoundTrip| {
             [0, 1, 3, 4, 12].map(|n| rules.wait([trip].into_iter(), n).as_millis())
         };
         assert_eq!(waits(thesis, &trip), [30, 60, 240, 480, 122_880]);
@@ -80,9 +80,9 @@ mod tests {
         let mean = trip.mean().unwrap();
         assert!(mean > MS * 10_000);
         assert_eq!(repaired.wait([&trip].into_iter(), 9), mean + mean / 4, "not shorter than the path");
-        assert!(thesis.wait([&trip].into_iter(), u32::MAX) <= FOREVER);
-        let least = WaitRules { least: MS * 3000, ..repaired };
-        assert_eq!(least.wait([].into_iter(), 9), MS * 3000, "not shorter than wtimer_min");
+        assert!(thesis.wait([&trip].into_iter(), u32::MAX) <= MAX_UNBOUNDED_WTIMER);
+        let min = WtimerRules { min: MS * 3000, ..repaired };
+        assert_eq!(min.wait([].into_iter(), 9), MS * 3000, "not shorter than wtimer_min");
     }
 
     const MS: Duration = Duration::from_millis(1);

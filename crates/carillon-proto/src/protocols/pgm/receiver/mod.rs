@@ -41,7 +41,7 @@ pub struct PgmReceiver {
     /// The trailing edge of the transmit window.
     trail: u64,
     /// Packets that came before an SPM has said where to begin: their numbers may be any.
-    heard: BTreeMap<u64, Bytes>,
+    before_spm: BTreeMap<u64, Bytes>,
     /// Packets from the next to deliver on: there, or given up.
     early: Reception<Option<Bytes>>,
     missing: ConfirmedRequests,
@@ -62,8 +62,8 @@ struct Upstream {
 #[derive(Debug)]
 struct SpmRequest {
     back_off: Uniform,
-    again: Duration,
-    asked: Option<Time>,
+    retry_interval: Duration,
+    last_sent: Option<Time>,
     request: RequestSchedule<()>,
 }
 
@@ -98,13 +98,13 @@ impl PgmReceiver {
             tracked: 0,
             known: None,
             trail: 0,
-            heard: BTreeMap::new(),
+            before_spm: BTreeMap::new(),
             early: Reception::default(),
             missing: ConfirmedRequests::new(waits, tries),
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
-                again: interval("spmr_spm_ivl")?,
-                asked: None,
+                retry_interval: interval("spmr_spm_ivl")?,
+                last_sent: None,
                 request: RequestSchedule::new(Tries::ANY),
             },
         }
@@ -140,9 +140,9 @@ impl PgmReceiver {
         }
         self.known = self.known.max(Some(end));
         self.on_trail(context, trail);
-        self.go_on(context);
-        if options.reset.is_some_and(|flags| flags & NO_NAKS != 0) {
-            self.give_up_before(context, self.tracked);
+        self.advance(context);
+        if options.reset.is_some_and(|flags| flags & RESET_NO_NAKS != 0) {
+            self.declare_lost_before(context, self.tracked);
             self.deliver_in_order(context);
         }
     }
@@ -161,16 +161,18 @@ impl PgmReceiver {
 
     /// The first SPM: what came before it, and what it says, decide where to begin (section 6.1).
     fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
-        let heard = self.heard.first_key_value().map(|(&number, _)| number);
+        let earliest = self.before_spm.first_key_value().map(|(&number, _)| number);
         let start = match join {
             Some(minimum) => near(minimum, end).clamp(trail, end),
-            None => heard.unwrap_or(end),
+            None => earliest.unwrap_or(end),
         };
-        let start = heard.map_or(start, |heard| start.min(heard));
+        let start = earliest.map_or(start, |earliest| start.min(earliest));
         (self.tracked, self.trail) = (start, start);
         self.early = Reception::starting_at(start);
         let end = start.saturating_add(self.rxw_sqns);
-        for (number, payload) in std::mem::take(&mut self.heard).into_iter().take_while(|(n, _)| *n < end) {
+        for (number, payload) in
+            std::mem::take(&mut self.before_spm).into_iter().take_while(|(n, _)| *n < end)
+        {
             self.early.insert(number, Some(payload));
         }
         self.spm_request.request.remove(());
@@ -185,7 +187,7 @@ impl PgmReceiver {
         if trail <= self.early.expected() {
             return;
         }
-        self.give_up_before(context, trail.min(self.tracked));
+        self.declare_lost_before(context, trail.min(self.tracked));
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
             context.events.loss_found(context.sender, number);
@@ -199,21 +201,21 @@ impl PgmReceiver {
         self.tracked = self.tracked.max(trail);
     }
 
-    fn give_up_before(&mut self, context: &mut MachineContext, limit: u64) {
+    fn declare_lost_before(&mut self, context: &mut MachineContext, limit: u64) {
         while let Some(number) = self.missing.first_before(limit) {
             self.missing.remove(number);
-            self.give_up(context, number);
+            self.declare_lost(context, number);
         }
     }
 
     /// A packet will not be asked for any more.
-    fn give_up(&mut self, context: &mut MachineContext, number: u64) {
+    fn declare_lost(&mut self, context: &mut MachineContext, number: u64) {
         self.early.insert(number, None);
         context.events.loss_final(context.sender, MessageId(number));
     }
 
     /// Delivers what can be, and finds out what is missed of what is known to exist.
-    fn go_on(&mut self, context: &mut MachineContext) {
+    fn advance(&mut self, context: &mut MachineContext) {
         if self.upstream.is_none() {
             return;
         }
@@ -243,7 +245,7 @@ impl PgmReceiver {
         let message = MessageId(number);
         if self.upstream.is_none() {
             self.known = self.known.max(Some(number + 1));
-            self.ask_for_spm(context);
+            self.request_spm(context);
         } else {
             let trail = near(data.trail, number);
             if trail > number {
@@ -254,17 +256,17 @@ impl PgmReceiver {
             let there = matches!(self.early.get(number), Some(Some(_)));
             if number < self.early.expected() || there {
                 context.events.dropped(DropReason::Duplicate);
-                return self.go_on(context);
+                return self.advance(context);
             }
             if number >= self.limit() || self.early.has(number) {
                 context.events.dropped(DropReason::OutOfWindow);
-                return self.go_on(context);
+                return self.advance(context);
             }
         }
-        if (self.heard.len() + self.early.len() + context.waiting()) as u64 >= self.rxw_sqns {
+        if (self.before_spm.len() + self.early.len() + context.waiting()) as u64 >= self.rxw_sqns {
             // The application does not keep up: as good as lost.
             context.events.dropped(DropReason::BufferFull);
-            return self.go_on(context);
+            return self.advance(context);
         }
         context.events.received(if is_repair { "rdata" } else { "odata" }, message);
         if let Some(repairer) = &mut self.repairer {
@@ -275,9 +277,9 @@ impl PgmReceiver {
         }
         match self.upstream {
             Some(_) => self.early.insert(number, Some(payload)),
-            None => drop(self.heard.insert(number, payload)),
+            None => drop(self.before_spm.insert(number, payload)),
         }
-        self.go_on(context);
+        self.advance(context);
     }
 
     /// Section 6.4: what was confirmed for anybody is not asked for.
@@ -287,7 +289,7 @@ impl PgmReceiver {
             return;
         }
         for number in self.numbers(nak, list) {
-            self.on_wanted(context, number);
+            self.learn_of(context, number);
             if self.missing.on_confirmed(context.now, number) == Some(true) {
                 context.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
@@ -295,16 +297,16 @@ impl PgmReceiver {
     }
 
     /// A packet that somebody asks for was sent (section 6.3).
-    fn on_wanted(&mut self, context: &mut MachineContext, number: u64) {
+    fn learn_of(&mut self, context: &mut MachineContext, number: u64) {
         if number >= self.tracked && number < self.limit() {
             self.known = self.known.max(Some(number + 1));
-            self.go_on(context);
+            self.advance(context);
         }
     }
 
     /// The parent asks its repairer for what others miss. What is not held is not answered; if it is
     /// missed here too, then the parent is told so at once by a request.
-    fn on_redirected(&mut self, context: &mut MachineContext, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_redirected_nak(&mut self, context: &mut MachineContext, from: NodeId, nak: Nak, list: NakList<'_>) {
         let numbers = self.numbers(nak, list);
         let is_parent = self.upstream.is_some_and(|upstream| upstream.node == from);
         let Some(repairer) = self.repairer.as_mut().filter(|_| is_parent) else {
@@ -312,9 +314,10 @@ impl PgmReceiver {
         };
         context.events.received("nak", numbers[0]);
         let trail = self.trail;
-        let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
+        let lacking: Vec<u64> =
+            numbers.into_iter().filter(|&number| !repairer.on_request(number, trail)).collect();
         for number in lacking {
-            self.on_wanted(context, number);
+            self.learn_of(context, number);
             self.missing.hurry(context.now, number);
         }
     }
@@ -349,14 +352,14 @@ impl PgmReceiver {
     }
 
     /// Section 6.5: without an SPM nothing can be asked for.
-    fn ask_for_spm(&mut self, context: &mut MachineContext) {
-        let SpmRequest { back_off, again, asked, request } = &mut self.spm_request;
+    fn request_spm(&mut self, context: &mut MachineContext) {
+        let SpmRequest { back_off, retry_interval, last_sent, request } = &mut self.spm_request;
         if request.stage(()).is_some() {
             return;
         }
         let moment = Duration::from_nanos(1);
-        let wait = match *asked {
-            Some(asked) => (asked + *again).since(context.now).max(moment),
+        let wait = match *last_sent {
+            Some(last_sent) => (last_sent + *retry_interval).since(context.now).max(moment),
             None => moment + back_off.delay(0, 0.0),
         };
         request.begin(context.now, (), wait, ());
@@ -374,11 +377,11 @@ impl PgmReceiver {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let due = std::iter::from_fn(|| self.missing.ask_next(context.now)).take(self.nak_list.into());
-        let mut asked = due.inspect(|&number| {
+        let mut last_sent = due.inspect(|&number| {
             context.events.push(Event::Requested { source: context.sender, message: MessageId(number) });
         });
-        let first = asked.next()?;
-        let list = list_of(asked.map(wire));
+        let first = last_sent.next()?;
+        let list = list_of(last_sent.map(wire));
         let nak =
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(context.group) };
         self.packet(Body::Nak(nak), Options::listing(&list)).emit(buf);
@@ -401,11 +404,11 @@ impl PgmReceiver {
                 self.packet(Body::Ncf(nak(first)), Options::listing(&list)).emit(buf);
                 context.events.control("ncf", first);
             }
-            Task::Null(first, list) => {
+            Task::Nnak(first, list) => {
                 self.packet(Body::Nnak(nak(first)), Options::listing(&list)).emit(buf);
                 context.events.control("n-nak", first);
             }
-            Task::Answer(sqn, round) => {
+            Task::Polr(sqn, round) => {
                 let redirect = Some(address_of(&self.addresses, self.node));
                 let options = Options { redirect, ..Options::default() };
                 self.packet(Body::Polr { sqn, round }, options).emit(buf);
@@ -423,7 +426,7 @@ impl PgmReceiver {
 
     fn emit_spm_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Transmit {
         self.spm_request.request.remove(());
-        self.spm_request.asked = Some(context.now);
+        self.spm_request.last_sent = Some(context.now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
         context.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
         Transmit::now(Dest::Node(context.sender))
@@ -436,7 +439,7 @@ impl Part for PgmReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn held(&self) -> Option<u64> {
-        Some((self.early.len() + self.heard.len()) as u64)
+        Some((self.early.len() + self.before_spm.len()) as u64)
     }
 
     fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
@@ -464,7 +467,7 @@ impl Part for PgmReceiver {
         let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
         match packet.body {
             Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
-                self.on_redirected(context, datagram.source, nak, options.nak_list);
+                self.on_redirected_nak(context, datagram.source, nak, options.nak_list);
             }
             Body::Nak(nak) => self.on_nak(context, nak, options.nak_list),
             // What goes downstream bears the name of the source, whoever sent it on.
@@ -481,8 +484,8 @@ impl Part for PgmReceiver {
     fn handle_timeout(&mut self, context: &mut MachineContext) {
         let given_up = self.missing.expire(context.now);
         if !given_up.is_empty() {
-            given_up.into_iter().for_each(|number| self.give_up(context, number));
-            self.go_on(context);
+            given_up.into_iter().for_each(|number| self.declare_lost(context, number));
+            self.advance(context);
         }
         if let Some(repairer) = &mut self.repairer {
             repairer.on_time(context.now);
@@ -508,4 +511,4 @@ impl Part for PgmReceiver {
 }
 
 /// The N of OPT_RST: nothing will be repaired any more.
-const NO_NAKS: u8 = 0x40;
+const RESET_NO_NAKS: u8 = 0x40;

@@ -27,7 +27,7 @@ pub(super) struct Repairer {
     answer: RequestSchedule<()>,
     /// To be confirmed, announced to the source, and repaired. Only what is held.
     confirmations: BTreeSet<u64>,
-    nulls: BTreeSet<u64>,
+    nnaks: BTreeSet<u64>,
     repairs: BTreeSet<u64>,
     delays: Rng,
 }
@@ -38,9 +38,9 @@ pub(super) enum Task {
     /// The packet and the list of others are confirmed.
     Confirm(u64, Vec<u8>),
     /// The source is told that they were asked for and need no repair of its own.
-    Null(u64, Vec<u8>),
+    Nnak(u64, Vec<u8>),
     /// The repairer makes itself known.
-    Answer(u32, u16),
+    Polr(u32, u16),
     /// A packet is repaired.
     Repair(u64, Bytes),
 }
@@ -55,7 +55,7 @@ impl Repairer {
             poll: None,
             answer: RequestSchedule::new(Tries::ANY),
             confirmations: BTreeSet::new(),
-            nulls: BTreeSet::new(),
+            nnaks: BTreeSet::new(),
             repairs: BTreeSet::new(),
             delays,
         }
@@ -70,11 +70,11 @@ impl Repairer {
     }
 
     /// A packet is asked for; whether it is held, and still in the source's window.
-    pub(super) fn ask(&mut self, number: u64, trail: u64) -> bool {
+    pub(super) fn on_request(&mut self, number: u64, trail: u64) -> bool {
         let is_held = number >= trail && self.held.contains_key(&number);
         if is_held {
             self.confirmations.insert(number);
-            self.nulls.insert(number);
+            self.nnaks.insert(number);
             self.repairs.insert(number);
         }
         is_held
@@ -114,12 +114,12 @@ impl Repairer {
         if let Some((first, list)) = take_list(&mut self.confirmations) {
             return Some(Task::Confirm(first, list));
         }
-        if let Some((first, list)) = take_list(&mut self.nulls) {
-            return Some(Task::Null(first, list));
+        if let Some((first, list)) = take_list(&mut self.nnaks) {
+            return Some(Task::Nnak(first, list));
         }
         if let (true, Some((sqn, round))) = (self.answer.is_due(), self.poll) {
             self.answer.remove(());
-            return Some(Task::Answer(sqn, round));
+            return Some(Task::Polr(sqn, round));
         }
         while let Some(number) = self.repairs.pop_first() {
             if let Some(payload) = self.held.get(&number) {

@@ -17,7 +17,7 @@ use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, T
 use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse};
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
-use state::{Repair, Repairers, Session, Way};
+use state::{Repair, Repairers, RequestRoute, Session};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
 #[derive(Debug)]
@@ -32,22 +32,22 @@ pub struct PgmRelay {
     nak_elim_ivl: Duration,
     nak_rdata_ivl: Duration,
     tsi_expiry: Duration,
-    most_sessions: usize,
-    most_repairs: usize,
+    max_sessions: usize,
+    max_repairs: usize,
     dlr_nak_rpt_ivl: Duration,
     dlr_expiry: Duration,
-    most_repairers: usize,
+    max_repairers: usize,
     /// Packets of each source that it keeps to repair them.
-    most_kept: usize,
+    max_stored: usize,
     sessions: BTreeMap<Tsi, Session>,
     /// Confirmations that are due, oldest first.
     confirmations: VecDeque<Confirmation>,
     /// Packets that were asked for: a request goes on again and again until it is confirmed, and is given up by time.
     requests: RequestSchedule<(Tsi, u32), Repair>,
     /// N-NAKs that are to go upstream now.
-    nulls_due: BTreeSet<(Tsi, u32)>,
+    nnaks_due: BTreeSet<(Tsi, u32)>,
     /// Repairs that came from designated local repairers and go on now.
-    passages: VecDeque<(Tsi, u32, Bytes)>,
+    forwarded_repairs: VecDeque<(Tsi, u32, Bytes)>,
     /// Repairs of its own that are to go now, and where.
     repairs_due: BTreeMap<(Tsi, u32), PortSet>,
     timers: Timers<Timer>,
@@ -67,9 +67,9 @@ struct Confirmation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// An N-NAK for this packet may go on again.
-    Null(Tsi, u32),
+    Nnak(Tsi, u32),
     /// The source is silent.
-    Silent(Tsi),
+    SessionExpiry(Tsi),
 }
 
 impl PgmRelay {
@@ -86,17 +86,17 @@ impl PgmRelay {
             nak_elim_ivl: settings.span("nak_elim_ivl").at(context.bit_rate),
             nak_rdata_ivl: interval("ne_nak_rdata_ivl")?,
             tsi_expiry: interval("ne_tsi_expiry")?,
-            most_sessions: settings.count("ne_tsis") as usize,
-            most_repairs: settings.count("ne_repairs") as usize,
+            max_sessions: settings.count("ne_tsis") as usize,
+            max_repairs: settings.count("ne_repairs") as usize,
             dlr_nak_rpt_ivl: interval("dlr_nak_rpt_ivl")?,
             dlr_expiry: interval("dlr_expiry")?,
-            most_repairers: settings.count("ne_dlrs") as usize,
-            most_kept: settings.count("ne_dlr_sqns") as usize,
+            max_repairers: settings.count("ne_dlrs") as usize,
+            max_stored: settings.count("ne_dlr_sqns") as usize,
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
             requests: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::ANY }),
-            nulls_due: BTreeSet::new(),
-            passages: VecDeque::new(),
+            nnaks_due: BTreeSet::new(),
+            forwarded_repairs: VecDeque::new(),
             repairs_due: BTreeMap::new(),
             timers: Timers::new(),
             events: Events::default(),
@@ -114,7 +114,7 @@ impl PgmRelay {
             self.events.dropped(DropReason::Redundant);
             return Verdict::Absorb;
         }
-        if known.is_none() && self.sessions.len() >= self.most_sessions {
+        if known.is_none() && self.sessions.len() >= self.max_sessions {
             return Verdict::Forward;
         }
         let session = self.sessions.entry(tsi).or_insert_with(|| Session {
@@ -128,15 +128,15 @@ impl PgmRelay {
             repairs: 0,
             poll_sqn: None,
             repairers: Repairers::default(),
-            nulls: BTreeSet::new(),
-            store: PassedPackets::new(self.most_kept, self.nak_elim_ivl),
+            nnaks: BTreeSet::new(),
+            store: PassedPackets::new(self.max_stored, self.nak_elim_ivl),
         });
         session.spm_sqn = spm.sqn;
         (session.upstream, session.upstream_port) = (upstream, datagram.ingress);
         if (spm.trail, spm.lead) != Spm::NO_WINDOW {
             session.store.advance(spm.trail);
         }
-        self.timers.arm(Timer::Silent(tsi), now + self.tsi_expiry);
+        self.timers.arm(Timer::SessionExpiry(tsi), now + self.tsi_expiry);
         Verdict::ForwardAs(Bytes::from(bytes))
     }
 
@@ -171,7 +171,7 @@ impl PgmRelay {
             return Verdict::Absorb;
         }
         for &sqn in numbers {
-            if self.requests.get((tsi, sqn)).is_none() && session.repairs < self.most_repairs {
+            if self.requests.get((tsi, sqn)).is_none() && session.repairs < self.max_repairs {
                 session.repairs += 1;
                 self.requests.begin(now, (tsi, sqn), Duration::ZERO, Repair::default());
             }
@@ -197,10 +197,10 @@ impl PgmRelay {
         };
         let is_new = |sqn: &u32| self.requests.get((tsi, *sqn)).is_none() && !session.store.has(*sqn);
         let new = numbers(nak, list).filter(is_new).count();
-        if session.repairs + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
+        if session.repairs + new > self.max_repairs || self.confirmations.len() >= MAX_PENDING_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
-        let mut goes_on = false;
+        let mut is_forwarded = false;
         let mut repaired = Vec::new();
         for sqn in numbers(nak, list) {
             match session.store.ask(now, sqn, ingress) {
@@ -221,26 +221,26 @@ impl PgmRelay {
             let Some(repair) = self.requests.get_mut(key) else { continue };
             repair.ports.insert(ingress);
             // A repairer that asks for what it is asked for does not have it.
-            let lacks = repair.way == Way::Repairer(from.source);
+            let lacks = repair.route == RequestRoute::Repairer(from.source);
             if is_known && repair.eliminates(now) && !lacks {
                 continue;
             }
-            goes_on = true;
+            is_forwarded = true;
             repair.quiet_until = None;
             // A repairer below has had nothing that has not passed here.
-            repair.way = match is_known || session.store.is_missed(sqn) {
-                true => Way::Upstream,
+            repair.route = match is_known || session.store.is_missed(sqn) {
+                true => RequestRoute::Upstream,
                 false => session.repairers.choose(now, &repair.ports),
             };
-            let limit = match repair.way {
-                Way::Upstream => self.nak_rpt_ivl,
-                Way::Repairer(_) => self.dlr_nak_rpt_ivl,
+            let limit = match repair.route {
+                RequestRoute::Upstream => self.nak_rpt_ivl,
+                RequestRoute::Repairer(_) => self.dlr_nak_rpt_ivl,
             };
             self.requests.back_off(now, key, Duration::ZERO);
             self.requests.give_up_at(key, now + limit);
         }
-        self.announce(now, tsi, &repaired);
-        match goes_on || !repaired.is_empty() {
+        self.announce_repairs(now, tsi, &repaired);
+        match is_forwarded || !repaired.is_empty() {
             true => self.events.received("nak", nak.sqn),
             false => self.events.dropped(DropReason::Redundant),
         }
@@ -267,20 +267,20 @@ impl PgmRelay {
     fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.requests.take_due() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
-            let way = self.requests.get((tsi, sqn)).map_or(Way::Upstream, |repair| repair.way);
+            let route = self.requests.get((tsi, sqn)).map_or(RequestRoute::Upstream, |repair| repair.route);
             self.requests.asked(now, (tsi, sqn), self.nak_rpt_rte);
             let list = list_of(iter::from_fn(|| {
                 let ((other, more), repair) = self.requests.first_due()?;
-                if (other, repair.way) != (tsi, way) {
+                if (other, repair.route) != (tsi, route) {
                     return None;
                 }
                 self.requests.take_due();
                 self.requests.asked(now, (tsi, more), self.nak_rpt_rte);
                 Some(more)
             }));
-            let next = match way {
-                Way::Upstream => session.upstream,
-                Way::Repairer(node) => node,
+            let next = match route {
+                RequestRoute::Upstream => session.upstream,
+                RequestRoute::Repairer(node) => node,
             };
             let transmit = Transmit::now(Dest::Node(next));
             self.packet(tsi, Body::Nak(session.nak(sqn)), Options::listing(&list)).emit(buf);
@@ -318,8 +318,8 @@ impl Machine for PgmRelay {
         let all = |nak| numbers(nak, options.nak_list).collect::<Vec<_>>();
         match packet.body {
             Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
-            Body::Nnak(nak) => self.on_null(now, tsi, &all(nak), datagram.ingress),
-            Body::Polr { sqn, .. } => self.on_answer(now, tsi, sqn, options, datagram),
+            Body::Nnak(nak) => self.on_nnak(now, tsi, &all(nak), datagram.ingress),
+            Body::Polr { sqn, .. } => self.on_polr(now, tsi, sqn, options, datagram),
             Body::Ncf(nak) => self.on_repairer_ncf(now, tsi, datagram.source, &all(nak)),
             Body::Rdata(data) => self.on_repairer_data(tsi, data.sqn, datagram),
             _ => self.events.dropped(DropReason::Foreign),
@@ -336,16 +336,16 @@ impl Machine for PgmRelay {
         }
         while let Some(timer) = self.timers.expire(now) {
             match timer {
-                Timer::Null(tsi, sqn) => {
+                Timer::Nnak(tsi, sqn) => {
                     if let Some(session) = self.sessions.get_mut(&tsi) {
-                        session.nulls.remove(&sqn);
+                        session.nnaks.remove(&sqn);
                     }
                 }
-                Timer::Silent(tsi) => {
+                Timer::SessionExpiry(tsi) => {
                     let Some(session) = self.sessions.remove(&tsi) else { continue };
                     self.requests.remove_all((tsi, 0)..=(tsi, u32::MAX));
-                    for sqn in session.nulls {
-                        self.timers.cancel(Timer::Null(tsi, sqn));
+                    for sqn in session.nnaks {
+                        self.timers.cancel(Timer::Nnak(tsi, sqn));
                     }
                 }
             }
@@ -359,8 +359,8 @@ impl Machine for PgmRelay {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.emit_confirmation(buf)
             .or_else(|| self.emit_nak(now, buf))
-            .or_else(|| self.emit_null(buf))
-            .or_else(|| self.emit_passage(now, buf))
+            .or_else(|| self.emit_nnak(buf))
+            .or_else(|| self.emit_forwarded_repair(now, buf))
             .or_else(|| self.emit_repair(buf))
     }
 
@@ -374,7 +374,7 @@ impl Relay for PgmRelay {
         let is_of_interest = |kind| match kind {
             PacketType::Spm | PacketType::Rdata | PacketType::Ncf | PacketType::Poll => true,
             // Most of what passes, and nobody's business but that of who repairs (section 7.1).
-            PacketType::Odata => self.most_kept > 0,
+            PacketType::Odata => self.max_stored > 0,
             _ => false,
         };
         // What a repairer sends to another element is not addressed to the group.
@@ -401,4 +401,4 @@ impl Relay for PgmRelay {
 }
 
 /// Confirmations, or repairs of others, that may wait for the port.
-const MOST_CONFIRMATIONS: usize = 4096;
+const MAX_PENDING_CONFIRMATIONS: usize = 4096;

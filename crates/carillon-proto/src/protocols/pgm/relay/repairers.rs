@@ -7,8 +7,8 @@ use carillon_core::{Bytes, Dest, DropReason, NodeId, PortId, Received, Time, Tra
 use carillon_wire::pgm::{Body, Options, Poll, Tsi, with_path};
 
 use super::super::identity::list_of;
-use super::state::{Repair, Way};
-use super::{MOST_CONFIRMATIONS, PgmRelay, Timer};
+use super::state::{Repair, RequestRoute};
+use super::{MAX_PENDING_CONFIRMATIONS, PgmRelay, Timer};
 
 impl PgmRelay {
     /// The parent looks for its children: so does this element for its own.
@@ -24,7 +24,7 @@ impl PgmRelay {
     }
 
     /// A child says that it repairs.
-    pub(super) fn on_answer(
+    pub(super) fn on_polr(
         &mut self,
         now: Time,
         tsi: Tsi,
@@ -41,7 +41,7 @@ impl PgmRelay {
         });
         let Some(session) = session else { return self.events.dropped(DropReason::Foreign) };
         let until = now + self.dlr_expiry;
-        match session.repairers.insert(now, from.source, from.ingress, until, self.most_repairers) {
+        match session.repairers.insert(now, from.source, from.ingress, until, self.max_repairers) {
             true => self.events.received("polr", sqn),
             false => self.events.dropped(DropReason::BufferFull),
         }
@@ -52,7 +52,7 @@ impl PgmRelay {
         let mut is_new = false;
         for &sqn in numbers {
             let Some(repair) = self.requests.get((tsi, sqn)) else { continue };
-            if repair.way == Way::Repairer(from) && repair.quiet_until.is_none() {
+            if repair.route == RequestRoute::Repairer(from) && repair.quiet_until.is_none() {
                 is_new = true;
                 self.confirm(now, tsi, sqn);
             }
@@ -66,19 +66,19 @@ impl PgmRelay {
     /// A repairer repairs.
     pub(super) fn on_repairer_data(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
         let repair = self.requests.get((tsi, sqn));
-        if repair.is_none_or(|repair| repair.way != Way::Repairer(datagram.source)) {
+        if repair.is_none_or(|repair| repair.route != RequestRoute::Repairer(datagram.source)) {
             return self.events.dropped(DropReason::Redundant);
         }
-        if self.passages.len() >= MOST_CONFIRMATIONS {
+        if self.forwarded_repairs.len() >= MAX_PENDING_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
         self.events.received("rdata", sqn);
-        self.passages.push_back((tsi, sqn, datagram.bytes.clone()));
+        self.forwarded_repairs.push_back((tsi, sqn, datagram.bytes.clone()));
     }
 
     /// As if the source had sent it, out of the ports by which it was asked for.
-    pub(super) fn emit_passage(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((tsi, sqn, bytes)) = self.passages.pop_front() {
+    pub(super) fn emit_forwarded_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((tsi, sqn, bytes)) = self.forwarded_repairs.pop_front() {
             let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             // The repair of another may have come first.
             let Some(repair) = self.requests.remove((tsi, sqn)) else { continue };
@@ -96,23 +96,23 @@ impl PgmRelay {
     /// asked.
     pub(super) fn fall_back(&mut self, now: Time, key: (Tsi, u32), mut repair: Repair) {
         let Some(session) = self.sessions.get_mut(&key.0) else { return };
-        let (Way::Repairer(node), None) = (repair.way, repair.quiet_until) else {
+        let (RequestRoute::Repairer(node), None) = (repair.route, repair.quiet_until) else {
             session.repairs -= 1;
             return;
         };
         session.repairers.remove(node);
-        repair.way = Way::Upstream;
+        repair.route = RequestRoute::Upstream;
         self.requests.begin(now, key, Duration::ZERO, repair);
         self.requests.give_up_at(key, now + self.nak_rpt_ivl);
     }
 
     /// A repairer says that a packet was asked for and is repaired: that goes on to the source, once,
     /// and stands in the way of no NAK.
-    pub(super) fn on_null(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) {
+    pub(super) fn on_nnak(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) {
         if self.sessions.get(&tsi).is_none_or(|session| session.upstream_port == ingress) {
             return self.events.dropped(DropReason::Foreign);
         }
-        match self.announce(now, tsi, numbers) {
+        match self.announce_repairs(now, tsi, numbers) {
             true => self.events.received("n-nak", numbers[0]),
             false => self.events.dropped(DropReason::Redundant),
         }
@@ -120,28 +120,29 @@ impl PgmRelay {
 
     /// The source is to be told of packets that are repaired here or below, unless it has been or was asked
     /// for them. Whether there are such.
-    pub(super) fn announce(&mut self, now: Time, tsi: Tsi, numbers: &[u32]) -> bool {
+    pub(super) fn announce_repairs(&mut self, now: Time, tsi: Tsi, numbers: &[u32]) -> bool {
         let Some(session) = self.sessions.get_mut(&tsi) else { return false };
         let mut is_new = false;
         for &sqn in numbers {
             let asked = self.requests.get((tsi, sqn));
-            let asked = asked.is_some_and(|repair| repair.way == Way::Upstream && repair.eliminates(now));
-            if !asked && session.nulls.len() < self.most_repairs && session.nulls.insert(sqn) {
+            let asked =
+                asked.is_some_and(|repair| repair.route == RequestRoute::Upstream && repair.eliminates(now));
+            if !asked && session.nnaks.len() < self.max_repairs && session.nnaks.insert(sqn) {
                 is_new = true;
-                self.nulls_due.insert((tsi, sqn));
-                self.timers.arm(Timer::Null(tsi, sqn), now + self.nak_elim_ivl);
+                self.nnaks_due.insert((tsi, sqn));
+                self.timers.arm(Timer::Nnak(tsi, sqn), now + self.nak_elim_ivl);
             }
         }
         is_new
     }
 
     /// All N-NAKs of one source, as far as they fit one packet.
-    pub(super) fn emit_null(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((tsi, sqn)) = self.nulls_due.pop_first() {
+    pub(super) fn emit_nnak(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((tsi, sqn)) = self.nnaks_due.pop_first() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
             let list = list_of(iter::from_fn(|| {
-                let &(_, more) = self.nulls_due.first().filter(|(other, _)| *other == tsi)?;
-                self.nulls_due.pop_first();
+                let &(_, more) = self.nnaks_due.first().filter(|(other, _)| *other == tsi)?;
+                self.nnaks_due.pop_first();
                 Some(more)
             }));
             let transmit = Transmit::now(Dest::Node(session.upstream));

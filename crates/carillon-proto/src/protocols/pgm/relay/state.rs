@@ -26,7 +26,7 @@ pub(super) struct Session {
     /// The designated local repairers among the children.
     pub(super) repairers: Repairers,
     /// Packets of which an N-NAK has gone on.
-    pub(super) nulls: BTreeSet<u32>,
+    pub(super) nnaks: BTreeSet<u32>,
     /// What this element repairs itself.
     pub(super) store: PassedPackets,
 }
@@ -50,12 +50,12 @@ pub(super) struct Repair {
     pub(super) ports: PortSet,
     /// If the request is confirmed: until then no other goes upstream.
     pub(super) quiet_until: Option<Time>,
-    pub(super) way: Way,
+    pub(super) route: RequestRoute,
 }
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum RequestRoute {
     /// Towards the source.
     #[default]
     Upstream,
@@ -73,11 +73,11 @@ impl Repair {
 
 /// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
 #[derive(Debug, Default)]
-pub(super) struct Repairers(BTreeMap<NodeId, Place>);
+pub(super) struct Repairers(BTreeMap<NodeId, RepairerEntry>);
 
 /// Where a repairer is, and until when it is believed to be there.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RepairerEntry {
     port: PortId,
     until: Time,
 }
@@ -95,7 +95,7 @@ impl Repairers {
         self.0.retain(|_, place| now < place.until);
         let has_room = self.0.len() < limit || self.0.contains_key(&node);
         if has_room {
-            self.0.insert(node, Place { port, until });
+            self.0.insert(node, RepairerEntry { port, until });
         }
         has_room
     }
@@ -107,8 +107,8 @@ impl Repairers {
 
     /// Whom to ask for a packet that was asked for by these ports. What is missed behind a port is
     /// likely missed by a repairer there, and the request may be its own.
-    pub(super) fn choose(&self, now: Time, ports: &PortSet) -> Way {
+    pub(super) fn choose(&self, now: Time, ports: &PortSet) -> RequestRoute {
         let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
-        found.map_or(Way::Upstream, |(&node, _)| Way::Repairer(node))
+        found.map_or(RequestRoute::Upstream, |(&node, _)| RequestRoute::Repairer(node))
     }
 }

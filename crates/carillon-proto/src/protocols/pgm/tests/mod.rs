@@ -1,7 +1,7 @@
 //! Transcripts: one rule of the RFC each. Times are milliseconds.
 
-mod desk;
 mod dlr;
+mod fixture;
 mod on_tree;
 mod receiver;
 mod relay;

@@ -3,158 +3,166 @@
 use carillon_core::{DropReason, Role};
 use carillon_wire::pgm::Body;
 
-use super::desk::{Desk, list, message, nak, none};
+use super::fixture::{Fixture, list, message, nak, none};
 
-fn source(settings: &[(&str, &str)]) -> Desk {
-    Desk::new(Role::Sender, settings)
+fn source(settings: &[(&str, &str)]) -> Fixture {
+    Fixture::new(Role::Sender, settings)
 }
 
 /// It has sent packets 0 to 2 at time zero.
-fn sending(settings: &[(&str, &str)]) -> Desk {
-    let mut desk = source(settings);
+fn sending(settings: &[(&str, &str)]) -> Fixture {
+    let mut fixture = source(settings);
     for payload in ["zero", "one", "two"] {
-        assert!(desk.offer(payload));
+        assert!(fixture.offer(payload));
     }
-    desk.sent();
-    desk.events();
-    desk
+    fixture.sent();
+    fixture.events();
+    fixture
 }
 
+/// Section 5.2: ambient SPMs, the first before all data.
 #[test]
-fn an_spm_goes_before_all_data_and_then_at_regular_times_5_2() {
-    let mut desk = source(&[("spm_ivl", "500 ms")]);
+fn spm_precedes_data_and_repeats() {
+    let mut fixture = source(&[("spm_ivl", "500 ms")]);
     // Its window is empty: the leading edge lies before the trailing edge.
-    assert_eq!(desk.sent(), ["spm 0 trail 0 lead 4294967295 path 10.0.0.1 join 0 to all"]);
-    desk.at(1000);
-    assert_eq!(desk.sent().len(), 2);
-    desk.offer("zero");
-    assert_eq!(desk.sent(), ["first odata 0 trail 0 len 4 to all"]);
-    let mut desk = source(&[("join", "false")]);
-    assert_eq!(desk.sent(), ["spm 0 trail 0 lead 4294967295 path 10.0.0.1 to all"]);
+    assert_eq!(fixture.sent(), ["spm 0 trail 0 lead 4294967295 path 10.0.0.1 join 0 to all"]);
+    fixture.at(1000);
+    assert_eq!(fixture.sent().len(), 2);
+    fixture.offer("zero");
+    assert_eq!(fixture.sent(), ["first odata 0 trail 0 len 4 to all"]);
+    let mut fixture = source(&[("join", "false")]);
+    assert_eq!(fixture.sent(), ["spm 0 trail 0 lead 4294967295 path 10.0.0.1 to all"]);
 }
 
+/// Section 5.2: heartbeat SPMs after data, from IHB_MIN to IHB_MAX.
 #[test]
-fn heartbeats_follow_data_at_doubling_waits_5_2() {
-    let mut desk = source(&[("spm_ivl", "1 h"), ("ihb_min", "100 ms"), ("ihb_max", "400 ms")]);
-    desk.offer("zero");
-    desk.sent();
+fn heartbeat_spms_back_off_exponentially() {
+    let mut fixture = source(&[("spm_ivl", "1 h"), ("ihb_min", "100 ms"), ("ihb_max", "400 ms")]);
+    fixture.offer("zero");
+    fixture.sent();
     let mut when = Vec::new();
     for ms in (0..2000).step_by(50) {
-        desk.at(ms);
-        when.extend(desk.sent().iter().map(|_| ms));
+        fixture.at(ms);
+        when.extend(fixture.sent().iter().map(|_| ms));
     }
     assert_eq!(when, [100, 300, 700, 1100, 1500, 1900]);
-    desk.at(2000).offer("one");
-    desk.sent();
-    desk.at(2099);
-    assert_eq!(desk.sent().len(), 0);
-    desk.at(2100);
-    assert_eq!(desk.sent(), ["spm 7 trail 0 lead 1 path 10.0.0.1 join 0 to all"]);
+    fixture.at(2000).offer("one");
+    fixture.sent();
+    fixture.at(2099);
+    assert_eq!(fixture.sent().len(), 0);
+    fixture.at(2100);
+    assert_eq!(fixture.sent(), ["spm 7 trail 0 lead 1 path 10.0.0.1 join 0 to all"]);
 }
 
+/// Section 5.3.
 #[test]
-fn a_nak_is_confirmed_at_once_and_answered_after_the_delay_5_3() {
-    let mut desk = sending(&[("rdata_delay", "70 ms")]);
-    desk.at(10).hear(9, nak(1), none());
-    assert_eq!(desk.sent(), ["ncf 1 to all"]);
+fn nak_is_confirmed_at_once_and_repaired_after_delay() {
+    let mut fixture = sending(&[("rdata_delay", "70 ms")]);
+    fixture.at(10).receive(9, nak(1), none());
+    assert_eq!(fixture.sent(), ["ncf 1 to all"]);
     // Others in the meantime are confirmed, and have the same repair.
-    desk.at(60).hear(8, nak(1), none());
-    assert_eq!(desk.sent(), ["ncf 1 to all"]);
-    assert_eq!(desk.drops(), [DropReason::Redundant]);
-    desk.at(79);
-    assert_eq!(desk.sent_but_spms(), [""; 0]);
-    desk.at(200);
-    assert_eq!(desk.sent_but_spms(), ["rdata 1 trail 0 len 3 to all"]);
+    fixture.at(60).receive(8, nak(1), none());
+    assert_eq!(fixture.sent(), ["ncf 1 to all"]);
+    assert_eq!(fixture.drops(), [DropReason::Redundant]);
+    fixture.at(79);
+    assert_eq!(fixture.sent_but_spms(), [""; 0]);
+    fixture.at(200);
+    assert_eq!(fixture.sent_but_spms(), ["rdata 1 trail 0 len 3 to all"]);
 }
 
 #[test]
-fn the_source_has_no_memory_unless_it_holds_off() {
-    let mut desk = sending(&[("rdata_delay", "0 ms")]);
+fn repeated_nak_is_repaired_unless_within_holdoff() {
+    let mut fixture = sending(&[("rdata_delay", "0 ms")]);
     for _ in 0..3 {
-        desk.hear(9, nak(1), none());
-        assert_eq!(desk.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
+        fixture.receive(9, nak(1), none());
+        assert_eq!(fixture.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
     }
-    let mut desk = sending(&[("rdata_delay", "0 ms"), ("rdata_holdoff", "100 ms")]);
-    desk.hear(9, nak(1), none());
-    assert_eq!(desk.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
-    desk.at(99).hear(9, nak(1), none());
-    assert_eq!(desk.sent(), ["ncf 1 to all"]);
-    desk.at(100).hear(9, nak(1), none());
-    assert_eq!(desk.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
+    let mut fixture = sending(&[("rdata_delay", "0 ms"), ("rdata_holdoff", "100 ms")]);
+    fixture.receive(9, nak(1), none());
+    assert_eq!(fixture.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
+    fixture.at(99).receive(9, nak(1), none());
+    assert_eq!(fixture.sent(), ["ncf 1 to all"]);
+    fixture.at(100).receive(9, nak(1), none());
+    assert_eq!(fixture.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
 }
 
+/// Section 5.3.
 #[test]
-fn an_ncf_repeats_the_list_of_its_nak_5_3() {
-    let mut desk = sending(&[("rdata_delay", "0 ms")]);
+fn ncf_repeats_the_list_of_its_nak() {
+    let mut fixture = sending(&[("rdata_delay", "0 ms")]);
     // 7 was not sent, and is not answered.
-    desk.hear(9, nak(2), list(&[0, 0, 0, 0, 0, 0, 0, 7]));
+    fixture.receive(9, nak(2), list(&[0, 0, 0, 0, 0, 0, 0, 7]));
     let answers =
         ["ncf 2 list [0, 7] to all", "rdata 0 trail 0 len 4 to all", "rdata 2 trail 0 len 3 to all"];
-    assert_eq!(desk.sent(), answers);
+    assert_eq!(fixture.sent(), answers);
 }
 
 #[test]
-fn who_asks_for_what_is_not_held_is_told_the_window() {
-    let mut desk =
+fn nak_outside_the_window_triggers_an_spm() {
+    let mut fixture =
         sending(&[("txw_secs", "1 s"), ("ihb_min", "100 ms"), ("ihb_max", "1 h"), ("spm_ivl", "1 h")]);
-    desk.at(1400);
-    desk.sent();
-    desk.hear(9, nak(1), none());
-    assert_eq!(desk.drops(), [DropReason::OutOfWindow]);
-    let told = desk.sent();
+    fixture.at(1400);
+    fixture.sent();
+    fixture.receive(9, nak(1), none());
+    assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
+    let told = fixture.sent();
     assert!(told.len() == 1 && told[0].contains("trail 3 lead 2"), "{told:?}");
     // Not more often than the shortest heartbeat.
-    desk.at(1499).hear(9, nak(1), none());
-    assert_eq!(desk.sent(), [""; 0]);
+    fixture.at(1499).receive(9, nak(1), none());
+    assert_eq!(fixture.sent(), [""; 0]);
 }
 
+/// Section 5.2.
 #[test]
-fn an_spmr_is_answered_at_most_once_in_the_shortest_heartbeat_5_2() {
-    let mut desk = source(&[("spm_ivl", "1 h"), ("ihb_min", "250 ms")]);
-    desk.sent();
-    desk.at(249).hear(5, Body::Spmr, none());
-    assert_eq!(desk.sent().len(), 0);
-    desk.at(250).hear(5, Body::Spmr, none()).hear(6, Body::Spmr, none());
-    assert_eq!(desk.sent().len(), 1);
+fn spmr_is_answered_at_most_once_per_ihb_min() {
+    let mut fixture = source(&[("spm_ivl", "1 h"), ("ihb_min", "250 ms")]);
+    fixture.sent();
+    fixture.at(249).receive(5, Body::Spmr, none());
+    assert_eq!(fixture.sent().len(), 0);
+    fixture.at(250).receive(5, Body::Spmr, none()).receive(6, Body::Spmr, none());
+    assert_eq!(fixture.sent().len(), 1);
 }
 
+/// Section 5.1.2: advance with time.
 #[test]
-fn with_time_a_packet_is_held_for_txw_secs_5_1_2() {
-    let mut desk = sending(&[("txw_secs", "1 s"), ("txw_sqns", "4"), ("rdata_delay", "0 ms")]);
-    desk.at(500);
-    assert!(desk.offer("three"));
-    assert!(!desk.offer("four"), "the window is full");
-    desk.at(999).hear(9, nak(0), none());
-    assert_eq!(desk.sent_but_spms()[2..], ["rdata 0 trail 0 len 4 to all"]);
-    desk.at(1000);
-    assert!(desk.offer("four"));
+fn time_window_holds_packets_for_txw_secs() {
+    let mut fixture = sending(&[("txw_secs", "1 s"), ("txw_sqns", "4"), ("rdata_delay", "0 ms")]);
+    fixture.at(500);
+    assert!(fixture.offer("three"));
+    assert!(!fixture.offer("four"), "the window is full");
+    fixture.at(999).receive(9, nak(0), none());
+    assert_eq!(fixture.sent_but_spms()[2..], ["rdata 0 trail 0 len 4 to all"]);
+    fixture.at(1000);
+    assert!(fixture.offer("four"));
     // A repair tells the trailing edge of now (5.1.2).
-    desk.hear(9, nak(3), none());
-    assert_eq!(desk.sent_but_spms()[2..], ["rdata 3 trail 3 len 5 to all"]);
+    fixture.receive(9, nak(3), none());
+    assert_eq!(fixture.sent_but_spms()[2..], ["rdata 3 trail 3 len 5 to all"]);
 }
 
+/// Section 5.1.2: advance with data, past packets that had no NAK for TXW_ADV_IVL.
 #[test]
-fn with_data_a_packet_is_held_until_it_was_not_asked_for_long_enough_5_1_2() {
-    let mut desk = sending(&[
+fn data_window_advances_past_unrequested_packets() {
+    let mut fixture = sending(&[
         ("window_advance", "data"),
         ("txw_adv_ivl", "1 s"),
         ("txw_sqns", "3"),
         ("rdata_delay", "0 ms"),
     ]);
-    assert!(!desk.offer("three"));
-    desk.at(600).hear(9, nak(0), none());
-    desk.at(1599);
-    assert!(!desk.offer("three"));
-    desk.at(1600);
-    assert!(desk.offer("three"));
-    assert!(desk.offer("four"), "nobody asked for packet 1");
+    assert!(!fixture.offer("three"));
+    fixture.at(600).receive(9, nak(0), none());
+    fixture.at(1599);
+    assert!(!fixture.offer("three"));
+    fixture.at(1600);
+    assert!(fixture.offer("three"));
+    assert!(fixture.offer("four"), "nobody asked for packet 1");
     // Without a need it stays.
-    desk.at(100_000).hear(9, nak(2), none());
-    assert!(desk.sent_but_spms().contains(&"rdata 2 trail 2 len 3 to all".to_owned()));
+    fixture.at(100_000).receive(9, nak(2), none());
+    assert!(fixture.sent_but_spms().contains(&"rdata 2 trail 2 len 3 to all".to_owned()));
 }
 
+/// Section 5.1.1: with a window that advances with data, repairs count against TXW_MAX_RTE too.
 #[test]
-fn the_rate_bounds_data_and_repairs_of_a_window_that_advances_with_data_5_1_1() {
+fn rate_limits_data_and_repairs_of_data_window() {
     // 52 bytes with 28 of the network and 24 of the header: ten in a second.
     let settings = [
         ("txw_max_rte", "560"),
@@ -163,54 +171,56 @@ fn the_rate_bounds_data_and_repairs_of_a_window_that_advances_with_data_5_1_1() 
         ("ihb_min", "1 h"),
         ("ihb_max", "1 h"),
     ];
-    let mut desk = source(&settings);
-    desk.at(1000);
-    desk.sent();
+    let mut fixture = source(&settings);
+    fixture.at(1000);
+    fixture.sent();
     for _ in 0..4 {
-        desk.offer("data");
+        fixture.offer("data");
     }
     let mut when = Vec::new();
     for ms in (1000..1400).step_by(10) {
-        desk.at(ms);
-        when.extend(desk.sent().iter().map(|_| ms));
+        fixture.at(ms);
+        when.extend(fixture.sent().iter().map(|_| ms));
     }
     assert_eq!(when, [1000, 1100, 1200, 1300]);
 }
 
+/// Section 5.1.3 and OPT_FIN: SPMs announce the end at once and for TXW_SECS.
 #[test]
-fn after_the_last_packet_spms_say_so_at_once_and_for_txw_secs_5_1_3() {
-    let mut desk =
+fn fin_spms_follow_the_last_packet_for_txw_secs() {
+    let mut fixture =
         sending(&[("txw_secs", "2 s"), ("spm_ivl", "500 ms"), ("ihb_min", "300 ms"), ("ihb_max", "1 h")]);
-    assert!(!desk.machine.as_sender().expect("a source").is_finished());
-    desk.at(100).finish();
-    assert_eq!(desk.sent(), ["spm 1 trail 0 lead 2 path 10.0.0.1 join 0 fin to all"]);
-    assert!(desk.machine.as_sender().expect("a source").is_finished());
+    assert!(!fixture.machine.as_sender().expect("a source").is_finished());
+    fixture.at(100).finish();
+    assert_eq!(fixture.sent(), ["spm 1 trail 0 lead 2 path 10.0.0.1 join 0 fin to all"]);
+    assert!(fixture.machine.as_sender().expect("a source").is_finished());
     // It goes on answering.
-    desk.at(1000).hear(9, nak(2), none());
-    assert!(desk.sent().contains(&"ncf 2 to all".to_owned()));
-    desk.at(2100);
-    assert!(desk.sent().iter().all(|line| !line.starts_with("spm") || line.contains(" fin ")));
-    desk.at(60_000);
-    assert_eq!(desk.sent(), [""; 0]);
-    assert_eq!(desk.timer(), None);
+    fixture.at(1000).receive(9, nak(2), none());
+    assert!(fixture.sent().contains(&"ncf 2 to all".to_owned()));
+    fixture.at(2100);
+    assert!(fixture.sent().iter().all(|line| !line.starts_with("spm") || line.contains(" fin ")));
+    fixture.at(60_000);
+    assert_eq!(fixture.sent(), [""; 0]);
+    assert_eq!(fixture.timer(), None);
 }
 
 #[test]
-fn numbers_go_round_on_the_wire() {
-    let mut desk = sending(&[("rdata_delay", "0 ms")]);
-    desk.hear(9, nak(u32::MAX), none());
-    assert_eq!(desk.drops(), [DropReason::OutOfWindow]);
-    desk.hear(9, nak(2), none());
-    let asked = desk
+fn nak_sequence_number_maps_to_nearest() {
+    let mut fixture = sending(&[("rdata_delay", "0 ms")]);
+    fixture.receive(9, nak(u32::MAX), none());
+    assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
+    fixture.receive(9, nak(2), none());
+    let asked = fixture
         .events()
         .into_iter()
         .any(|event| event == carillon_core::Event::Received { packet: "nak", message: message(2) });
     assert!(asked);
 }
 
+/// Beyond its repair budget, a receiver neither gets repairs nor keeps packets in the window.
 #[test]
-fn who_asks_again_and_again_has_a_budget_and_holds_nothing_in_the_window_beyond_it() {
-    let mut desk = sending(&[
+fn repair_budget_limits_repeated_naks() {
+    let mut fixture = sending(&[
         ("rdata_delay", "0 ms"),
         ("repair_budget", "9"),
         ("rdata_holdoff", "10 ms"),
@@ -224,13 +234,13 @@ fn who_asks_again_and_again_has_a_budget_and_holds_nothing_in_the_window_beyond_
     let (mut repairs, mut ms) = (0, 0);
     for _ in 0..1000 {
         ms += 10;
-        desk.at(ms).hear(9, nak(0), list(&[0, 0, 0, 1]));
-        repairs += desk.sent().iter().filter(|line| line.starts_with("rdata")).count();
+        fixture.at(ms).receive(9, nak(0), list(&[0, 0, 0, 1]));
+        repairs += fixture.sent().iter().filter(|line| line.starts_with("rdata")).count();
     }
     // 1024, and nine for each of the three messages.
     assert_eq!(repairs, 1024 + 27);
     // Nor is it confirmed any more, and what it asks for goes when its room is needed.
-    assert_eq!(desk.sent(), [""; 0]);
-    desk.at(ms + 1000).hear(9, nak(0), none());
-    assert!(desk.offer("three"));
+    assert_eq!(fixture.sent(), [""; 0]);
+    fixture.at(ms + 1000).receive(9, nak(0), none());
+    assert!(fixture.offer("three"));
 }

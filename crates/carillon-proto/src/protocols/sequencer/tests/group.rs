@@ -18,8 +18,9 @@ fn four() -> Group {
     Group::new(&ENTRY, 1).receivers(3).senders(3).messages(20).limit(Duration::from_secs(20))
 }
 
+/// Uniform delivery: after a crash of the sequencer, all survivors deliver every message that any member delivered.
 #[test]
-fn the_sequencer_crashes_in_the_middle_and_what_anyone_delivered_all_deliver() {
+fn group_survives_crash_of_sequencer_at_any_time() {
     // In each millisecond of a stream that takes about 75 of them.
     for at in (1..70).step_by(sampling_step(4)) {
         let report = four().crash(SENDER, at * MS).run();
@@ -30,7 +31,7 @@ fn the_sequencer_crashes_in_the_middle_and_what_anyone_delivered_all_deliver() {
 }
 
 #[test]
-fn a_sequencer_that_comes_back_is_a_member_like_any_other() {
+fn restarted_sequencer_rejoins_as_member() {
     let report = four().crash(SENDER, 30 * MS).restart(SENDER, 2000 * MS).run();
     report.check_reliable().unwrap();
     let joined = |node, event: &Event| node == NodeId(3) && *event == Event::MemberJoined { member: SENDER };
@@ -39,7 +40,7 @@ fn a_sequencer_that_comes_back_is_a_member_like_any_other() {
 }
 
 #[test]
-fn one_that_comes_back_at_once_delivers_from_there_on() {
+fn restarted_member_delivers_later_messages() {
     let report = four().messages(200).crash(NodeId(3), 30 * MS).restart(NodeId(3), 31 * MS).run();
     report.check_reliable().unwrap();
     let got = report.rejoined[0].deliveries.len();
@@ -47,7 +48,7 @@ fn one_that_comes_back_at_once_delivers_from_there_on() {
 }
 
 #[test]
-fn with_resilience_two_the_sequencer_and_its_successor_may_crash() {
+fn resilience_two_survives_crash_of_two_sequencers() {
     for at in [5, 20, 35] {
         let group = four().receivers(4).set("resilience", "2").crash(SENDER, at * MS);
         let report = group.crash(NodeId(1), (at + 900) * MS).run();
@@ -56,7 +57,7 @@ fn with_resilience_two_the_sequencer_and_its_successor_may_crash() {
 }
 
 #[test]
-fn one_that_hears_nothing_for_long_is_cut_out_and_comes_back_without_a_gap() {
+fn partitioned_member_is_removed_and_rejoins() {
     let deaf = || Link::dropping(10..400);
     let mut group =
         four().messages(200).set("history", "16").set("tries", "4").limit(Duration::from_secs(60));
@@ -74,7 +75,7 @@ fn one_that_hears_nothing_for_long_is_cut_out_and_comes_back_without_a_gap() {
 }
 
 #[test]
-fn the_last_message_is_not_lost_on_anyone() {
+fn lost_last_message_is_recovered() {
     // The one message, and nothing after it.
     let group = Group::new(&ENTRY, 1).receivers(3).messages(1);
     let report = group.link(SENDER, NodeId(3), Link::dropping([0, 1])).run();
@@ -90,7 +91,7 @@ fn slow_applications_slow_the_senders_down_and_nothing_is_lost() {
 }
 
 #[test]
-fn without_losses_a_message_costs_two_packets_in_the_basic_form() {
+fn basic_form_costs_two_packets_per_message() {
     let group = Group::new(&ENTRY, 1).receivers(3).senders(4).messages(100).set("resilience", "0");
     let report = group.run();
     report.check_reliable().unwrap();
@@ -105,7 +106,7 @@ fn without_losses_a_message_costs_two_packets_in_the_basic_form() {
 }
 
 #[test]
-fn with_resilience_each_message_costs_as_many_acknowledgments() {
+fn resilience_costs_one_acknowledgment_per_backup() {
     for resilience in 1..4 {
         let group = Group::new(&ENTRY, 1).receivers(4).messages(50);
         let report = group.set("resilience", &resilience.to_string()).run();

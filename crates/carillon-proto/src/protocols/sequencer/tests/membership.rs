@@ -4,9 +4,9 @@ use carillon_core::{DropReason, Event, NodeId};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 use carillon_wire::sequencer::Body;
 
-use super::table::{MEMBERS, Member, context, ordered, request};
+use super::fixture::{MEMBERS, Member, context, ordered, request};
 
-const NOTHING: [&str; 0] = [];
+const NO_PACKETS: [&str; 0] = [];
 const BALLOT: Ballot = Ballot { number: 1, coordinator: 1 };
 
 fn start(length: u64, state: &[u8]) -> Packet<'_> {
@@ -20,30 +20,30 @@ fn state(numbers: [u64; 4]) -> Vec<u8> {
 }
 
 #[test]
-fn who_has_voted_takes_part_in_the_old_view_no_more() {
+fn voter_ignores_the_old_view() {
     let mut member = Member::new(2, &[("resilience", "1")]);
-    member.hear(0, ordered(0, 1, 0, 0));
+    member.receive(0, ordered(0, 1, 0, 0));
     member.take_all();
     let sent = member.agree(1, Packet::Invite { ballot: BALLOT });
     assert_eq!(sent, ["vote 1.1 accepted 0 length 1 members {0 1 2 3} joiners {} to rank 1"]);
     member.events();
-    assert_eq!(member.hear(0, ordered(1, 2, 0, 1)), NOTHING);
+    assert_eq!(member.receive(0, ordered(1, 2, 0, 1)), NO_PACKETS);
     assert_eq!(member.drops(), [DropReason::OutOfWindow]);
     assert_eq!(member.take_all(), [], "it may have told that it has one message only");
     member.offer("a").unwrap();
-    assert_eq!(member.sent(), NOTHING);
+    assert_eq!(member.sent(), NO_PACKETS);
 }
 
 #[test]
-fn a_member_fetches_what_it_lacks_of_the_log_and_delivers_it_when_the_view_is_in_force() {
+fn member_fetches_missing_log_and_delivers_after_install() {
     let mut member = Member::new(2, &[("resilience", "1")]);
-    member.hear(0, ordered(0, 1, 0, 0));
+    member.receive(0, ordered(0, 1, 0, 0));
     member.take_all();
     member.agree(1, Packet::Invite { ballot: BALLOT });
     assert_eq!(member.agree(1, start(2, &[])), ["fetch view 1 order 1 to rank 1"]);
     let fetched = |message| Body::Fetched { order: 1, source: 3, message, payload: b"m" };
-    assert_eq!(member.hear_in(1, 3, fetched(9)), NOTHING, "not from the coordinator");
-    assert_eq!(member.hear_in(1, 1, fetched(0)), ["ready 1.1 to rank 1"]);
+    assert_eq!(member.receive_in(1, 3, fetched(9)), NO_PACKETS, "not from the coordinator");
+    assert_eq!(member.receive_in(1, 1, fetched(0)), ["ready 1.1 to rank 1"]);
     assert_eq!(member.take_all(), []);
     assert_eq!(member.agree(1, Packet::Active { ballot: BALLOT }), ["installed 1.1 to rank 1"]);
     assert_eq!(member.take_all(), [(3, 0)]);
@@ -51,46 +51,46 @@ fn a_member_fetches_what_it_lacks_of_the_log_and_delivers_it_when_the_view_is_in
 }
 
 #[test]
-fn what_was_not_accepted_and_is_not_in_the_log_is_forgotten_and_its_source_sends_it_again() {
+fn unaccepted_message_outside_log_is_resubmitted() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     member.offer("a").unwrap();
-    member.hear(0, ordered(0, 0, 2, 0));
+    member.receive(0, ordered(0, 0, 2, 0));
     member.sent();
     member.agree(1, Packet::Invite { ballot: BALLOT });
     assert_eq!(member.agree(1, start(0, &[])), ["ready 1.1 to rank 1"]);
     let sent = member.agree(1, Packet::Active { ballot: BALLOT });
     assert_eq!(sent, ["installed 1.1 to rank 1", "request view 1 ack 0 message 0 len 1 to rank 1"]);
     assert_eq!(member.take_all(), []);
-    member.hear_in(1, 1, ordered(0, 1, 3, 0));
-    member.hear_in(1, 1, ordered(1, 2, 2, 0));
+    member.receive_in(1, 1, ordered(0, 1, 3, 0));
+    member.receive_in(1, 1, ordered(1, 2, 2, 0));
     assert_eq!(member.take_all(), [(3, 0), (2, 0)]);
 }
 
 #[test]
-fn a_packet_of_the_view_installs_it_for_who_is_ready() {
+fn packet_of_new_view_installs_it_at_ready_member() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     member.agree(1, Packet::Invite { ballot: BALLOT });
     member.agree(1, start(0, &[]));
-    let sent = member.hear_in(1, 1, ordered(0, 1, 3, 0));
+    let sent = member.receive_in(1, 1, ordered(0, 1, 3, 0));
     assert_eq!(sent, ["installed 1.1 to rank 1", "ack view 1 ack 1 to rank 1"]);
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
 /// The view is in force when all have what goes on: an answer that comes late does not say that.
 #[test]
-fn who_is_ready_waits_for_the_view_to_be_in_force() {
+fn ready_member_delivers_only_after_install() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     member.agree(1, Packet::Invite { ballot: BALLOT });
     assert_eq!(member.agree(1, start(3, &[])).len(), 3, "it asks for all three at once");
     // The first two are not to be had any more, which is what both questions are answered with.
     let state = state([1, 0, 0, 1]);
     let gone = Body::Gone { order: 2, state: &state };
-    member.hear_in(1, 1, gone);
+    member.receive_in(1, 1, gone);
     let fetched = Body::Fetched { order: 2, source: 3, message: 1, payload: b"m" };
-    assert_eq!(member.hear_in(1, 1, fetched), ["ready 1.1 to rank 1"]);
-    assert_eq!(member.hear_in(1, 1, gone), NOTHING);
-    assert_eq!(member.hear_in(1, 1, fetched), NOTHING);
-    let served = member.hear_in(1, 1, Body::Fetch { order: 2 });
+    assert_eq!(member.receive_in(1, 1, fetched), ["ready 1.1 to rank 1"]);
+    assert_eq!(member.receive_in(1, 1, gone), NO_PACKETS);
+    assert_eq!(member.receive_in(1, 1, fetched), NO_PACKETS);
+    let served = member.receive_in(1, 1, Body::Fetch { order: 2 });
     assert_eq!(served, ["fetched view 1 order 2 source 3 message 1 len 1 to rank 1"]);
     assert_eq!(member.take_all(), []);
     assert_eq!(member.agree(1, Packet::Active { ballot: BALLOT }), ["installed 1.1 to rank 1"]);
@@ -98,7 +98,7 @@ fn who_is_ready_waits_for_the_view_to_be_in_force() {
 }
 
 #[test]
-fn a_silent_sequencer_is_replaced_by_who_missed_it() {
+fn silent_sequencer_is_replaced() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     member.offer("a").unwrap();
     let sent = member.at(800);
@@ -122,14 +122,14 @@ fn a_silent_sequencer_is_replaced_by_who_missed_it() {
 }
 
 #[test]
-fn who_has_left_is_not_waited_for() {
+fn expelled_member_gets_no_vote() {
     let mut member = Member::new(1, &[("resilience", "1"), ("vote_interval", "20 ms")]);
-    assert_eq!(member.expel(0), NOTHING);
+    assert_eq!(member.expel(0), NO_PACKETS);
     assert_eq!(member.at(20), ["invite 1.1 to all"]);
     let members = Ranks::below(4);
     let vote = Packet::Vote { ballot: BALLOT, accepted: 0, length: 0, members, joiners: Ranks::default() };
-    assert_eq!(member.agree(0, vote), NOTHING);
-    assert_eq!(member.agree(2, vote), NOTHING);
+    assert_eq!(member.agree(0, vote), NO_PACKETS);
+    assert_eq!(member.agree(2, vote), NO_PACKETS);
     let sent = member.agree(3, vote);
     assert_eq!(sent, ["start 1.1 base 0 length 0 members {1 2 3} joiners {} state 32 to all"]);
     // Another one goes, and the two that remain of four are too few.
@@ -153,7 +153,7 @@ fn the_coordinator_takes_over_the_longest_log() {
     let sent = member.at(1_000);
     assert!(sent.contains(&"fetch view 1 order 0 to rank 2".to_owned()), "{sent:?}");
     // It is its own message, which has its place already.
-    let sent = member.hear_in(1, 2, Body::Fetched { order: 0, source: 1, message: 0, payload: b"a" });
+    let sent = member.receive_in(1, 2, Body::Fetched { order: 0, source: 1, message: 0, payload: b"a" });
     assert_eq!(sent, ["start 1.1 base 0 length 1 members {1 2 3} joiners {} state 32 to all"]);
     member.agree(2, Packet::Ready { ballot: BALLOT });
     assert_eq!(member.agree(3, Packet::Ready { ballot: BALLOT }), ["active 1.1 to all"]);
@@ -161,22 +161,22 @@ fn the_coordinator_takes_over_the_longest_log() {
 }
 
 #[test]
-fn who_lost_its_state_asks_to_join_and_takes_nothing_before_its_place() {
+fn restarted_member_joins_and_skips_earlier_messages() {
     let mut member = Member::of(context(2, true), &[("resilience", "1")]);
     assert_eq!(member.sent(), ["join lost to all"]);
-    assert_eq!(member.agree(1, Packet::Invite { ballot: BALLOT }), NOTHING, "it does not vote");
+    assert_eq!(member.agree(1, Packet::Invite { ballot: BALLOT }), NO_PACKETS, "it does not vote");
     let members = Ranks::below(4);
     let joiners: Ranks = [2].into_iter().collect();
     let state = state([5, 0, 3, 1]);
     let start = Packet::Start { ballot: BALLOT, base: 0, length: 9, members, joiners, state: &state };
     assert_eq!(member.agree(1, start), ["ready 1.1 to rank 1"]);
     member.agree(1, Packet::Active { ballot: BALLOT });
-    member.hear_in(1, 1, ordered(9, 10, 0, 5));
+    member.receive_in(1, 1, ordered(9, 10, 0, 5));
     assert_eq!(member.take_all(), [(0, 5)]);
 }
 
 #[test]
-fn a_joiner_that_becomes_the_sequencer_knows_which_messages_have_had_their_places() {
+fn joiner_as_sequencer_knows_ordered_messages() {
     let settings = [("resilience", "1"), ("tries", "2"), ("alive_interval", "100 ms")];
     let mut member = Member::of(context(2, true), &settings);
     let members = Ranks::below(4);
@@ -197,33 +197,33 @@ fn a_joiner_that_becomes_the_sequencer_knows_which_messages_have_had_their_place
         member.agree(rank, Packet::Ready { ballot });
     }
     member.sent();
-    let sent = member.hear_in(2, 0, request(9, 5));
+    let sent = member.receive_in(2, 0, request(9, 5));
     assert_eq!(sent, ["ordered view 2 order 9 accepted 9 purge 9 source 0 message 5 len 1 to all"]);
     assert_eq!(
-        member.hear_in(2, 3, request(9, 0)),
+        member.receive_in(2, 3, request(9, 0)),
         ["alive view 2 next 10 accepted 9 purge 9 wanted {} to rank 3"]
     );
 }
 
 #[test]
-fn what_was_tentative_in_an_older_view_is_fetched_anew() {
+fn tentative_message_of_old_view_is_fetched_again() {
     let mut member = Member::new(2, &[("resilience", "1")]);
-    member.hear(0, ordered(0, 0, 2, 0));
+    member.receive(0, ordered(0, 0, 2, 0));
     member.agree(1, Packet::Active { ballot: BALLOT });
     let ballot = Ballot { number: 2, coordinator: 1 };
     member.agree(1, Packet::Invite { ballot });
     let (members, joiners) = (Ranks::below(4), Ranks::default());
     let start = Packet::Start { ballot, base: 1, length: 1, members, joiners, state: &[] };
     assert_eq!(member.agree(1, start), ["fetch view 2 order 0 to rank 1"], "another message may be there");
-    member.hear_in(2, 1, Body::Fetched { order: 0, source: 3, message: 0, payload: b"m" });
+    member.receive_in(2, 1, Body::Fetched { order: 0, source: 3, message: 0, payload: b"m" });
     member.agree(1, Packet::Active { ballot });
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
 #[test]
-fn who_was_cut_out_tells_who_is_further_which_view_it_is_in_and_joins() {
+fn removed_member_learns_of_newer_view_and_joins() {
     let mut member = Member::new(2, &[("resilience", "1")]);
-    let sent = member.hear_in(1, 1, ordered(7, 8, 3, 0));
+    let sent = member.receive_in(1, 1, ordered(7, 8, 3, 0));
     assert_eq!(sent, ["alivereq view 0 ack 0 to rank 1"]);
     assert_eq!(member.agree(1, Packet::Active { ballot: BALLOT }), ["join to all"]);
     let ballot = Ballot { number: 2, coordinator: 1 };
@@ -234,10 +234,10 @@ fn who_was_cut_out_tells_who_is_further_which_view_it_is_in_and_joins() {
     assert_eq!(member.agree(1, start).len(), 4, "it fetches what it missed");
     // The first four are not to be had any more.
     let state = state([1, 2, 0, 1]);
-    let sent = member.hear_in(2, 1, Body::Gone { order: 4, state: &state });
+    let sent = member.receive_in(2, 1, Body::Gone { order: 4, state: &state });
     assert_eq!(sent, ["fetch view 2 order 4 to rank 1", "fetch view 2 order 5 to rank 1"][..sent.len()]);
-    member.hear_in(2, 1, Body::Fetched { order: 4, source: 0, message: 1, payload: b"m" });
-    let sent = member.hear_in(2, 1, Body::Fetched { order: 5, source: 3, message: 1, payload: b"m" });
+    member.receive_in(2, 1, Body::Fetched { order: 4, source: 0, message: 1, payload: b"m" });
+    let sent = member.receive_in(2, 1, Body::Fetched { order: 5, source: 3, message: 1, payload: b"m" });
     assert_eq!(sent, ["ready 2.1 to rank 1"]);
     member.agree(1, Packet::Active { ballot });
     assert_eq!(member.take_all(), [(0, 1), (3, 1)]);
@@ -262,22 +262,24 @@ fn a_packet_of_an_older_view_is_answered_with_the_view_in_force() {
     leader.agree(2, Packet::Ready { ballot: BALLOT });
     leader.agree(3, Packet::Ready { ballot: BALLOT });
     leader.sent();
-    assert_eq!(leader.hear_in(0, 0, request(0, 0)), ["active 1.1 to rank 0"]);
+    assert_eq!(leader.receive_in(0, 0, request(0, 0)), ["active 1.1 to rank 0"]);
 }
 
 #[test]
-fn in_the_basic_form_nobody_votes() {
+fn basic_form_has_no_votes() {
     let mut member = Member::new(1, &[]);
-    assert_eq!(member.agree(2, Packet::Invite { ballot: Ballot { number: 1, coordinator: 2 } }), NOTHING);
-    assert_eq!(member.agree(2, Packet::Join { lost: true }), NOTHING);
+    assert_eq!(member.agree(2, Packet::Invite { ballot: Ballot { number: 1, coordinator: 2 } }), NO_PACKETS);
+    assert_eq!(member.agree(2, Packet::Join { lost: true }), NO_PACKETS);
     assert_eq!(member.drops(), [DropReason::OutOfWindow; 2]);
 }
 
 #[test]
-fn strangers_and_other_sessions_are_not_heard() {
+fn packets_of_non_members_are_dropped() {
     let mut member = Member::new(1, &[]);
-    member
-        .take_in(NodeId(77), carillon_wire::sequencer::Packet::Normal { view: 0, body: ordered(0, 1, 2, 0) });
+    member.receive_packet(
+        NodeId(77),
+        carillon_wire::sequencer::Packet::Normal { view: 0, body: ordered(0, 1, 2, 0) },
+    );
     member.receive_bytes(MEMBERS[0], vec![1, 2, 3]);
     assert_eq!(member.drops(), [DropReason::NotAMember, DropReason::Malformed]);
 }

@@ -1,17 +1,17 @@
 //! One rule each, in packets at stated times. Rules without another reference are those of section
 //! 2.7 of the thesis; "choice" are those of docs/protocols/sequencer.md.
 
+mod fixture;
 mod group;
 mod member;
 mod membership;
 mod order;
 mod sequencing;
-mod table;
 
 use carillon_core::{Config, Role};
 
 use super::{ENTRY, SequencerPeer};
-use table::context;
+use fixture::context;
 
 #[test]
 fn every_node_is_a_peer() {

@@ -7,7 +7,7 @@ use super::super::ENTRY;
 use super::super::config::Settings;
 use super::super::context::Context;
 use super::super::order::Order;
-use super::table::context;
+use super::fixture::context;
 
 /// A member with a history of 8 places, of which 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members, all accepted.
 fn six(purge: u64) -> (Context, Order) {
@@ -19,7 +19,7 @@ fn six(purge: u64) -> (Context, Order) {
     for place in 0..6 {
         assert!(put(&context, &mut order, place, (place as usize % 2, place / 2)));
     }
-    order.learn(6, 6, purge);
+    order.update_bounds(6, 6, purge);
     order.deliver(&mut context);
     (context, order)
 }
@@ -31,17 +31,17 @@ fn put(context: &Context, order: &mut Order, place: u64, of: (usize, u64)) -> bo
 /// The application takes all that it may; how many.
 fn take(context: &mut Context, order: &mut Order) -> usize {
     let taken = std::iter::from_fn(|| context.poll_delivery()).count();
-    order.tidy(context);
+    order.purge_history(context);
     taken
 }
 
 #[test]
-fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lacks() {
+fn history_keeps_unread_and_unacknowledged_messages() {
     let (mut context, mut order) = six(6);
     assert_eq!(take(&mut context, &mut order), 6);
     for place in 6..14 {
         assert!(put(&context, &mut order, place, (0, place)), "at {place}");
-        order.learn(place + 1, place + 1, place - 6);
+        order.update_bounds(place + 1, place + 1, place - 6);
         order.deliver(&mut context);
     }
     assert!(!order.has_room(&context, 14), "the application has taken nothing since");
@@ -52,7 +52,7 @@ fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lack
 }
 
 #[test]
-fn what_lies_beyond_a_gap_is_held_once() {
+fn message_beyond_gap_is_held_once() {
     let (context, mut order) = six(0);
     assert_eq!(order.held(), 6);
     assert!(put(&context, &mut order, 7, (0, 3)));
@@ -60,7 +60,7 @@ fn what_lies_beyond_a_gap_is_held_once() {
 }
 
 #[test]
-fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
+fn delivery_continues_after_unrecoverable_gap() {
     // Also if it is longer than a history.
     for place in [9, 60] {
         let (mut context, mut order) = six(0);
@@ -69,7 +69,7 @@ fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
         assert_eq!(events.filter(|event| matches!(event, Event::LossFound { .. })).count(), 2);
         assert_eq!(take(&mut context, &mut order), 6, "what was there stays");
         assert!(put(&context, &mut order, place, (1, 4)));
-        order.learn(place + 1, place + 1, 0);
+        order.update_bounds(place + 1, place + 1, 0);
         order.deliver(&mut context);
         assert_eq!(context.poll_delivery().map(|delivery| delivery.message.0), Some(4));
         assert_eq!(order.log.base(), place, "what lies before the gap cannot be given to others");

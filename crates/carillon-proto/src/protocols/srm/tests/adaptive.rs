@@ -1,6 +1,6 @@
 //! The adaptive timers, step by step as in ns-2.35.
 
-use super::super::recovery::MOST_C1;
+use super::super::recovery::MAX_C1;
 use super::member::Member;
 use crate::blocks::AdaptiveDelay;
 
@@ -10,7 +10,7 @@ fn pair(first: f64, second: f64) -> AdaptiveDelay {
 
 /// A new loss in a group of ten, and then so many duplicates and so long a delay.
 fn period(pair: &mut AdaptiveDelay, duplicates: u32, delay: f64) -> (f64, f64) {
-    pair.adapt(MOST_C1, 10.0);
+    pair.adapt(MAX_C1, 10.0);
     pair.mark_period();
     (0..duplicates).for_each(|_| pair.count_duplicate());
     pair.on_delay(delay);
@@ -19,7 +19,7 @@ fn period(pair: &mut AdaptiveDelay, duplicates: u32, delay: f64) -> (f64, f64) {
 }
 
 #[test]
-fn the_first_loss_only_brings_the_constants_within_their_bounds() {
+fn first_loss_clamps_the_constants() {
     assert_eq!(period(&mut pair(3.0, 0.5), 0, 0.5), (2.0, 1.0));
     assert_eq!(period(&mut pair(0.1, 50.0), 0, 0.5), (0.5, 10.0));
 }
@@ -37,7 +37,7 @@ fn many_duplicates_lengthen_the_wait() {
 }
 
 #[test]
-fn few_duplicates_and_long_delays_shorten_it() {
+fn few_duplicates_and_long_delays_shorten_the_wait() {
     let mut pair = pair(1.0, 2.0);
     assert_eq!(period(&mut pair, 0, 1.5), (1.0, 2.0));
     assert_eq!(period(&mut pair, 0, 1.5), (0.95, 1.9));
@@ -48,16 +48,16 @@ fn few_duplicates_and_long_delays_shorten_it() {
 }
 
 #[test]
-fn who_sends_takes_a_tenth_off_and_is_the_closest_for_once() {
+fn sending_shortens_the_wait_and_skips_one_adaptation() {
     let mut pair = pair(1.0, 2.0);
     period(&mut pair, 5, 0.5);
-    pair.on_sending(MOST_C1);
+    pair.on_sending(MAX_C1);
     assert_eq!(period(&mut pair, 5, 0.5), (0.9, 1.9), "duplicates are not looked at");
     assert_eq!(period(&mut pair, 5, 0.5), (1.0, 2.4));
 }
 
 #[test]
-fn where_the_least_is_above_the_greatest_the_least_wins_from_below_only() {
+fn minimum_above_maximum_applies_from_below_only() {
     // log10 2 = 0.3: below the least, 0.5.
     let mut low = pair(0.2, 1.0);
     low.adapt(0.3, 2.0);
@@ -68,7 +68,7 @@ fn where_the_least_is_above_the_greatest_the_least_wins_from_below_only() {
 }
 
 #[test]
-fn a_member_that_always_asks_first_asks_sooner_and_sooner() {
+fn first_requester_shortens_its_wait() {
     let mut member = Member::new(&[("timers", "adaptive")]);
     let mut waits = Vec::new();
     for loss in 0..40_u64 {
@@ -87,7 +87,7 @@ fn a_member_that_always_asks_first_asks_sooner_and_sooner() {
 }
 
 #[test]
-fn its_backoff_is_threefold_and_a_loss_keeps_the_constants_it_began_with() {
+fn adaptive_back_off_triples_with_constants_of_the_loss() {
     let mut member = Member::new(&[("timers", "adaptive"), ("c2_percent", "100")]);
     member.data(1);
     let times: Vec<u64> = (0..3000).filter(|&ms| !member.at(ms).is_empty()).collect();

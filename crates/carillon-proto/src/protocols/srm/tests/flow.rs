@@ -19,7 +19,7 @@ fn say(member: &mut Member, from: u32, number: u32, lacks: u32) -> Vec<String> {
     let entry = [Entry { member: 0, next: lacks, came_us: 0, sent_us: 0 }.to_bytes()];
     let (sources, others) = (Entries::new(&entry), Entries::default());
     let session = Session { from, number, clock_us: number * 1000, next: 0, oldest: 0, sources, others };
-    member.hear(Packet::Session(session))
+    member.receive(Packet::Session(session))
 }
 
 fn sequences(sent: &[String]) -> Vec<&str> {
@@ -27,7 +27,7 @@ fn sequences(sent: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_source_goes_no_further_than_its_buffer_beyond_what_a_member_lacks() {
+fn source_stays_within_buffer_of_slowest_member() {
     let mut source = source();
     assert_eq!(sequences(&source.sent()), ["0", "1", "2", "3"]);
     assert!(say(&mut source, 1, 1, 4).is_empty());
@@ -41,7 +41,7 @@ fn a_source_goes_no_further_than_its_buffer_beyond_what_a_member_lacks() {
 }
 
 #[test]
-fn a_source_does_not_wait_for_who_is_gone() {
+fn source_does_not_await_expelled_member() {
     let mut source = source();
     source.sent();
     say(&mut source, 1, 1, 4);
@@ -50,7 +50,7 @@ fn a_source_does_not_wait_for_who_is_gone() {
 }
 
 #[test]
-fn nobody_has_what_was_not_sent() {
+fn report_beyond_sent_messages_is_dropped() {
     let mut source = source();
     source.sent();
     say(&mut source, 1, 1, 5);
@@ -60,7 +60,7 @@ fn nobody_has_what_was_not_sent() {
 }
 
 #[test]
-fn a_member_says_what_it_has_when_a_quarter_of_the_buffer_has_come() {
+fn member_reports_after_a_quarter_of_the_buffer() {
     let mut member = Member::new(&[("flow_control", "members"), ("buffer", "16")]);
     let told = |sent: Vec<String>| sent.iter().any(|line| line.starts_with("session"));
     for sequence in 0..3 {
@@ -76,7 +76,7 @@ fn a_member_says_what_it_has_when_a_quarter_of_the_buffer_has_come() {
 }
 
 #[test]
-fn a_member_does_not_lose_what_it_waits_for_to_make_room() {
+fn flow_control_evicts_no_awaited_message() {
     let mut member = Member::new(&[("flow_control", "members"), ("buffer", "4")]);
     member.data(0);
     for sequence in [2, 3, 4, 5, 6, 1000] {
@@ -93,7 +93,7 @@ fn a_member_does_not_lose_what_it_waits_for_to_make_room() {
 }
 
 #[test]
-fn one_that_asks_again_and_again_has_a_budget() {
+fn repair_budget_limits_repeated_requests_of_a_member() {
     let mut member = Member::new(&[("repair_budget", "2"), ("hold_down_min", "2 ms")]);
     member.data(0);
     // That there are more messages somebody says, and it is not counted.
@@ -115,7 +115,7 @@ fn one_that_asks_again_and_again_has_a_budget() {
 }
 
 #[test]
-fn a_repaired_message_is_left_alone_for_a_while_however_near_who_asks_is() {
+fn hold_down_min_applies_to_near_requesters() {
     let mut member = Member::new(&[("hold_down_min", "100 ms")]);
     member.data(0);
     let repairs = |sent: Vec<String>| sent.iter().filter(|line| line.starts_with("repair")).count();

@@ -16,13 +16,13 @@ use crate::blocks::Player;
 
 /// Offers a message each 100 ms, if it is a source, and takes all.
 #[derive(Debug)]
-struct Talk {
+struct TestApplication {
     payload: Bytes,
     left: u64,
     next: Time,
 }
 
-impl Application for Talk {
+impl Application for TestApplication {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let mut touched = false;
         if self.left > 0 && self.next <= now {
@@ -83,7 +83,7 @@ pub(super) fn world(
         let machine = (ENTRY.build)(carillon_core::Role::Peer, &context, &config).expect("a member");
         let payload = Bytes::from(vec![1; bytes as usize]);
         let left = if node == members[0] { messages } else { 0 };
-        let talk = Talk { payload, left, next: Time::ZERO + start };
+        let talk = TestApplication { payload, left, next: Time::ZERO + start };
         // What is watched is compared after each call: too slow for long runs.
         let machine: Box<dyn Machine> = match messages {
             ..=100 => Box::new(CheckedMachine::new(machine)),
@@ -154,7 +154,7 @@ fn close(found: &[(u32, f64)], expected: &[(u32, f64)]) {
 const TWO_ROUTERS: &[[u32; 3]] = &[[0, 4, 10], [4, 5, 10], [5, 1, 10], [5, 2, 10], [4, 3, 5]];
 
 #[test]
-fn a_loss_at_the_source_is_asked_for_by_the_nearest_and_repaired_by_the_source() {
+fn loss_at_source_is_requested_by_nearest_member() {
     let events = run(TWO_ROUTERS, 4, 0, &[]);
     // Member 3 finds it first, asks after 2 d = 30 ms; 15 ms on the way, d = 15 ms of the source, 15 ms
     // back. The others find it 15 ms later, and the repair comes 15 ms later.
@@ -165,7 +165,7 @@ fn a_loss_at_the_source_is_asked_for_by_the_nearest_and_repaired_by_the_source()
 }
 
 #[test]
-fn a_loss_of_one_member_is_repaired_by_its_neighbour_and_all_who_have_not_heard_that() {
+fn single_loss_is_repaired_by_all_not_yet_suppressed() {
     let events = run(TWO_ROUTERS, 4, 2, &[]);
     // It waits 60 ms; its neighbour is 20 ms away: there, d, and back.
     close(&latencies(&events), &[(1, 120.0)]);
@@ -182,7 +182,7 @@ fn a_loss_of_one_member_is_repaired_by_its_neighbour_and_all_who_have_not_heard_
 }
 
 #[test]
-fn the_last_message_is_repaired_too() {
+fn last_message_is_repaired() {
     let mut settings = vec![];
     for timers in ["fixed", "log", "adaptive", "deterministic"] {
         settings.clear();

@@ -24,7 +24,7 @@ fn far_away(events: &[TraceEvent]) -> (usize, usize) {
 }
 
 #[test]
-fn without_it_everybody_hears_everything() {
+fn global_recovery_reaches_all_members() {
     let events = with("off", 4);
     let (requests, repairs) = far_away(&events);
     assert_eq!(requests, 2);
@@ -32,7 +32,7 @@ fn without_it_everybody_hears_everything() {
 }
 
 #[test]
-fn a_neighbour_repairs_in_one_step_and_those_far_away_hear_nothing() {
+fn one_step_repair_stays_local() {
     let events = with("one-step", 4);
     assert_eq!(latencies(&events).len(), 1);
     // d = 50 ms to the source, 20 ms to the neighbour.
@@ -42,7 +42,7 @@ fn a_neighbour_repairs_in_one_step_and_those_far_away_hear_nothing() {
 }
 
 #[test]
-fn in_two_steps_the_member_that_asked_repeats_the_repair_to_its_surroundings() {
+fn two_step_repair_is_repeated_by_requester() {
     let events = with("two-step", 4);
     assert!((latencies(&events)[0].1 - 160.0).abs() < 0.02, "{:?}", latencies(&events));
     assert_eq!(far_away(&events), (0, 0));
@@ -52,7 +52,7 @@ fn in_two_steps_the_member_that_asked_repeats_the_repair_to_its_surroundings() {
 }
 
 #[test]
-fn when_nobody_near_has_it_all_are_asked_in_the_next_round() {
+fn local_request_without_answer_goes_to_the_group() {
     for local in ["one-step", "two-step"] {
         // Both far members lack it.
         let events = with(local, 1);

@@ -5,7 +5,7 @@ use carillon_core::{DropReason, Event};
 use super::member::{MEMBERS, Member, context, repair, request};
 
 #[test]
-fn a_source_that_has_forgotten_a_message_ends_the_search_for_it() {
+fn message_purged_by_source_is_given_up() {
     let mut member = Member::new(&[]);
     for sequence in [0, 2, 4] {
         member.data(sequence);
@@ -24,7 +24,7 @@ fn a_source_that_has_forgotten_a_message_ends_the_search_for_it() {
 }
 
 #[test]
-fn a_message_that_falls_out_of_the_buffer_is_given_up_and_not_repaired() {
+fn message_outside_buffer_is_neither_awaited_nor_repaired() {
     let mut member = Member::new(&[("buffer", "3")]);
     member.data(0);
     member.data(2);
@@ -41,7 +41,7 @@ fn a_message_that_falls_out_of_the_buffer_is_given_up_and_not_repaired() {
 }
 
 #[test]
-fn the_end_of_a_burst_is_missed_by_a_session_message_of_anyone() {
+fn session_message_of_any_member_reveals_tail_loss() {
     let mut member = Member::new(&[]);
     member.data(0);
     member.session(1, 1, 2, 0);
@@ -57,12 +57,12 @@ fn the_end_of_a_burst_is_missed_by_a_session_message_of_anyone() {
         sources: carillon_wire::srm::Entries::new(&entries),
         others,
     };
-    member.hear(carillon_wire::srm::Packet::Session(session));
+    member.receive(carillon_wire::srm::Packet::Session(session));
     assert_eq!(member.losses(), [("found", 2)]);
 }
 
 #[test]
-fn a_number_from_far_away_costs_neither_time_nor_memory() {
+fn sequence_number_jump_costs_bounded_work() {
     let mut member = Member::new(&[("buffer", "4")]);
     member.data(0);
     member.data(2_000_000_000);
@@ -75,7 +75,7 @@ fn a_number_from_far_away_costs_neither_time_nor_memory() {
 }
 
 #[test]
-fn what_the_application_does_not_take_is_bounded() {
+fn unread_messages_are_bounded() {
     let mut member = Member::new(&[("buffer", "3")]);
     (0..5).for_each(|sequence| _ = member.data(sequence));
     // Three wait for the application; 3 and 4 have their places still.
@@ -86,7 +86,7 @@ fn what_the_application_does_not_take_is_bounded() {
 }
 
 #[test]
-fn messages_of_a_member_that_is_gone_are_given_up_after_the_last_backoff() {
+fn losses_of_expelled_source_end_after_last_back_off() {
     let mut member = Member::new(&[("request_backoff_limit", "1")]);
     member.data(1);
     member.data(3);
@@ -101,7 +101,7 @@ fn messages_of_a_member_that_is_gone_are_given_up_after_the_last_backoff() {
 }
 
 #[test]
-fn a_member_that_comes_back_begins_with_what_it_hears_and_sends_nothing() {
+fn rejoining_member_starts_at_first_message_and_is_mute() {
     let mut member = Member::of(context(0, true), &[]);
     member.data(7);
     member.data(9);
@@ -122,7 +122,7 @@ fn a_member_that_comes_back_begins_with_what_it_hears_and_sends_nothing() {
 }
 
 #[test]
-fn packets_of_strangers_and_in_the_name_of_others_are_dropped() {
+fn forged_packets_are_dropped() {
     let mut member = Member::new(&[]);
     let mut bytes = Vec::new();
     let data = carillon_wire::srm::Data { from: 1, source: 1, sequence: 0, payload: b"a" };
@@ -133,7 +133,7 @@ fn packets_of_strangers_and_in_the_name_of_others_are_dropped() {
     assert_eq!(member.drops(), [DropReason::NotAMember; 2]);
     // Rank 1 sends for the first time what is rank 2's.
     let data = carillon_wire::srm::Data { source: 2, ..data };
-    member.hear(carillon_wire::srm::Packet::Data(data));
+    member.receive(carillon_wire::srm::Packet::Data(data));
     assert_eq!(member.drops(), [DropReason::Malformed]);
     assert_eq!(member.take_all(), [0_u64; 0]);
 }

@@ -33,7 +33,7 @@ impl Member {
     }
 
     /// A packet of the member that it names comes in. Returns what was sent.
-    pub(super) fn hear(&mut self, packet: Packet<'_>) -> Vec<String> {
+    pub(super) fn receive(&mut self, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(MEMBERS[packet.sender() as usize], bytes)
@@ -41,14 +41,14 @@ impl Member {
 
     /// The member of rank 1 sends a message for the first time.
     pub(super) fn data(&mut self, sequence: u32) -> Vec<String> {
-        self.hear(Packet::Data(Data { from: 1, source: 1, sequence, payload: &[sequence as u8] }))
+        self.receive(Packet::Data(Data { from: 1, source: 1, sequence, payload: &[sequence as u8] }))
     }
 
     /// A member repairs a message of rank 1 for a member.
     pub(super) fn repair(&mut self, from: u32, sequence: u32, requester: u32) -> Vec<String> {
         let data = Data { from, source: 1, sequence, payload: &[sequence as u8] };
         let answer = Answer { round: 1, scope: 255, again: 0, distance_us: 10_000, requester };
-        self.hear(Packet::Repair { data, answer })
+        self.receive(Packet::Repair { data, answer })
     }
 
     /// A member asks for a message of rank 1.
@@ -59,14 +59,14 @@ impl Member {
     /// A member asks for a message of a source.
     pub(super) fn request_of(&mut self, source: u32, from: u32, sequence: u32) -> Vec<String> {
         let (round, scope, distance_us) = (1, 255, 10_000);
-        self.hear(Packet::Request(Request { from, source, sequence, round, scope, distance_us }))
+        self.receive(Packet::Request(Request { from, source, sequence, round, scope, distance_us }))
     }
 
     /// A member says that it has sent messages before `next`, and holds those from `oldest` on.
     pub(super) fn session(&mut self, from: u32, number: u32, next: u32, oldest: u32) -> Vec<String> {
         let (sources, others) = (Entries::default(), Entries::default());
         let clock_us = number * 1_000_000;
-        self.hear(Packet::Session(Session { from, number, clock_us, next, oldest, sources, others }))
+        self.receive(Packet::Session(Session { from, number, clock_us, next, oldest, sources, others }))
     }
 
     /// The numbers of all messages that the application can take.

@@ -58,13 +58,13 @@ fn near(found: [f64; 3], ns2: [f64; 3], tolerance: [f64; 3]) {
 }
 
 #[test]
-fn losses_at_the_source_are_asked_for_and_repaired_as_in_ns_2() {
+fn losses_at_source_cost_as_in_ns_2() {
     let found = measure("fixed", 40, |_| (0, NodeId(0)));
     near(found, [269.29, 4.8, 1.0], [0.03, 0.15, 0.0]);
 }
 
 #[test]
-fn losses_of_single_receivers_are_repaired_by_as_many_as_in_ns_2() {
+fn losses_of_single_receivers_cost_as_in_ns_2() {
     let found = measure("fixed", 40, |loss| {
         let leaf = 8 + loss as u32 % 8;
         (leaf - 1, NodeId(leaf / 2))
@@ -73,7 +73,7 @@ fn losses_of_single_receivers_are_repaired_by_as_many_as_in_ns_2() {
 }
 
 #[test]
-fn adaptive_timers_bring_fewer_requests_as_in_ns_2() {
+fn adaptive_timers_reduce_requests_as_in_ns_2() {
     let found = measure("adaptive", 20, |_| (0, NodeId(0)));
     near(found, [222.48, 2.3, 1.0], [0.06, 0.4, 0.0]);
 }

@@ -3,7 +3,7 @@
 use super::member::{Member, repair, request};
 
 #[test]
-fn a_gap_is_asked_for_after_c1_distances_and_again_after_twice_as_long() {
+fn request_waits_c1_distances_and_backs_off() {
     let mut member = Member::new(&[]);
     member.data(0);
     assert_eq!(member.losses(), []);
@@ -20,7 +20,7 @@ fn a_gap_is_asked_for_after_c1_distances_and_again_after_twice_as_long() {
 }
 
 #[test]
-fn the_wait_stops_growing_at_the_limit() {
+fn request_back_off_stops_at_the_limit() {
     let mut member = Member::new(&[("request_backoff_limit", "2")]);
     member.data(1);
     // 20, 40, 80, 80, ...
@@ -32,7 +32,7 @@ fn the_wait_stops_growing_at_the_limit() {
 }
 
 #[test]
-fn a_request_heard_takes_the_place_of_the_own_one_and_is_ignored_for_half_of_the_new_wait() {
+fn overheard_request_backs_off_and_sets_ignore_interval() {
     let mut member = Member::new(&[]);
     member.data(1);
     member.at(10);
@@ -54,7 +54,7 @@ fn a_request_heard_takes_the_place_of_the_own_one_and_is_ignored_for_half_of_the
 }
 
 #[test]
-fn a_request_for_what_nobody_had_heard_of_shows_the_loss_and_is_not_an_own_one() {
+fn request_for_unknown_message_reveals_the_loss() {
     let mut member = Member::new(&[]);
     member.request(2, 1);
     assert_eq!(member.losses(), [("found", 0), ("found", 1)]);
@@ -63,7 +63,7 @@ fn a_request_for_what_nobody_had_heard_of_shows_the_loss_and_is_not_an_own_one()
 }
 
 #[test]
-fn a_repair_waits_d1_distances_and_is_sent_once_in_a_hold_down_of_three() {
+fn repair_waits_d1_distances_and_holds_down() {
     let mut member = Member::new(&[]);
     member.data(0);
     member.request(2, 0);
@@ -82,7 +82,7 @@ fn a_repair_waits_d1_distances_and_is_sent_once_in_a_hold_down_of_three() {
 }
 
 #[test]
-fn a_repair_heard_takes_the_place_of_the_own_one() {
+fn overheard_repair_suppresses_own_repair() {
     let mut member = Member::new(&[]);
     member.data(0);
     member.request(2, 0);
@@ -97,7 +97,7 @@ fn a_repair_heard_takes_the_place_of_the_own_one() {
 }
 
 #[test]
-fn what_was_just_repaired_is_not_repaired_for_others_until_the_hold_down_is_over() {
+fn received_repair_starts_hold_down() {
     let mut member = Member::new(&[]);
     member.data(1);
     member.at(30);
@@ -115,7 +115,7 @@ fn what_was_just_repaired_is_not_repaired_for_others_until_the_hold_down_is_over
 }
 
 #[test]
-fn an_original_that_comes_late_ends_the_request_and_was_no_loss() {
+fn late_original_cancels_the_request() {
     let mut member = Member::new(&[]);
     member.request(2, 0);
     member.at(5);
@@ -134,7 +134,7 @@ fn an_original_that_comes_late_ends_the_request_and_was_no_loss() {
 }
 
 #[test]
-fn a_repair_that_comes_before_the_gap_shows_is_no_loss() {
+fn repair_before_loss_detection_is_no_loss() {
     let mut member = Member::new(&[]);
     member.repair(2, 0, 3);
     assert_eq!(member.losses(), []);
@@ -145,7 +145,7 @@ fn a_repair_that_comes_before_the_gap_shows_is_no_loss() {
 }
 
 #[test]
-fn requests_of_a_member_keep_a_time_apart_and_can_still_be_suppressed() {
+fn requests_are_paced_and_still_suppressible() {
     let mut member = Member::new(&[("request_ivl", "5 ms")]);
     member.data(3);
     assert_eq!(member.at(20), [request(1, 0)]);
@@ -156,7 +156,7 @@ fn requests_of_a_member_keep_a_time_apart_and_can_still_be_suppressed() {
 }
 
 #[test]
-fn waits_are_drawn_between_c1_and_c1_plus_c2_distances() {
+fn request_wait_is_uniform_from_c1_to_c1_plus_c2() {
     for (timers, least, most) in [("fixed", 20, 40), ("probabilistic", 0, 20), ("deterministic", 20, 20)] {
         let mut times = Vec::new();
         let mut member = Member::new(&[("timers", timers), ("request_backoff_limit", "0")]);
@@ -173,7 +173,7 @@ fn waits_are_drawn_between_c1_and_c1_plus_c2_distances() {
 }
 
 #[test]
-fn with_log_timers_a_repair_waits_by_the_number_of_members_known() {
+fn log_timers_scale_with_known_members() {
     // Two members known: log10 2 = 0.30; the repair waits 3.0 to 6.0 ms.
     for known in [2_u32, 4] {
         let mut member = Member::new(&[("timers", "log")]);
@@ -199,7 +199,7 @@ fn with_log_timers_a_repair_waits_by_the_number_of_members_known() {
 }
 
 #[test]
-fn a_message_never_sent_is_not_asked_for_at_its_source() {
+fn source_drops_request_for_unsent_message() {
     let mut member = Member::new(&[]);
     assert_eq!(member.offer("a"), Ok(0));
     assert_eq!(member.sent(), ["data from 0 seq 0 len 1 to all"]);

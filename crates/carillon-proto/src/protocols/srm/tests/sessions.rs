@@ -10,7 +10,7 @@ fn echo(member: &mut Member, number: u32, clock_us: u32, came_us: u32, sent_us: 
     let (sources, others) = (Entries::default(), Entries::new(&entry));
     let (next, oldest) = (0, 0);
     let session = Session { from: 1, number, clock_us, next, oldest, sources, others };
-    member.hear(Packet::Session(session));
+    member.receive(Packet::Session(session));
 }
 
 /// The distance to rank 1 in the next request, microseconds.
@@ -22,7 +22,7 @@ fn distance(member: &mut Member, sequence: u32, ms: u64) -> String {
 }
 
 #[test]
-fn the_distance_is_half_of_what_the_way_there_and_back_took() {
+fn distance_is_half_the_round_trip() {
     let mut member = Member::new(&[]);
     member.at(1000);
     // Sent at 0.5 s by this clock, there at 7.0 s by the other, echoed at 7.4 s: 1000 - 500 - 400 = 100 ms.
@@ -31,7 +31,7 @@ fn the_distance_is_half_of_what_the_way_there_and_back_took() {
 }
 
 #[test]
-fn the_newest_exchange_counts_and_an_older_message_does_not() {
+fn older_session_message_is_dropped() {
     let mut member = Member::new(&[]);
     member.at(1000);
     echo(&mut member, 5, 7_400_000, 7_000_000, 500_000);
@@ -42,7 +42,7 @@ fn the_newest_exchange_counts_and_an_older_message_does_not() {
 }
 
 #[test]
-fn clocks_are_cut_to_ticks_and_go_round() {
+fn clocks_are_truncated_to_ticks_and_wrap() {
     let mut member = Member::new(&[("clock_tick", "1 ms")]);
     // The clock of the other passes 2^32 in between.
     member.at(1000);
@@ -51,7 +51,7 @@ fn clocks_are_cut_to_ticks_and_go_round() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_is_taken_for_the_nearest_or_the_farthest() {
+fn impossible_echo_is_clamped() {
     let mut member = Member::new(&[]);
     member.at(1000);
     echo(&mut member, 1, 7_400_000, 1, 999_999);
@@ -63,7 +63,7 @@ fn an_answer_that_cannot_be_is_taken_for_the_nearest_or_the_farthest() {
 }
 
 #[test]
-fn a_session_message_names_who_was_heard_and_how_far_sources_have_come() {
+fn session_message_lists_members_and_sources() {
     let mut member = Member::new(&[("session_ivl", "1 s")]);
     let first = (900..=1100).find(|&ms| !member.at(ms).is_empty()).expect("a session message");
     assert!(first > 900 && first < 1100);
@@ -78,7 +78,7 @@ fn a_session_message_names_who_was_heard_and_how_far_sources_have_come() {
 }
 
 #[test]
-fn a_large_group_is_told_of_in_turn() {
+fn session_entries_rotate_in_a_large_group() {
     let mut member = Member::new(&[("session_ivl", "1 s"), ("session_entries", "2")]);
     (1..4).for_each(|rank| _ = member.session(rank, 1, 0, 0));
     let sent: Vec<String> = (0..40).flat_map(|tenth| member.at(100 * tenth)).collect();
@@ -87,7 +87,7 @@ fn a_large_group_is_told_of_in_turn() {
 }
 
 #[test]
-fn with_log_scaling_they_are_rarer_in_a_larger_group() {
+fn log_scaling_slows_sessions_with_group_size() {
     let mut member = Member::new(&[("session_ivl", "1 s"), ("session_scaling", "log")]);
     (1..4).for_each(|rank| _ = member.session(rank, 1, 0, 0));
     // The first was set before anyone was known; then 1 + ln 4 = 2.39 s.
@@ -97,12 +97,12 @@ fn with_log_scaling_they_are_rarer_in_a_larger_group() {
 }
 
 #[test]
-fn a_source_that_was_only_heard_of_is_passed_on() {
+fn indirectly_known_source_is_reported() {
     let mut member = Member::new(&[("session_ivl", "1 s")]);
     let entry = [Entry { member: 3, next: 2, came_us: 5, sent_us: 6 }.to_bytes()];
     let (sources, others) = (Entries::new(&entry), Entries::default());
     let session = Session { from: 2, number: 1, clock_us: 9, next: 0, oldest: 0, sources, others };
-    member.hear(Packet::Session(session));
+    member.receive(Packet::Session(session));
     let sent = (1..1200).find_map(|ms| member.at(ms).into_iter().find(|sent| sent.starts_with("session")));
     assert!(sent.expect("a session message").contains("knows 1 sources 1 others"));
 }

@@ -15,7 +15,7 @@ use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
 
 /// The repairs of a member: when they go, recovery decides.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct RepairResponder {
     settings: Arc<Settings>,
     /// By the rank of who asks.
     budget: RepairBudget<u32>,
@@ -23,10 +23,14 @@ pub(super) struct Answers {
     pub repeats: BTreeMap<Key, u8>,
 }
 
-impl Answers {
+impl RepairResponder {
     /// Nobody has asked.
     pub fn new(settings: Arc<Settings>) -> Self {
-        Answers { budget: RepairBudget::new(settings.repair_budget), repeats: BTreeMap::new(), settings }
+        RepairResponder {
+            budget: RepairBudget::new(settings.repair_budget),
+            repeats: BTreeMap::new(),
+            settings,
+        }
     }
 
     /// A member asks for a message.
@@ -51,7 +55,7 @@ impl Answers {
                 // It asks for what was never sent.
                 return context.events.dropped(DropReason::OutOfWindow);
             }
-            return streams.learn(context, source, number + 1, None);
+            return streams.extend_known(context, source, number + 1, None);
         }
         let allowed = self.budget.left(request.from, streams.stored()) > 0;
         if request.scope == u8::MAX {
@@ -97,7 +101,7 @@ impl Answers {
         while let Some((key, repair)) = streams.recovery.next_repair() {
             let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
             let Reach::Group { scope, again } = repair.reach else { continue };
-            let distance_us = micros(streams.recovery.known.distance(requester));
+            let distance_us = micros(streams.recovery.distances.distance(requester));
             let answer = Answer { round, scope, again, distance_us, requester };
             let transmit = emit(context, streams, key, answer, buf);
             streams.recovery.on_sent_repair(context, key, round, distance_us);

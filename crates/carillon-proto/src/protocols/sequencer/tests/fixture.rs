@@ -33,22 +33,22 @@ impl Member {
     }
 
     /// A packet of view 0 comes in from the member of a rank. Returns what was sent.
-    pub(super) fn hear(&mut self, rank: usize, body: Body<'_>) -> Vec<String> {
-        self.hear_in(0, rank, body)
+    pub(super) fn receive(&mut self, rank: usize, body: Body<'_>) -> Vec<String> {
+        self.receive_in(0, rank, body)
     }
 
     /// The same of another view.
-    pub(super) fn hear_in(&mut self, view: u32, rank: usize, body: Body<'_>) -> Vec<String> {
-        self.take_in(MEMBERS[rank], Packet::Normal { view, body })
+    pub(super) fn receive_in(&mut self, view: u32, rank: usize, body: Body<'_>) -> Vec<String> {
+        self.receive_packet(MEMBERS[rank], Packet::Normal { view, body })
     }
 
     /// A packet of the agreement on a view.
     pub(super) fn agree(&mut self, rank: usize, packet: reformation::Packet<'_>) -> Vec<String> {
-        self.take_in(MEMBERS[rank], Packet::Reformation(packet))
+        self.receive_packet(MEMBERS[rank], Packet::Reformation(packet))
     }
 
     /// A packet comes in from a node.
-    pub(super) fn take_in(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
+    pub(super) fn receive_packet(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(source, bytes)

@@ -9,72 +9,72 @@ use crate::blocks::{OutstandingPoll, OutstandingPolls, PollingList, Retransmissi
 
 /// The receivers, whose turn it is, and the questions under way.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct PollScheduler {
     burst: u64,
     /// Questions that may be open.
-    most_questions: usize,
+    max_outstanding_polls: usize,
     /// What may be under way follows the paths.
     pub by_path: bool,
     pub retransmission: Retransmission,
     /// What names each member on the wire.
     identities: Identities,
-    pub audience: PollingList,
-    pub questions: OutstandingPolls,
+    pub members: PollingList,
+    pub outstanding: OutstandingPolls,
     /// Packets of messages sent since a receiver was last asked.
     in_burst: u64,
     /// The receiver that last reported losses: repairs ask it.
     pub reporter: Option<usize>,
     /// All that have something to acknowledge and were not asked are to be.
-    pub ask_all: bool,
+    pub poll_all: bool,
 }
 
-impl Asking {
+impl PollScheduler {
     /// Nobody was asked.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let burst = settings.count("burst");
         // One acknowledgment at a time: the formula's r is 1.
         let retransmission =
             Retransmission::new(build, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
-        let most_questions = settings.count("questions") as usize;
+        let max_outstanding_polls = settings.count("questions") as usize;
         let by_path = settings.choice("flow_control") == "path";
-        if by_path && most_questions == 1 {
+        if by_path && max_outstanding_polls == 1 {
             let why = "`flow_control = \"path\"` goes with several questions: give `questions` above 1";
             return Err(ConfigError::Conflict(why.into()));
         }
         let (timeout, flight) = (RetransmissionTimeout::new(&retransmission), settings.count("flight"));
-        Ok(Asking {
+        Ok(PollScheduler {
             burst,
-            most_questions,
+            max_outstanding_polls,
             by_path,
             retransmission,
             identities: build.identities.clone(),
-            audience: PollingList::new(build.members.len(), timeout, by_path, flight),
-            questions: OutstandingPolls::default(),
+            members: PollingList::new(build.members.len(), timeout, by_path, flight),
+            outstanding: OutstandingPolls::default(),
             in_burst: 0,
             reporter: None,
-            ask_all: false,
+            poll_all: false,
         })
     }
 
     /// Whether nothing is sent until the receiver that was asked has answered.
-    pub fn one_at_a_time(&self) -> bool {
-        self.most_questions == 1
+    pub fn polls_one_at_a_time(&self) -> bool {
+        self.max_outstanding_polls == 1
     }
 
     /// Asks a receiver with the packet that is about to go out.
-    pub fn ask(
+    pub fn start_poll(
         &mut self,
         context: &mut Context,
         messages: &Messages,
         index: usize,
         message: u64,
     ) -> AckRequest {
-        let member = self.audience.member(index);
+        let member = self.members.member(index);
         let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
         let deadline = context.now + member.timeout.current();
-        self.audience.on_poll(context.now, index);
+        self.members.on_poll(context.now, index);
         let number =
-            self.questions.insert(OutstandingPoll { index, message, serial, end, at: context.now, mark });
+            self.outstanding.insert(OutstandingPoll { index, message, serial, end, at: context.now, mark });
         context.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
         let acker = self.identities.member(index, messages.window.node(index)) as u32;
@@ -89,25 +89,25 @@ impl Asking {
         index: usize,
         number: u32,
     ) -> Option<(OutstandingPoll, u32)> {
-        let number = self.questions.expand(number)?;
-        let (question, open) = self.questions.answer(number, index)?;
+        let number = self.outstanding.expand(number)?;
+        let (question, open) = self.outstanding.answer(number, index)?;
         context.timers.cancel(Timer::Answer(number));
         // Of one question at a time all are the same one, asked again, and a late answer is one too.
-        let before = if self.one_at_a_time() { u64::MAX } else { number };
+        let before = if self.polls_one_at_a_time() { u64::MAX } else { number };
         Some((question, self.withdraw(context, index, before) as u32 + u32::from(open)))
     }
 
     /// It is no longer in the group.
     pub fn remove(&mut self, context: &mut Context, index: usize) {
         self.withdraw(context, index, u64::MAX);
-        self.audience.remove(index);
+        self.members.remove(index);
     }
 
     /// There is nothing to ask about.
     pub fn clear(&mut self, context: &mut Context) {
-        self.questions.clear();
-        self.audience.clear_polls();
-        self.ask_all = false;
+        self.outstanding.clear();
+        self.members.clear_polls();
+        self.poll_all = false;
         context.timers.clear();
     }
 
@@ -119,10 +119,10 @@ impl Asking {
 
     /// Whether as much is under way as may be, with so many packets sent.
     pub fn is_full(&self, context: &Context, serial: u64) -> bool {
-        if self.questions.open_count() >= self.most_questions {
+        if self.outstanding.open_count() >= self.max_outstanding_polls {
             return true;
         }
-        self.by_path && self.audience.is_full(context.now, serial, self.questions.open())
+        self.by_path && self.members.is_full(context.now, serial, self.outstanding.open())
     }
 
     /// Packets for each question: by path few enough that each receiver is asked some times in a window.
@@ -130,13 +130,13 @@ impl Asking {
         if !self.by_path {
             return self.burst;
         }
-        let asked = 4 * self.audience.live().max(1) as u64;
-        (self.audience.window() / asked).clamp(1, self.burst)
+        let asked = 4 * self.members.live().max(1) as u64;
+        (self.members.window() / asked).clamp(1, self.burst)
     }
 
     /// Questions to a receiver before this one will not be answered; how many there were.
     fn withdraw(&mut self, context: &mut Context, index: usize, before: u64) -> usize {
-        let earlier = self.questions.withdraw(index, before);
+        let earlier = self.outstanding.withdraw(index, before);
         for &number in &earlier {
             context.timers.cancel(Timer::Answer(number));
         }

@@ -14,7 +14,7 @@ use crate::protocols::pgm::{ENTRY, identity};
 
 /// A machine. The source is node 0; the machine is node 0 if it is the source, 5 if it is a receiver,
 /// and 9 if it is a network element.
-pub(super) struct Desk {
+pub(super) struct Fixture {
     pub(super) machine: Box<dyn Machine>,
     pub(super) now: Time,
     out: Out,
@@ -53,7 +53,7 @@ fn name(dest: &Dest) -> String {
     }
 }
 
-impl Desk {
+impl Fixture {
     pub(super) fn new(role: Role, settings: &[(&str, &str)]) -> Self {
         let mut config = Config::defaults(ENTRY.parameters);
         for (key, value) in settings {
@@ -65,11 +65,11 @@ impl Desk {
             _ => NodeId(5),
         };
         let machine = (ENTRY.build)(role, &context(node), &config).expect("the settings go together");
-        let mut desk =
-            Desk { machine: Box::new(CheckedMachine::new(machine)), now: Time::ZERO, out: Out::default() };
-        desk.machine.start(desk.now);
-        desk.drain(false);
-        desk
+        let mut fixture =
+            Fixture { machine: Box::new(CheckedMachine::new(machine)), now: Time::ZERO, out: Out::default() };
+        fixture.machine.start(fixture.now);
+        fixture.drain(false);
+        fixture
     }
 
     /// Time passes.
@@ -86,12 +86,12 @@ impl Desk {
     }
 
     /// A packet to the group comes from the source, or one to this node from another.
-    pub(super) fn hear(&mut self, from: u32, body: Body<'_>, options: Options<'_>) -> &mut Self {
-        self.hear_by(0, from, body, options)
+    pub(super) fn receive(&mut self, from: u32, body: Body<'_>, options: Options<'_>) -> &mut Self {
+        self.receive_on(0, from, body, options)
     }
 
     /// The same by a port.
-    pub(super) fn hear_by(
+    pub(super) fn receive_on(
         &mut self,
         port: u16,
         from: u32,
@@ -181,7 +181,7 @@ impl Desk {
     }
 
     /// What became of messages, in a word each.
-    pub(super) fn fates(&mut self) -> Vec<String> {
+    pub(super) fn message_events(&mut self) -> Vec<String> {
         let word = |event| match event {
             Event::Delivered { message, .. } => Some(format!("delivered {}", message.0)),
             Event::LossFound { message, .. } => Some(format!("found {}", message.0)),
@@ -261,7 +261,7 @@ pub(super) fn ncf(sqn: u32) -> Body<'static> {
     Body::Ncf(request(sqn))
 }
 
-pub(super) fn null(sqn: u32) -> Body<'static> {
+pub(super) fn nnak(sqn: u32) -> Body<'static> {
     Body::Nnak(request(sqn))
 }
 

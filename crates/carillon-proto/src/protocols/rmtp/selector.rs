@@ -1,0 +1,106 @@
+//! Whom a receiver reports to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use carillon_core::{NodeId, Scope, Time};
+
+/// Those who offer to repair, as far as they were heard.
+#[derive(Debug)]
+pub(super) struct ProcessorSelector {
+    /// How long an offer stands.
+    lifetime: Duration,
+    offers: BTreeMap<NodeId, Offer>,
+    chosen: Option<NodeId>,
+}
+
+#[derive(Debug)]
+struct Offer {
+    /// Routers that it could still have passed: the more, the nearer.
+    remaining_ttl: Scope,
+    at: Time,
+    /// The first message that it can repair.
+    oldest: u64,
+}
+
+impl ProcessorSelector {
+    /// Nobody has offered yet.
+    pub fn new(lifetime: Duration) -> Self {
+        ProcessorSelector { lifetime, offers: BTreeMap::new(), chosen: None }
+    }
+
+    /// A node offers itself.
+    pub fn on_offer(&mut self, now: Time, from: NodeId, remaining_ttl: Scope, oldest: u64) {
+        self.offers.insert(from, Offer { remaining_ttl, at: now, oldest });
+    }
+
+    /// Only these may be turned to from now on.
+    pub fn retain(&mut self, stays: impl Fn(NodeId) -> bool) {
+        self.offers.retain(|&node, _| stays(node));
+    }
+
+    /// Chooses the nearest that can repair what is lacked from this message on; of equals whom it has, then the `default`.
+    /// Whether that is another than before.
+    pub fn choose(&mut self, now: Time, missing_from: u64, default: NodeId) -> bool {
+        self.offers.retain(|_, offer| now.since(offer.at) <= self.lifetime);
+        let (before, nearest) = (self.processor(default), self.offers.iter());
+        let best = nearest.filter(|(_, offer)| offer.oldest <= missing_from).max_by_key(|&(&node, offer)| {
+            (offer.remaining_ttl, node == before, node == default, std::cmp::Reverse(node))
+        });
+        self.chosen = best.map(|(&node, _)| node);
+        self.processor(default) != before
+    }
+
+    /// Who was chosen.
+    pub fn processor(&self, default: NodeId) -> NodeId {
+        self.chosen.unwrap_or(default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULT: NodeId = NodeId(0);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn nearest_live_processor_is_chosen() {
+        let mut selector = ProcessorSelector::new(Duration::from_millis(300));
+        assert_eq!(selector.processor(DEFAULT), DEFAULT);
+        selector.on_offer(at(0), NodeId(7), Scope(60), 0);
+        selector.on_offer(at(200), NodeId(8), Scope(58), 0);
+        assert!(selector.choose(at(200), 5, DEFAULT));
+        assert_eq!(selector.processor(DEFAULT), NodeId(7));
+        // The next best once it is silent, whom the session says when all are.
+        assert!(selector.choose(at(301), 5, DEFAULT));
+        assert_eq!(selector.processor(DEFAULT), NodeId(8));
+        assert!(selector.choose(at(501), 5, DEFAULT));
+        assert_eq!(selector.processor(DEFAULT), DEFAULT);
+    }
+
+    #[test]
+    fn processor_without_the_missing_message_is_not_chosen() {
+        let mut selector = ProcessorSelector::new(Duration::from_millis(300));
+        selector.on_offer(at(0), NodeId(7), Scope(60), 6);
+        assert!(!selector.choose(at(0), 5, DEFAULT));
+        assert!(selector.choose(at(0), 6, DEFAULT));
+    }
+
+    #[test]
+    fn current_processor_wins_ties() {
+        let mut selector = ProcessorSelector::new(Duration::from_millis(300));
+        selector.on_offer(at(0), NodeId(9), Scope(60), 0);
+        selector.on_offer(at(0), DEFAULT, Scope(60), 0);
+        selector.on_offer(at(0), NodeId(8), Scope(60), 0);
+        assert!(!selector.choose(at(0), 5, DEFAULT));
+        selector.retain(|node| node != DEFAULT);
+        assert!(selector.choose(at(0), 5, NodeId(3)));
+        assert_eq!(selector.processor(NodeId(3)), NodeId(8));
+        selector.on_offer(at(0), NodeId(1), Scope(60), 0);
+        assert!(!selector.choose(at(0), 5, NodeId(3)));
+    }
+}
