@@ -1,4 +1,4 @@
-//! Packets of Carillon's own delivery protocol.
+//! Packets of Carillon's own delivery protocol: data, coded repairs (FEC), polls and statuses (NAK-like reports).
 //!
 //! ```text
 //! +--------------------+-------------------------------------------------------------+----------
@@ -16,29 +16,34 @@
 //! +--------------------+-------------------------------------------------------------+----------
 //! ```
 //!
-//! Messages are numbered; `sequence` and every other number of 32 bits counts modulo 2^32. A block is a run of consecutive
-//! messages and is named by its first one. In a DATA packet `index` is the place of the message in its block, and
-//! `length` is how many messages the block has, or 0 while the sender has not closed it. `count` is how many packets have gone out for the
-//! block beyond the first transmission of each of its messages, with this one, modulo 2^16: 0 in a first transmission.
+//! Messages are numbered; `sequence` and every other number of 32 bits counts modulo 2^32. A block is a run of
+//! consecutive messages and is named by its first one. In a DATA packet `index` is the position of the message in its
+//! block, and `length` the number of messages in the block, or 0 while the sender has not closed it. `count` numbers
+//! the packets of the block in addition to first transmissions, this packet included, modulo 2^16; it is 0 in a first
+//! transmission.
 //!
-//! The symbol of a REPAIR is coded from the whole block: number `number` of the `planned` ones that there may be, a power of two. What
-//! is coded of a message is its length (16 bits), itself, and zeros up to the size of the symbol, which is even. `more` says how
-//! many more packets are due for the block.
+//! The symbol of a REPAIR is a Reed-Solomon repair symbol over the whole block: symbol `number` of the `planned` ones
+//! that may exist, a power of two. Each source symbol is the message's length (16 bits), the message, and zeros up to
+//! the size of the symbol, which is even. `more` is the number of further packets due for the block.
 //!
-//! A POLL asks those whom it names, the first of them with question `question`, the next with the number after it, and so on. The blocks are those
-//! that are closed and not confirmed, oldest first, as many as it has room for. Who is not named and lacks more of them than is due asks
-//! by itself, `after` microseconds later and a random part of `span`; a span of 0 is: it does not. `next` is one past the last
-//! message sent, and `first` the oldest that the sender still holds.
+//! A POLL asks the receivers that it names for a STATUS: the first one with number `question`, each next one with the
+//! number after it. It lists the closed, unconfirmed blocks, oldest first, as many as fit. A receiver that is not
+//! named and is missing more symbols than are due sends a STATUS unasked, after `after` microseconds and a random
+//! part of `span` (back-off); a span of 0 forbids that. `next` is one past the last message sent, and `first` the
+//! oldest that the sender still holds.
 //!
-//! A STATUS answers a question, or asks by itself, under number 0. `arrived` counts the DATA, REPAIR and XOR packets that have come, and `room` is
-//! how many messages from `expected` on the receiver can take. Of each closed block that is not whole it says how many symbols are
-//! lacking after packet `count` of the block; bit i of the map, the lowest first, says that message i of the block
-//! is missing. `form` 0 is: any symbols will do; 1: only the messages themselves, since there is no room for others.
+//! A STATUS answers a question, or reports unasked under number 0. `arrived` counts the DATA, REPAIR and XOR packets
+//! received, and `room` the messages from `expected` on that the receiver can take. For each closed, incomplete block
+//! `lacks` is the number of symbols missing after packet `count` of the block. Bit i of the map, the lowest first,
+//! says that message i of the block is missing. `form` 0 accepts any symbols; 1 accepts only the messages themselves,
+//! since the receiver has no room to decode.
 //!
-//! The sum of an XOR is the exclusive or of two or more messages of the block, each with its length (16 bits) before it and zeros behind it. The list
-//! has their places in the block, ascending, each as the gap of messages between it and the one before, in a Golomb-Rice code: as many ones as
-//! the gap has times 2^k, a zero, and the lowest k bits of it, where k is 4 less than `length` - 1 has bits, but not below 0. It begins with
-//! the highest bit of its first byte and ends with zeros up to a whole byte; at most 16 places, and fewer if 16 bytes might not do: 113 / (k + 1).
+//! The sum of an XOR is the exclusive or of two or more messages of the block, each preceded by its length (16 bits)
+//! and padded with zeros. The list has their ascending positions in the block. Each is the gap to the one before, in
+//! a Golomb-Rice code (Rice 1979): as many ones as the gap has multiples of 2^k, a zero, and the lowest k bits of the
+//! gap. Here k is the bit length of `length` - 1 less 4, but not below 0. The list begins with the highest bit of its
+//! first byte and ends with zeros up to a whole byte. It has at most 16 positions, and at most 113 / (k + 1), so that
+//! 16 bytes always suffice.
 
 mod describe;
 mod display;
@@ -54,148 +59,148 @@ use crate::reader::Reader;
 pub use describe::FORMAT;
 pub use positions::{MAX_POSITIONS_LEN, SymbolPositions, max_positions};
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, for the first time or again.
+    /// First transmission or retransmission of a message.
     Data {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         sequence: u32,
-        /// Its place in the block.
+        /// Position of the message in its block, below [`MAX_BLOCK_LENGTH`].
         index: u16,
-        /// Messages in the block, 0 while it is open.
+        /// Number of messages in the block; 0 while it is open.
         length: u16,
-        /// Packets for the block beyond first transmissions, modulo 2^16.
+        /// Number of the packet among those of the block beyond first transmissions, modulo 2^16.
         count: u16,
-        /// The message.
+        /// Message.
         payload: &'a [u8],
     },
-    /// A symbol coded from a block.
+    /// Repair symbol, coded from a block.
     Repair {
-        /// The block and its shape.
+        /// Block and its code.
         block: CodedBlock,
-        /// Which of the symbols.
+        /// Number of the symbol, below `planned`.
         number: u16,
-        /// Packets for the block beyond first transmissions, modulo 2^16.
+        /// Number of the packet among those of the block beyond first transmissions, modulo 2^16.
         count: u16,
-        /// So many more are due.
+        /// Number of further packets that are due for the block.
         more: u16,
-        /// The symbol.
+        /// Symbol, of an even number of bytes.
         symbol: &'a [u8],
     },
-    /// Messages again, as their exclusive or.
+    /// Retransmission of several messages as their exclusive or.
     Xor {
-        /// The first message of the block, modulo 2^32.
+        /// First message of the block, modulo 2^32.
         first: u32,
-        /// Messages in the block.
+        /// Number of messages in the block.
         length: u16,
-        /// Packets for the block beyond first transmissions, modulo 2^16.
+        /// Number of the packet among those of the block beyond first transmissions, modulo 2^16.
         count: u16,
-        /// Which messages of the block.
+        /// Positions of the messages in the block.
         places: SymbolPositions,
-        /// Their lengths and themselves.
+        /// Exclusive or of the messages, each with its length (16 bits) before it.
         sum: &'a [u8],
     },
-    /// Asks for statuses.
+    /// Poll for statuses.
     Poll {
-        /// What it asks.
+        /// Fields of fixed size.
         poll: Poll,
-        /// The closed blocks that are not confirmed.
+        /// Closed blocks that are not confirmed.
         blocks: ClosedBlocks<'a>,
-        /// Who is to answer.
+        /// Receivers that must answer.
         asked: PolledReceivers<'a>,
     },
-    /// What a receiver has, and what it lacks.
+    /// Status of a receiver.
     Status {
-        /// The receiver.
+        /// Fields of fixed size.
         status: Status,
-        /// The blocks that are not whole.
+        /// Incomplete blocks.
         lacking: IncompleteBlocks<'a>,
     },
 }
 
-/// A block as a coded symbol names it.
+/// Block and code of a repair symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodedBlock {
-    /// Its first message, modulo 2^32.
+    /// First message of the block, modulo 2^32.
     pub first: u32,
-    /// Messages in it.
+    /// Number of messages in the block, 1 to [`MAX_BLOCK_LENGTH`].
     pub length: u16,
-    /// Symbols that may be coded of it.
+    /// Number of symbols that may be coded from it, a power of two.
     pub planned: u16,
 }
 
-/// The fields of a POLL that there are one of.
+/// Fields of fixed size of a POLL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Poll {
-    /// One past the last message sent, modulo 2^32.
+    /// Number after the last message sent, modulo 2^32.
     pub next: u32,
-    /// Oldest message still held, modulo 2^32.
+    /// Oldest message that the sender still holds, modulo 2^32.
     pub first: u32,
-    /// The question to the first of those who are asked.
+    /// Poll number of the first named receiver, 1 or more; each next one has the number after it.
     pub question: u32,
-    /// Microseconds until others may ask.
+    /// Delay before an unpolled receiver may report, in microseconds.
     pub after: u32,
-    /// Microseconds over which they spread; 0: they do not ask.
+    /// Back-off range for such reports, in microseconds; 0 forbids them.
     pub span: u32,
 }
 
-/// A block that is closed.
+/// Closed block in a POLL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedBlock {
-    /// Its first message, modulo 2^32.
+    /// First message of the block, modulo 2^32.
     pub first: u32,
-    /// Messages in it.
+    /// Number of messages in the block, 1 to [`MAX_BLOCK_LENGTH`].
     pub length: u16,
-    /// Packets sent for it beyond first transmissions, modulo 2^16.
+    /// Number of packets sent for it beyond first transmissions, modulo 2^16.
     pub count: u16,
 }
 
-/// The fields of a STATUS that there are one of.
+/// Fields of fixed size of a STATUS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// First message it lacks, modulo 2^32.
+    /// First missing message, modulo 2^32 (cumulative acknowledgment).
     pub expected: u32,
-    /// The question that it answers; 0: none.
+    /// Number of the answered poll; 0 for an unsolicited report.
     pub question: u32,
-    /// DATA, REPAIR and XOR that have come, modulo 2^32.
+    /// Number of received DATA, REPAIR and XOR packets, modulo 2^32.
     pub arrived: u32,
-    /// Messages from `expected` on that it can take.
+    /// Number of messages from `expected` on that the receiver can take (receive window).
     pub room: u32,
 }
 
-/// A block that a receiver does not have all of.
+/// Incomplete block of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncompleteBlock<'a> {
-    /// Its first message, modulo 2^32.
+    /// First message of the block, modulo 2^32.
     pub first: u32,
-    /// The last of its packets beyond first transmissions that was seen, modulo 2^16.
+    /// Number of the last received packet of the block beyond first transmissions, modulo 2^16.
     pub count: u16,
-    /// Symbols that are lacking.
+    /// Number of missing symbols, 1 to [`MAX_BLOCK_LENGTH`].
     pub lacks: u16,
-    /// Only the messages themselves help.
+    /// True if only the messages themselves help, since there is no room to decode.
     pub plain: bool,
-    /// Which messages are missing, from the first of the block on; empty if that is not said.
+    /// Missing messages, from the first of the block on; empty if not reported.
     pub missing: Map<'a>,
 }
 
-/// Bytes of a data packet before its message.
+/// Bytes of a DATA packet before its message.
 pub const DATA_HEADER_LEN: usize = Envelope::LEN + 10;
-/// Bytes of a coded symbol's packet before it.
+/// Bytes of a REPAIR packet before its symbol.
 pub const REPAIR_HEADER_LEN: usize = Envelope::LEN + 14;
-/// Bytes of an exclusive or's packet before its list.
+/// Bytes of an XOR packet before its list.
 pub const XOR_LEN: usize = Envelope::LEN + 9;
-/// Bytes of a poll without its lists.
+/// Bytes of a POLL without its lists.
 pub const POLL_LEN: usize = Envelope::LEN + 24;
-/// Bytes of a status without its list.
+/// Bytes of a STATUS without its list.
 pub const STATUS_LEN: usize = Envelope::LEN + 18;
-/// Bytes of a block in a status, without its map.
+/// Bytes of a block in a STATUS without its map.
 pub const INCOMPLETE_BLOCK_LEN: usize = 10;
-/// Messages that a block may have, and symbols that may be coded of it.
+/// Maximum number of messages in a block, and of symbols coded from it.
 pub const MAX_BLOCK_LENGTH: u16 = 1 << 14;
-/// Blocks in one packet.
+/// Maximum number of blocks in one packet.
 pub const MAX_LISTED_BLOCKS: usize = 64;
-/// Receivers that one packet asks.
+/// Maximum number of receivers that one POLL names.
 pub const MAX_POLLED_RECEIVERS: usize = 256;
 
 impl<'a> Packet<'a> {
@@ -303,7 +308,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the datagram in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } => DATA_HEADER_LEN + payload.len(),
@@ -315,31 +320,31 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Closed blocks.
+/// List of closed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClosedBlocks<'a>(&'a [u8]);
 
 impl<'a> ClosedBlocks<'a> {
-    /// Bytes of one.
+    /// Bytes of an entry.
     pub const ENTRY_LEN: usize = 8;
 
-    /// Those that [`ClosedBlocks::push`] has put into these bytes, [`MAX_LISTED_BLOCKS`] at most.
+    /// List from the bytes that [`ClosedBlocks::push`] has written, up to [`MAX_LISTED_BLOCKS`] entries.
     pub fn new(bytes: &'a [u8]) -> Self {
         ClosedBlocks(truncated_to_entries(bytes, Self::ENTRY_LEN, MAX_LISTED_BLOCKS))
     }
 
-    /// Appends one to the bytes of a list.
+    /// Appends an entry to the bytes of a list.
     pub fn push(block: ClosedBlock, bytes: &mut Vec<u8>) {
         put32([block.first], bytes);
         put16([block.length, block.count], bytes);
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn count(self) -> usize {
         self.0.len() / Self::ENTRY_LEN
     }
 
-    /// One after the other.
+    /// Entries in order.
     pub fn iter(self) -> impl Iterator<Item = ClosedBlock> + 'a {
         self.0.chunks_exact(Self::ENTRY_LEN).map(|one| ClosedBlock {
             first: number(&one[..4]),
@@ -349,42 +354,42 @@ impl<'a> ClosedBlocks<'a> {
     }
 }
 
-/// Receivers that are asked.
+/// List of polled receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolledReceivers<'a>(&'a [u8]);
 
 impl<'a> PolledReceivers<'a> {
-    /// Bytes of one.
+    /// Bytes of an entry.
     pub const ENTRY_LEN: usize = 4;
 
-    /// Those that [`PolledReceivers::push`] has put into these bytes, [`MAX_POLLED_RECEIVERS`] at most.
+    /// List from the bytes that [`PolledReceivers::push`] has written, up to [`MAX_POLLED_RECEIVERS`] entries.
     pub fn new(bytes: &'a [u8]) -> Self {
         PolledReceivers(truncated_to_entries(bytes, Self::ENTRY_LEN, MAX_POLLED_RECEIVERS))
     }
 
-    /// Appends one to the bytes of a list.
+    /// Appends an entry to the bytes of a list.
     pub fn push(identity: u32, bytes: &mut Vec<u8>) {
         put32([identity], bytes);
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn count(self) -> usize {
         self.0.len() / Self::ENTRY_LEN
     }
 
-    /// One after the other.
+    /// Entries in order.
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
         self.0.chunks_exact(Self::ENTRY_LEN).map(number)
     }
 
-    /// The place of this one, where they are ascending.
+    /// Position of a receiver in a list with ascending identities.
     pub fn position(self, identity: u32) -> Option<usize> {
         let (all, _) = self.0.as_chunks::<{ PolledReceivers::ENTRY_LEN }>();
         all.binary_search_by_key(&identity, |bytes| u32::from_be_bytes(*bytes)).ok()
     }
 }
 
-/// Blocks that a receiver does not have all of.
+/// List of incomplete blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncompleteBlocks<'a> {
     list: &'a [u8],
@@ -392,11 +397,12 @@ pub struct IncompleteBlocks<'a> {
 }
 
 impl<'a> IncompleteBlocks<'a> {
-    /// The so many that [`IncompleteBlocks::push`] has put into these bytes, [`MAX_LISTED_BLOCKS`] at most.
+    /// List of `blocks` entries, up to [`MAX_LISTED_BLOCKS`], from the bytes that [`IncompleteBlocks::push`] has
+    /// written.
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If the bytes have fewer entries.
     pub fn new(list: &'a [u8], blocks: usize) -> Self {
         let blocks = blocks.min(MAX_LISTED_BLOCKS);
         let mut reader = Reader::new(list);
@@ -406,7 +412,7 @@ impl<'a> IncompleteBlocks<'a> {
         IncompleteBlocks { list: &list[..list.len() - reader.rest().len()], blocks }
     }
 
-    /// Appends one to the bytes of a list.
+    /// Appends an entry to the bytes of a list.
     pub fn push(lacks: IncompleteBlock<'_>, bytes: &mut Vec<u8>) {
         put32([lacks.first], bytes);
         put16([lacks.count, lacks.lacks], bytes);
@@ -414,12 +420,12 @@ impl<'a> IncompleteBlocks<'a> {
         lacks.missing.emit(bytes);
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn count(self) -> usize {
         self.blocks
     }
 
-    /// One after the other.
+    /// Entries in order.
     pub fn iter(self) -> impl Iterator<Item = IncompleteBlock<'a>> {
         let mut reader = Reader::new(self.list);
         (0..self.blocks).map_while(move |_| read_incomplete_block(&mut reader).ok())
@@ -440,6 +446,7 @@ fn length(reader: &mut Reader<'_>) -> Result<u16, ParseError> {
     Ok(length)
 }
 
+/// Reads the number of entries of a list, at most `most`.
 fn listed(field: &'static str, most: usize, reader: &mut Reader<'_>) -> Result<usize, ParseError> {
     let count = reader.u16()?;
     check(field, count, usize::from(count) <= most)?;
@@ -450,6 +457,7 @@ fn check(field: &'static str, value: u16, is_valid: bool) -> Result<(), ParseErr
     if is_valid { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
 }
 
+/// Cuts bytes to whole entries of `each` bytes, at most `most` of them.
 fn truncated_to_entries(bytes: &[u8], each: usize, most: usize) -> &[u8] {
     &bytes[..(bytes.len() / each).min(most) * each]
 }

@@ -1,11 +1,11 @@
-//! The sum that the checksums of several protocols are made of.
+//! Internet checksum, used by several protocols.
 
-/// The ones' complement sum of the bytes as 16-bit numbers, an odd one at the end as the high half: RFC 1071.
+/// Ones' complement sum of the bytes as 16-bit numbers; an odd byte at the end counts as the high half (RFC 1071).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OnesSum(u64);
 
 impl OnesSum {
-    /// Of these bytes, but for the number at this even place if it is there: the checksum field itself.
+    /// Sum of these bytes without the 16-bit field at this even offset, the checksum itself.
     pub(crate) fn without(bytes: &[u8], at: usize) -> Self {
         match bytes.split_at_checked(at) {
             Some((before, [_, _, behind @ ..])) => OnesSum(sum(before) + sum(behind)),
@@ -13,14 +13,14 @@ impl OnesSum {
         }
     }
 
-    /// Folded, and its complement taken.
+    /// Complement of the folded sum.
     pub(crate) fn complement(self) -> u16 {
         !u16::from_be(folded(self.0))
     }
 }
 
-/// In the order of bytes that this machine has, in which the sum is the same with its bytes swapped, and four at a time
-/// (RFC 1071, section 2).
+/// Sum in the byte order of this machine, four bytes at a time. The sum is independent of byte order up to a swap of
+/// its bytes (RFC 1071, section 2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let (pairs, odd) = rest.as_chunks::<2>();

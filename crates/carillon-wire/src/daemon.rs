@@ -1,6 +1,6 @@
-//! What a program and the daemon of its machine say to each other over a stream socket.
+//! Frames between a program and the daemon of its machine, over a stream socket.
 //!
-//! A frame is a length, a type, and what the type says:
+//! A frame is a length, a type, and a body:
 //!
 //! ```text
 //! | length u32 | type u8 | body ... |
@@ -34,7 +34,8 @@
 //! REFUSED (136)  | text, UTF-8 |                            the daemon hangs up
 //! ```
 //!
-//! OPEN up to the release, and REFUSED, are the same in every release from wire version 3 on: both ends can name the other's.
+//! OPEN up to the release, and REFUSED, are the same in every release from wire version 3 on, so that both ends can
+//! name the other's release.
 
 use std::fmt;
 
@@ -44,36 +45,36 @@ use crate::ParseError;
 use crate::reader::Reader;
 use crate::session::{OtherRelease, Release, WIRE_VERSION};
 
-/// Bytes of type and body, at most.
+/// Maximum bytes of type and body.
 pub const MAX_FRAME_LEN: usize = 64 << 10;
 
-/// Bytes before type and body.
+/// Bytes of the length before type and body.
 pub const LENGTH_LEN: usize = 4;
 
-/// Bytes that a MESSAGES has for records.
+/// Maximum bytes of records in a MESSAGES frame.
 pub const MAX_RECORDS_LEN: usize = MAX_FRAME_LEN - 1;
 
-/// Version that OPEN names: 1 before wire versions, 2 in all later releases.
+/// Version in OPEN: 1 before wire versions, 2 in all later releases.
 pub const VERSION: u8 = 2;
 
-/// Bytes of an OPEN without its fields and its length.
+/// Bytes of an OPEN without its length and its fields.
 const OPEN_LEN: usize = 8;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// To open a session as its sender.
+    /// Opens a session as its sender.
     Connect,
-    /// To send in a session that another one opens.
+    /// Sends in a session that another member opens.
     Join,
-    /// To receive one session after the other.
+    /// Receives one session after the other.
     Listen,
-    /// To ask the daemon itself for something.
+    /// Asks the daemon itself for something.
     Command,
 }
 
 impl Role {
-    /// In one word.
+    /// Name of the role in one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,53 +86,53 @@ impl Role {
     }
 }
 
-/// What a frame says.
+/// Frame in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// What the program wants.
+    /// Request of the program that opens the connection.
     Open {
-        /// What for.
+        /// Purpose of the connection.
         role: Role,
-        /// With which settings.
+        /// Settings of the session.
         fields: Fields<'a>,
     },
-    /// A record or a PACK of them, not looked into yet ([`records`](crate::file::records)).
+    /// Record or PACK of records, unchecked ([`records`](crate::file::records)).
     Messages(&'a [u8]),
-    /// The listener takes the next session.
+    /// Listener takes the next session.
     Accept,
-    /// The listener leaves the session.
+    /// Listener leaves the session.
     Leave,
-    /// What the daemon does.
+    /// Request for the status of the daemon.
     Status,
-    /// The daemon is to end.
+    /// Request that the daemon ends.
     Stop,
-    /// The listener's sockets are open.
+    /// Sockets of the listener are open.
     Opened,
-    /// Something has happened.
+    /// Event of the session.
     Event(Fields<'a>),
-    /// So many MESSAGES are done with.
+    /// Number of MESSAGES that are delivered or abandoned, in total.
     Done(u64),
-    /// What comes next is by this sender.
+    /// Sender of the MESSAGES that follow.
     From(&'a str),
-    /// A line of a report.
+    /// Line of a report.
     Part(Fields<'a>),
-    /// The rest of the report.
+    /// Summary of a report.
     Report(Fields<'a>),
-    /// There is no report, and why.
+    /// Failure without a report, with the reason.
     Failed(&'a str),
-    /// Nothing more is heard, and why.
+    /// Refusal: the daemon closes the connection, for this reason.
     Refused(&'a str),
 }
 
-/// Keys and values.
+/// Keys and values of a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a>(&'a [u8]);
 
-/// Fields to be sent.
+/// Keys and values to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldList(Vec<u8>);
 
-/// How many bytes the frame at the beginning of these has, its length included, as soon as that is told.
+/// Length of the first frame in these bytes, its length field included; `None` if they are too few to tell.
 pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
     let Some(length) = bytes.first_chunk() else { return Ok(None) };
     let length = u32::from_be_bytes(*length);
@@ -141,7 +142,8 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
     }
 }
 
-/// The other release of the program that sent this OPEN, type and body; `None` if it has this wire version or is no OPEN.
+/// Release of the program that sent this OPEN (type and body) if it is another one; `None` for this wire version and
+/// for other frames.
 #[must_use]
 pub fn other_release(bytes: &[u8]) -> Option<OtherRelease> {
     match *bytes {
@@ -156,7 +158,7 @@ pub fn other_release(bytes: &[u8]) -> Option<OtherRelease> {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads type and body.
+    /// Parses type and body.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(bytes);
         let frame = match reader.u8()? {
@@ -197,7 +199,8 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// Appends the frame with its length. What is longer than a frame can be is a mistake of the caller; texts are cut.
+    /// Appends the frame with its length. Texts are cut; other contents beyond the maximum are a mistake of the
+    /// caller.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         let start = buf.len();
         buf.extend_from_slice(&[0; LENGTH_LEN]);
@@ -278,26 +281,26 @@ impl<'a> Fields<'a> {
         Ok(Fields(bytes))
     }
 
-    /// All of them, in order.
+    /// Fields in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let mut reader = Reader::new(self.0);
-        // They were looked at before.
+        // `parse` has checked them.
         std::iter::from_fn(move || field(&mut reader).ok())
     }
 
-    /// The first of this key.
+    /// Value of the first field with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&'a [u8]> {
         self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// The same if it is text.
+    /// Value of the first field with this key, if it is text.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&'a str> {
         self.get(key).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// The same if it is a number.
+    /// Value of the first field with this key, if it is a number.
     #[must_use]
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key).and_then(|text| text.parse().ok())
@@ -316,20 +319,20 @@ impl fmt::Display for Fields<'_> {
 }
 
 impl FieldList {
-    /// None.
+    /// Empty list.
     #[must_use]
     pub fn new() -> Self {
         FieldList::default()
     }
 
-    /// One more; a value of more than [`MAX_VALUE_LEN`] bytes is cut.
+    /// Adds a field; a value of more than [`MAX_VALUE_LEN`] bytes is cut.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
         self.push(key, value);
         self
     }
 
-    /// The same.
+    /// Adds a field in place; see [`with`](Self::with).
     pub fn push(&mut self, key: &str, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         let value = match std::str::from_utf8(value) {
@@ -343,20 +346,20 @@ impl FieldList {
         self.0.extend_from_slice(value);
     }
 
-    /// To be put into a frame.
+    /// Fields for a frame.
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
         Fields(&self.0)
     }
 
-    /// Whether an OPEN has room for them.
+    /// Returns true if an OPEN has room for the fields.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.0.len() <= MAX_FRAME_LEN - OPEN_LEN
     }
 }
 
-/// Bytes of a value, at most: of every field of a list of ten there is room in a frame.
+/// Maximum bytes of a value: a frame has room for ten such fields.
 pub const MAX_VALUE_LEN: usize = 4096;
 
 fn field<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a [u8]), ParseError> {
@@ -374,12 +377,12 @@ fn text(bytes: &[u8]) -> Result<&str, ParseError> {
     std::str::from_utf8(bytes).map_err(wrong)
 }
 
-/// As much of it as a value may have.
+/// Cuts a text to the maximum length of a value, at a character boundary.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_VALUE_LEN)]
 }
 
-/// A frame by itself.
+/// Encodes a single frame.
 #[must_use]
 pub fn emitted(frame: &Frame<'_>) -> Bytes {
     let mut buf = Vec::new();

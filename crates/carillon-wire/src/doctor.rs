@@ -1,4 +1,4 @@
-//! The packet by which machines find out what is wrong with the way between them (`carillon doctor`).
+//! Packet by which machines diagnose the paths between them (`carillon doctor`).
 //!
 //! ```text
 //! +----------------------+---------+---------+---------+------------+--------------+------------+
@@ -11,12 +11,15 @@
 //! origin: | wire version (16) | release: major (8), minor (8), patch (8) |
 //! ```
 //!
-//! The association id of the envelope is the machine's own number, drawn at random. `way` is how the packet went out (0 to the group,
-//! 1 to all hosts of the link, 2 to the group's port of one machine, 3 the same as an answer, 4 to the port that a HELLO came from, as an
-//! answer, 5 to the group and as long as the interface carries), `ttl` the hop limit it went out with. `number` counts the
-//! packets of way 0. `datagram` is the longest that the interface carries, `buffer` the receive buffer in bytes. An IPv4 address takes the
-//! first four bytes of its field, family is 4 or 6. Of each machine heard it is said by what hop limit at least its group packets came
-//! (0: none came), by which ways it was heard (bit 0 for way 0, and so on), and how many of its packets of way 0 came, of how many that it sent meanwhile.
+//! The association id of the envelope is the machine's own random number. `way` is the path of the packet: 0 to the
+//! group, 1 to all hosts of the link, 2 to the group's port of one machine, 3 the same as an answer, 4 as an answer
+//! to the port from which a HELLO came, 5 to the group at the interface's maximum length. `ttl` is the hop limit of
+//! the packet, and `number` counts the packets of way 0. `datagram` is the longest datagram of the interface,
+//! `buffer` the receive buffer in bytes. An IPv4 address takes the first four bytes of its field; family is 4 or 6.
+//!
+//! Each machine in the list has the smallest hop limit with which its group packets arrived (0: none did), the ways
+//! by which it was received (bit 0 for way 0, and so on), the number of its packets of way 0 that arrived, and the
+//! number that it sent meanwhile.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -28,25 +31,25 @@ use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 use crate::session::{Release, WIRE_VERSION};
 
-/// How a HELLO went out.
+/// Path of a HELLO to other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HelloPath {
-    /// To the group.
+    /// Multicast to the group.
     Group = 0,
-    /// To all hosts of the link: what switches hand on to every port.
+    /// Multicast to all hosts of the link, which switches forward to every port.
     Link = 1,
-    /// To the group's port of one machine.
+    /// Unicast to the group's port of one machine.
     Port = 2,
-    /// The same, because that one was heard.
+    /// Like `Port`, in answer to a HELLO of that machine.
     PortAnswer = 3,
-    /// To the port that a HELLO came from.
+    /// Unicast to the source port of a HELLO, in answer to it.
     Answer = 4,
-    /// To the group, as long as the interface carries.
+    /// Multicast to the group at the interface's maximum length.
     Long = 5,
 }
 
 impl HelloPath {
-    /// All of them.
+    /// List of all paths.
     pub const ALL: [HelloPath; 6] = [
         HelloPath::Group,
         HelloPath::Link,
@@ -56,66 +59,66 @@ impl HelloPath {
         HelloPath::Long,
     ];
 
-    /// Its bit in [`ObservedMachine::ways`].
+    /// Bit of the path in [`ObservedMachine::ways`].
     pub fn bit(self) -> u8 {
         1 << self as u8
     }
 }
 
-/// What a machine has heard of another one.
+/// Observation of another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedMachine {
-    /// Its number.
+    /// Random number of the machine.
     pub id: u32,
-    /// The least hop limit with which a packet to the group has come; 0 if none has.
+    /// Smallest hop limit with which its packets to the group arrived; 0 if none did.
     pub least_ttl: u8,
-    /// By which ways it was heard, a bit each.
+    /// Set of paths by which it was received, a bit each.
     pub ways: u8,
-    /// How many of its packets of way 0 have come.
+    /// Number of its packets of way 0 that arrived.
     pub came: u16,
-    /// How many it has sent from the first to the last of those.
+    /// Number of packets of way 0 that it sent between the first and the last of them.
     pub sent: u16,
 }
 
 impl ObservedMachine {
-    /// Whether it was heard by this way.
+    /// Returns true if the machine was received by this path.
     pub fn was_received_by(&self, way: HelloPath) -> bool {
         self.ways & way.bit() != 0
     }
 }
 
-/// A HELLO.
+/// HELLO packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
-    /// How it went out.
+    /// Path of the packet.
     pub way: HelloPath,
-    /// With this hop limit.
+    /// Hop limit of the packet.
     pub ttl: u8,
-    /// The hop limit that transfers are to have.
+    /// Hop limit that transfers will use.
     pub hops: u8,
-    /// Counts those of way 0.
+    /// Number of the packet among those of way 0.
     pub number: u32,
-    /// The longest datagram of the interface.
+    /// Longest datagram of the interface, in bytes.
     pub datagram: u32,
-    /// Bytes of receive buffer.
+    /// Receive buffer in bytes.
     pub buffer: u32,
-    /// The group that is to be used.
+    /// Group under test.
     pub group: SocketAddr,
-    /// Who says it.
+    /// Name of the sending machine, at most [`MAX_NAME`] bytes.
     pub name: &'a str,
-    /// Whom it has heard.
+    /// Observed machines, at most [`MAX_HEARD`].
     pub heard: Vec<ObservedMachine>,
-    /// Wire version and release of the machine; `None` for one from before wire versions.
+    /// Wire version and release of the machine; `None` for a release from before wire versions.
     pub origin: Option<(u16, Release)>,
 }
 
-/// Machines named in one packet.
+/// Maximum number of machines in a packet.
 pub const MAX_HEARD: usize = 64;
-/// Bytes of a name.
+/// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 64;
 
 impl<'a> Hello<'a> {
-    /// Reads one; who says it is the first half.
+    /// Parses a datagram; returns the number of the sending machine and the packet.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Hello<'a>), ParseError> {
         let (envelope, mut reader) = Reader::behind_envelope(protocol::DOCTOR, bytes)?;
         if envelope.packet_type != HELLO {
@@ -159,7 +162,7 @@ impl<'a> Hello<'a> {
         Ok((envelope.association, hello))
     }
 
-    /// Writes it behind what `buf` holds, at least `len` bytes long. A name and a list that are too long are cut.
+    /// Appends a datagram of at least `len` bytes. Excess of a name or a list is cut.
     pub fn emit(&self, from: AssociationId, len: usize, buf: &mut Vec<u8>) {
         let begin = buf.len();
         Envelope { protocol: protocol::DOCTOR, packet_type: HELLO, association: from }.emit(buf);
@@ -207,7 +210,7 @@ impl fmt::Display for Hello<'_> {
 /// Wire version and release of this machine.
 pub const ORIGIN: (u16, Release) = (WIRE_VERSION, Release::CURRENT);
 
-/// The origin behind the list; releases from before wire versions have nothing or zeros there.
+/// Reads the origin behind the list. Releases from before wire versions have nothing or zeros there.
 fn origin(reader: &mut Reader<'_>) -> Option<(u16, Release)> {
     let (wire, [major, minor, patch]) = (reader.u16().ok()?, reader.array().ok()?);
     (wire > 0).then_some((wire, Release { major, minor, patch }))
@@ -266,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Releases from before wire versions end or pad with zeros where the origin stands.
+    /// Releases from before wire versions end there or pad with zeros.
     #[test]
     fn origin_is_read_where_there_is_one() {
         let earlier = Hello { origin: None, ..hello() };

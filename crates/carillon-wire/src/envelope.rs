@@ -1,4 +1,4 @@
-//! The common envelope of protocols whose source gives no header that names a session.
+//! Common envelope of protocols with no header of their own that names a session.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -10,65 +10,64 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! The association id is drawn at random by the sender of a session, so that two sessions on one
-//! group and port do not mix. The packet type is the protocol's own. The version is 3 for
-//! the session and 1 for all others. The envelope never changes again: releases tell each other apart by the wire version in the
-//! session's opening packets.
+//! The association id is drawn at random by the sender of a session, so that two sessions on one group and port do
+//! not mix. Each protocol numbers its packet types itself. The version is 3 for the session and 1 for all others. The
+//! envelope never changes again: releases recognise each other by the wire version in the session's opening.
 
 use carillon_core::AssociationId;
 
 use crate::ParseError;
 
-/// The common envelope.
+/// Common envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Which protocol's packet follows: one of the constants in [`protocol`].
+    /// Protocol of the packet that follows: one of the constants in [`protocol`].
     pub protocol: u8,
-    /// The packet type, as that protocol numbers them.
+    /// Packet type in the numbering of that protocol.
     pub packet_type: u8,
-    /// The session.
+    /// Session of the packet.
     pub association: AssociationId,
 }
 
-/// Protocol numbers.
+/// Protocol numbers of the envelope.
 pub mod protocol {
-    /// The opening and closing exchange shared by all protocols.
+    /// Session: the opening and closing exchange of all protocols.
     pub const SESSION: u8 = 0;
-    /// Multicast stop-and-wait.
+    /// Multicast stop-and-wait (Segovia 1996).
     pub const MSAW: u8 = 1;
-    /// Multicast block acknowledgment.
+    /// Multicast block acknowledgment (Segovia 1996).
     pub const MBAP: u8 = 2;
-    /// Round-robin acknowledgment.
+    /// Round-robin acknowledgment (Segovia 1996).
     pub const RRA: u8 = 3;
-    /// The sequencer protocol of Kaashoek, Tanenbaum et al.
+    /// Sequencer protocol of Kaashoek, Tanenbaum et al.
     pub const SEQUENCER: u8 = 4;
-    /// Chang and Maxemchuk's reliable broadcast.
+    /// Reliable broadcast of Chang and Maxemchuk.
     pub const CHANG_MAXEMCHUK: u8 = 6;
-    /// Erramilli and Singh.
+    /// Broadcast protocol of Erramilli and Singh.
     pub const ERRAMILLI_SINGH: u8 = 5;
-    /// Light-weight Multicast Services.
+    /// Light-weight Multicast Services (LMS).
     pub const LMS: u8 = 7;
-    /// The Reliable Multicast Transport Protocol.
+    /// Reliable Multicast Transport Protocol (RMTP).
     pub const RMTP: u8 = 20;
-    /// Scalable Reliable Multicast.
+    /// Scalable Reliable Multicast (SRM).
     pub const SRM: u8 = 8;
-    /// Polling feedback.
+    /// Polling feedback (PF).
     pub const PF: u8 = 30;
-    /// Full feedback.
+    /// Full feedback (FF).
     pub const FF: u8 = 31;
-    /// Polling feedback over many levels.
+    /// Polling feedback over many levels (PRMP).
     pub const PRMP: u8 = 32;
     /// Status of each receiver (SNR).
     pub const SNR: u8 = 40;
-    /// The Designated Status Protocol.
+    /// Designated Status Protocol (DSP).
     pub const DSP: u8 = 41;
-    /// The Consolidated Status Protocol.
+    /// Consolidated Status Protocol (CSP).
     pub const CSP: u8 = 42;
-    /// The Combined Protocol.
+    /// Combined Protocol (CP).
     pub const CP: u8 = 43;
     /// Carillon's own delivery protocol.
     pub const CARILLON: u8 = 50;
-    /// What machines say to each other when the way between them is examined.
+    /// Path diagnosis between machines (`carillon doctor`).
     pub const DOCTOR: u8 = 250;
 }
 
@@ -76,7 +75,7 @@ impl Envelope {
     /// Bytes of the envelope.
     pub const LEN: usize = 8;
 
-    /// Takes the envelope off the front of a datagram; returns the rest too.
+    /// Splits a datagram into its envelope and the rest.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
         let Some((head, rest)) = bytes.split_first_chunk::<{ Envelope::LEN }>() else {
@@ -89,7 +88,7 @@ impl Envelope {
         Ok((Envelope { protocol: head[2], packet_type: head[3], association }, rest))
     }
 
-    /// Takes the envelope off the front of a datagram of one protocol.
+    /// Splits a datagram of one protocol into its envelope and the rest.
     #[inline]
     pub fn parse_for(expected: u8, bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
         let (envelope, rest) = Envelope::parse(bytes)?;
@@ -106,12 +105,12 @@ impl Envelope {
     }
 }
 
-/// The version of a protocol's packets.
+/// Version of a protocol's packets.
 const fn version(protocol: u8) -> u8 {
     if protocol == self::protocol::SESSION { SESSION_VERSION } else { 1 }
 }
 
-/// Version of the session's packets. It stays 3: from there on the wire version of their fixed opening counts.
+/// Version of the session's packets. It stays 3: later formats differ by the wire version in their fixed opening.
 pub(crate) const SESSION_VERSION: u8 = 3;
 
 pub(crate) const MAGIC: u8 = 0xCA;

@@ -1,36 +1,36 @@
-//! Why bytes are not a packet.
+//! Parse errors.
 
 use thiserror::Error;
 
-/// Why bytes are not a packet of the format they were parsed as.
+/// Reason why bytes are not a packet of the expected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// Fewer bytes than the fixed part, or than a length field says.
+    /// Fewer bytes than the fixed part or a length field requires.
     #[error("truncated: {have} bytes where {need} are needed")]
     Truncated {
-        /// Bytes present.
+        /// Present bytes.
         have: usize,
-        /// Bytes needed.
+        /// Required bytes.
         need: usize,
     },
-    /// Not a packet of this family of formats, or of another version.
+    /// Magic or version of another family of formats.
     #[error("wrong magic or version: {0:#06x}")]
     Magic(u16),
-    /// An opening packet of another wire version.
+    /// Opening packet of another wire version.
     #[error("wire version {0}, and this release has another")]
     WireVersion(u16),
-    /// A packet of another protocol.
+    /// Packet of another protocol.
     #[error("protocol {0} is not the expected one")]
     Protocol(u8),
-    /// An unknown packet type.
+    /// Unknown packet type.
     #[error("unknown packet type {0:#04x}")]
     Type(u8),
-    /// A field with a value that it cannot have.
+    /// Field with an invalid value.
     #[error("field `{field}` has the impossible value {value}")]
     Field {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u64,
     },
 }

@@ -1,6 +1,6 @@
-//! What members that lie make of their packets: fields at their places, changed there.
+//! Helpers of feedback forgers: changes of fields in emitted packets, for suites with dishonest members.
 
-/// Raises a field of 32 bits.
+/// Increases the 32-bit field at byte `at`, modulo 2^32.
 pub(crate) fn raise(bytes: &mut [u8], at: usize, by: u32) {
     let Some(field) = bytes.get_mut(at..at + 4).and_then(|field| field.first_chunk_mut::<4>()) else {
         return;
@@ -8,7 +8,7 @@ pub(crate) fn raise(bytes: &mut [u8], at: usize, by: u32) {
     *field = u32::from_be_bytes(*field).wrapping_add(by).to_be_bytes();
 }
 
-/// One past the last bit of a map that is set; clears it.
+/// Clears a map and returns the position after its last set bit.
 pub(crate) fn clear(map: &mut [u8]) -> u32 {
     let words = map
         .chunks_exact(8)

@@ -1,11 +1,11 @@
-//! File delivery inside protocol messages: records, one or several to a message.
+//! Records of file delivery and live streams inside protocol messages, one or several to a message.
 //!
-//! A transfer is OFFER, then for each entry what it is, and at last END. A directory is a DIRECTORY
-//! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
-//! offset, with a HOLE in the place of zeros that take no room in it, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
-//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; of a message that
-//! is too long for one record come PIECEs ([`stream_records`]). The last
-//! field of a record runs to its end. Where several send, each sends this of its own.
+//! A transfer is an OFFER, then its entries, and finally END. A directory is a DIRECTORY before its contents, and a
+//! symbolic link a LINK. A file is a FILE, then DATA in ascending order of offset, with HOLEs for zeros that take no
+//! space in it, and END_OF_FILE. WITHDRAW replaces END_OF_FILE if the file changed while it was read, and the
+//! receiver then discards it. A live stream is its MESSAGEs in order and END_OF_STREAM; a message that is too long
+//! for one record is sent as PIECEs ([`stream_records`]). The last field of a record extends to its end. Where
+//! several members send, each sends its own sequence of records.
 //!
 //! ```text
 //! OFFER (1)        | type 1 | entries u32 | bytes u64 |
@@ -28,21 +28,27 @@
 //! SUBTREE (18)     | type 18 | index u32 | end u64 | chaining value, 32 bytes |
 //! ```
 //!
-//! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
-//! entry on, and from which byte of that one, it is sent, because all receivers have what is before: from 0 and 0 on as a rule. A file before that
-//! place is a FILE and KEPT. JOIN carries how far a receiver is ([`ResumePoint`]).
+//! RESUME follows OFFER and names the transfer: equal names mean equal files. It has the entry and the byte of that
+//! entry at which the transfer begins, since all receivers have everything before it; usually both are 0. A file
+//! before that point is a FILE and KEPT. A JOIN carries the receiver's own [`ResumePoint`].
 //!
-//! SPAN is a message of its own, and no part of the transfer. It says what the messages after it are, so many: a DATA of this file each, the first from this
-//! offset on, with so many bytes. They went by in these sessions, 1 to 8 of them; a receiver that heard them there has them.
+//! SPAN is a message of its own and no part of the transfer. It describes the next `count` messages: a DATA of this
+//! file each, with `step` bytes, the first one at `offset`. They were transmitted in these sessions, 1 to 8 of them;
+//! a receiver that overheard them there has them already.
 //!
-//! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
-//! The bytes of OFFER are those of all files when they were listed, those of END what DATA and HOLEs came
-//! to. A HOLE has 16 MiB at most, and a message one HOLE, so that it is never much work. A mode has the permission bits 0777 and no others; `modified` is the time of the last modification, in nanoseconds since
-//! 1970 without leap seconds, -2^63 if it is not known; a reason is 1 for a file that changed and 2 for one that could not be
-//! read. The digest is BLAKE3 over the file's bytes. It is made of a tree, and SUBTREE has the chaining value of a part of it: of the 4 MiB of the file before `end`,
-//! a multiple of that. There is one for each of them, in their order, as soon as all of it was sent: who has something else there need not wait for the
-//! end of the file. Those of what all receivers have are sent too. A message is a record or a PACK of records
-//! ([`records`]): small files go many to a message, and so do messages of a live stream that wait for the same moment.
+//! A size of 2^64 - 1 in OFFER and FILE means that it is unknown, as for a stream. The bytes of OFFER are those of
+//! all files when they were listed; the bytes of END are the sum of all DATA and HOLEs. A HOLE has 16 MiB at most,
+//! and a message at most one HOLE, which bounds the work per message. A mode has the permission bits 0777 only.
+//! `modified` is the modification time in nanoseconds since 1970 without leap seconds, or -2^63 if unknown. A reason
+//! is 1 for a file that changed and 2 for one that could not be read.
+//!
+//! The digest is BLAKE3 over the file's bytes. It is the root of a hash tree, and SUBTREE has the chaining value of
+//! the 4 MiB of the file before `end`, a multiple of 4 MiB. One follows each complete part of that size in ascending
+//! order, also for parts that all receivers have. A receiver with other contents therefore need not wait for the end
+//! of the file.
+//!
+//! A message is a record or a PACK of records ([`records`]): small files share a message, and so do messages of a
+//! live stream that are sent at the same moment.
 
 mod pack;
 mod path;
@@ -60,190 +66,191 @@ use crate::ParseError;
 use crate::reader::Reader;
 use path::Quoted;
 
-/// One record.
+/// Record of a transfer or a live stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// What the transfer consists of.
+    /// Summary of the transfer.
     Offer {
         /// Number of files, directories and links.
         entries: u32,
-        /// Bytes of all files together when they were listed; `None` if one of them is a stream.
+        /// Bytes of all files when they were listed; `None` if one of them is a stream.
         bytes: Option<u64>,
     },
-    /// A file begins.
+    /// Beginning of a file.
     File {
-        /// Its place in the transfer, from 0.
+        /// Index of the entry in the transfer, from 0.
         index: u32,
-        /// Its size; `None` for a stream.
+        /// Size in bytes; `None` for a stream.
         size: Option<u64>,
-        /// Unix permission bits; only [`MODE_MASK`] is carried.
+        /// Unix permission bits, limited to [`MODE_MASK`].
         mode: u32,
-        /// When it was last modified, in nanoseconds since 1970, if that is known.
+        /// Modification time in nanoseconds since 1970, if known.
         modified: Option<i64>,
-        /// Where it belongs below the receiver's directory.
+        /// Path below the receiver's directory.
         path: RelativePath<'a>,
     },
-    /// A piece of a file.
+    /// Part of a file's contents.
     Data {
-        /// Which file.
+        /// Index of the file.
         index: u32,
-        /// Where the piece begins.
+        /// Offset of the first byte in the file.
         offset: u64,
-        /// The piece.
+        /// Contents.
         bytes: &'a [u8],
     },
-    /// Zeros in the place of a piece.
+    /// Zeros that take no space in the sender's file.
     Hole {
-        /// Which file.
+        /// Index of the file.
         index: u32,
-        /// Where they begin.
+        /// Offset of the first zero in the file.
         offset: u64,
-        /// How many there are, at most [`HOLE_MAX`].
+        /// Number of zeros, at most [`HOLE_MAX`].
         len: u64,
     },
-    /// What the next messages are, each a DATA.
+    /// Description of the next messages, each a DATA.
     Span {
-        /// Of which file.
+        /// Index of the file.
         index: u32,
-        /// Where the first begins.
+        /// Offset of the first DATA in the file.
         offset: u64,
-        /// Bytes of each.
+        /// Bytes of each DATA.
         step: u32,
-        /// How many messages.
+        /// Number of messages.
         count: u32,
-        /// Where they went by.
+        /// Sessions in which the messages were transmitted.
         sessions: Sessions<'a>,
     },
-    /// What the digest of a file is made of.
+    /// Node of the hash tree of a file.
     Subtree {
-        /// Which file.
+        /// Index of the file.
         index: u32,
-        /// Behind which byte the subtree ends: it is [`SUBTREE_BYTES`] long.
+        /// Offset after the last byte of the subtree, which has [`SUBTREE_BYTES`] bytes.
         end: u64,
-        /// Its chaining value, of BLAKE3.
+        /// Chaining value of BLAKE3.
         value: [u8; DIGEST_LEN],
     },
-    /// A file is complete.
+    /// End of a complete file.
     EndOfFile {
-        /// Which file.
+        /// Index of the file.
         index: u32,
-        /// Its size.
+        /// Size in bytes.
         size: u64,
-        /// BLAKE3 over its bytes.
+        /// BLAKE3 digest of the contents.
         digest: [u8; DIGEST_LEN],
     },
-    /// The transfer is complete.
+    /// End of a complete transfer.
     End {
-        /// Bytes of all DATA and HOLEs together.
+        /// Bytes of all DATA and HOLEs.
         bytes: u64,
-        /// BLAKE3 over all FILE, END_OF_FILE, KEPT, WITHDRAW, DIRECTORY and LINK, with the length of each before it in 4 bytes.
+        /// BLAKE3 digest over all FILE, END_OF_FILE, KEPT, WITHDRAW, DIRECTORY and LINK records, each preceded by its
+        /// length in 4 bytes.
         listing: [u8; DIGEST_LEN],
     },
-    /// A piece of a message of a live stream.
+    /// Fragment of a message of a live stream.
     Piece {
-        /// Which one of its sender, from 0.
+        /// Number of the message at its sender, from 0.
         number: u64,
-        /// Where the piece begins.
+        /// Offset of the fragment in the message.
         offset: u32,
-        /// Bytes of the message.
+        /// Bytes of the whole message.
         len: u32,
-        /// The piece.
+        /// Fragment.
         bytes: &'a [u8],
     },
-    /// A message of a live stream.
+    /// Message of a live stream.
     Message {
-        /// Which one of its sender, from 0.
+        /// Number of the message at its sender, from 0.
         number: u64,
-        /// The message.
+        /// Message.
         bytes: &'a [u8],
     },
-    /// The live stream is complete.
+    /// End of a complete live stream.
     EndOfStream {
-        /// How many messages it had.
+        /// Number of its messages.
         messages: u64,
     },
-    /// A directory; what is in it follows.
+    /// Directory; its contents follow.
     Directory {
-        /// Its place in the transfer, from 0.
+        /// Index of the entry in the transfer, from 0.
         index: u32,
-        /// Unix permission bits; only [`MODE_MASK`] is carried.
+        /// Unix permission bits, limited to [`MODE_MASK`].
         mode: u32,
-        /// When it was last modified, in nanoseconds since 1970, if that is known.
+        /// Modification time in nanoseconds since 1970, if known.
         modified: Option<i64>,
-        /// Where it belongs below the receiver's directory.
+        /// Path below the receiver's directory.
         path: RelativePath<'a>,
     },
-    /// A symbolic link.
+    /// Symbolic link.
     Link {
-        /// Its place in the transfer, from 0.
+        /// Index of the entry in the transfer, from 0.
         index: u32,
-        /// What it says; whether that is harmless tells [`link_stays_below`].
+        /// Target as the link has it; [`link_stays_below`] tells whether it is harmless.
         target: &'a [u8],
-        /// Where it belongs below the receiver's directory.
+        /// Path below the receiver's directory.
         path: RelativePath<'a>,
     },
-    /// Which transfer it is, and from where on it is sent: all receivers have what is before.
+    /// Identity of the transfer and the point from which it is sent; all receivers have everything before it.
     Resume(ResumePoint),
-    /// All receivers have the file that was begun.
+    /// End of a file that all receivers have.
     Kept {
-        /// Which file.
+        /// Index of the file.
         index: u32,
     },
-    /// The file that was begun is not to be kept.
+    /// End of a file that the receivers must discard.
     Withdraw {
-        /// Which file.
+        /// Index of the file.
         index: u32,
-        /// Why.
+        /// Reason.
         reason: WithdrawReason,
     },
 }
 
-/// Sessions of one sender, by their numbers.
+/// Sessions of one sender, by their association ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sessions<'a>(&'a [u8]);
 
 impl<'a> Sessions<'a> {
-    /// As they stand in the record: four bytes each, 1 to 8 of them.
+    /// Checks the bytes of a list: 1 to [`SESSIONS_MAX`] ids of four bytes; `None` otherwise.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let fits = bytes.len().is_multiple_of(4) && (1..=SESSIONS_MAX).contains(&(bytes.len() / 4));
         fits.then_some(Sessions(bytes))
     }
 
-    /// The numbers.
+    /// Association ids in order.
     pub fn iter(&self) -> impl Iterator<Item = AssociationId> + 'a {
         self.0.as_chunks().0.iter().map(|&number| AssociationId(u32::from_be_bytes(number)))
     }
 }
 
-/// Sessions in a SPAN, at most.
+/// Maximum number of sessions in a SPAN.
 pub const SESSIONS_MAX: usize = 8;
 
-/// What tells transfers apart: two of the same files have the same one.
+/// Identity of a transfer: equal for transfers of the same files.
 pub type TransferId = [u8; 16];
 
-/// How far a transfer is.
+/// Point that a transfer has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
-    /// Which transfer.
+    /// Identity of the transfer.
     pub transfer: TransferId,
-    /// Entries that are complete.
+    /// Number of complete entries.
     pub entry: u32,
-    /// Bytes of the next one that are there.
+    /// Bytes of the next entry that are complete.
     pub offset: u64,
 }
 
 impl ResumePoint {
-    /// Bytes of it.
+    /// Length in bytes.
     pub const LEN: usize = 16 + 4 + 8;
 
-    /// Appends it: `transfer, 16 bytes | entry u32 | offset u64`.
+    /// Appends the point: `transfer, 16 bytes | entry u32 | offset u64`.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.transfer);
         buf.extend_from_slice(&self.entry.to_be_bytes());
         buf.extend_from_slice(&self.offset.to_be_bytes());
     }
 
-    /// Parses what is nothing else.
+    /// Parses a point; refuses further bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(bytes);
         let reached = reader.reached()?;
@@ -252,12 +259,12 @@ impl ResumePoint {
     }
 }
 
-/// Why a sender withdraws a file.
+/// Reason why a sender withdraws a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithdrawReason {
-    /// It changed while it was sent.
+    /// File changed while it was sent.
     Changed,
-    /// It could not be read.
+    /// File could not be read.
     Unreadable,
 }
 
@@ -270,37 +277,37 @@ impl fmt::Display for WithdrawReason {
     }
 }
 
-/// The permission bits a transfer carries: no set-user-id, set-group-id, or sticky bit.
+/// Permission bits that a transfer carries: no set-user-id, set-group-id, or sticky bit.
 pub const MODE_MASK: u32 = 0o777;
 
 /// Bytes of a digest.
 pub const DIGEST_LEN: usize = 32;
 
-/// Bytes of a file that have a chaining value of their own, from a multiple of them on.
+/// Bytes of a part of a file with a chaining value of its own; parts begin at multiples of this size.
 pub const SUBTREE_BYTES: u64 = 4 << 20;
 
-/// Bytes of SUBTREE.
+/// Bytes of a SUBTREE.
 pub const SUBTREE_LEN: usize = 1 + 4 + 8 + DIGEST_LEN;
 
 /// Bytes that MESSAGE adds to a message of a live stream.
 pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 
-/// Bytes that PIECE adds to a piece of one.
+/// Bytes that PIECE adds to a fragment.
 pub const PIECE_HEADER_LEN: usize = 1 + 8 + 4 + 4;
 
-/// Bytes that DATA adds to a piece of a file.
+/// Bytes that DATA adds to a part of a file.
 pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
 
-/// Bytes of a file that a HOLE stands for, at most.
+/// Maximum number of zeros in a HOLE.
 pub const HOLE_MAX: u64 = 16 << 20;
 
-/// Bytes that FILE has besides its path.
+/// Bytes of a FILE without its path.
 pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4 + 8;
 
-/// Bytes of KEPT.
+/// Bytes of a KEPT.
 pub const KEPT_LEN: usize = 1 + 4;
 
-/// Bytes that LINK has besides its path and its target.
+/// Bytes of a LINK without its path and its target.
 pub const LINK_HEADER_LEN: usize = 1 + 4 + 2;
 
 impl<'a> Record<'a> {
@@ -354,7 +361,7 @@ impl<'a> Record<'a> {
             record_type::PIECE => {
                 let (number, offset, len) = (reader.u64()?, reader.u32()?, reader.u32()?);
                 let bytes = reader.remaining();
-                // Some of it, and none of what comes after it.
+                // A fragment has at least one byte and ends within its message.
                 if bytes.is_empty() || u64::from(offset) + bytes.len() as u64 > u64::from(len) {
                     return Err(ParseError::Field { field: "length", value: len.into() });
                 }
@@ -466,7 +473,7 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(path.as_bytes());
             }
             Record::Link { index, target, path } => {
-                // Every target that parses is shorter.
+                // Every target that parses is shorter than that.
                 let len = u16::try_from(target.len()).unwrap_or(u16::MAX);
                 buf.push(record_type::LINK);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -493,7 +500,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Bytes of the record.
+    /// Length of the record in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Record::Offer { .. } => 1 + 4 + 8,
@@ -516,8 +523,11 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a message of a live stream: a MESSAGE, or PIECEs if it does not fit one record of `most` bytes. A message of 4 GiB and
-/// more says less of its length, and is refused, as all are that are much shorter.
+/// Returns the records of a message of a live stream: a MESSAGE, or PIECEs if it does not fit a record of `most`
+/// bytes.
+///
+/// The length field of a message of 4 GiB or more saturates, and receivers refuse such lengths, as they do much
+/// shorter ones.
 pub fn stream_records(number: u64, message: &[u8], most: usize) -> impl Iterator<Item = Record<'_>> {
     let is_whole = message.is_empty() || MESSAGE_HEADER_LEN + message.len() <= most;
     let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
@@ -604,13 +614,13 @@ impl<'a> Reader<'a> {
         Ok(ResumePoint { transfer: self.array()?, entry: self.u32()?, offset: self.u64()? })
     }
 
-    /// The path that a record ends with.
+    /// Reads the path at the end of a record.
     fn path(&mut self) -> Result<RelativePath<'a>, ParseError> {
         RelativePath::parse(self.remaining())
     }
 }
 
-/// Where so many bytes of a file begin: none may reach the size that stands for an unknown one.
+/// Checks the offset of `len` bytes in a file: their end must stay below the value that stands for an unknown size.
 fn checked_offset(offset: u64, len: u64) -> Result<u64, ParseError> {
     match offset.checked_add(len) {
         None | Some(UNKNOWN_SIZE) => Err(ParseError::Field { field: "offset", value: offset }),

@@ -1,6 +1,8 @@
 //! Packet formats, one module each: parse, emit, and a one-line `Display`.
 //!
-//! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
+//! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`], never a panic, and an
+//! accepted packet is emitted again byte for byte. Each module opens with a figure of its packets and names its
+//! source (RFC or paper), or says that the layout is Carillon's own.
 
 pub mod carillon;
 pub mod chang_maxemchuk;

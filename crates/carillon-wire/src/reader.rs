@@ -1,13 +1,13 @@
-//! The fields of a packet, taken off the front one after the other, each checked against what is there.
+//! Reader of packet fields, front to back, with a length check for each.
 
 use crate::ParseError;
 use crate::envelope::Envelope;
 
-/// What is left of a packet. Integers are big-endian.
+/// Unread bytes of a packet. Integers are big-endian.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    /// Bytes of all of it, from which errors count.
+    /// Length of the whole packet, which errors report.
     have: usize,
 }
 
@@ -16,14 +16,14 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, have: bytes.len() }
     }
 
-    /// What follows the envelope in a datagram of this protocol.
+    /// Reader of the bytes behind the envelope in a datagram of this protocol.
     #[inline]
     pub(crate) fn behind_envelope(protocol: u8, bytes: &'a [u8]) -> Result<(Envelope, Self), ParseError> {
         let (envelope, rest) = Envelope::parse_for(protocol, bytes)?;
         Ok((envelope, Reader { rest, have: bytes.len() }))
     }
 
-    /// All of the packet has to have so many bytes, whatever is read of it.
+    /// Requires that the whole packet has at least `need` bytes.
     pub(crate) fn require(&self, need: usize) -> Result<(), ParseError> {
         if self.have < need { Err(ParseError::Truncated { have: self.have, need }) } else { Ok(()) }
     }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A byte that is 0 or 1.
+    /// Reads a byte that must be 0 or 1.
     pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, ParseError> {
         match self.u8()? {
             0 => Ok(false),
@@ -66,23 +66,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A rank that fits a byte, in two.
+    /// Reads a rank of two bytes that must fit one.
     pub(crate) fn rank(&mut self, field: &'static str) -> Result<u8, ParseError> {
         let rank = self.u16()?;
         u8::try_from(rank).map_err(|_| ParseError::Field { field, value: rank.into() })
     }
 
-    /// All that is left.
+    /// Unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The same, and then nothing is left.
+    /// Takes all unread bytes.
     pub(crate) fn remaining(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing may be left; `field` names what would be.
+    /// Requires that no byte is left; `field` names the excess in the error.
     pub(crate) fn end(&self, field: &'static str) -> Result<(), ParseError> {
         match self.rest.len() {
             0 => Ok(()),

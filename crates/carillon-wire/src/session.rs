@@ -1,9 +1,8 @@
-//! The session: the opening and closing exchange shared by protocols that need a member list.
+//! Packets of the session: the opening and closing exchange shared by protocols with a member list.
 //!
-//! Every packet stands behind the [common envelope](crate::envelope) with the protocol number
-//! `SESSION`; the figures show what follows it. Texts are UTF-8 without hidden characters. A
-//! datagram ends with the last field of its packet: bytes after it are refused, so that what parses
-//! is emitted again byte for byte.
+//! Every packet stands behind the [common envelope](crate::envelope) with the protocol number `SESSION`; the figures
+//! show what follows it. Texts are UTF-8 without hidden characters. A datagram ends with the last field of its packet
+//! and has no padding: more bytes are refused, so that an accepted packet is emitted again byte for byte.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -155,10 +154,10 @@
 //! CHALLENGE (20), sender to receiver: nonce, 8 bytes; cookie, 8 bytes
 //! ```
 //!
-//! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed fields
-//! of which a node skips unknown ones unless their type forbids it: 1 is the job of an INVITE (16 bytes), 2 is what an
-//! application attaches to a JOIN (1 to 288 bytes), 3 the cookie of the CHALLENGE that a JOIN answers (8 bytes), 4 whom a
-//! JOIN speaks for ([`Origin`], 17 bytes).
+//! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed
+//! fields; a node skips unknown ones unless their type forbids it. Type 1 is the job of an INVITE (16 bytes), type 2
+//! the application's attachment of a JOIN (1 to 288 bytes), type 3 the cookie of the CHALLENGE that a JOIN answers (8
+//! bytes), and type 4 the receiver behind a JOIN ([`Origin`], 17 bytes).
 
 use std::fmt;
 
@@ -196,189 +195,191 @@ pub use state::{RefuseReason, State, Verdict};
 pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
 
-/// A packet of the session.
+/// Packet of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The session it belongs to.
+    /// Session of the packet.
     pub association: AssociationId,
-    /// What it says.
+    /// Contents of the packet.
     pub body: Body<'a>,
 }
 
-/// What a packet of the session says.
+/// Contents of a packet of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// The sender invites the group, and later tells it that the session is alive.
+    /// Invitation of the sender to the group, and later its heartbeat.
     Invite(Invite<'a>),
-    /// A receiver asks to be a member.
+    /// Request of a receiver to join.
     Join {
-        /// Drawn at random by the receiver; names it in all that follows.
+        /// Random number of the receiver's attempt, which names it in all later packets.
         nonce: Nonce,
-        /// Bytes the receiver can hold for an application that does not read them.
+        /// Bytes that the receiver can buffer for an application that does not read.
         receive_buffer: u32,
-        /// What it will do.
+        /// Role that the receiver asks for.
         part: MemberRole,
-        /// Bytes of the largest SIZE that has come; 0 if none was to be heard.
+        /// Bytes of the largest received SIZE; 0 if the sender sends none.
         largest: u16,
-        /// The receiver's name.
+        /// Name of the receiver.
         name: Name<'a>,
-        /// What its application says to the sender's.
+        /// Attachment of the receiver's application to the sender's.
         attached: Attachment<'a>,
-        /// The cookie of the CHALLENGE that it answers, if it answers one.
+        /// Cookie of the CHALLENGE that the JOIN answers, if any.
         cookie: Option<Cookie>,
-        /// Whom it speaks for, in a session of a job.
+        /// Receiver behind the JOIN, in a session of a job.
         origin: Option<Origin>,
     },
-    /// A receiver has to say again, with the cookie, that it wants to join: whoever does so receives at its address.
+    /// Return-routability check: the receiver must repeat its JOIN with the cookie, which proves that it receives at
+    /// its address.
     Challenge {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Of this nonce, address and time.
+        /// Cookie over nonce, address and time.
         cookie: Cookie,
     },
-    /// The receiver is a member.
+    /// Admission: the receiver is a member.
     Welcome {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// The number the sender gave it.
+        /// Member number given by the sender.
         member: u32,
-        /// To what it was invited.
+        /// Digest of the session's terms.
         terms: Terms,
     },
-    /// The receiver is not a member, or no longer.
+    /// Refusal: the receiver is not, or no longer, a member.
     Refuse {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Why.
+        /// Reason for programs.
         reason: RefuseReason,
         /// Detail for people.
         text: Text<'a>,
     },
-    /// The receiver is still busy with what has arrived.
+    /// Progress of a receiver that is still busy with the received data.
     Progress {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Bytes it has dealt with so far.
+        /// Bytes processed so far.
         bytes: u64,
     },
-    /// The receiver is done.
+    /// Final report of a receiver.
     Report {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Bytes it has dealt with.
+        /// Bytes processed.
         bytes: u64,
-        /// Whether everything is there and verified.
+        /// Result of the verification.
         verdict: Verdict,
-        /// Why not, if not.
+        /// Reason for a verdict other than verified; empty otherwise.
         text: Text<'a>,
     },
-    /// The sender has the report.
+    /// Acknowledgment of the report.
     ReportAck {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
     },
-    /// The receiver gives up.
+    /// Departure of a receiver before the end.
     Leave {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Why.
+        /// Reason.
         text: Text<'a>,
     },
-    /// The sender tells the members who all of them are.
+    /// Page of the roster, from the sender to the members.
     Roster(RosterPage<'a>),
-    /// A member makes itself heard, so that the others learn where it is.
+    /// Announcement of a member in the group, by which the others learn its address.
     Present {
-        /// From which the name in the roster is derived.
+        /// Proof from which the identity in the roster is derived.
         proof: Proof,
     },
-    /// The member knows all of the roster, and has heard all of them.
+    /// Confirmation that the member has the whole roster and a PRESENT of every other member.
     Ready {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// Which roster.
+        /// Edition of the roster.
         edition: u32,
     },
-    /// The receiver was invited but does not take part.
+    /// Refusal of an invitation by a receiver.
     Decline {
-        /// The receiver's name.
+        /// Name of the receiver.
         name: Name<'a>,
-        /// Why.
+        /// Reason.
         text: Text<'a>,
     },
-    /// The receiver heard in the group that the session is over: is it?
+    /// Question of a receiver that has learnt in the group that the session is over, which anybody could claim.
     Ask {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
     },
-    /// How far the session is.
+    /// State of the session, in answer to an ASK.
     Answer {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// The sender's state.
+        /// State of the sender.
         state: State,
-        /// To what it was invited.
+        /// Digest of the session's terms.
         terms: Terms,
-        /// Why the session was aborted; empty in other states, and to those who are no members.
+        /// Reason if the session was aborted and the receiver is a member; empty otherwise.
         text: Text<'a>,
     },
-    /// The sender asks the members how far they are from those who help, and from it.
+    /// Request that members measure their round-trip times to the helpers and to the sender.
     Measure {
-        /// By the ranks of which roster.
+        /// Edition of the roster with the ranks of the helpers.
         edition: u32,
     },
-    /// A member asks another, or the sender, to answer at once.
+    /// Probe of a member to another or to the sender, which answers at once.
     Probe {
-        /// Which probe it is.
+        /// Number of the probe.
         token: u64,
     },
-    /// The answer.
+    /// Answer to a probe.
     Echo {
-        /// To which probe.
+        /// Number of the probe.
         token: u64,
     },
-    /// The member has measured.
+    /// Round-trip times that a member has measured.
     Distances {
-        /// The receiver's nonce.
+        /// Nonce of the receiver.
         nonce: Nonce,
-        /// By the ranks of which roster.
+        /// Edition of the roster with the ranks.
         edition: u32,
-        /// To whom, and how far; who did not answer is not among them.
+        /// Round-trip time of each helper that answered.
         distances: Distances<'a>,
     },
-    /// A datagram of a certain size.
+    /// Datagram of a certain size, for path MTU discovery.
     Size(Padding),
 }
 
-/// What an INVITE says.
+/// Fields of an INVITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invite<'a> {
-    /// How far the session is.
+    /// State of the session.
     pub state: State,
-    /// The largest payload of one message; never zero.
+    /// Maximum payload of a message in bytes; never zero.
     pub max_payload: u32,
-    /// Milliseconds that a member lets pass between two PROGRESS.
+    /// Interval between two PROGRESS of a member, in milliseconds.
     pub progress_interval: u16,
-    /// Routers of the protocol may help, which are no members and speak to them.
+    /// True if routers of the protocol, which are no members, may address the members.
     pub relays: bool,
-    /// Which datagrams are shown.
+    /// Sizes of the SIZE datagrams.
     pub sizes: DatagramSizes,
-    /// The protocol that carries the messages.
+    /// Protocol that carries the messages.
     pub protocol: Name<'a>,
-    /// The sender's name.
+    /// Name of the sender.
     pub sender: Name<'a>,
-    /// The protocol's settings.
+    /// Settings of the protocol.
     pub settings: Settings<'a>,
-    /// Why the session was aborted; empty in other states.
+    /// Reason if the session was aborted; empty otherwise.
     pub reason: Text<'a>,
-    /// The job that the session belongs to.
+    /// Job of the session.
     pub job: Option<JobId>,
 }
 
-/// Names one attempt of one receiver to join. A secret of the two: it goes by unicast only.
+/// Random number that names one attempt of a receiver to join. It is a secret of receiver and sender and appears in
+/// unicast packets only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nonce(pub u64);
 
-/// What a sender gives to whoever wants to join, and wants back before it remembers anything.
+/// Cookie of a sender for an unverified receiver, which returns it before the sender keeps any state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cookie(pub u64);
 
@@ -388,7 +389,7 @@ impl fmt::Display for Cookie {
     }
 }
 
-/// Shows that an identity is one's own: what names a member in the group is derived from it, one way.
+/// Preimage of an identity: only its owner can show it, since the identity is a one-way function of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Proof(pub u64);
 
@@ -398,7 +399,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// Names a member where all the group hears it.
+/// Public name of a member in packets to the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity(pub u64);
 
@@ -485,7 +486,7 @@ impl<'a> Packet<'a> {
         Ok(Packet { association: envelope.association, body })
     }
 
-    /// Appends the packet, envelope included.
+    /// Appends the datagram, envelope included.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         let association = self.association;
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
@@ -562,7 +563,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes of the datagram.
+    /// Length of the datagram in bytes.
     pub fn wire_len(&self) -> usize {
         Envelope::LEN
             + match &self.body {
@@ -658,7 +659,7 @@ impl<'a> Invite<'a> {
 
     fn emit(&self, buf: &mut Vec<u8>) {
         Opening::of(self.sender).emit(buf);
-        // The text types bound every length below its field.
+        // The text types bound every length by the size of its field.
         buf.push(self.state.code());
         buf.push(self.protocol.len() as u8);
         buf.push(self.reason.len() as u8);

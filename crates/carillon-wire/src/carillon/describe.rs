@@ -1,4 +1,4 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::map::Map;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "carillon", fuzzed, read, golden: GOLDEN };
 
-/// Packets with fuzzed fields, near the start of the numbers.
+/// Makes packets with fuzzed fields and small numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 2 & 7 {
@@ -94,7 +94,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "carillon data seq 4123 index 27 of 1984 count 3 len 5",

@@ -1,4 +1,4 @@
-//! A packet in a line.
+//! Display of a packet in one line.
 
 use std::fmt;
 

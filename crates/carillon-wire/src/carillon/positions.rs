@@ -1,38 +1,39 @@
-//! Which messages of a block a sum is made of, in few bits: gaps in a Golomb-Rice code.
+//! Positions of the messages in an XOR packet: gaps in a Golomb-Rice code (Rice 1979).
 
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// Places in a block, two or more, ascending.
+/// Two or more ascending positions in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolPositions {
     positions: [u16; MAX_POSITIONS],
     count: u8,
 }
 
-/// So many places, and bytes, a list has at most.
+/// Maximum number of positions in a list.
 const MAX_POSITIONS: usize = 16;
-/// Bytes of a list, at most.
+/// Maximum length of a list in bytes.
 pub const MAX_POSITIONS_LEN: usize = MAX_POSITIONS;
-/// Gaps are coded so that all their unary parts together have fewer bits than this beyond one each.
+/// Bound of the unary parts: together they have fewer bits than this, without the terminating zeros.
 const MAX_UNARY_BITS: usize = 16;
 
-/// How many places of a block of this length fit a list whatever they are.
+/// Maximum number of positions that fit a list for every choice of positions in a block of this length.
 pub fn max_positions(length: u16) -> usize {
     MAX_POSITIONS.min((8 * MAX_POSITIONS_LEN + 1 - MAX_UNARY_BITS) / (low_bits(length) as usize + 1))
 }
 
-/// Bits of a gap that go as they are, in a block of this length: those above, of all gaps, add up to less than [`MAX_UNARY_BITS`].
+/// Number k of low bits of a gap that are coded verbatim in a block of this length. The high parts of all gaps then
+/// sum up to less than [`MAX_UNARY_BITS`].
 fn low_bits(length: u16) -> u32 {
     (u16::BITS - length.saturating_sub(1).leading_zeros()).saturating_sub(MAX_UNARY_BITS.ilog2())
 }
 
 impl SymbolPositions {
-    /// These ones of a block of this length.
+    /// Positions in a block of this length.
     ///
     /// # Panics
     ///
-    /// If they are fewer than two, or more than [`max_positions`], or not ascending places of the block.
+    /// If they are fewer than two, more than [`max_positions`], not ascending, or beyond the block.
     pub fn new(positions: &[u16], length: u16) -> Self {
         assert!((2..=max_positions(length)).contains(&positions.len()), "{} places", positions.len());
         let ascend = positions.is_sorted_by(|one, other| one < other);
@@ -42,12 +43,12 @@ impl SymbolPositions {
         SymbolPositions { positions: all, count: positions.len() as u8 }
     }
 
-    /// The places.
+    /// Positions as a slice.
     pub fn as_slice(&self) -> &[u16] {
         &self.positions[..self.count.into()]
     }
 
-    /// Bytes on the wire behind their number.
+    /// Bytes on the wire: the number and the list.
     pub(super) fn wire_len(&self, length: u16) -> usize {
         self.list(length).1
     }
@@ -58,13 +59,14 @@ impl SymbolPositions {
         buf.extend_from_slice(&list.to_be_bytes()[..len]);
     }
 
-    /// The list from the highest bit on, and its bytes.
+    /// Coded list, left-aligned in 128 bits, and its length in bytes.
     fn list(&self, length: u16) -> (u128, usize) {
         let low = low_bits(length);
         let (mut list, mut bits, mut next) = (0u128, 0, 0);
         for &place in self.as_slice() {
             let gap = place - next;
             let ones = u32::from(gap >> low);
+            // Rice code: the high part in unary, a zero, then the low bits.
             let code = ((1u128 << ones) - 1) << (low + 1) | u128::from(gap & ((1 << low) - 1));
             bits += ones + 1 + low;
             list |= code << (u128::BITS - bits);
@@ -85,17 +87,20 @@ impl SymbolPositions {
         let (list, mut bits, mut next) = (u128::from_be_bytes(bytes), 0, 0);
         let mut positions = [0; MAX_POSITIONS];
         for place in &mut positions[..count.into()] {
+            // The highest bits of the list come first; `bits` counts those decoded so far.
             let ones = (list << bits).leading_ones();
             let above = u128::BITS - (bits + ones + 1 + low).min(u128::BITS);
             bits += ones + 1 + low;
             let gap = ones << low | (list >> above) as u32 & ((1 << low) - 1);
             let number = next + gap;
+            // A list that runs out of bits or leaves the block is refused.
             if bits >= u128::BITS || number >= length.into() {
                 return Err(ParseError::Field { field: "place", value: number.into() });
             }
             (*place, next) = (number as u16, number + 1);
         }
         reader.bytes(bits.div_ceil(8) as usize)?;
+        // The padding up to a whole byte must be zero, so that each list has one encoding.
         let padding = bits.next_multiple_of(8) - bits;
         if (list << bits).leading_zeros() < padding {
             return Err(ParseError::Field { field: "padding", value: bits.into() });

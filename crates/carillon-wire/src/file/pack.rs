@@ -1,4 +1,4 @@
-//! Several records in one message.
+//! Several records in one message (PACK).
 
 use carillon_core::{BufferPool, Bytes, BytesMut};
 
@@ -6,9 +6,10 @@ use super::{DATA_HEADER_LEN, Record, Signed, record_type};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The records of a message, in order: one, or those of a PACK; signed or not, which is not looked at.
+/// Iterates over the records of a message: the only one, or those of a PACK. The signature of a signed message is not
+/// checked.
 ///
-/// Ends after the first error.
+/// The iterator ends after the first error.
 pub fn records(message: &[u8]) -> Records<'_> {
     let message = Signed::parse(message).ok().flatten().map_or(message, |signed| signed.message);
     match message.split_first() {
@@ -17,7 +18,7 @@ pub fn records(message: &[u8]) -> Records<'_> {
     }
 }
 
-/// See [`records`].
+/// Iterator of [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: Remaining<'a>,
@@ -37,7 +38,7 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let next = match std::mem::replace(&mut self.rest, Remaining::Done) {
             Remaining::One(record) => Record::parse(record),
-            // One alone needs no pack: there is one form of everything.
+            // A single record needs no PACK: every message has one encoding.
             Remaining::Pack([]) if self.number < 2 => {
                 Err(ParseError::Field { field: "records in a pack", value: self.number as u64 })
             }
@@ -59,27 +60,27 @@ fn read_packed_record(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
     Ok((Record::parse(record)?, after))
 }
 
-/// Fills messages with records.
+/// Packer that fills messages with records.
 #[derive(Debug)]
 pub struct Packer {
-    /// Bytes of a message, at most.
+    /// Maximum length of a message in bytes.
     max_len: usize,
-    /// Room for a message, with PACK and its records so far; short messages are cut from a longer piece one after the other, since what one thread takes
-    /// from the allocator and another gives back costs both.
+    /// Buffer with PACK and the records so far. Short messages are cut from one larger chunk, since memory that one
+    /// thread allocates and another frees costs both.
     buffer: BytesMut,
-    /// Where the records so far end.
+    /// End of the records in the buffer.
     end: usize,
     records: usize,
-    /// The record is too long to be one of several.
+    /// True if the record is too long for a PACK, so that it must be the only one.
     is_oversized: bool,
-    /// A record, kept for its room.
+    /// Scratch space for a record.
     record: Vec<u8>,
-    /// The buffers of long messages.
+    /// Buffers of long messages, for reuse.
     pooled: BufferPool,
 }
 
 impl Packer {
-    /// For messages of up to `max_len` bytes.
+    /// Packer for messages of up to `max_len` bytes.
     pub fn new(max_len: usize) -> Self {
         Packer {
             max_len,
@@ -92,10 +93,10 @@ impl Packer {
         }
     }
 
-    /// Bytes that another record may have.
+    /// Maximum length of another record in bytes.
     pub fn room(&self) -> usize {
         match self.records {
-            // Alone it needs no pack.
+            // The only record needs no PACK header.
             0 => self.max_len,
             _ if self.is_oversized => 0,
             _ => (self.max_len.saturating_sub(self.end + PACK_RECORD_LEN)).min(u16::MAX.into()),
@@ -109,8 +110,8 @@ impl Packer {
         self.records += 1;
     }
 
-    /// Appends DATA with a piece of so many bytes, for which there must be [room](Self::room), as `fill` writes them where
-    /// they are to be; nothing if that fails.
+    /// Appends a DATA record of `len` bytes, for which there must be [room](Self::room). `fill` writes the contents
+    /// in place; if it fails, nothing is appended.
     pub fn push_data<E>(
         &mut self,
         index: u32,
@@ -130,17 +131,17 @@ impl Packer {
         filled
     }
 
-    /// Whether there is nothing to take.
+    /// Returns true if there is no record to take.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Takes the message: a pack, or the record if it is one only.
+    /// Takes the message: a PACK, or the record itself if it is the only one.
     pub fn take(&mut self) -> Bytes {
         let end = std::mem::take(&mut self.end);
         let message = match (self.max_len >= MIN_POOLED_LEN, end >= MIN_POOLED_LEN) {
             (false, _) => self.buffer.split_to(end).freeze(),
-            // What waits for acknowledgments is not to hold memory that it does not need.
+            // A short message is copied, so that it does not hold a long buffer until it is acknowledged.
             (true, false) => Bytes::copy_from_slice(&self.buffer[..end]),
             (true, true) => {
                 let whole = std::mem::take(&mut self.buffer).freeze();
@@ -154,7 +155,7 @@ impl Packer {
         }
     }
 
-    /// Puts in what is before a record of so many bytes.
+    /// Writes the headers before a record of `len` bytes.
     fn begin(&mut self, len: usize) {
         debug_assert!(len <= self.room(), "{len} bytes have room");
         if self.records == 0 {
@@ -181,7 +182,7 @@ impl Packer {
         self.record = bytes;
     }
 
-    /// Puts these in, over what is there.
+    /// Writes bytes over the unused part of the buffer.
     fn put(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
         self.buffer[self.end..end].copy_from_slice(bytes);
@@ -189,17 +190,17 @@ impl Packer {
     }
 }
 
-/// Short messages are cut from pieces of so many bytes.
+/// Size of the chunks from which short messages are cut, in bytes.
 const SHARED_CHUNK_LEN: usize = 32 << 10;
 
-/// From so many bytes on the buffer of a message is used again.
+/// Minimum length of a message, in bytes, for which whole buffers are pooled.
 const MIN_POOLED_LEN: usize = 16 << 10;
 
-/// So many of them are remembered: what waits for the network and for its acknowledgment.
+/// Maximum number of pooled buffers: the messages that wait for the network and for acknowledgments.
 const MAX_POOLED_BUFFERS: usize = 512;
 
-/// Bytes that PACK has besides its records.
+/// Bytes of a PACK without its records.
 pub const PACK_HEADER_LEN: usize = 1;
 
-/// Bytes that a record in a PACK has before it.
+/// Bytes before each record in a PACK.
 pub const PACK_RECORD_LEN: usize = 2;

@@ -1,30 +1,30 @@
-//! Names below the receiver's directory, and the targets of symbolic links. Both are bytes, as on the systems they come from.
+//! Paths below the receiver's directory, and targets of symbolic links, as bytes of the sender's file system.
 
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 
 use crate::ParseError;
 
-/// A path that stays below the directory it is joined to: components separated by `/`, none of them empty, `.` or `..`,
-/// none with a NUL byte, none longer than file systems support. All other bytes are allowed, whether they are UTF-8 or not.
+/// Path that stays below the directory to which it is joined. It has components separated by `/`: none is empty, `.`
+/// or `..`, has a NUL byte, or is longer than file systems support. All other bytes are allowed, UTF-8 or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelativePath<'a>(&'a [u8]);
 
 impl<'a> RelativePath<'a> {
-    /// The longest path, in bytes.
+    /// Maximum length of a path in bytes.
     pub const MAX_LEN: usize = 4096;
 
-    /// The longest component, in bytes.
+    /// Maximum length of a component in bytes.
     pub const MAX_NAME_LEN: usize = 255;
 
-    /// The most components: receivers may hold a handle for each.
+    /// Maximum number of components: receivers may hold an open handle for each.
     pub const MAX_DEPTH: usize = 128;
 
-    /// `None` if the path is not of this kind or too long.
+    /// Checks a path; `None` if it is invalid or too long.
     pub fn new(path: &'a (impl AsRef<[u8]> + ?Sized)) -> Option<Self> {
         let (mut components, mut start) = (0, 0);
         let bytes = path.as_ref();
-        // Length first: no time is spent on a path that is refused anyway.
+        // The length comes first, so that no time is spent on a path that is refused anyway.
         let mut ok = bytes.len() <= Self::MAX_LEN;
         for (at, &byte) in bytes.iter().take(Self::MAX_LEN).chain(b"/").enumerate() {
             match byte {
@@ -41,7 +41,7 @@ impl<'a> RelativePath<'a> {
         ok.then_some(RelativePath(bytes))
     }
 
-    /// The path.
+    /// Path as bytes.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
     }
@@ -58,14 +58,15 @@ impl Deref for RelativePath<'_> {
     }
 }
 
-/// The path as text, with bytes that are not UTF-8 as `\xNN`. Control characters stay as they are.
+/// Path as text, with bytes that are not UTF-8 as `\xNN`. Control characters are not escaped.
 impl fmt::Display for RelativePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_text(f, self.0, |f, valid| f.write_str(valid))
     }
 }
 
-/// A name or link target in quotes, for logs: characters are escaped as in a Rust string, bytes that are not UTF-8 as `\xNN`.
+/// Path or link target in quotes, for logs. Characters are escaped as in a Rust string, and bytes that are not UTF-8
+/// as `\xNN`.
 pub(super) struct Quoted<'a>(pub &'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
@@ -88,12 +89,11 @@ fn write_text(
     Ok(())
 }
 
-/// Whether a symbolic link at this path with this target leads to somewhere below the directory that
-/// the path is relative to, whatever other such links are on its way.
+/// Returns true if a symbolic link at this path with this target leads below the directory to which the path is
+/// relative, even through other links of this kind.
 ///
-/// It does if the target is relative, and `..` comes at its beginning only, and not more often than
-/// the link has directories above it. Behind a name, `..` could stand behind another link, and then
-/// leads up from where that one leads.
+/// The target must be relative, and have `..` only at its beginning and at most as often as the link has directories
+/// above it. After a name, `..` could follow another link and then leads upwards from the target of that link.
 pub fn link_stays_below(path: &RelativePath<'_>, target: &(impl AsRef<[u8]> + ?Sized)) -> bool {
     let target = target.as_ref();
     let parts = || target.split(|&byte| byte == b'/');
@@ -102,7 +102,7 @@ pub fn link_stays_below(path: &RelativePath<'_>, target: &(impl AsRef<[u8]> + ?S
     !target.starts_with(b"/") && up <= above && !parts().skip(up).any(|part| part == b"..")
 }
 
-/// The target of a link: no more is asked of it than that it can be one.
+/// Checks the target of a link: only its length and NUL bytes.
 pub(super) fn target(bytes: &[u8]) -> Result<&[u8], ParseError> {
     let refused = ParseError::Field { field: "link target", value: bytes.len() as u64 };
     if bytes.is_empty() || bytes.len() > LINK_TARGET_MAX_LEN || bytes.contains(&0) {
@@ -111,5 +111,5 @@ pub(super) fn target(bytes: &[u8]) -> Result<&[u8], ParseError> {
     Ok(bytes)
 }
 
-/// The longest target of a link, in bytes.
+/// Maximum length of a link's target in bytes.
 pub const LINK_TARGET_MAX_LEN: usize = 4095;

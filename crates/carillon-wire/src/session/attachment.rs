@@ -1,29 +1,30 @@
-//! What an application of a receiver says to the sender's when it joins.
+//! Attachment of a receiver's application to its JOIN, for the sender's application.
 
 use std::fmt;
 
 use super::extension;
 use crate::ParseError;
 
-/// Bytes that the session carries and does not read: at most [`Attachment::MAX_LEN`] of them. None take no place.
+/// Up to [`Attachment::MAX_LEN`] bytes that the session carries without reading them. An empty attachment takes no
+/// extension field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attachment<'a>(&'a [u8]);
 
 impl<'a> Attachment<'a> {
-    /// Bytes that may be attached.
+    /// Maximum length in bytes.
     pub const MAX_LEN: usize = 288;
 
-    /// These, unless they are too many.
+    /// Attachment of these bytes; `None` if they are too many.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         (bytes.len() <= Self::MAX_LEN).then_some(Attachment(bytes))
     }
 
-    /// The bytes.
+    /// Attached bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The value of the extension field.
+    /// Parses the value of the extension field.
     pub(super) fn parse(value: &'a [u8]) -> Result<Self, ParseError> {
         match value.len() {
             1..=Self::MAX_LEN => Ok(Attachment(value)),
@@ -42,7 +43,7 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// How many there are: they are nobody's text.
+/// Number of bytes, since their contents need not be text.
 impl fmt::Display for Attachment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, " attached {} bytes", self.0.len()) }

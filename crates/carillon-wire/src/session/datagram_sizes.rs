@@ -1,22 +1,24 @@
-//! Which datagrams come through.
+//! Sizes of the SIZE datagrams, for path MTU discovery.
 
 use std::fmt;
 
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The datagrams that a sender shows while it gathers (SIZE), so that each receiver finds out how long they may be to reach it, as a probe of
-/// RFC 8899 (4.1) does of one path: bytes of the longest and of the shortest that it goes down to. Both are 0 if it shows none.
+/// Sizes of the datagrams that a sender shows while it gathers (SIZE).
+///
+/// Each receiver learns from them which size reaches it, as a probe of RFC 8899 (section 4.1) tells for one path.
+/// Both sizes are 0 if the sender shows none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramSizes {
-    /// Bytes of the longest, as long as its messages make them.
+    /// Bytes of the longest datagram, the size of the session's data packets.
     pub longest: u16,
-    /// Bytes of the shortest: receivers that not even these reach cannot take part.
+    /// Bytes of the shortest datagram; a receiver that gets not even this size cannot take part.
     pub least: u16,
 }
 
 impl DatagramSizes {
-    /// Whether any are shown.
+    /// Returns true if the sender shows any datagrams.
     pub fn are_shown(self) -> bool {
         self.longest > 0
     }
@@ -44,7 +46,7 @@ impl fmt::Display for DatagramSizes {
     }
 }
 
-/// Zeros that make a datagram as long as it is to be.
+/// Zeros that extend a datagram to its size; the number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Padding(pub usize);
 

@@ -1,4 +1,4 @@
-//! How far a member is from those that it may turn to, by its own measure.
+//! Round-trip times of a member to the helpers and the sender, as measured by the member.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use crate::reader::Reader;
 
 use super::MAX_PEERS;
 
-/// Others and how far away they are, as bytes that have been looked through.
+/// List of round-trip times, as checked bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Distances<'a>(&'a [u8]);
 
-/// How far away somebody is.
+/// Round-trip time to one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistanceTo {
-    /// Its rank in the roster.
+    /// Rank of the node in the roster.
     pub rank: u16,
-    /// The time there and back, microseconds.
+    /// Round-trip time in microseconds.
     pub micros: u32,
 }
 
 impl<'a> Distances<'a> {
-    /// At most so many fit a packet.
+    /// Maximum number of entries of a packet.
     pub const MAX_ENTRIES: usize = 180;
 
-    /// Appends as many of these as fit a packet.
+    /// Appends these entries, as many as fit a packet.
     pub fn encode(distances: impl IntoIterator<Item = DistanceTo>, buf: &mut Vec<u8>) {
         for DistanceTo { rank, micros } in distances.into_iter().take(Self::MAX_ENTRIES) {
             buf.extend_from_slice(&rank.to_be_bytes());
@@ -32,12 +32,12 @@ impl<'a> Distances<'a> {
         }
     }
 
-    /// The distances of a packet; `None` if these bytes are none.
+    /// Checks the bytes of a list; `None` if they are not one.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         Self::read(bytes).ok()
     }
 
-    /// Each of them, in the order in which they were told.
+    /// Entries in the order of the packet.
     pub fn iter(&self) -> impl Iterator<Item = DistanceTo> + use<'a> {
         let mut reader = Reader::new(self.0);
         std::iter::from_fn(move || read_entry(&mut reader).ok())
@@ -66,7 +66,7 @@ impl<'a> Distances<'a> {
     }
 
     pub(super) fn emit(&self, buf: &mut Vec<u8>) {
-        // A packet has fewer than 256.
+        // A packet has fewer than 256 entries.
         buf.push((self.0.len() / ENTRY_LEN) as u8);
         buf.extend_from_slice(self.0);
     }
@@ -86,5 +86,5 @@ impl fmt::Display for Distances<'_> {
     }
 }
 
-/// Bytes of each.
+/// Bytes of an entry.
 const ENTRY_LEN: usize = 2 + 4;

@@ -1,8 +1,8 @@
-//! Words for releases from before wire versions, whose sessions had version 1 or 2.
+//! Packets for releases from before wire versions, with session version 1 or 2.
 //!
-//! Such a release drops every packet of this one without a word. A sender therefore adds notices in their formats while it
-//! gathers: invitations to a protocol that they do not know, whose name they print. A receiver of version 2 asks back before
-//! it believes an invitation; the sender answers in its format, and the receiver declines, by name.
+//! Such releases silently drop every packet of this one. A sender therefore adds notices in their formats while it
+//! gathers: invitations to a protocol that they do not know, with a name that they print. A receiver of version 2
+//! verifies an invitation first; the sender answers in that format, and the receiver declines, by name.
 
 use carillon_core::{AssociationId, Seeds};
 
@@ -11,13 +11,13 @@ use crate::ParseError;
 use crate::envelope::{MAGIC, SESSION_VERSION, protocol};
 use crate::reader::Reader;
 
-/// Appends one notice: `number` from 0 to [`NOTICES`](emit_notices) selects its format. Returns whether there is such a one.
+/// Appends the notice of format `number`, from 0; returns false if there is no format of that number.
 pub fn emit_notices(number: usize, association: AssociationId, sender: Name<'_>, buf: &mut Vec<u8>) -> bool {
-    // Version 1; version 2 with and without the sizes of datagrams at the end of the fixed part.
+    // Versions 1 and 2; version 2 exists with and without the datagram sizes at the end of the fixed part.
     let Some(&(version, more)) = [(1, 0), (2, 3), (2, 7)].get(number) else { return false };
     buf.extend_from_slice(&[MAGIC, version, protocol::SESSION, INVITE]);
     buf.extend_from_slice(&association.0.to_be_bytes());
-    // State gathering, the lengths of the names and of the reason, max payload, settings length.
+    // State gathering, lengths of the names and of the reason, maximum payload, length of the settings.
     buf.extend_from_slice(&[0, PROTOCOL.len() as u8, sender.len() as u8, 0]);
     buf.extend_from_slice(&[0, 0, 0, 1, 0, 0]);
     // Progress interval, relays, sizes.
@@ -27,9 +27,10 @@ pub fn emit_notices(number: usize, association: AssociationId, sender: Name<'_>,
     true
 }
 
-/// Appends the answer to an ASK of version 2 about a notice of this sender: the session is gathering. The receiver then declines.
+/// Appends the answer to an ASK of version 2 about a notice of this sender: the session is gathering. The receiver
+/// then declines.
 pub fn emit_answer(association: AssociationId, sender: Name<'_>, nonce: Nonce, buf: &mut Vec<u8>) {
-    // What version 2 takes for the terms of the notice; with others it would wait for another invitation.
+    // Terms that version 2 computes for the notice; with others it would wait for another invitation.
     let text = format!("1 false\n{PROTOCOL}\n{sender}\n");
     let terms = Seeds::new(0).part("session.terms").stream(&text).bits();
     buf.extend_from_slice(&[MAGIC, 2, protocol::SESSION, ANSWER]);
@@ -41,7 +42,7 @@ pub fn emit_answer(association: AssociationId, sender: Name<'_>, nonce: Nonce, b
     buf.push(0);
 }
 
-/// Appends a DECLINE in an earlier format: the receiver does not take part, and why.
+/// Appends a DECLINE in an earlier format, with the reason.
 pub fn emit_decline(
     version: u8,
     association: AssociationId,
@@ -56,39 +57,39 @@ pub fn emit_decline(
     buf.extend_from_slice(text.as_bytes());
 }
 
-/// A packet of an earlier release.
+/// Packet of an earlier release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierPacket<'a> {
     /// Version of its session, 1 or 2.
     pub version: u8,
-    /// Its session.
+    /// Session of the packet.
     pub association: AssociationId,
-    /// What is understood of it.
+    /// Contents, as far as this release understands them.
     pub body: EarlierBody<'a>,
 }
 
-/// The part of an earlier release's packet that this release understands.
+/// Contents of an earlier release's packet, as far as this release understands them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierBody<'a> {
-    /// A receiver asks whether there is such a session.
+    /// Question of a receiver whether the session exists.
     Ask(Nonce),
-    /// A receiver does not take part.
+    /// Refusal of an invitation by a receiver.
     Decline {
-        /// Its name.
+        /// Name of the receiver.
         name: Name<'a>,
-        /// Why.
+        /// Reason.
         text: Text<'a>,
     },
-    /// A sender invites; its name, if it is one.
+    /// Invitation, with the sender's name if it is valid.
     Invite(Option<Name<'a>>),
-    /// A notice of this release to earlier ones.
+    /// Notice of this release to earlier ones.
     Notice,
-    /// Something else.
+    /// Any other packet.
     Other,
 }
 
 impl<'a> EarlierPacket<'a> {
-    /// Reads a packet of an earlier release; `None` for all other bytes.
+    /// Parses a packet of an earlier release; `None` for all other bytes.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&[magic, version, protocol, packet_type], rest) = bytes.split_first_chunk()?;
         if magic != MAGIC || protocol != protocol::SESSION || version == 0 || version >= SESSION_VERSION {
@@ -108,8 +109,8 @@ impl<'a> EarlierPacket<'a> {
     }
 }
 
-/// Name of the sender of an INVITE. The fixed part had several lengths; the lengths of the texts behind it stand at the same place in
-/// all of them.
+/// Name of the sender of an INVITE. The fixed part had several lengths, but the lengths of the texts behind it stand
+/// at the same place in all of them.
 fn invite_sender(rest: &[u8]) -> Option<Name<'_>> {
     let (&[_, protocol, sender, reason, _, _, _, _, high, low], _) = rest.split_first_chunk()?;
     let (protocol, sender) = (usize::from(protocol), usize::from(sender));

@@ -1,4 +1,4 @@
-//! Extension fields at the end of an opening packet: a type, a length and a value each.
+//! Extension fields at the end of an opening packet: type, length and value each.
 //!
 //! ```text
 //! +---------------+-------------------------------+---------------+
@@ -6,28 +6,28 @@
 //! +---------------+-------------------------------+---------------+
 //! ```
 //!
-//! Types with [`CRITICAL`] set have to be understood: a packet with an unknown one is refused. Other unknown types are
-//! skipped, so that a later release of the same wire version can add fields. A type stands once, in ascending order.
+//! A packet with an unknown type that has [`CRITICAL`] set is refused. Other unknown types are skipped, so that a
+//! later release of the same wire version can add fields. Each type occurs at most once, and types ascend.
 
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The bit of a type that forbids skipping the field.
+/// Bit of a type that forbids skipping the field.
 pub(super) const CRITICAL: u8 = 0x80;
 
-/// The job of an INVITE: 16 bytes.
+/// Job of an INVITE: 16 bytes.
 pub(super) const JOB: u8 = 1;
 
-/// What the application of a receiver attaches to its JOIN: 1 to 288 bytes.
+/// Application's attachment of a JOIN: 1 to 288 bytes.
 pub(super) const ATTACHED: u8 = 2;
 
-/// The cookie of the CHALLENGE that a JOIN answers: 8 bytes.
+/// Cookie of the CHALLENGE that a JOIN answers: 8 bytes.
 pub(super) const COOKIE: u8 = 3;
 
-/// Whom a JOIN speaks for: 17 bytes.
+/// Receiver behind a JOIN: 17 bytes.
 pub(super) const ORIGIN: u8 = 4;
 
-/// Extension fields of a packet, read one by one.
+/// Reader of the extension fields of a packet.
 #[derive(Debug)]
 pub(super) struct Extensions<'r, 'a> {
     reader: &'r mut Reader<'a>,
@@ -35,12 +35,12 @@ pub(super) struct Extensions<'r, 'a> {
 }
 
 impl<'r, 'a> Extensions<'r, 'a> {
-    /// The fields that are left of a packet.
+    /// Reader of the extension fields in the unread bytes of a packet.
     pub fn of(reader: &'r mut Reader<'a>) -> Self {
         Extensions { reader, last: None }
     }
 
-    /// The next field, known or not: its type and value.
+    /// Reads the next field, known or not: type and value. Types must ascend.
     pub fn next(&mut self) -> Result<Option<(u8, &'a [u8])>, ParseError> {
         if self.reader.rest().is_empty() {
             return Ok(None);
@@ -54,7 +54,7 @@ impl<'r, 'a> Extensions<'r, 'a> {
         Ok(Some((kind, self.reader.bytes(len.into())?)))
     }
 
-    /// Skips all fields of a packet that knows none; refuses critical ones.
+    /// Skips all fields of a packet that defines none; refuses critical ones.
     pub fn skip_all(&mut self) -> Result<(), ParseError> {
         while let Some((kind, _)) = self.next()? {
             skip(kind)?;
@@ -63,7 +63,7 @@ impl<'r, 'a> Extensions<'r, 'a> {
     }
 }
 
-/// Accepts that an unknown field is skipped, unless it is critical.
+/// Accepts an unknown field unless its type is critical.
 pub(super) fn skip(kind: u8) -> Result<(), ParseError> {
     match kind & CRITICAL {
         0 => Ok(()),
@@ -71,7 +71,7 @@ pub(super) fn skip(kind: u8) -> Result<(), ParseError> {
     }
 }
 
-/// Appends a field; its value is shorter than 65 536 bytes.
+/// Appends a field; the value must be shorter than 65 536 bytes.
 pub(super) fn put(buf: &mut Vec<u8>, kind: u8, value: &[u8]) {
     buf.push(kind);
     buf.extend_from_slice(&(value.len() as u16).to_be_bytes());

@@ -1,10 +1,10 @@
-//! The identity of a job.
+//! Identity of a job.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// Names a job in all its sessions: 16 bytes that its sender draws at random.
+/// Identity of a job in all of its sessions: 16 bytes that the sender draws at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId(pub [u8; JobId::LEN]);
 
@@ -12,7 +12,7 @@ impl JobId {
     /// Bytes of an identity.
     pub const LEN: usize = 16;
 
-    /// The value of the extension field.
+    /// Parses the value of the extension field.
     pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
         let wrong = |_| ParseError::Field { field: "job", value: value.len() as u64 };
         value.try_into().map(JobId).map_err(wrong)

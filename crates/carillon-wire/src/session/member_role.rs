@@ -1,34 +1,34 @@
-//! What a member will do.
+//! Role of a member in a session.
 
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// What a member will do, as it says when it joins.
+/// Role that a receiver asks for in its JOIN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemberRole {
-    /// Receive.
+    /// Receiver.
     #[default]
     Receives,
-    /// Receive, and offer messages of its own, as only peers can.
+    /// Peer: receives, and offers messages of its own.
     Offers,
-    /// Help others, and neither offer nor deliver.
+    /// Helper: repairs for others, and neither offers nor delivers.
     Helps,
-    /// Receive, and help others if it is let: a designated receiver.
+    /// Designated receiver: receives, and helps others if the protocol has helpers.
     ReceivesAndHelps,
 }
 
 impl MemberRole {
-    /// Whether it delivers messages, and reports in the end.
+    /// Returns true if the member delivers messages and reports in the end.
     pub fn receives(self) -> bool {
         self != MemberRole::Helps
     }
 
-    /// Whether it offers messages of its own.
+    /// Returns true if the member offers messages of its own.
     pub fn offers(self) -> bool {
         self == MemberRole::Offers
     }
 
-    /// Whether others may turn to it.
+    /// Returns true if the member may be the parent of others.
     pub fn helps(self) -> bool {
         matches!(self, MemberRole::Helps | MemberRole::ReceivesAndHelps)
     }

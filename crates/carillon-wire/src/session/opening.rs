@@ -1,8 +1,8 @@
-//! The fixed opening of a conversation, which every release reads, whatever else has changed.
+//! Fixed opening of a conversation, which every release can read.
 //!
 //! It stands right behind the envelope in each packet that can be the first one of a conversation: INVITE, JOIN and
-//! DECLINE. Its layout and that of the envelope never change again; all that follows belongs to the wire version. A
-//! release that receives another wire version says so, by release and name, and does not guess at the rest.
+//! DECLINE. Its layout and that of the envelope never change again; everything behind it belongs to the wire version.
+//! A release that receives another wire version reports it, with release and name, and does not interpret the rest.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -23,25 +23,25 @@ use crate::ParseError;
 use crate::envelope::{Envelope, MAGIC, SESSION_VERSION, protocol};
 use crate::reader::Reader;
 
-/// Version of everything that releases say to each other: the session, file records, every protocol, doctor and daemon.
+/// Version of all formats between releases: session, file records, every protocol, doctor and daemon.
 ///
-/// It rises with each change that the previous version cannot read. `tests/wire_version.rs` compares the golden bytes of
-/// every format with it. Releases before it had session versions 1 and 2.
+/// It rises with each change that the previous version cannot read. `tests/wire_version.rs` compares the golden bytes
+/// of every format with it. Earlier releases had session versions 1 and 2.
 pub const WIRE_VERSION: u16 = 3;
 
 /// Version of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
-    /// First number.
+    /// Major version.
     pub major: u8,
-    /// Second number.
+    /// Minor version.
     pub minor: u8,
-    /// Third number.
+    /// Patch version.
     pub patch: u8,
 }
 
 impl Release {
-    /// This release.
+    /// Version of this release.
     pub const CURRENT: Release = Release {
         major: decimal(env!("CARGO_PKG_VERSION_MAJOR")),
         minor: decimal(env!("CARGO_PKG_VERSION_MINOR")),
@@ -58,13 +58,13 @@ impl fmt::Display for Release {
 /// Release and wire version of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OtherRelease {
-    /// A release from before wire versions; its session has this version.
+    /// Release from before wire versions, with the version of its session.
     Earlier(u8),
-    /// A release with another wire version.
+    /// Release with another wire version.
     Version {
-        /// The release.
+        /// Version of the release.
         release: Release,
-        /// Its wire version.
+        /// Wire version.
         wire: u16,
     },
 }
@@ -80,14 +80,14 @@ impl fmt::Display for OtherRelease {
     }
 }
 
-/// The fixed opening of a packet.
+/// Fixed opening of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening<'a> {
-    /// Wire version of the node that speaks.
+    /// Wire version of the sending node.
     pub wire: u16,
-    /// Its release.
+    /// Release of the sending node.
     pub release: Release,
-    /// Its name.
+    /// Name of the sending node.
     pub name: Name<'a>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Opening<'a> {
     /// Bytes of the opening without the name.
     pub const FIXED_LEN: usize = 6;
 
-    /// The opening of this release under a name.
+    /// Opening of this release under a name.
     pub fn of(name: Name<'a>) -> Self {
         Opening { wire: WIRE_VERSION, release: Release::CURRENT, name }
     }
@@ -111,8 +111,8 @@ impl<'a> Opening<'a> {
             .map(|opening| (envelope.association, opening))
     }
 
-    /// The other release that sent these bytes, if they open a conversation in another wire version or belong to a
-    /// session from before wire versions.
+    /// Returns the release that sent these bytes if it is another one: they open a conversation in another wire
+    /// version or belong to a session from before wire versions.
     pub fn other_release(bytes: &'a [u8]) -> Option<OtherRelease> {
         if let &[MAGIC, version, protocol::SESSION, ..] = bytes
             && version < SESSION_VERSION
@@ -123,7 +123,7 @@ impl<'a> Opening<'a> {
         (wire != WIRE_VERSION).then_some(OtherRelease::Version { release, wire })
     }
 
-    /// Whether a packet with an opening comes from a receiver, to its sender: JOIN or DECLINE.
+    /// Returns true for a packet with an opening from a receiver to its sender: JOIN or DECLINE.
     pub fn is_from_receiver(bytes: &[u8]) -> bool {
         matches!(bytes.get(3), Some(&(packet_type::JOIN | packet_type::DECLINE)))
     }
@@ -134,7 +134,7 @@ impl<'a> Opening<'a> {
         Ok(Opening { wire, release: Release { major, minor, patch }, name: reader.name()? })
     }
 
-    /// Reads the opening of a packet of this wire version.
+    /// Parses the opening of a packet of this wire version.
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let opening = Opening::read(reader)?;
         if opening.wire == WIRE_VERSION { Ok(opening) } else { Err(ParseError::WireVersion(opening.wire)) }
@@ -150,13 +150,13 @@ impl<'a> Opening<'a> {
         Self::FIXED_LEN + name.len()
     }
 
-    /// Bytes of a datagram with nothing but an envelope, an opening and a name of this length.
+    /// Length of a datagram with an envelope, an opening and a name of this length, in bytes.
     pub const fn datagram_len(name: usize) -> usize {
         Envelope::LEN + Self::FIXED_LEN + name
     }
 }
 
-/// The value of a decimal number below 256.
+/// Parses a decimal number below 256 at compile time.
 const fn decimal(text: &str) -> u8 {
     let (bytes, mut value, mut at) = (text.as_bytes(), 0, 0);
     while at < bytes.len() {

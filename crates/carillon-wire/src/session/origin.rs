@@ -1,19 +1,19 @@
-//! What a receiver says of itself when it joins, by which a job knows it again.
+//! Receiver behind a JOIN, by which a job recognises it in another session.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// Whom a JOIN speaks for: the same receiver in another session of a job may have another address, port or process.
+/// Receiver behind a JOIN. The same receiver may have another address, port or process in another session of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Number of the running process, as this job sees it: no other job, and no other sender, sees the same.
+    /// Number of the running process in this job; it differs in every other job and for every other sender.
     pub process: u64,
-    /// Number of the place where the data goes, as a directory, as this job sees it.
+    /// Number of the destination, such as a directory, in this job.
     pub place: u64,
-    /// The receiver has a part of a transfer from before.
+    /// True if the receiver has part of an earlier transfer.
     pub resumes: bool,
-    /// The receiver was verified in this job and has no acknowledgment of that.
+    /// True if the receiver was verified in this job but has no acknowledgment of its report.
     pub is_done: bool,
 }
 
@@ -21,7 +21,7 @@ impl Origin {
     /// Bytes of the field.
     pub const LEN: usize = 8 + 8 + 1;
 
-    /// The value of the extension field as it is sent.
+    /// Value of the extension field.
     pub(super) fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&self.process.to_be_bytes());
@@ -30,7 +30,7 @@ impl Origin {
         bytes
     }
 
-    /// The value of the extension field as it was received.
+    /// Parses the value of the extension field.
     pub(super) fn parse(value: &[u8]) -> Result<Self, ParseError> {
         let wrong = |_| ParseError::Field { field: "origin", value: value.len() as u64 };
         let bytes: &[u8; Self::LEN] = value.try_into().map_err(wrong)?;

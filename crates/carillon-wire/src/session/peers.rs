@@ -1,4 +1,4 @@
-//! The roster of a session whose members know each other, a page in each datagram: they are peers, or turn to helpers.
+//! Roster of a session with peers or helpers, in pages of one datagram each.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use super::{Identity, MemberRole, Name, put_name};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// Members a session with a roster can have, the one that gathers included.
+/// Maximum number of members of a session with a roster, the gathering node included.
 pub const MAX_PEERS: usize = 1024;
 
-/// Part of the roster: the members in order of rank, from `first` on.
+/// Page of the roster: members in order of rank, from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RosterPage<'a> {
-    /// Which roster: it grows when the members change.
+    /// Edition of the roster; it grows with each change of the members.
     pub edition: u32,
-    /// How many members the whole roster has; never zero, at most [`MAX_PEERS`].
+    /// Number of members in the whole roster, 1 to [`MAX_PEERS`].
     pub total: u16,
-    /// The rank of the first one here.
+    /// Rank of the first member of this page.
     pub first: u16,
-    /// The members.
+    /// Members of this page.
     pub peers: PeerList<'a>,
 }
 
-/// A member in the roster.
+/// Member in the roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer<'a> {
-    /// What names it on the wire.
+    /// Public name of the member on the wire.
     pub identity: Identity,
-    /// What it does.
+    /// Role of the member.
     pub part: MemberRole,
-    /// Whether it was there and is no more.
+    /// True if the member has left or was expelled.
     pub gone: bool,
-    /// The rank of the helper that it turns to; 0, the rank of the one that gathers, if there is none.
+    /// Rank of its parent helper; 0, the rank of the gathering node, without one.
     pub parent: u16,
-    /// Its name.
+    /// Name of the member.
     pub name: Name<'a>,
 }
 
-/// Members as bytes that have been looked through; never none of them.
+/// Non-empty list of members, as checked bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerList<'a> {
     bytes: &'a [u8],
@@ -78,7 +78,7 @@ impl<'a> RosterPage<'a> {
 }
 
 impl<'a> PeerList<'a> {
-    /// Appends as many of these members as fit a page; returns how many that were.
+    /// Appends these members, as many as fit a page; returns their number.
     pub fn encode<'p>(peers: impl IntoIterator<Item = Peer<'p>>, buf: &mut Vec<u8>) -> usize {
         let start = buf.len();
         let mut count = 0;
@@ -92,18 +92,18 @@ impl<'a> PeerList<'a> {
         count
     }
 
-    /// The members of a page; `None` if these bytes are none.
+    /// Checks the bytes of a list; `None` if they are not one.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         Self::parse(&mut Reader::new(bytes)).ok()
     }
 
-    /// How many they are.
+    /// Number of members.
     #[expect(clippy::len_without_is_empty, reason = "a list is never empty")]
     pub fn len(&self) -> usize {
         self.count.into()
     }
 
-    /// The members in order of rank.
+    /// Members in order of rank.
     pub fn iter(&self) -> impl Iterator<Item = Peer<'a>> + use<'a> {
         let mut reader = Reader::new(self.bytes);
         (0..self.count).map_while(move |_| Peer::parse(&mut reader).ok())
@@ -138,7 +138,7 @@ impl<'a> Peer<'a> {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }
         let parent = if has(TURNS) { reader.u16()? } else { 0 };
-        // Who turns to the one that gathers has no field for it.
+        // A child of the gathering node has no parent field.
         if has(TURNS) && !(1..MAX_PEERS).contains(&usize::from(parent)) {
             return Err(ParseError::Field { field: "parent", value: parent.into() });
         }
@@ -186,6 +186,6 @@ const OFFERS: u8 = 0x01;
 const GONE: u8 = 0x02;
 const HELPS: u8 = 0x04;
 const TURNS: u8 = 0x08;
-/// Beside HELPS only.
+/// Valid together with HELPS only.
 const RECEIVES: u8 = 0x10;
 const BOTH: u8 = HELPS | RECEIVES;

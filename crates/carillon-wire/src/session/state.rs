@@ -1,56 +1,56 @@
-//! How far a session is, and why somebody is not let in.
+//! States of a session, reasons of refusals, and verdicts.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// How far a session is. Ordered: a sender never goes back.
+/// State of a session, in order: a sender never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// Receivers may join.
     Gathering,
-    /// The members, who are peers, learn of each other. No one joins any more.
+    /// Members, which are peers, learn of each other; no receiver may join.
     Assembling,
-    /// Messages are under way.
+    /// Messages are in flight.
     Running,
-    /// All messages are through; the sender waits for reports.
+    /// Delivery is complete, and the sender waits for reports.
     Closing,
     /// Every member has reported or is lost.
     Finished,
-    /// The sender gave up.
+    /// Sender has aborted the session.
     Aborted,
 }
 
-/// Why a receiver is not a member.
+/// Reason why a receiver is not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefuseReason {
-    /// The session started without it.
+    /// Session started without the receiver.
     AlreadyStarted,
-    /// Another receiver joined with the same name.
+    /// Another receiver joined under the same name.
     NameTaken,
-    /// The sender expects certain names, and this is none of them.
+    /// Sender expects certain names, and this is none of them.
     NotExpected,
-    /// The sender takes no more members.
+    /// Sender takes no more members.
     Full,
-    /// It was a member, and the sender gave it up.
+    /// Sender has expelled the member.
     Expelled,
-    /// Its nonce will not do: it may try another.
+    /// Nonce is in use or known to others; the receiver may try another.
     Nonce,
-    /// It came after the start, or was given up: a further session will serve it.
+    /// Receiver came after the start or was expelled: a catch-up session will serve it.
     Later,
-    /// It has everything of this job, verified.
+    /// Receiver has everything of this job, verified.
     Done,
 }
 
-/// What a receiver reports.
+/// Result that a receiver reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Not everything is there, or it cannot be had.
+    /// Data is incomplete or cannot be stored.
     Failed = 0,
-    /// Everything is there and verified.
+    /// Data is complete and verified.
     Verified = 1,
-    /// Not everything that came is what was sent: a further session may do better.
+    /// Data differs from what was sent; a catch-up session may repair it.
     Damaged = 2,
 }
 

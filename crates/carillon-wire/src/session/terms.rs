@@ -1,4 +1,4 @@
-//! To what a receiver is invited.
+//! Digest of the terms of an invitation.
 
 use std::fmt;
 
@@ -6,18 +6,20 @@ use carillon_core::Seeds;
 
 use super::Invite;
 
-/// A digest of what an INVITE says of its session and that stays as it is.
+/// Digest of the constant part of an INVITE.
 ///
-/// Anybody can say an INVITE in the sender's name. What the sender says to one receiver alone, with the nonce of the two,
-/// therefore has the digest of its own, and a receiver that was told something else begins anew with what is true.
+/// An attacker can forge an INVITE in the sender's name. The sender's unicast packets, which carry the nonce that
+/// only receiver and sender know, therefore have the digest of its own INVITE. A receiver with another digest starts
+/// over with the genuine one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms(pub u64);
 
 impl Invite<'_> {
-    /// Protocol and settings, the sender's name, the size of messages and datagrams, and whether routers may help.
+    /// Computes the digest of protocol and settings, sender's name, job, sizes of messages and datagrams, and the
+    /// relay flag.
     pub fn terms(&self) -> Terms {
         let Invite { max_payload, relays, sizes, protocol, sender, settings, job, .. } = self;
-        // Names have no line feeds.
+        // Names have no line feeds, so the fields are unambiguous.
         let text = format!("{max_payload} {relays}{sizes}\n{protocol}\n{sender}\n{}\n{job:?}", &**settings);
         Terms(Seeds::new(0).part("session.terms").stream(&text).bits())
     }

@@ -1,4 +1,4 @@
-//! The bounded texts of session packets.
+//! Bounded texts of session packets.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ macro_rules! bounded_text {
         pub struct $name<'a>(&'a str);
 
         impl<'a> $name<'a> {
-            /// The text.
+            /// Text as a string slice.
             pub const fn as_str(&self) -> &'a str {
                 self.0
             }
@@ -34,33 +34,33 @@ macro_rules! bounded_text {
 }
 
 bounded_text! {
-    /// A name: 1 to 64 bytes without [hidden](is_hidden) characters.
+    /// Name: 1 to 64 bytes without [hidden](is_hidden) characters.
     Name
 }
 
 bounded_text! {
-    /// A line for people: at most 128 bytes without [hidden](is_hidden) characters.
+    /// Text for people: at most 128 bytes without [hidden](is_hidden) characters.
     #[derive(Default)]
     Text
 }
 
 bounded_text! {
-    /// Settings of a protocol: at most 900 bytes of `key=value` lines parted by line feeds, without
-    /// other [hidden](is_hidden) characters; keys are not empty.
+    /// Settings of a protocol: at most 900 bytes of `key=value` lines separated by line feeds, without other
+    /// [hidden](is_hidden) characters; keys are not empty.
     #[derive(Default)]
     Settings
 }
 
 impl<'a> Name<'a> {
-    /// The longest name, in bytes.
+    /// Maximum length of a name in bytes.
     pub const MAX_LEN: usize = 64;
 
-    /// `None` if the text is empty, too long, or has hidden characters.
+    /// Checks a name; `None` if the text is empty, too long, or has hidden characters.
     pub fn new(text: &'a str) -> Option<Self> {
         Self::parse("name", text.as_bytes()).ok()
     }
 
-    /// The text with what a name cannot have replaced or cut off; `fallback` if nothing is left.
+    /// Makes a name of any text: replaces invalid characters and cuts the excess; `fallback` if nothing is left.
     pub fn clean(text: &str, fallback: &str) -> String {
         let text = clean(text, Self::MAX_LEN);
         if text.is_empty() { clean(fallback, Self::MAX_LEN) } else { text }
@@ -75,15 +75,15 @@ impl<'a> Name<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The longest text, in bytes.
+    /// Maximum length of a text in bytes.
     pub const MAX_LEN: usize = 128;
 
-    /// `None` if the text is too long or has hidden characters.
+    /// Checks a text; `None` if it is too long or has hidden characters.
     pub fn new(text: &'a str) -> Option<Self> {
         Self::parse("text", text.as_bytes()).ok()
     }
 
-    /// The text with what a [`Text`] cannot have replaced or cut off.
+    /// Makes a [`Text`] of any text: replaces invalid characters and cuts the excess.
     pub fn clean(text: &str) -> String {
         clean(text, Self::MAX_LEN)
     }
@@ -94,22 +94,22 @@ impl<'a> Text<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// The longest settings, in bytes.
+    /// Maximum length of settings in bytes.
     pub const MAX_LEN: usize = 900;
 
-    /// `None` if the text is not `key=value` lines or too long.
+    /// Checks settings; `None` if the text is not `key=value` lines or too long.
     pub fn new(text: &'a str) -> Option<Self> {
         Self::parse("settings", text.as_bytes()).ok()
     }
 
-    /// The text of these pairs, which [`Settings::new`] takes if it is not too long and no part
-    /// has hidden characters.
+    /// Joins pairs to the text of settings. [`Settings::new`] accepts it unless it is too long or has hidden
+    /// characters.
     pub fn encode<K: fmt::Display, V: fmt::Display>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
         let lines: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
         lines.join("\n")
     }
 
-    /// The pairs in order.
+    /// Pairs in order.
     pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         self.0.split('\n').filter_map(|line| line.split_once('='))
     }
@@ -125,9 +125,9 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Whether a character changes how a terminal shows the text around it, or cannot be seen: control
-/// characters (C0, DEL, C1), line and paragraph separators, marks and overrides of direction, invisible
-/// ones. Joiners are none of them: names in some scripts need them.
+/// Returns true for a character that is invisible or changes how a terminal shows the text around it: control
+/// characters (C0, DEL, C1), line and paragraph separators, directional marks and overrides. Joiners are allowed,
+/// since names in some scripts need them.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -136,8 +136,8 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The bytes as text without hidden characters but the allowed ones. A refused value is told by
-/// its length, or by the first byte that is not good text.
+/// Checks that bytes are text without hidden characters except the allowed ones. The error of a refused value has its
+/// length, or the first invalid byte.
 fn checked<'a>(
     field: &'static str,
     bytes: &'a [u8],
