@@ -1,4 +1,4 @@
-//! Randomly timed acknowledgments of one size.
+//! Random wait before acknowledgments, and their padding to one size.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use carillon_core::{BitRate, BuildContext, Config, Dest, NodeId, Rng, Time, Tran
 
 use super::{FeedbackDelay, MachineContext};
 
-/// A random wait before each acknowledgment, so that those of many receivers do not meet
-/// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`; and what they are padded to.
+/// Random wait before each acknowledgment, so that the acknowledgments of many receivers do not collide (Segovia
+/// 1996, section 2.5.1). The wait is a whole number of bit times, uniform in `[0, R]`.
 #[derive(Clone, Debug)]
 pub struct AckWait {
     bits: u64,
     rate: BitRate,
-    /// Whether the sender says what R is.
+    /// True if the sender sets R.
     told: bool,
-    /// Absent for R = 0 for ever, where nothing is drawn: a million receivers need no million generators.
+    /// Random generator; absent if R is always 0, since a million receivers need no million generators.
     rng: Option<Box<Rng>>,
-    /// Bytes of an acknowledgment, at least.
+    /// Minimum size of an acknowledgment in bytes.
     len: usize,
 }
 
 impl AckWait {
-    /// What `ack_wait` and `ack_bytes` say, drawn from the node's own stream.
+    /// Creates the wait from the parameters `ack_wait` and `ack_bytes`, with a random stream of this node.
     pub fn new(build: &BuildContext, settings: &Config) -> Self {
         Self::with(build, settings, false)
     }
 
-    /// The same, unless `ack_wait_method` leaves R to the sender.
+    /// Creates the wait, with R set by the sender if `ack_wait_method` is `adaptive`.
     pub fn or_told(build: &BuildContext, settings: &Config) -> Self {
         Self::with(build, settings, settings.choice("ack_wait_method") == "adaptive")
     }
@@ -39,14 +39,14 @@ impl AckWait {
         AckWait { bits, rate, told, rng, len }
     }
 
-    /// The sender says that R is so many nanoseconds; news only if it is to say so.
+    /// Sets R in nanoseconds. Ignored unless the sender is to set it.
     pub fn set(&mut self, nanos: u32) {
         if self.told {
             self.bits = self.rate.bits_in(Duration::from_nanos(nanos.into()));
         }
     }
 
-    /// The acknowledgment in the buffer is decided now: padded, it departs after its wait.
+    /// Pads the acknowledgment in the buffer and schedules its departure after a random wait.
     pub fn transmit(&mut self, now: Time, to: NodeId, buf: &mut Vec<u8>) -> Transmit {
         if buf.len() < self.len {
             buf.resize(self.len, 0);
@@ -55,7 +55,7 @@ impl AckWait {
         Transmit { departure, ..Transmit::now(Dest::Node(to)) }
     }
 
-    /// The same of a receiver that answers its sender; the message it is about.
+    /// Schedules the acknowledgment of a receiver to its sender. `about` is the message that it acknowledges.
     pub fn answer(
         &mut self,
         context: &mut MachineContext,
@@ -111,7 +111,7 @@ mod tests {
                 let waited = transmit.departure.map_or(Duration::ZERO, |at| at.since(now));
                 prop_assert!(waited <= bit * bits as u32, "{:?}", waited);
                 prop_assert_eq!(waited.as_nanos() % bit.as_nanos(), 0);
-                // On the link, where every header counts.
+                // The size counts on the link, with all headers.
                 prop_assert_eq!(buf.len(), own.max(len.saturating_sub(build.link_overhead as usize)));
                 prop_assert!(buf[..own].iter().all(|&byte| byte == 1) && buf[own..].iter().all(|&byte| byte == 0));
             }

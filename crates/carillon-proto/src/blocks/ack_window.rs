@@ -1,4 +1,8 @@
-//! A sender's window of outstanding messages, and how far each receiver has acknowledged.
+//! Send window of a sender, with the progress of each receiver.
+//!
+//! The window holds each message until every receiver has acknowledged it. Acknowledgments are cumulative. A counter
+//! at each message holds the number of receivers that stand at it, so that the cost of an acknowledgment depends
+//! neither on the size of the group nor on the distance it covers.
 
 use bytes::Bytes;
 use carillon_core::{Events, MessageId, NodeId, OfferError, Outcome, Time};
@@ -8,26 +12,26 @@ use super::{FixedWindow, FlowControl, Members, Numbered};
 /// A message in the window.
 #[derive(Debug)]
 pub struct Slot {
-    /// What it carries.
+    /// Payload of the message.
     pub payload: Bytes,
-    /// When it was first sent, and how large the window was then.
+    /// Time of the first transmission, and the number of outstanding messages at that time.
     pub sent: Option<(Time, u32)>,
-    /// Whether it is to be sent (again).
+    /// True if the message is to be sent, for the first time or again.
     pub due: bool,
-    /// When it was last sent again.
+    /// Time of the last retransmission.
     pub resent: Option<Time>,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub retransmissions: u32,
-    /// The packet that carried it last, where the sender numbers its packets.
+    /// Transmit order number of the last packet with this message, if the sender counts its packets.
     pub serial: u64,
-    /// Whether it was given up for some receiver.
+    /// True if the sender gave up delivery of the message to some receiver.
     pub failed: bool,
-    /// How many receivers lack it first: they have acknowledged all before it.
+    /// Number of receivers for which this is the first unacknowledged message.
     standing: usize,
 }
 
 impl Slot {
-    /// It goes out now, one of so many outstanding; says whether it did before.
+    /// Records a transmission with this number of outstanding messages. Returns true if it is a retransmission.
     pub fn on_send(&mut self, now: Time, outstanding: u32) -> bool {
         self.due = false;
         let again = self.sent.is_some();
@@ -41,49 +45,48 @@ impl Slot {
     }
 }
 
-/// The messages outstanding, and for each receiver how far it has acknowledged.
+/// Outstanding messages, and the acknowledgment vector of the receivers.
 ///
-/// The source recomputes the lowest rank over the whole acknowledgment vector at each
-/// acknowledgment; counting at each message the receivers that lack it first costs the same however many they are, and however much
-/// they acknowledge.
+/// Segovia 1996 recomputes the minimum over the whole vector at each acknowledgment. Counters per message avoid that.
 #[derive(Debug)]
 pub struct AckWindow {
     members: Members,
-    /// How many messages may be outstanding.
+    /// Capacity in messages.
     room: FixedWindow,
     slots: Numbered<Slot>,
-    /// None before this message is to be sent: where the search for the next one begins.
+    /// Lower bound of the first due message: the search starts here.
     due_from: u64,
     finished: bool,
-    /// For each receiver, one past the last message it has acknowledged.
+    /// Acknowledgment vector: for each receiver, the sequence number after its last acknowledged message.
     vector: Vec<u64>,
-    /// Receivers not expelled.
+    /// Number of receivers that are not expelled.
     live: usize,
-    /// How many of them have acknowledged all messages.
+    /// Number of these that have acknowledged all messages.
     done: usize,
-    /// Where the block began that is sent, if the next one waits for all of it.
+    /// First message of the current block, if a block must be complete before the next one begins.
     block: Option<u64>,
 }
 
-/// The vector entry of an expelled receiver: it acknowledges everything from now on.
+/// Entry of an expelled receiver in the vector: it acknowledges everything from now on.
 const EXPELLED: u64 = u64::MAX;
 
 impl AckWindow {
-    /// An empty window for these receivers, with room for so many messages.
+    /// Creates an empty window for these receivers with this capacity.
     pub fn new(members: Members, room: FixedWindow) -> Self {
         let (vector, live) = (vec![0; members.len()], members.len());
         let (slots, done) = (Numbered::default(), live);
         AckWindow { members, room, slots, due_from: 0, finished: false, vector, live, done, block: None }
     }
 
-    /// Messages go block by block: it takes none of the next one before all of this one are done with.
+    /// Makes the window advance block by block: it accepts no message of the next block before all of the current one
+    /// are complete.
     #[must_use]
     pub fn by_blocks(mut self) -> Self {
         self.block = Some(self.start());
         self
     }
 
-    /// Forgets who has acknowledged what of the messages that are outstanding.
+    /// Forgets all acknowledgments of outstanding messages.
     pub fn reset(&mut self) {
         let start = self.start();
         self.vector.iter_mut().filter(|next| **next != EXPELLED).for_each(|next| *next = start);
@@ -91,12 +94,12 @@ impl AckWindow {
         (self.done, *self.standing(start)) = (0, self.live);
     }
 
-    /// It has room for so many messages from now on. What it holds beyond them stays.
+    /// Sets the capacity. Messages beyond it stay in the window.
     pub fn set_room(&mut self, room: FixedWindow) {
         self.room = room;
     }
 
-    /// Adds a message at the end if there is room; returns its number.
+    /// Adds a message at the end and returns its sequence number. Fails if the window is full or finished.
     pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
@@ -117,24 +120,26 @@ impl AckWindow {
         Ok(self.slots.push(slot))
     }
 
-    /// No more messages will be offered.
+    /// Declares that no more messages will be offered.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// Receiver `index` acknowledges everything up to `message`; returns whether that was news.
+    /// Records that receiver `index` has everything up to `message`. Returns true if that is new.
     pub fn acknowledge(&mut self, index: usize, message: u64) -> bool {
+        // A receiver may stand before the window, where messages were removed without its acknowledgment.
         let from = self.vector[index].max(self.start());
         if message < from || message >= self.end() {
             return false;
         }
+        // Move the receiver from its old position to the new one: two counters change, whatever the distance.
         *self.standing(from) -= 1;
         *self.standing(message + 1) += 1;
         self.vector[index] = message + 1;
         true
     }
 
-    /// Everything from this message on that was sent is to be sent again; returns how many messages.
+    /// Marks all sent messages from this one on as due (go-back-N). Returns their number.
     pub fn go_back_to(&mut self, number: u64) -> u32 {
         let skip = number.saturating_sub(self.start()) as usize;
         let mut count = 0;
@@ -146,14 +151,14 @@ impl AckWindow {
         count
     }
 
-    /// Takes a node out of the count, if it was in it; returns its number.
+    /// Expels a node if it is a member. Returns its index.
     pub fn expel_node(&mut self, node: NodeId) -> Option<usize> {
         let index = self.index_of(node)?;
         self.expel(index);
         Some(index)
     }
 
-    /// Gives up all receivers that have not acknowledged the whole window.
+    /// Expels all receivers that have not acknowledged the whole window.
     pub fn expel_missing(&mut self, events: &mut Events) {
         for (index, _) in self.missing().collect::<Vec<_>>() {
             self.expel(index);
@@ -161,7 +166,8 @@ impl AckWindow {
         }
     }
 
-    /// What a receiver lacks of the messages before `end` is given up for it.
+    /// Treats the messages before `end` as acknowledged by a receiver that will not get them, and marks them as
+    /// failed.
     pub fn give_up(&mut self, index: usize, end: u64) {
         let from = self.vector[index].max(self.start());
         for number in from..end {
@@ -174,45 +180,45 @@ impl AckWindow {
         }
     }
 
-    /// Takes a receiver out of the count.
+    /// Removes a receiver from the count.
     pub fn expel(&mut self, index: usize) {
         *self.standing(self.vector[index].max(self.start())) -= 1;
         self.vector[index] = EXPELLED;
         self.live -= 1;
     }
 
-    /// The receivers that have not acknowledged the first message.
+    /// Receivers that have not acknowledged the first message.
     pub fn missing_first(&self) -> Vec<usize> {
         let missing = |&(_, &next): &(usize, &u64)| next <= self.start();
         self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
     }
 
-    /// Whether this receiver has not acknowledged the first message, which has gone out.
+    /// Returns true if the first message was sent and this receiver has not acknowledged it.
     pub fn awaits(&self, node: NodeId) -> bool {
         let lacks = |index: usize| self.vector[index] <= self.start();
         self.first().is_some_and(|slot| slot.sent.is_some()) && self.members.index_of(node).is_some_and(lacks)
     }
 
-    /// The receivers that have not acknowledged the whole window, and how many messages each misses.
+    /// Receivers that have not acknowledged the whole window, each with its number of missing messages.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u32)> {
         let messages = |next: u64| self.end().saturating_sub(next.max(self.start())) as u32;
         let missing = self.vector.iter().map(move |&next| messages(next)).enumerate();
         missing.filter(|&(_, messages)| messages > 0)
     }
 
-    /// Takes the first message out if every receiver has acknowledged it.
+    /// Removes the first message if every receiver has acknowledged it.
     pub fn pop_acknowledged(&mut self) -> Option<(u64, Slot)> {
         if self.slots.first()?.standing > 0 { None } else { self.pop() }
     }
 
-    /// The same, and records it: what was given up for some receiver has failed.
+    /// Removes the first message if every receiver has acknowledged it, and records the outcome.
     pub fn complete_first(&mut self, events: &mut Events) -> Option<(u64, Slot)> {
         let popped = self.pop_acknowledged()?;
         record(events, &popped);
         Some(popped)
     }
 
-    /// Takes the first message out, whoever lacks it, and records that it has failed.
+    /// Removes the first message regardless of acknowledgments, and records that it failed.
     pub fn fail_first(&mut self, events: &mut Events) -> Option<(u64, Slot)> {
         let (number, slot) = self.pop()?;
         let popped = (number, Slot { failed: true, ..slot });
@@ -220,10 +226,10 @@ impl AckWindow {
         Some(popped)
     }
 
-    /// Takes the first message out.
+    /// Removes the first message.
     pub fn pop(&mut self) -> Option<(u64, Slot)> {
         let popped = self.slots.pop()?;
-        // Who has not acknowledged it lacks the next one first now.
+        // The receivers that stood at the removed message now stand at the next one.
         *self.standing(self.start()) += popped.1.standing;
         if self.is_empty() && self.block.is_some() {
             self.block = Some(self.start());
@@ -231,19 +237,20 @@ impl AckWindow {
         Some(popped)
     }
 
-    /// The messages in order.
+    /// Messages in order.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.due_from = self.start();
         self.slots.iter_mut()
     }
 
-    /// How many messages are to be sent again.
+    /// Number of messages to be retransmitted.
     pub fn due_again(&self) -> u32 {
         self.slots.iter().filter(|slot| slot.due && slot.sent.is_some()).count() as u32
     }
 
-    /// The first message that is to be sent.
+    /// First message that is due.
     pub fn first_due(&mut self) -> Option<(u64, &mut Slot)> {
+        // Search from the bound, and remember where the search ended.
         let mut number = self.due_from.max(self.start());
         while self.slots.get(number).is_some_and(|slot| !slot.due) {
             number += 1;
@@ -252,83 +259,83 @@ impl AckWindow {
         self.slots.get_mut(number).map(|slot| (number, slot))
     }
 
-    /// The message of this number.
+    /// Message with this sequence number.
     pub fn get(&self, number: u64) -> Option<&Slot> {
         self.slots.get(number)
     }
 
-    /// The same, to be changed.
+    /// Mutable message with this sequence number.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
         self.due_from = self.due_from.min(number);
         self.slots.get_mut(number)
     }
 
-    /// One past the last message that a receiver has acknowledged.
+    /// Sequence number after the last message that a receiver has acknowledged.
     pub fn acknowledged_below(&self, index: usize) -> u64 {
         self.vector[index]
     }
 
-    /// The first message.
+    /// First message of the window.
     pub fn first(&self) -> Option<&Slot> {
         self.slots.first()
     }
 
-    /// Number of the first message in the window.
+    /// Sequence number of the first message in the window.
     pub fn start(&self) -> u64 {
         self.slots.start()
     }
 
-    /// One past the number of the last message in the window.
+    /// Sequence number after the last message in the window.
     pub fn end(&self) -> u64 {
         self.slots.end()
     }
 
-    /// The number of a receiver that is in the count.
+    /// Index of a receiver that is not expelled.
     pub fn index_of(&self, node: NodeId) -> Option<usize> {
         self.members.index_of(node).filter(|&index| !self.is_expelled(index))
     }
 
-    /// All receivers, those taken out of the count too.
+    /// Receivers of the group, including expelled ones.
     pub fn members(&self) -> &Members {
         &self.members
     }
 
-    /// The receiver of this number.
+    /// Node of the receiver with this index.
     pub fn node(&self, index: usize) -> NodeId {
         self.members.node(index)
     }
 
-    /// Whether there is no room for another message.
+    /// Returns true if the window is full.
     pub fn is_full(&self) -> bool {
         self.end() >= self.room.limit(self.block.unwrap_or_else(|| self.start()))
     }
 
-    /// Whether all that was offered, and will be, is done with.
+    /// Returns true if all messages are complete and no more will be offered.
     pub fn is_finished(&self) -> bool {
         self.finished && self.is_empty()
     }
 
-    /// Whether no more will be offered.
+    /// Returns true if no more messages will be offered.
     pub fn is_closed(&self) -> bool {
         self.finished
     }
 
-    /// How many messages are outstanding.
+    /// Number of outstanding messages.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether none is.
+    /// Returns true if no message is outstanding.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Whether a receiver was taken out of the count.
+    /// Returns true if a receiver was expelled.
     pub fn is_expelled(&self, index: usize) -> bool {
         self.vector[index] == EXPELLED
     }
 
-    /// How many receivers have acknowledged all before this message, and not it.
+    /// Counter of receivers for which this is the first unacknowledged message.
     fn standing(&mut self, number: u64) -> &mut usize {
         match self.slots.get_mut(number) {
             Some(slot) => &mut slot.standing,
@@ -349,12 +356,12 @@ mod tests {
 
     use super::*;
 
-    /// What the window says, of a message and of a receiver, kept in the plainest way.
+    /// Model of the window with plain lists.
     #[derive(Debug)]
     struct Message {
         due: bool,
         sent: bool,
-        /// By receiver.
+        /// Acknowledged by receiver.
         has: Vec<bool>,
     }
 

@@ -1,32 +1,35 @@
-//! Constants of a [`ByDistance`](super::ByDistance) delay that follow what duplicates and delays were like.
+//! Adaptive timers of SRM: constants of a [`ByDistance`](super::ByDistance) delay that follow the measured duplicates
+//! and delays.
 //!
-//! Constants and order of the steps are those of `Agent/SRM/Adaptive` in ns-2.35.
+//! Many duplicates lengthen the waits, and long delays shorten them (Floyd et al. 1997, section 5). Constants and
+//! order of the steps are those of `Agent/SRM/Adaptive` in ns-2.35.
 
-/// One pair of constants, (C1, C2) or (D1, D2), and the averages by which it is adapted.
+/// Pair of constants, (C1, C2) or (D1, D2), with the averages that adapt it.
 #[derive(Clone, Debug)]
 pub struct AdaptiveDelay {
     /// C1 or D1.
     pub first: f64,
     /// C2 or D2.
     pub second: f64,
-    /// Duplicates of the period that runs.
+    /// Duplicates in the current period.
     duplicates: f64,
     average_duplicates: Option<f64>,
-    /// In round trips; `None` before the first request or repair.
+    /// EWMA of the delay in round trips; `None` before the first request or repair.
     average_delay: Option<f64>,
-    /// This member is taken for the closest one.
+    /// True if this member is assumed to be the closest one to the source.
     closest: bool,
-    /// What `first` loses when this member sends.
+    /// Decrease of `first` each time this member sends.
     sending_step: f64,
 }
 
 impl AdaptiveDelay {
-    /// Begins with these constants; `first` loses so much when this member sends.
+    /// Creates a pair with these initial constants. `sending_step` is the decrease of `first` each time this member
+    /// sends.
     pub fn new(first: f64, second: f64, sending_step: f64) -> Self {
         AdaptiveDelay {
             first,
             second,
-            // A mark that there was no period yet.
+            // Marks that no period has ended yet.
             duplicates: NO_PERIOD,
             average_duplicates: None,
             average_delay: None,
@@ -35,22 +38,26 @@ impl AdaptiveDelay {
         }
     }
 
-    /// Whether no delay has been measured yet.
+    /// Returns true if no delay has been measured yet.
     pub fn is_new(&self) -> bool {
         self.average_delay.is_none()
     }
 
-    /// A new request or repair begins: the constants are adapted. `most_first` is the greatest C1 or D1,
-    /// `group` the number of members known.
+    /// Adapts the constants before a new request or repair. `most_first` is the upper bound of C1 or D1, `group` the
+    /// number of known members.
     pub fn adapt(&mut self, most_first: f64, group: f64) {
         if let Some(delay) = self.average_delay {
             self.average();
             let duplicates = self.average_duplicates.unwrap_or(NO_PERIOD);
+            // The closest member sends anyway, so a shorter random part costs no duplicates.
             if std::mem::take(&mut self.closest) {
                 self.second -= 0.1;
+            // Too many duplicates: wait longer, mostly at random.
             } else if duplicates >= AVE_DUPS {
                 self.first += 0.1;
                 self.second += 0.5;
+            // Few duplicates: shorten the random part if requests are late, and the fixed part if duplicates are
+            // rare.
             } else if duplicates < AVE_DUPS - EPSILON {
                 if delay > AVE_DELAY {
                     self.second -= 0.1;
@@ -66,30 +73,30 @@ impl AdaptiveDelay {
         self.second = bounded(self.second, LEAST_SECOND, group);
     }
 
-    /// The period in which duplicates are counted ends, and the next one begins.
+    /// Ends the period of counted duplicates and begins the next one.
     pub fn mark_period(&mut self) {
         self.average();
         self.duplicates = 0.0;
     }
 
-    /// A duplicate of the first round.
+    /// Counts a duplicate of the first round.
     pub fn count_duplicate(&mut self) {
         self.duplicates += 1.0;
     }
 
-    /// The first round took so many round trips until the first request or repair.
+    /// Records the delay of the first round until its first request or repair, in round trips.
     pub fn on_delay(&mut self, round_trips: f64) {
         let average = self.average_delay.map_or(round_trips, |average| smooth(average, round_trips));
         self.average_delay = Some(average);
     }
 
-    /// This member sends in the first round.
+    /// Records that this member sends in the first round.
     pub fn on_sending(&mut self, most_first: f64) {
         self.first = bounded(self.first - self.sending_step, LEAST_FIRST, most_first);
         self.closest = true;
     }
 
-    /// Another member has sent too, and its distance tells who is closer.
+    /// Records whether this member is closer than another one that sent too.
     pub fn set_closest(&mut self, closest: bool) {
         self.closest = closest;
     }
@@ -99,20 +106,20 @@ impl AdaptiveDelay {
             Some(average) => smooth(average, self.duplicates),
             None => self.duplicates,
         };
-        // Below zero is what was averaged before the first period: as good as nothing.
+        // A negative average stems from before the first period.
         self.average_duplicates = (average >= 0.0).then_some(average);
     }
 }
 
-/// The gain of all averages (ns-2: `alpha`).
+/// Gain of all averages (`alpha` in ns-2).
 pub const GAIN: f64 = 0.25;
 
-/// The exponentially weighted moving average.
+/// Exponentially weighted moving average.
 fn smooth(average: f64, sample: f64) -> f64 {
     (1.0 - GAIN) * average + GAIN * sample
 }
 
-/// As in ns-2, where the least may be above the greatest: it is looked at first.
+/// Clamps a value. As in ns-2, the lower bound is tested first, as it may exceed the upper bound.
 fn bounded(value: f64, least: f64, most: f64) -> f64 {
     if value < least {
         least
@@ -123,11 +130,17 @@ fn bounded(value: f64, least: f64, most: f64) -> f64 {
     }
 }
 
+/// Lower bound of C1 and D1.
 const LEAST_FIRST: f64 = 0.5;
+/// Lower bound of C2 and D2.
 const LEAST_SECOND: f64 = 1.0;
+/// Target of the average number of duplicates.
 const AVE_DUPS: f64 = 1.0;
+/// Target of the average delay in round trips.
 const AVE_DELAY: f64 = 1.0;
+/// Tolerance below the target of duplicates within which nothing changes.
 const EPSILON: f64 = 0.1;
+/// Number of duplicates before the first period.
 const NO_PERIOD: f64 = -1.0;
 
 #[cfg(test)]
@@ -136,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A period with so many duplicates, and a request after so many round trips.
+    /// Simulates a period with these duplicates, and a request after this delay.
     fn period(delay: &mut AdaptiveDelay, duplicates: u32, round_trips: f64) {
         delay.mark_period();
         (0..duplicates).for_each(|_| delay.count_duplicate());
@@ -150,21 +163,21 @@ mod tests {
         assert!(delay.is_new());
         delay.adapt(100.0, 100.0);
         assert_eq!((delay.first, delay.second), (2.0, 2.0), "nothing was measured");
-        // Many duplicates: both grow.
+        // With many duplicates both constants grow.
         let (mut first, mut second) = (2.0, 2.0);
         for _ in 0..5 {
             period(&mut delay, 8, 0.5);
             (first, second) = (first + 0.1, second + 0.5);
             assert!((delay.first - first).abs() < 1e-9 && (delay.second - second).abs() < 1e-9);
         }
-        // None any more, and requests at once: only the first shrinks, once the average is far enough below a quarter.
+        // Without duplicates or delay only the first shrinks, once the average is far enough below a quarter.
         for _ in 0..20 {
             period(&mut delay, 0, 0.5);
         }
         let (first, second) = (delay.first, delay.second);
         period(&mut delay, 0, 0.5);
         assert!((delay.first - (first - 0.05)).abs() < 1e-9 && delay.second == second);
-        // Requests that come late have the second shrink too.
+        // Late requests shrink the second one too.
         (0..20).for_each(|_| period(&mut delay, 0, 5.0));
         assert!(delay.second < second - 1.0);
         let (first, second) = (delay.first, delay.second);

@@ -1,63 +1,61 @@
-//! A random acknowledgment wait that finds its own length.
+//! Adaptive length of the random wait before acknowledgments.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, HeaderBytes};
 
-/// Measures how long the answers of a group are spread over, and sets the wait R from it.
+/// Measures the time over which the answers of a group are spread, and derives the wait R from it.
 ///
-/// Carillon's own; the thesis searches R by hand (Segovia 1996, sections 4.6 and 5.2). Drawn from
-/// [0, R], answers that do not get into each other's way are spread over R; if R is too short they
-/// collide, and the medium spreads them over more than R. Where the spread is about 1.15 R the last
-/// answer comes soonest, whatever the size of the group, of packets and of windows (measured from 2 to
-/// 1000 receivers; docs/explanation/open-questions.md). So R follows the spread divided by 1.15: no search, no
-/// knowledge of the medium, and the same on any network.
+/// Answers drawn from [0, R] without collisions are spread over R. If R is too short, they collide and the medium
+/// spreads them over more than R. The last answer comes soonest if the spread is about 1.15 R, for any size of group,
+/// packet and window (measured: docs/explanation/open-questions.md). R therefore follows the spread divided by 1.15,
+/// without knowledge of the medium. Segovia 1996, sections 4.6 and 5.2, searches R by hand.
 ///
-/// The spread is counted from the fastest answer of late, which stands for what it takes without any
-/// wait: the messages themselves, the way there and back.
+/// The spread counts from the fastest recent answer, which stands for the time without any wait: message and round
+/// trip.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveWait {
     wait: Duration,
-    /// The fastest answer of each of the last rounds.
+    /// Fastest answer of each recent round.
     fastest: VecDeque<Duration>,
-    /// What the answers of each of the last rounds were spread over.
+    /// Spread of the answers in each recent round.
     spread: VecDeque<Duration>,
-    /// The fastest and the last answer of the current round.
+    /// Fastest and last answer of the current round.
     round: Option<(Duration, Duration)>,
 }
 
-/// Rounds that the fastest answer is looked for in: with r receivers it is late by R / (r + 1) in one
-/// round and by less in several, and a slower path is believed after so many.
+/// Number of rounds in which the fastest answer is searched. With r receivers it is late by R / (r + 1) in one round
+/// and by less in several; a slower path is accepted after this many.
 const FASTEST_OF: usize = 16;
 
-/// Rounds whose median spread is taken: a run of collisions now and then doubles it, and an average would
-/// follow it.
+/// Number of rounds of which the median spread is taken. Collisions double the spread now and then, and an average
+/// would follow them.
 const SPREAD_OF: usize = 9;
 
 impl AdaptiveWait {
-    /// The wait that the settings begin with, if `ack_wait_method` says that it adapts.
+    /// Initial wait of the settings, if `ack_wait_method` is `adaptive`.
     pub fn first(context: &BuildContext, settings: &Config) -> Option<Duration> {
         is_wanted(settings).then(|| settings.span("ack_wait").at(context.bit_rate))
     }
 
-    /// Where the wait adapts, every message says how long it is: its header is the one that has the time.
+    /// Header sizes: if the wait adapts, each message carries it in the longer header.
     pub fn header_bytes(settings: &Config, plain: usize, timed: usize) -> HeaderBytes {
         HeaderBytes::all(if is_wanted(settings) { timed } else { plain })
     }
 
-    /// Starts with this wait.
+    /// Creates the estimator with this initial wait.
     pub fn new(wait: Duration) -> Self {
         AdaptiveWait { wait, ..AdaptiveWait::default() }
     }
 
-    /// A receiver answered so long after the last message of the round was sent for the first time.
+    /// Records an answer this long after the last first transmission of the round.
     pub fn on_answer(&mut self, elapsed: Duration) {
         let (fastest, last) = self.round.unwrap_or((elapsed, elapsed));
         self.round = Some((fastest.min(elapsed), last.max(elapsed)));
     }
 
-    /// All have answered, or those that have not are asked again.
+    /// Ends a round: all have answered, or the others are polled again.
     pub fn on_round_end(&mut self) {
         let Some((fastest, last)) = self.round.take() else { return };
         remember(&mut self.fastest, fastest, FASTEST_OF);
@@ -65,15 +63,16 @@ impl AdaptiveWait {
         remember(&mut self.spread, last - base, SPREAD_OF);
         let mut sorted: Vec<Duration> = self.spread.iter().copied().collect();
         sorted.sort_unstable();
+        // The factor 20/23 is 1 / 1.15.
         self.wait = sorted[sorted.len() / 2] * 20 / 23;
     }
 
-    /// The wait R in force.
+    /// Current wait R.
     pub fn current(&self) -> Duration {
         self.wait
     }
 
-    /// The same in nanoseconds, as packets carry it: at most 4.29 seconds.
+    /// Current wait R in nanoseconds, as packets carry it: at most 4.29 seconds.
     pub fn current_nanos(&self) -> u32 {
         u32::try_from(self.wait.as_nanos()).unwrap_or(u32::MAX)
     }
@@ -130,7 +129,7 @@ mod tests {
         };
         round(&mut wait, 100);
         assert_eq!(wait.current(), ms(20));
-        // 16 rounds forget the faster path, 9 more what was measured from it.
+        // Sixteen rounds forget the faster path, and nine more its spreads.
         for _ in 0..25 {
             round(&mut wait, 500);
         }

@@ -1,4 +1,4 @@
-//! How long a sender waits until a group has answered: its timeout, and the random wait that it tells receivers.
+//! Time that a sender gives its group to answer: the retransmission timeout plus the random wait of receivers.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use carillon_core::Time;
 
 use super::{AdaptiveWait, Retransmission, RetransmissionTimeout};
 
-/// A retransmission timeout, and the wait before acknowledgments if that finds its own length.
+/// Retransmission timeout with the adaptive wait before acknowledgments, if configured.
 #[derive(Clone, Debug)]
 pub struct AnswerTimer {
     timeout: RetransmissionTimeout,
-    /// Tells receivers how long to wait before they acknowledge.
+    /// Estimator of the wait that receivers are to use.
     wait: Option<AdaptiveWait>,
 }
 
 impl AnswerTimer {
-    /// As configured.
+    /// Creates the timer of this configuration.
     pub fn new(config: &Retransmission) -> Self {
         let timeout = RetransmissionTimeout::new(config);
         AnswerTimer { timeout, wait: config.adaptive_wait.map(AdaptiveWait::new) }
     }
 
-    /// A receiver has answered so long after the only transmission.
+    /// Records an answer this long after the only transmission.
     pub fn on_answer(&mut self, elapsed: Duration) {
         if let Some(wait) = &mut self.wait {
             wait.on_answer(elapsed);
         }
     }
 
-    /// All have answered, or those that have not are asked again.
+    /// Ends a round: all have answered, or the others are polled again.
     pub fn on_round_end(&mut self) {
         if let Some(wait) = &mut self.wait {
             wait.on_round_end();
         }
     }
 
-    /// The timeout, to be told of samples and expiries.
+    /// Timeout estimator, to report samples and expiries to.
     pub fn timeout_mut(&mut self) -> &mut RetransmissionTimeout {
         &mut self.timeout
     }
 
-    /// When a group that is asked now has had its time.
+    /// Deadline of a group that is polled now.
     pub fn deadline(&self, now: Time) -> Time {
         now + self.timeout.current() + self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current)
     }
 
-    /// What packets say of the wait, if it adapts.
+    /// Wait in nanoseconds for packets to carry, if it adapts.
     pub fn ack_wait_nanos(&self) -> Option<u32> {
         self.wait.as_ref().map(AdaptiveWait::current_nanos)
     }

@@ -1,46 +1,46 @@
-//! What a receiver has of a stream of bytes: everything before one of them, and pieces beyond it.
+//! Reassembly of a byte stream from pieces with arbitrary bounds.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-/// The pieces of a stream from the first missing byte on, whatever their edges: what was there already is cut off a piece
-/// that comes again in other bounds.
+/// Pieces of a stream from the first missing byte on. Bytes that arrive again in other bounds are cut off.
 ///
-/// How far ahead a piece may lie is the caller's to check before it is inserted, and bounds the bytes; how many pieces
-/// are kept is bounded here.
+/// The caller bounds how far ahead a piece may lie, and thereby the bytes kept. This type bounds the number of
+/// pieces.
 #[derive(Clone, Debug)]
 pub struct ByteStream<T> {
     next: u64,
     most: usize,
     held: BTreeMap<u64, Piece<T>>,
-    /// In order, and not taken yet.
+    /// Pieces in order that were not taken yet.
     ready: VecDeque<Piece<T>>,
 }
 
-/// Bytes of the stream, and what goes with the last of them.
+/// Bytes of the stream, and a mark that belongs to the last of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece<T> {
-    /// The bytes.
+    /// Bytes of the piece.
     pub bytes: Bytes,
-    /// What goes with the last one.
+    /// Mark of the last byte.
     pub mark: Option<T>,
 }
 
 impl<T: Clone> ByteStream<T> {
-    /// From byte 0 on; at most so many pieces lie beyond a gap.
+    /// Creates a stream from byte 0. At most `most` pieces are kept beyond a gap.
     pub fn new(most: usize) -> Self {
         ByteStream { next: 0, most, held: BTreeMap::new(), ready: VecDeque::new() }
     }
 
-    /// The stream begins with this byte. Of use before anything has come.
+    /// Sets the first byte of the stream. Call this before the first piece.
     pub fn start_at(&mut self, next: u64) {
         self.next = next;
     }
 
-    /// Bytes came, of which the first has this number; returns whether any of them is new and was kept.
+    /// Adds bytes from position `at`. Returns true if some were new and kept.
     pub fn insert(&mut self, mut at: u64, mut bytes: Bytes, mark: Option<T>) -> bool {
         let Some(end) = at.checked_add(bytes.len() as u64) else { return false };
+        // Cut off the bytes that are present already: those in order, and those of the piece before.
         let covered = self.held.range(..=at).next_back().map_or(0, |(left, piece)| left + piece.len());
         let have = self.next.max(covered);
         if end <= have || bytes.is_empty() {
@@ -51,13 +51,13 @@ impl<T: Clone> ByteStream<T> {
             at = have;
         }
         if at == self.next && self.held.is_empty() {
-            // As most comes.
+            // Fast path: the piece is next in order.
             self.next = end;
             self.ready.push_back(Piece { bytes, mark });
             return true;
         }
         let mut kept = false;
-        // Between those that are there already.
+        // Fill the gaps between the pieces that are present.
         while let Some((left, right)) =
             self.held.range(at..end).next().map(|(l, piece)| (*l, l + piece.len()))
         {
@@ -77,7 +77,7 @@ impl<T: Clone> ByteStream<T> {
     }
 
     fn hold(&mut self, at: u64, bytes: Bytes, mark: Option<T>) -> bool {
-        // The first missing one always has its place.
+        // A piece at the first missing byte is always kept, or the stream could stall.
         let fits = at == self.next || self.held.len() < self.most;
         if fits {
             self.held.insert(at, Piece { bytes, mark });
@@ -85,7 +85,7 @@ impl<T: Clone> ByteStream<T> {
         fits
     }
 
-    /// What has come to be in order.
+    /// Moves the pieces that are now in order to the ready queue.
     fn advance(&mut self) {
         while let Some(piece) = self.held.remove(&self.next) {
             self.next += piece.len();
@@ -98,17 +98,17 @@ impl<T: Clone> ByteStream<T> {
         self.ready.pop_front()
     }
 
-    /// The first byte it lacks.
+    /// Position of the first missing byte.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// One past the last byte that is there.
+    /// Position after the last byte present.
     pub fn end(&self) -> u64 {
         self.held.last_key_value().map_or(self.next, |(left, piece)| left + piece.len())
     }
 
-    /// Ranges that are there beyond it, each from its first byte to one past its last, ascending.
+    /// Ranges present beyond the first missing byte, ascending, each with its exclusive end.
     pub fn spans(&self) -> Vec<(u64, u64)> {
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for (&left, piece) in &self.held {
@@ -121,7 +121,7 @@ impl<T: Clone> ByteStream<T> {
         spans
     }
 
-    /// Whether something lies beyond a gap.
+    /// Returns true if pieces are kept beyond a gap.
     pub fn has_gap(&self) -> bool {
         !self.held.is_empty()
     }
@@ -148,7 +148,7 @@ mod tests {
             let at = (next + rng.below(60)).saturating_sub(10);
             let len = rng.below(20);
             let bytes: Vec<u8> = (at..at + len).map(content).collect();
-            // A message ends with each byte whose number is divisible by 16.
+            // A message ends after each byte at a position divisible by 16.
             let mark = (len > 0 && (at + len).is_multiple_of(16)).then_some(());
             let new: Vec<u64> = (at..at + len).filter(|byte| *byte >= next && !have.contains(byte)).collect();
             assert_eq!(stream.insert(at, bytes.into(), mark), !new.is_empty());

@@ -1,4 +1,4 @@
-//! Requests that somebody on the way confirms, and how far a receiver is with each: RFC 3208, section 6.4.
+//! Requests that a network element or the source confirms by an NCF: RFC 3208, section 6.4.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use carillon_core::Time;
 
 use super::{Expired, FeedbackDelay, RequestSchedule, Stage, Tries, Uniform};
 
-/// The waits of a request: for others, for its confirmation (NCF), and for the repair.
+/// Waits of a request: for others, for its confirmation (NCF), and for the repair.
 #[derive(Debug)]
 pub struct Waits {
-    /// The random one before a request: another may ask meanwhile.
+    /// Random back-off before a request: another receiver may send it meanwhile.
     pub back_off: Uniform,
-    /// From the request to its confirmation.
+    /// Wait from the request to its confirmation.
     pub ncf: Duration,
-    /// From the confirmation to the repair.
+    /// Wait from the confirmation to the repair.
     pub data: Duration,
 }
 
-/// The packets missed.
+/// State of the requests for missing packets.
 #[derive(Debug)]
 pub struct ConfirmedRequests {
     waits: Waits,
@@ -25,12 +25,13 @@ pub struct ConfirmedRequests {
 }
 
 impl ConfirmedRequests {
-    /// None; requests have these waits, and each may end in vain so often.
+    /// Creates an empty set. Each request has these waits, and each wait may expire as often as `tries` permits.
     pub fn new(waits: Waits, tries: Tries) -> Self {
         ConfirmedRequests { waits, requests: RequestSchedule::new(tries) }
     }
 
-    /// Packets found missing at once back off together, so that one request can name them all.
+    /// Adds missing packets. Packets found missing together share one back-off, so that one request can name them
+    /// all.
     pub fn add(&mut self, now: Time, numbers: impl IntoIterator<Item = u64>) {
         let mut wait = None;
         for number in numbers {
@@ -39,26 +40,27 @@ impl ConfirmedRequests {
         }
     }
 
-    /// A packet is missed no more; whether it was.
+    /// Removes a packet that is no longer missing. Returns true if it was.
     pub fn remove(&mut self, number: u64) -> bool {
         self.requests.remove(number).is_some()
     }
 
-    /// The first packet missed before `limit`.
+    /// First missing packet before `limit`.
     pub fn first_before(&self, limit: u64) -> Option<u64> {
         self.requests.first().filter(|&number| number < limit)
     }
 
-    /// Somebody confirmed that this packet was asked for: whether that was before this receiver did.
-    /// `None` if it is not missed.
+    /// Records the confirmation of a request. Returns true if it came before this receiver's own request; `None` if
+    /// the packet is not missing.
     pub fn on_confirmed(&mut self, now: Time, number: u64) -> Option<bool> {
         self.requests.confirm(now, number, self.waits.data)
     }
 
-    /// Somebody else asks for this packet: whether this receiver need not. `None` if it is not missed.
+    /// Records the request of another receiver. Returns true if this receiver need not send its own; `None` if the
+    /// packet is not missing.
     ///
-    /// As in the RFC's diagram, which waits for the NCF as if the request were one's own; its text
-    /// waits as if it were confirmed.
+    /// The RFC's diagram waits for the NCF as if the request were one's own, and its text as if it were confirmed.
+    /// This follows the diagram.
     pub fn on_overheard(&mut self, now: Time, number: u64) -> Option<bool> {
         match self.requests.stage(number)? {
             Stage::Confirmed => self.on_confirmed(now, number),
@@ -66,12 +68,12 @@ impl ConfirmedRequests {
         }
     }
 
-    /// This packet is to be asked for now if it is to be asked for at all.
+    /// Ends the back-off of this packet, if it waits for one.
     pub fn hurry(&mut self, now: Time, number: u64) {
         self.requests.hurry(now, number);
     }
 
-    /// All waits that are over end; returns the packets that were asked for too often.
+    /// Expires all waits. Returns the packets that were requested too often.
     pub fn expire(&mut self, now: Time) -> Vec<u64> {
         let mut given_up = Vec::new();
         while let Some((number, expired)) = self.requests.expire(now) {
@@ -86,22 +88,22 @@ impl ConfirmedRequests {
         given_up
     }
 
-    /// How each request stands, and when the wait of this stage is over.
+    /// State of each request, and the end of its present wait.
     pub fn stages(&self) -> impl Iterator<Item = (u64, Stage, Option<Time>)> {
         self.requests.iter().map(|(number, stage, ends, ())| (number, stage, ends))
     }
 
-    /// When the next wait is over.
+    /// End of the next wait.
     pub fn next_timeout(&self) -> Option<Time> {
         self.requests.next_timeout()
     }
 
-    /// Whether something is to be asked for now.
+    /// Returns true if a request is due.
     pub fn is_due(&self) -> bool {
         self.requests.is_due()
     }
 
-    /// The oldest packet to be asked for now: it is asked for.
+    /// Takes the oldest packet to request now, and starts the wait for its confirmation.
     pub fn ask_next(&mut self, now: Time) -> Option<u64> {
         let number = self.requests.take_due()?;
         self.requests.asked(now, number, self.waits.ncf);

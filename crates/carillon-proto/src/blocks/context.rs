@@ -1,4 +1,8 @@
-//! Where the parts of a protocol act.
+//! Context that the parts of a machine share.
+//!
+//! A machine consists of parts (sender, window, membership, …), each with its own state. Whatever they have in common
+//! is here: time, timers, recorded events, the group, and the queue to the application. Every handler of a part
+//! receives the context as an argument.
 
 use std::sync::Arc;
 
@@ -10,30 +14,30 @@ use carillon_wire::reformation::Ranks;
 
 use super::reformation::{To, View};
 
-/// What the parts of a machine share: the time, the timers, what is recorded, the group, and the way to the application.
+/// Shared state of the parts of a machine.
 #[derive(Debug)]
 pub struct MachineContext<K = ()> {
-    /// The time of the call that is being answered.
+    /// Time of the present call.
     pub now: Time,
-    /// The session.
+    /// Identifier of the session.
     pub association: AssociationId,
-    /// The group.
+    /// Multicast group.
     pub group: GroupId,
-    /// The sender, of a protocol with one.
+    /// Sender, in a protocol with a single one.
     pub sender: NodeId,
-    /// This node's place among the members; beyond them if it is none.
+    /// Index of this node among the members; the number of members if it is none.
     pub rank: usize,
-    /// The members.
+    /// Members in ascending order.
     pub nodes: Arc<[NodeId]>,
-    /// The timers of all parts.
+    /// Timers of all parts.
     pub timers: Timers<K>,
-    /// What is recorded, and told to the host.
+    /// Recorded events, and notices to the host.
     pub events: Events,
     deliveries: InlineQueue<Delivery, 1>,
 }
 
 impl<K: Ord + Copy> MachineContext<K> {
-    /// Of the node of the context.
+    /// Creates the context of the node in `build`.
     pub fn new(build: &BuildContext) -> Self {
         MachineContext {
             now: Time::ZERO,
@@ -48,7 +52,7 @@ impl<K: Ord + Copy> MachineContext<K> {
         }
     }
 
-    /// The same of a node that is to be one of at most so many members.
+    /// Creates the context of a member. Fails if the node is not a member, or if there are more than `most` members.
     pub fn of_member(build: &BuildContext, most: usize) -> Result<Self, ConfigError> {
         let context = MachineContext::new(build);
         match context.rank < context.nodes.len() && context.nodes.len() <= most {
@@ -60,13 +64,13 @@ impl<K: Ord + Copy> MachineContext<K> {
         }
     }
 
-    /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    /// Checks a parsed packet: returns it if it is valid and of this session, and records a drop otherwise.
     #[inline]
     pub fn of_session<P, E>(&mut self, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         self.events.of_session(parsed, self.association)
     }
 
-    /// The same of the one sender.
+    /// Checks a parsed packet like `of_session`, and also that the session's sender sent it.
     #[inline]
     pub fn of_sender<P, E>(&mut self, from: NodeId, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         let packet = self.of_session(parsed)?;
@@ -77,12 +81,12 @@ impl<K: Ord + Copy> MachineContext<K> {
         Some(packet)
     }
 
-    /// A message of this member has its turn at the application.
+    /// Delivers a message of the member with this index to the application.
     pub fn deliver(&mut self, rank: usize, number: u64, payload: bytes::Bytes) {
         self.deliver_from(self.nodes[rank], number, payload);
     }
 
-    /// The same of the one sender.
+    /// Delivers a message of the session's sender to the application.
     #[inline]
     pub fn deliver_sent(&mut self, number: u64, payload: bytes::Bytes) {
         self.deliver_from(self.sender, number, payload);
@@ -95,23 +99,23 @@ impl<K: Ord + Copy> MachineContext<K> {
         self.events.push(Event::Delivered { source, message });
     }
 
-    /// The application takes its next message.
+    /// Takes the next message for the application.
     #[inline]
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.deliveries.pop_front()
     }
 
-    /// A packet came in.
+    /// Records a received packet.
     pub fn received(&mut self, packet: &'static str, number: u64) {
         self.events.received(packet, number);
     }
 
-    /// A packet without a message goes out.
+    /// Records the transmission of a packet without a message.
     pub fn control(&mut self, packet: &'static str, number: u64) {
         self.events.control(packet, number);
     }
 
-    /// So many messages from this one on will never come: too many to name each.
+    /// Records that `messages` messages from `first` on will never arrive, without naming each.
     pub fn unrecoverable(&mut self, source: Option<NodeId>, first: u64, messages: u64) {
         let source = source.map(|node| ("source", Value::Count(node.0.into())));
         let run = [("first", Value::Count(first)), ("messages", Value::Count(messages))];
@@ -119,7 +123,8 @@ impl<K: Ord + Copy> MachineContext<K> {
         self.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
     }
 
-    /// A packet with a message in its place goes out: this node's own, as its first or again, or another's.
+    /// Records the transmission of a message, a retransmission or a forwarded message, and builds its datagram
+    /// header.
     pub fn data_sent(
         &mut self,
         to: To,
@@ -137,7 +142,7 @@ impl<K: Ord + Copy> MachineContext<K> {
         transmit
     }
 
-    /// Another view is in force than the one with these members: who is gone, and who has come.
+    /// Reports the difference between the members before and those of a new view to the host.
     pub fn on_view(&mut self, before: &Ranks, view: &View) {
         for gone in before.without(&view.members).iter() {
             self.events.member_lost(self.nodes[gone]);
@@ -148,7 +153,7 @@ impl<K: Ord + Copy> MachineContext<K> {
         }
     }
 
-    /// A datagram that leaves now.
+    /// Datagram header for immediate departure.
     pub fn transmit(&self, to: To) -> Transmit {
         Transmit::now(match to {
             To::Group => Dest::group(self.group),
@@ -156,17 +161,17 @@ impl<K: Ord + Copy> MachineContext<K> {
         })
     }
 
-    /// The same to the whole group.
+    /// Datagram header to the whole group.
     pub fn to_group(&self) -> Transmit {
         self.transmit(To::Group)
     }
 
-    /// The rank of a member.
+    /// Index of a member.
     pub fn rank_of(&self, node: NodeId) -> Option<usize> {
         self.nodes.iter().position(|&member| member == node)
     }
 
-    /// How many messages the application has not taken.
+    /// Number of messages that the application has not taken.
     pub fn waiting(&self) -> usize {
         self.deliveries.len()
     }
@@ -182,7 +187,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Of the node of this number, among six members with numbers from 10 on.
+    /// Build context of this node in a group with the nodes 10 to 15.
     pub(in crate::blocks) fn build_context(node: u32) -> BuildContext {
         BuildContext {
             association: AssociationId(7),
@@ -261,7 +266,7 @@ pub(super) mod tests {
                     let to = if to_all { To::Group } else { To::Rank(rank) };
                     let transmit = context.data_sent(to, (rank, number), 90, again, repair);
                     let dest = if to_all { Dest::group(GroupId(3)) } else { Dest::Node(source) };
-                    // Only a message of its own is its own to mark and to tell of.
+                    // Only the node's own messages count as original transmissions and notify the host.
                     let own = rank == 2;
                     assert_eq!((transmit.dest, transmit.departure), (dest, None));
                     assert_eq!(transmit.original, (own && !again).then_some(message));

@@ -1,10 +1,10 @@
-//! How far away somebody is, by what was measured.
+//! Smoothed estimate of the distance to a node.
 
 use std::time::Duration;
 
 use super::SHORTEST;
 
-/// A distance in seconds, smoothed over the samples of one object.
+/// Distance in seconds, as an EWMA over samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Distance {
     value: Option<f64>,
@@ -12,19 +12,19 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// No sample yet.
+    /// Creates an estimate without samples.
     pub fn new(gain: f64) -> Self {
         Distance { value: None, gain }
     }
 
-    /// Takes a sample; returns the smoothed distance.
+    /// Adds a sample. Returns the smoothed distance.
     pub fn sample(&mut self, distance: f64) -> f64 {
         let value = self.value.map_or(distance, |old| (1.0 - self.gain) * old + self.gain * distance);
         self.value = Some(value);
         value
     }
 
-    /// A span of time in round trips.
+    /// Converts a time span to a number of round trips.
     pub fn round_trips(&self, span: Duration) -> f64 {
         let round_trip = 2.0 * self.value.unwrap_or_default();
         span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())

@@ -1,71 +1,77 @@
-//! How far away the others of a group are, by clocks that they echo in reports: half of the time there and back.
+//! Distances between the members of a group, from timestamps that they echo in session reports.
+//!
+//! Each report carries the sender's clock and echoes the clock of the others with the time it was held, as in SRM
+//! (Floyd et al. 1997, section 3) and RTCP (RFC 3550, section 6.4.1). Half of the resulting round-trip time is the
+//! distance; the clocks need not agree.
 
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// What a member knows of the others. There is room only for those that were heard.
+/// Distances from one member to the others. Only members that were received from take memory.
 #[derive(Debug)]
 pub struct Distances {
     own: u32,
-    /// Those that were heard, by rank.
+    /// Members received from, by rank.
     table: Vec<Peer>,
-    /// Where the next report begins, if not all fit into one.
+    /// First rank of the next report, if not all fit into one.
     cursor: u32,
-    /// Seconds, of those of whom nothing was measured.
+    /// Distance in seconds assumed before a measurement.
     initial: f64,
-    /// Nobody is taken to be further away.
+    /// Upper bound of a measured distance.
     longest: Duration,
     tick_us: u64,
 }
 
-/// What a report says of a member: when its last one came, by the clock of who writes this, and the clock in that one.
+/// Timestamps that a report echoes for one member: arrival of its last report by the local clock, and the clock it
+/// contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// Both are 0 if none came.
+    /// Arrival time in microseconds; both fields are 0 if no report has come.
     pub came_us: u32,
-    /// Its clock.
+    /// Clock of the member in that report.
     pub sent_us: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     rank: u32,
-    /// Counts its reports.
+    /// Number of its last report.
     number: u32,
-    /// Of the last one.
+    /// Timestamps of its last report.
     echo: Echo,
-    /// The last round-trip time measured, microseconds, and one: 0 if none was.
+    /// Last round-trip time in microseconds plus one; 0 before the first measurement.
     round_trip: u32,
 }
 
 impl Distances {
-    /// Of the member of this rank, whose clock has ticks of so many microseconds. Nobody else is known yet, and is taken
-    /// to be `initial` seconds away.
+    /// Creates the table of the member `own` with clock ticks of `tick_us` microseconds. Other members are `initial`
+    /// seconds away until measured.
     pub fn new(own: u32, initial: f64, longest: Duration, tick_us: u64) -> Self {
         Distances { own, table: Vec::new(), cursor: 0, initial, longest, tick_us }
     }
 
-    /// A packet of this member came.
+    /// Records a packet of this member.
     pub fn on_heard(&mut self, rank: u32) {
         if let Err(at) = self.table.binary_search_by_key(&rank, |peer| peer.rank) {
             self.table.insert(at, Peer { rank, ..Peer::default() });
         }
     }
 
-    /// The report of this number came from a member, with its clock and what it echoes of this one; false if it is older
-    /// than the last one.
+    /// Records report `number` of a member with its clock and its echo of this one. Returns false if the report is
+    /// older than the last one.
     pub fn on_report(&mut self, now: Time, from: u32, number: u32, sent_us: u32, echo: Option<Echo>) -> bool {
         let came_us = self.clock_us(now);
         let Ok(at) = self.table.binary_search_by_key(&from, |peer| peer.rank) else { return false };
         let peer = &mut self.table[at];
-        // One that is far behind has begun anew.
+        // A member that is far behind has restarted its count.
         let behind = peer.number.wrapping_sub(number);
         if peer.echo.sent_us != 0 && behind > 0 && behind < LATE {
             return false;
         }
         (peer.number, peer.echo) = (number, Echo { came_us, sent_us });
         if let Some(echo) = echo.filter(|echo| echo.sent_us != 0) {
+            // The member held the echoed timestamp from its arrival to this report. Subtract that time.
             let there_and_back = came_us.wrapping_sub(echo.sent_us);
             let round_trip = there_and_back.saturating_sub(sent_us.wrapping_sub(echo.came_us));
             peer.round_trip = round_trip.min(2 * self.longest.as_micros() as u32) + 1;
@@ -73,7 +79,7 @@ impl Distances {
         true
     }
 
-    /// The distance to a member, seconds: half of the round-trip time.
+    /// Distance to a member in seconds: half of the round-trip time.
     pub fn distance(&self, rank: u32) -> f64 {
         let at = self.table.binary_search_by_key(&rank, |peer| peer.rank);
         match at.map(|at| self.table[at].round_trip) {
@@ -83,19 +89,19 @@ impl Distances {
         }
     }
 
-    /// How many members are known, this one too: G.
+    /// Number of known members, including this one (G in SRM).
     pub fn group(&self) -> usize {
         self.table.len() + 1
     }
 
-    /// The clock of this member as a report carries it; never 0.
+    /// Clock of this member as reports carry it; never 0.
     pub fn clock_us(&self, now: Time) -> u32 {
         let micros = now.as_nanos() / 1000;
         ((micros - micros % self.tick_us) as u32).max(1)
     }
 
-    /// What the next report says: so many members at most, in turn, of those that were heard and those of `nexts`, which
-    /// ascend, with what is known of them.
+    /// Contents of the next report: at most `most` members in turn, of those received from and those in `nexts`
+    /// (ascending), with their timestamps.
     pub fn next_report(
         &mut self,
         most: usize,
@@ -106,7 +112,7 @@ impl Distances {
         let first = self.table.partition_point(|peer| peer.rank < from);
         let mut table = self.table[first..].iter().peekable();
         let mut report = Vec::with_capacity(table.len().min(most));
-        // Both ascend: the lower rank is next.
+        // Merge the two ascending lists.
         loop {
             let ranks = table.peek().map(|peer| peer.rank).into_iter().chain(nexts.peek().map(|next| next.0));
             let Some(rank) = ranks.min() else { return report };
@@ -121,7 +127,7 @@ impl Distances {
     }
 }
 
-/// A report may be so many behind the last one and merely be late.
+/// Number of reports that a reordered report may be behind the last one. A larger difference means a restart.
 const LATE: u32 = 16;
 
 #[cfg(test)]

@@ -1,30 +1,29 @@
-//! What a node that has messages does with requests for them: the source, or one that helps it.
+//! Queue of repairs that requests ask for, at the source or a helper.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use carillon_core::DropReason;
 
-/// The last requests heard, by what makes two of them the same (`K`), and the answers that are due, each with where it
-/// goes (`T`).
+/// Recent requests, identified by a key `K`, and the answers due with their destinations `T`.
 #[derive(Debug)]
 pub struct DueAnswers<K, T> {
-    /// The newest is the last.
+    /// Keys of recent requests, newest last.
     heard: VecDeque<K>,
     due: VecDeque<(RangeInclusive<u64>, T)>,
-    /// So many requests are remembered.
+    /// Number of requests remembered.
     remembered: usize,
-    /// So many answers may be due.
+    /// Maximum number of answers due.
     most: usize,
 }
 
 impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
-    /// None; so many requests are remembered, and so many may wait for their answer.
+    /// Creates an empty queue with these capacities.
     pub fn new(remembered: usize, most: usize) -> Self {
         DueAnswers { heard: VecDeque::new(), due: VecDeque::new(), remembered, most }
     }
 
-    /// A request came for messages of these numbers. It is dropped if it was heard before, or too many answers are due.
+    /// Accepts a request for these messages. Drops it if it is a duplicate or if too many answers are due.
     pub fn ask(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), DropReason> {
         if self.heard.contains(&key) {
             return Err(DropReason::Redundant);
@@ -42,12 +41,12 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
         Ok(())
     }
 
-    /// From which message on the answer that is next is due.
+    /// First message of the next answer.
     pub fn next(&self) -> Option<u64> {
         self.due.front().map(|(numbers, _)| *numbers.start())
     }
 
-    /// The next message to be sent again, and where it goes.
+    /// Takes the next message to retransmit, and its destination.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let (numbers, to) = self.due.front_mut()?;
         let (number, to) = (numbers.next(), to.clone());
@@ -57,7 +56,8 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
         number.map(|number| (number, to))
     }
 
-    /// Of the answer that is next, what comes before this message is not there: `None` if nothing of it is.
+    /// Skips the part of the next answer before `held`, the first message present; skips the whole answer if it is
+    /// `None`.
     pub fn skip_to(&mut self, held: Option<u64>) {
         let Some((numbers, _)) = self.due.front_mut() else { return };
         match held.filter(|held| numbers.contains(held)) {
@@ -66,7 +66,7 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
         }
     }
 
-    /// Whether none is due.
+    /// Returns true if no answer is due.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
@@ -80,7 +80,7 @@ mod tests {
     fn they_agree_with_lists_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("due-answers");
         let mut answers = DueAnswers::new(10, 6);
-        // The model: all requests taken, the newest last, and the messages of each answer that are due.
+        // Model: all accepted requests, newest last, and the remaining messages of each answer.
         let (mut heard, mut due) = (Vec::<u64>::new(), VecDeque::<Vec<u64>>::new());
         for _ in 0..20_000 {
             match rng.below(4) {

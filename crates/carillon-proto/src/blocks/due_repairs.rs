@@ -1,4 +1,4 @@
-//! Which messages are to be sent again, and to whom; and who is to be told that one is gone.
+//! Queue of repairs and refusals that NAKs ask for, without duplicates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,23 +7,22 @@ use carillon_core::Time;
 
 use super::HoldOff;
 
-/// Repairs that are due, the oldest message first. A NAK that comes while its repair is due, or
-/// shortly after it was sent, adds nothing: otherwise each of many receivers that miss the same
-/// message, and each message that follows the missing one, would have it sent again.
+/// Repairs due, oldest message first. A NAK that arrives while its repair is due, or shortly after it was sent, adds
+/// nothing. Otherwise many receivers that miss the same message would each cause a repair.
 #[derive(Debug)]
 pub struct DueRepairs<D> {
     guard: Duration,
     due: BTreeSet<(u64, D)>,
-    /// When and whither each was last sent; only of messages still held.
+    /// Time and destination of the last repair of each message still held.
     sent: BTreeMap<u64, HoldOff<D>>,
-    /// Those who asked for what is not held any more and are to be told so.
+    /// Destinations to notify that a requested message is no longer held.
     refusals: BTreeSet<D>,
-    /// When each was last told.
+    /// Time of the last refusal to each destination.
     refused: HoldOff<D>,
 }
 
 impl<D: Copy + Ord> DueRepairs<D> {
-    /// None; the same repair is not sent twice within `guard`.
+    /// Creates an empty queue. The same repair is not sent twice within `guard`.
     pub fn new(guard: Duration) -> Self {
         DueRepairs {
             guard,
@@ -34,43 +33,43 @@ impl<D: Copy + Ord> DueRepairs<D> {
         }
     }
 
-    /// Someone lacks the message.
+    /// Requests a message for a destination.
     pub fn ask(&mut self, now: Time, number: u64, to: D) {
         if self.sent.get(&number).is_none_or(|sent| sent.is_over(now, to, self.guard)) {
             self.due.insert((number, to));
         }
     }
 
-    /// Someone lacks a message that is gone.
+    /// Notes a request for a message that is no longer held.
     pub fn refuse(&mut self, now: Time, to: D) {
         if self.refused.is_over(now, to, self.guard) {
             self.refusals.insert(to);
         }
     }
 
-    /// Takes the next refusal that is due.
+    /// Takes the next refusal.
     pub fn pop_refusal(&mut self, now: Time) -> Option<D> {
         let to = self.refusals.pop_first()?;
         self.refused.note(now, to, self.guard);
         Some(to)
     }
 
-    /// Takes the next one that is due.
+    /// Takes the next repair.
     pub fn pop(&mut self, now: Time) -> Option<(u64, D)> {
         let (number, to) = self.due.pop_first()?;
         self.sent.entry(number).or_default().note(now, to, self.guard);
         Some((number, to))
     }
 
-    /// A message is held no more. The messages leave in order, and none for which a repair is due:
-    /// repairs go before new messages.
+    /// Forgets a message that is no longer held. Messages leave in order, and no repair is due for them, since
+    /// repairs precede new messages.
     pub fn forget(&mut self, number: u64) {
         while self.sent.first_key_value().is_some_and(|(&first, _)| first <= number) {
             self.sent.pop_first();
         }
     }
 
-    /// Whether no repair is due.
+    /// Returns true if no repair is due.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
@@ -96,7 +95,7 @@ mod tests {
                 }
             }
             if rng.below(3) > 0 || due.first().is_some_and(|first| first.0 == oldest) {
-                // Repairs go before new messages: none is due of what is forgotten.
+                // Repairs precede new messages, so no repair is due for a forgotten message.
                 while let Some(next) = due.pop_first() {
                     assert_eq!(repairs.pop(now), Some(next));
                     sent.push((next, now));

@@ -1,68 +1,70 @@
-//! What a path is like while nothing stands in its queues.
+//! Round-trip time of a path without queues, and pauses that measure it.
+//!
+//! A sender that always transmits may never see the path without a queue, since its own packets and those of older
+//! flows stand in it. If the minimum was not seen for a while, the sender pauses until a poll meets an empty queue
+//! (ProbeRTT of BBR: Cardwell et al. 2016). Flows that share a queue soon pause together, since each sees a lower
+//! round-trip time in the pause of another. The loss without a queue is measured in the same way.
 
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The least round trip of a path, and pauses in which it is looked for.
-///
-/// Who sends all the time may never see it, since packets of its own, or of others that began before it, stand in queues: when it was not seen
-/// for a while, less is sent until a question meets what is left of them (Cardwell et al., *BBR*, 2016, ProbeRTT). Those
-/// who share a queue come to pause at the same time, since each sees less than it knew in the pause of another. What is
-/// lost without a queue is learned in the same way.
+/// Minimum round-trip time of a path, and the pauses in which it is measured.
 #[derive(Clone, Debug, Default)]
 pub struct EmptyPath {
-    /// Seconds, once there was one.
+    /// Minimum round-trip time in seconds, after the first sample.
     least: Option<f64>,
-    /// When it was last seen, or nearly.
+    /// Time at which the minimum was last seen, or nearly.
     seen: Time,
     pause: Option<Pause>,
 }
 
-/// Less is sent.
+/// A pause with reduced sending.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
-    /// Questions asked from then on meet what others have left in the queues.
+    /// Time from which polls find the queue drained.
     from: Time,
-    /// The least round trip since it began.
+    /// Minimum round-trip time since the pause began, in seconds.
     least: f64,
-    /// Packets that are to go out from then on, for their losses.
+    /// Number of packets to send after that time to measure their loss.
     packets: u64,
-    /// Packets sent and arrived by then.
+    /// Packets sent and arrived at that time.
     then: Option<(u64, u64)>,
 }
 
-/// What a path was found to do with what was sent in a pause.
+/// Loss measured in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Packets that were sent,
+    /// Number of packets sent after the queue was drained.
     pub sent: u64,
-    /// and those of them that arrived.
+    /// Number of these that arrived.
     pub arrived: u64,
 }
 
 impl EmptyPath {
-    /// The least round trip in seconds; infinite while nothing is known.
+    /// Minimum round-trip time in seconds; infinite before the first sample.
     pub fn least(&self) -> f64 {
         self.least.unwrap_or(f64::INFINITY)
     }
 
-    /// Whether less is to be sent than the path holds.
+    /// Returns true during a pause.
     pub fn is_paused(&self) -> bool {
         self.pause.is_some()
     }
 
-    /// Less is sent from now on, until the losses of so many packets are known. The last round trip took so long.
+    /// Begins a pause that lasts until the loss of this many packets is known. `trip` is the last round-trip time.
     pub fn pause(&mut self, now: Time, trip: Duration, packets: u64) {
         self.pause = Some(Pause { from: now + trip, least: f64::INFINITY, packets, then: None });
     }
 
-    /// A question asked then is answered now, so many packets sent and arrived in all; at the end of a pause, what was found.
+    /// Handles the answer to a poll, with the total of packets sent and arrived. Returns the measured loss at the end
+    /// of a pause.
     pub fn on_answer(&mut self, now: Time, asked: Time, serial: u64, arrived: u64) -> Option<Found> {
         let trip = now.since(asked);
         let seconds = trip.as_secs_f64();
         let Some(pause) = &mut self.pause else {
             let least = self.least();
+            // A sample near the minimum refreshes it. Otherwise pause once it is too old.
             if seconds <= least + (least * NEARLY).max(NEAR) {
                 (self.least, self.seen) = (Some(seconds.min(least)), now);
             } else if now.since(self.seen).as_secs_f64() >= MEMORY.max(least * MEMORY_TRIPS) {
@@ -75,27 +77,31 @@ impl EmptyPath {
             return None;
         }
         let then = *pause.then.get_or_insert((serial, arrived));
-        // Answers may overtake each other.
+        // Answers may arrive out of order.
         let sent = serial.saturating_sub(then.0);
         let found = Found { sent, arrived: arrived.saturating_sub(then.1).min(sent) };
         if found.sent < pause.packets {
             return None;
         }
+        // The minimum of the pause replaces the old one, so that a longer route is accepted too.
         (self.least, self.seen, self.pause) = (Some(pause.least), now, None);
         Some(found)
     }
 
-    /// It is not looked for as long as nothing is known of the path.
+    /// Postpones the next pause while nothing is known of the path.
     pub fn put_off(&mut self, now: Time) {
         self.seen = now;
     }
 }
 
-/// Seconds, and round trips if they take longer, that it is remembered without being seen: two round trips of half the rate cost a fortieth then.
+/// Interval between pauses in seconds, if the minimum is not seen meanwhile. Two round trips at half the rate then
+/// cost a fortieth.
 const MEMORY: f64 = 2.5;
+/// Interval between pauses in round trips, if that is longer.
 const MEMORY_TRIPS: f64 = 40.0;
-/// What counts as seeing it: so much more of it, or so many seconds, which systems take to wake somebody.
+/// Tolerance within which a sample counts as the minimum, as a share of it.
 const NEARLY: f64 = 0.03;
+/// Tolerance in seconds, for the time that systems take to wake a process.
 const NEAR: f64 = 0.000_25;
 
 #[cfg(test)]
@@ -119,7 +125,7 @@ mod tests {
             path.is_paused()
         });
         assert_eq!(since, Some(2520), "after two seconds and a half");
-        // What was asked before the queue was gone says nothing; what is asked then does.
+        // Polls sent before the queue drained say nothing.
         for now in 2521..2570 {
             assert_eq!(answer(&mut path, now - 40, now), None);
             assert!(path.is_paused());
@@ -137,7 +143,7 @@ mod tests {
                 path.on_answer(at(now), at(now - trip - 50), now, now);
                 path.is_paused()
             });
-            // What is nearly as short counts as seen: 18 ms more of 600 do.
+            // A sample nearly as short counts: 18 ms more than 600 ms do.
             assert!(paused.is_some_and(|now| (until..until + 100).contains(&now)), "{trip}: {paused:?}");
         }
     }
@@ -157,7 +163,7 @@ mod tests {
     fn losses_are_learned_from_what_goes_out_once_the_queue_is_gone() {
         let mut path = EmptyPath::default();
         path.pause(at(100), Duration::from_millis(20), 128);
-        // Half was lost before, a quarter is lost since.
+        // Half was lost before the pause, and a quarter in it.
         assert_eq!(path.on_answer(at(119), at(99), 1000, 500), None);
         assert_eq!(path.on_answer(at(140), at(120), 1010, 505), None);
         assert_eq!(path.on_answer(at(150), at(130), 1110, 580), None);

@@ -1,11 +1,13 @@
-//! A rate by the throughput that TCP would have where the worst receiver is.
+//! TCP-friendly rate of the worst receiver: TFMCC (RFC 4654).
 //!
-//! TFMCC (RFC 4654): from loss events and round trips follows for each receiver what TCP would get there (its section 2.1, the equation of Padhye, Firoiu,
-//! Towsley and Kurose, 1998), and the least of these is the rate. Who has it is the current limiting receiver: a receiver that asks for less is
-//! followed at once, and more is taken only on its word, by a packet a round trip in each round trip. Before the first loss the rate is twice what the slowest receives.
+//! Loss events and round-trip times of each receiver give the throughput of TCP on its path (section 2.1, the
+//! equation of Padhye, Firoiu, Towsley and Kurose 1998). The smallest of these is the rate, and the receiver that has
+//! it is the current limiting receiver. A lower rate is followed at once. A higher one needs a report of the limiting
+//! receiver, and grows by one packet per round-trip time. Before the first loss the rate is twice the slowest receive
+//! rate.
 //!
-//! Left out: receivers do not compute anything themselves, and feedback is not suppressed, since a polling sender learns of all what it needs; the sender counts what
-//! a status says has come against what it had sent.
+//! Left out: receivers compute nothing, and feedback is not suppressed, since the sender polls. The sender compares
+//! the packets a status reports with those it had sent.
 
 use std::time::Duration;
 
@@ -14,17 +16,17 @@ use carillon_core::{BitRate, Time};
 use super::loss_intervals::LossIntervals;
 use super::{LowestOf, RateControl};
 
-/// What TCP would send in a round trip, in packets, where each has this chance to be the first of a loss event: RFC 4654, 2.1, with b = 1 and
-/// a retransmission timeout of four round trips.
+/// Throughput of TCP in packets per round-trip time at this loss event rate: RFC 4654, section 2.1, with b = 1 and a
+/// retransmission timeout of four round-trip times.
 pub fn packets_a_trip(loss: f64) -> f64 {
     let root = libm::sqrt(2.0 * loss / 3.0);
     1.0 / (root + 12.0 * libm::sqrt(3.0 * loss / 8.0) * loss * (1.0 + 32.0 * loss * loss))
 }
 
-/// The loss at which TCP would send so many.
+/// Loss event rate at which TCP would have this throughput (inverse by bisection).
 pub fn loss_for(packets: f64) -> f64 {
     let (mut low, mut high) = (1e-12, 1.0);
-    // It falls with the loss; by halves of the exponent.
+    // The throughput falls with the loss. Halve the interval on a logarithmic scale.
     for _ in 0..64 {
         let middle = libm::sqrt(low * high);
         if packets_a_trip(middle) > packets { low = middle } else { high = middle }
@@ -32,49 +34,49 @@ pub fn loss_for(packets: f64) -> f64 {
     libm::sqrt(low * high)
 }
 
-/// What a status says of how much has come.
+/// Report of the packets a receiver has received.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
-    /// Packets sent when it was asked for.
+    /// Packets sent when the report was polled.
     pub sent: u64,
-    /// How many had come, modulo 2^32.
+    /// Packets received, modulo 2^32.
     pub arrived: u32,
-    /// The round trip.
+    /// Round-trip time of the poll.
     pub trip: Duration,
 }
 
-/// The rate of a group.
+/// Rate control of a group.
 #[derive(Clone, Debug)]
 pub struct EquationRate {
-    /// By index.
+    /// Receivers by index.
     receivers: Vec<Receiver>,
-    /// Packets a second that each may be sent, of those of whom something is known.
+    /// Packets per second that each receiver permits, of receivers with a measurement.
     lowest: LowestOf,
-    /// Packets a second now.
+    /// Current rate in packets per second.
     rate: Option<f64>,
-    /// When the limiting receiver was heard last.
+    /// Time of the last report from the limiting receiver.
     heard: Time,
-    /// Bits of a packet.
+    /// Size of a packet in bits.
     packet: f64,
 }
 
-/// What is known of one.
+/// Measurements of one receiver.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
     intervals: LossIntervals,
     sent: u64,
     arrived: u64,
-    /// The greatest number of packets that were missing so far.
+    /// Largest number of packets missing so far.
     lost: u64,
     trip: Option<Duration>,
-    /// When it was heard last.
+    /// Time of the last report.
     at: Option<Time>,
-    /// What it counts with among the others.
+    /// Its entry in `lowest`.
     share: Option<u64>,
 }
 
 impl EquationRate {
-    /// For so many receivers and packets of so many bytes.
+    /// Creates the rate control of a group for packets of this many bytes.
     pub fn new(receivers: usize, packet: usize) -> Self {
         EquationRate {
             receivers: vec![Receiver::default(); receivers],
@@ -85,26 +87,28 @@ impl EquationRate {
         }
     }
 
-    /// A receiver answers.
+    /// Handles a report of a receiver.
     pub fn on_answer(&mut self, now: Time, index: usize, heard: Heard) {
         let receiver = &mut self.receivers[index];
         let step = heard.arrived.wrapping_sub(receiver.arrived as u32);
-        // An older answer overtaken by a newer one counts backwards.
+        // A report overtaken by a newer one would count backwards.
         if step > u32::MAX / 2 || heard.sent < receiver.sent {
             return;
         }
         let trip = heard.trip.max(LEAST_TRIP);
+        // EWMA with a weight of 0.1 for the sample (RFC 5348, section 4.3).
         let smoothed = receiver.trip.map_or(trip, |mean| mean * 9 / 10 + trip / 10);
         receiver.trip = Some(smoothed);
         let sent = heard.sent - receiver.sent;
         (receiver.sent, receiver.arrived) = (heard.sent, receiver.arrived + u64::from(step));
+        // Reordering can only lower the number of missing packets; count each loss once.
         let missing = receiver.sent.saturating_sub(receiver.arrived);
         let lost = missing.saturating_sub(receiver.lost);
         receiver.lost = receiver.lost.max(missing);
         let span = receiver.at.replace(now).map(|at| now.since(at).as_secs_f64());
         let received = span.filter(|span| *span > 0.0).map(|span| f64::from(step) / span);
         let seconds = smoothed.as_secs_f64();
-        // As RFC 4654, 2.5.3: half of what came when the first was lost.
+        // RFC 4654, section 2.5.3: assume the loss at which TCP has half of the receive rate at the first loss.
         let first = || 1.0 / loss_for((received.unwrap_or(0.0) / 2.0 * seconds).max(0.5));
         receiver.intervals.note(now, sent, lost, smoothed, first);
         let loss = receiver.intervals.rate();
@@ -115,19 +119,19 @@ impl EquationRate {
         self.follow(now, index, share, loss > 0.0);
     }
 
-    /// It has not answered in time. If all wait for it the rate is halved.
+    /// Handles a missing response: halves the rate if the silent receiver is the limiting one.
     pub fn on_silence(&mut self, index: usize) {
         if self.limiting() == Some(index) {
             self.rate = self.rate.map(|rate| (rate / 2.0).max(LEAST));
         }
     }
 
-    /// It is gone.
+    /// Removes a receiver from the group.
     pub fn remove(&mut self, index: usize) {
         self.place(index, None);
     }
 
-    /// Who has the least.
+    /// Current limiting receiver: the one with the lowest rate.
     pub fn limiting(&self) -> Option<usize> {
         self.lowest.get().map(|(_, index)| index)
     }
@@ -141,6 +145,7 @@ impl EquationRate {
         }
     }
 
+    /// Applies the rate of a receiver: decreases follow at once, increases only for the limiting receiver.
     fn follow(&mut self, now: Time, index: usize, share: f64, has_lost: bool) {
         let rate = self.rate.unwrap_or(share);
         if share <= rate {
@@ -148,7 +153,7 @@ impl EquationRate {
         } else if self.limiting() == Some(index) {
             let trip = self.receivers[index].trip.unwrap_or(LEAST_TRIP).as_secs_f64();
             let trips = (now.since(self.heard).as_secs_f64() / trip).min(1.0);
-            // A packet a round trip more in each; before anything was lost at once.
+            // Grow by one packet per round-trip time, or at once before the first loss.
             let more = if has_lost { trips / trip } else { f64::INFINITY };
             (self.rate, self.heard) = (Some(share.min(rate + more)), now);
         }
@@ -161,9 +166,9 @@ impl RateControl for EquationRate {
     }
 }
 
-/// Packets a second, at least.
+/// Minimum rate in packets per second.
 const LEAST: f64 = 10.0;
-/// A round trip takes this long, at least: what a clock and a process add.
+/// Minimum round-trip time: the share of clock and process.
 const LEAST_TRIP: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
@@ -174,11 +179,11 @@ mod tests {
 
     #[test]
     fn it_is_what_the_equation_says() {
-        // RFC 5348 gives no table; by hand: sqrt(2p/3) = 0.0816 and 12 sqrt(3p/8) p (1 + 32 p^2) = 0.00737 at 1 %.
+        // RFC 5348 has no table. By hand at 1 %: sqrt(2p/3) = 0.0816 and 12 sqrt(3p/8) p (1 + 32 p^2) = 0.00737.
         assert!((packets_a_trip(0.01) - 11.23).abs() < 0.02, "{}", packets_a_trip(0.01));
     }
 
-    /// A bottleneck that carries so many packets a second: everything beyond is lost. Returns the mean rate of the second half.
+    /// Simulates a bottleneck of this rate that drops all excess. Returns the mean rate of the second half.
     fn through(carries: f64, losses: &[f64], trip: Duration, seconds: u64) -> f64 {
         let mut control = EquationRate::new(losses.len(), 1000);
         let (mut sent, mut arrived) = (0.0, vec![0.0; losses.len()]);

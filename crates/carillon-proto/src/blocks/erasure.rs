@@ -1,37 +1,37 @@
-//! Erasure codes: what is lost of a block of messages comes back from as many coded symbols, whichever they are.
+//! Erasure codes: any lost messages of a block can be rebuilt from as many coded symbols.
 //!
-//! A code is systematic: its source symbols are the messages themselves, which go out as they come. Messages differ in length, so for
-//! coding only each is a symbol of its length (16 bits), itself, and zeros up to the size of the longest one.
+//! The code is systematic (RFC 5510): the messages themselves are its source symbols and are sent unchanged. For
+//! coding, each message becomes a symbol of equal size: its length (16 bits), its bytes, and zeros.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-/// What both ends have to know of a coded block.
+/// Parameters of a coded block that both ends must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Messages in the block.
+    /// Number of messages in the block.
     pub length: u16,
-    /// Symbols that may be coded of it, a power of two.
+    /// Number of coded symbols available for it, a power of two.
     pub planned: u16,
-    /// Bytes of a symbol, an even number.
+    /// Size of a symbol in bytes, an even number.
     pub size: usize,
 }
 
 impl Shape {
-    /// Bytes of the symbols of messages of up to so many bytes.
+    /// Symbol size for messages of up to `longest` bytes.
     pub fn size_for(longest: usize) -> usize {
         (longest + PREFIX).next_multiple_of(2)
     }
 }
 
-/// A code of which any `length` symbols of a block, sources and coded ones together, suffice.
+/// Erasure code of which any `length` symbols of a block suffice (maximum distance separable).
 pub trait ErasureCode: Debug + Send {
-    /// All coded symbols of these messages, one behind the other; `None` if there is no such code.
+    /// Computes all coded symbols of these messages, concatenated; `None` if the code does not support the shape.
     fn code(&self, shape: Shape, sources: &mut dyn Iterator<Item = Bytes>) -> Option<Vec<u8>>;
 
-    /// The missing messages, by their places; `None` if these symbols are too few, or of no such block.
+    /// Rebuilds the missing messages, with their indices; `None` if the symbols are too few or do not fit the shape.
     fn restore(
         &self,
         shape: Shape,
@@ -40,11 +40,12 @@ pub trait ErasureCode: Debug + Send {
     ) -> Option<Vec<(u16, Bytes)>>;
 }
 
-/// Reed-Solomon over GF(2^16) in O(n log n) steps: the coded symbols are fixed when they are planned, any of them may be
-/// sent, and the work is that of all `length + planned` symbols, rounded up to a power of two.
+/// Reed-Solomon code over GF(2^16) in O(n log n) steps (Lin, Chung and Han 2014). The number of coded symbols is
+/// fixed in advance, and any of them may be sent. The work is that of all `length + planned` symbols, rounded up to a
+/// power of two.
 ///
-/// Its tables take 9 MB in a process, however many there are, and some 25 ms to make: the first block that is coded makes them, since most
-/// transfers need none.
+/// The tables take 9 MB per process and some 25 ms to build. The first coded block builds them, since most transfers
+/// need none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReedSolomon;
 
@@ -85,7 +86,7 @@ impl ErasureCode for ReedSolomon {
     }
 }
 
-/// A message as a symbol.
+/// Writes a message as a symbol. Returns `None` if the message is too long.
 fn put_symbol(message: &[u8], size: usize, symbol: &mut Vec<u8>) -> Option<()> {
     let len = u16::try_from(message.len()).ok().filter(|&len| PREFIX + usize::from(len) <= size)?;
     symbol.clear();
@@ -95,13 +96,13 @@ fn put_symbol(message: &[u8], size: usize, symbol: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The message of a symbol, in memory of its own.
+/// Copies the message out of a symbol, so that the symbol's memory is freed.
 pub(super) fn message_in(symbol: &[u8]) -> Option<Bytes> {
     let (len, rest) = symbol.split_first_chunk()?;
     rest.get(..u16::from_be_bytes(*len).into()).map(Bytes::copy_from_slice)
 }
 
-/// Bytes of a message's length in its symbol.
+/// Number of bytes of the length before the message in a symbol.
 pub(super) const PREFIX: usize = 2;
 
 #[cfg(test)]
@@ -119,7 +120,7 @@ mod tests {
         (0..length).map(|_| message(rng)).collect()
     }
 
-    /// So many of all, at random.
+    /// Random selection of `count` items.
     fn some<T: Clone>(rng: &mut Rng, all: impl IntoIterator<Item = T>, mut count: usize) -> Vec<(u16, T)> {
         let mut left: Vec<_> = all.into_iter().enumerate().map(|(at, one)| (at as u16, one)).collect();
         let mut taken = Vec::new();
@@ -174,7 +175,7 @@ mod tests {
             ReedSolomon.restore(shape, &mut [source].into_iter(), &mut [(0, symbol)].into_iter())
         };
         assert_eq!(restore(coded.slice(..6), &short, 0), Some(vec![(1, short.clone())]));
-        // A wrong length, a place that is none, a symbol of another size, a length beyond it.
+        // Wrong length, invalid index, wrong symbol size, and a length beyond the symbol.
         assert!(restore(coded.slice(..6), &long, 0).is_none());
         assert!(restore(coded.slice(..6), &short, 2).is_none());
         assert!(restore(coded.slice(..4), &short, 0).is_none());

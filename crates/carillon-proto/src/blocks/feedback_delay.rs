@@ -1,32 +1,35 @@
-//! When feedback goes out: requests, statuses, acknowledgments, and repairs that any member may send.
+//! Delay policies for feedback: requests, status reports, acknowledgments, and repairs by members.
+//!
+//! A random delay spreads the feedback of many receivers, and lets one receiver's feedback suppress that of the
+//! others (RFC 3208, section 6; Floyd et al. 1997).
 
 use std::time::Duration;
 
 use carillon_core::{Rng, Seeds};
 
-/// How long to wait before feedback goes out: so that what many have to say does not meet, or that most need not say it.
+/// Policy for the delay before feedback, which avoids collisions and allows suppression.
 pub trait FeedbackDelay {
-    /// The wait before this attempt, counted from 0, to say something to a node so many seconds away.
+    /// Delay before this attempt, counted from 0. `distance` is the distance to the destination in seconds.
     fn delay(&mut self, attempt: u32, distance: f64) -> Duration;
 }
 
-/// Always the same.
+/// Constant delay.
 impl FeedbackDelay for Duration {
     fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
         *self
     }
 }
 
-/// Uniform in `[0, most)`: the back-off of negative acknowledgments.
+/// Uniform delay in `[0, most)`: the back-off of negative acknowledgments.
 #[derive(Debug)]
 pub struct Uniform {
-    /// In nanoseconds.
+    /// Upper bound in nanoseconds.
     most: u64,
     draws: Draws,
 }
 
 impl Uniform {
-    /// Draws from the stream of this name.
+    /// Creates the policy with the random stream of this name.
     pub fn new(most: Duration, seeds: Seeds, stream: &'static str) -> Self {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         Uniform { most, draws: Draws::new(seeds, stream) }
@@ -42,12 +45,12 @@ impl FeedbackDelay for Uniform {
     }
 }
 
-/// Twice as long at each attempt, up to a longest wait.
+/// Exponential back-off: twice as long at each attempt, up to a bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Doubling {
-    /// Before the first attempt.
+    /// Delay before the first attempt.
     pub first: Duration,
-    /// Before any other, unless the first is longer.
+    /// Upper bound of later delays, unless the first is longer.
     pub most: Duration,
 }
 
@@ -55,21 +58,22 @@ impl FeedbackDelay for Doubling {
     fn delay(&mut self, attempt: u32, _distance: f64) -> Duration {
         let factor = 1u32.checked_shl(attempt).unwrap_or(u32::MAX);
         let most = self.most.max(self.first);
-        // Beyond 2^31 it is longer than any wait that is not nothing.
+        // A factor beyond 2^31 exceeds any bound, unless the delay is zero.
         self.first.saturating_mul(factor).min(most)
     }
 }
 
-/// By the distance d, longer at each attempt: d (first + second U(0, 1)) growth^attempt. SRM's requests and repairs.
+/// Delay by the distance d, longer at each attempt: d (first + second U(0, 1)) growth^attempt (SRM's requests and
+/// repairs).
 #[derive(Debug)]
 pub struct ByDistance<'a> {
     /// C1 or D1.
     pub first: f64,
     /// C2 or D2.
     pub second: f64,
-    /// By what the wait is multiplied at each attempt, and how often.
+    /// Growth factor per attempt, and the number of attempts at which it stops.
     pub growth: (f64, u32),
-    /// What the random part is drawn from.
+    /// Source of randomness.
     pub draws: &'a mut Draws,
 }
 
@@ -81,17 +85,18 @@ impl FeedbackDelay for ByDistance<'_> {
     }
 }
 
-/// The wait of seconds times a factor, neither nothing at all nor longer than a day.
+/// Delay of `seconds` times `factor`, between the minimum and a day.
 pub fn in_seconds(seconds: f64, factor: f64) -> Duration {
     let seconds = seconds.max(SHORTEST.as_secs_f64()) * factor;
     Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))
 }
 
-/// Nodes at distance zero do not ask again at the same moment.
+/// Minimum delay, so that nodes at distance zero do not repeat a request at the same instant.
 pub const SHORTEST: Duration = Duration::from_micros(10);
+/// Maximum delay: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// A random stream that is made when first needed: most members of a large group never draw.
+/// Random stream that is created on first use, since most members of a large group never draw.
 #[derive(Debug)]
 pub struct Draws {
     seeds: Seeds,
@@ -100,12 +105,12 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// The stream of this name.
+    /// Prepares the stream of this name.
     pub fn new(seeds: Seeds, stream: &'static str) -> Self {
         Draws { seeds, stream, rng: None }
     }
 
-    /// The generator.
+    /// Random generator, created now if necessary.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng.get_or_insert_with(|| Box::new(self.seeds.stream(self.stream)))
     }

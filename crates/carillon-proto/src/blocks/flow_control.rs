@@ -1,12 +1,12 @@
-//! How far ahead of its receivers a sender may go.
+//! Flow control: the number of packets a sender may have outstanding.
 
-/// What the receivers, or the paths to them, have room for.
+/// Limit of the packets that receivers, or the paths to them, can take.
 pub trait FlowControl {
-    /// One past the last number that may go out while `start` is the first that is outstanding.
+    /// Sequence number after the last one that may be sent while `start` is the first outstanding one.
     fn limit(&self, start: u64) -> u64;
 }
 
-/// So many may be outstanding: a window whose size is given.
+/// Window of a fixed size.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow(pub u64);
 

@@ -1,30 +1,30 @@
-//! When a source that has fallen silent says how far it has come.
+//! Heartbeats of a silent source: RFC 3208, section 5.
 
 use std::time::Duration;
 
 use super::{Doubling, FeedbackDelay};
 
-/// The waits between the heartbeats of a source, each twice as long as the one before, from the last new packet on.
+/// Intervals between heartbeats, each twice as long as the one before, from the last new packet on.
 #[derive(Debug)]
 pub struct Heartbeats {
     waits: Doubling,
-    /// Heartbeats since the last new packet.
+    /// Number of heartbeats since the last new packet.
     silent_for: u32,
 }
 
 impl Heartbeats {
-    /// With these waits.
+    /// Creates the schedule with these intervals.
     pub fn new(waits: Doubling) -> Self {
         Heartbeats { waits, silent_for: 0 }
     }
 
-    /// A new packet goes out: the wait for the first heartbeat after it.
+    /// Restarts the schedule after a new packet. Returns the time until the first heartbeat.
     pub fn restart(&mut self) -> Duration {
         self.silent_for = 0;
         self.waits.delay(0, 0.0)
     }
 
-    /// A heartbeat is due: the wait for the one after it.
+    /// Advances the schedule when a heartbeat is sent. Returns the time until the next one.
     pub fn beat(&mut self) -> Duration {
         self.silent_for = self.silent_for.saturating_add(1);
         self.waits.delay(self.silent_for, 0.0)

@@ -1,11 +1,11 @@
-//! What was sent again a short time ago is not sent again.
+//! Suppression of repeated repairs within a short time.
 
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// When something was last sent again to each destination. Many receivers that miss the same message ask for it at
-/// about the same time, and each packet behind a gap would have the gap repaired once more.
+/// Time of the last repair of a message to each destination. Many receivers that miss the same message request it at
+/// about the same time, and each packet after a gap could cause the request again.
 #[derive(Clone, Debug)]
 pub struct HoldOff<D = ()>(Vec<(D, Time)>);
 
@@ -16,12 +16,12 @@ impl<D> Default for HoldOff<D> {
 }
 
 impl<D: Copy + PartialEq> HoldOff<D> {
-    /// Whether nothing has gone there within `span`.
+    /// Returns true if nothing was sent to this destination within `span`.
     pub fn is_over(&self, now: Time, to: D, span: Duration) -> bool {
         self.0.iter().all(|&(there, at)| there != to || now.since(at) >= span)
     }
 
-    /// It goes there now. What is over is forgotten.
+    /// Records a repair to this destination, and forgets entries older than `span`.
     pub fn note(&mut self, now: Time, to: D, span: Duration) {
         self.0.retain(|&(there, at)| there != to && now.since(at) < span);
         self.0.push((to, now));

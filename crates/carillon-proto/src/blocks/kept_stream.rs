@@ -1,41 +1,42 @@
-//! The messages of one source, as far as a member knows and keeps them.
+//! Messages of one source as a member of a group knows and keeps them.
 
 use bytes::Bytes;
 
 use super::{Numbered, near};
 
-/// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
+/// The last messages of a source: those present are kept for repairs and delivered in order.
 ///
-/// Not a `Reception`, which hands over what it delivers: any member repairs here, and places before the next message have a
-/// history of requests too.
+/// Unlike `Reception`, this type keeps what it delivers, since any member repairs, and keeps a request history for
+/// earlier messages.
 #[derive(Debug)]
 pub struct KeptStream {
     slots: Numbered<Slot>,
-    /// What the messages that are here cost.
+    /// Memory used by the messages present, in bytes.
     bytes: usize,
-    /// The message to be delivered next: not before `base`.
+    /// Next message to deliver, not before `base`.
     deliver: u64,
-    /// What the messages behind it cost that are here.
+    /// Memory used by the messages that are not delivered.
     undelivered: usize,
-    /// As far as the others were told that this member has it.
+    /// Sequence number up to which this member has reported its reception.
     told: u64,
-    /// How many have come, or were sent by this member; and how many of these are here no more.
+    /// Number of messages that were ever present: received, or sent by this member.
     stored: u64,
+    /// Number of these that are no longer present.
     gone: u64,
 }
 
-/// A message that was sent, whether it is here or not.
+/// A message that was sent, whether it is present or not.
 #[derive(Debug, Default)]
 struct Slot {
     payload: Option<Bytes>,
-    /// Rounds of requests and repairs for it that are over.
+    /// Number of completed rounds of requests and repairs.
     rounds: u8,
-    /// It was given up: it is not awaited, and not delivered should it come.
+    /// True if the message counts as lost: it is neither awaited nor delivered.
     is_lost: bool,
 }
 
 impl KeptStream {
-    /// A stream that begins with this message.
+    /// Creates a stream that begins with this message.
     pub fn new(first: u64) -> Self {
         KeptStream {
             slots: Numbered::starting_at(first),
@@ -48,63 +49,63 @@ impl KeptStream {
         }
     }
 
-    /// The message that a sequence number means: the one nearest to the next one.
+    /// Expands a sequence number to the message nearest to the next one.
     pub fn expand(&self, sequence: u32) -> u64 {
         near(sequence, self.next())
     }
 
-    /// The number of the first message that is not known to have been sent.
+    /// First message that is not known to have been sent.
     pub fn next(&self) -> u64 {
         self.slots.end()
     }
 
-    /// The oldest message that has a place.
+    /// Oldest message that has a slot.
     pub fn base(&self) -> u64 {
         self.slots.start()
     }
 
-    /// The message to be delivered next.
+    /// Next message to deliver.
     pub fn deliver(&self) -> u64 {
         self.deliver
     }
 
-    /// A message that is here.
+    /// Payload of a message that is present.
     pub fn payload(&self, number: u64) -> Option<&Bytes> {
         self.slot(number)?.payload.as_ref()
     }
 
-    /// What the messages that are here cost in memory.
+    /// Memory used by the messages present, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The same of those that are still to be delivered.
+    /// Memory used by the messages that are not delivered, in bytes.
     pub fn undelivered(&self) -> usize {
         self.undelivered
     }
 
-    /// How many messages have been here: others may say that there are more than there are.
+    /// Number of messages that were ever present. Unlike announced numbers, it cannot be forged.
     pub fn stored(&self) -> u64 {
         self.stored
     }
 
-    /// How many were delivered since the others were told.
+    /// Number of messages delivered since the last report.
     pub fn untold(&self) -> u64 {
         self.deliver - self.told
     }
 
-    /// The message that is lacking first: the others are being told.
+    /// First missing message, which is being reported now.
     pub fn tell(&mut self) -> u64 {
         self.told = self.deliver;
         self.deliver
     }
 
-    /// How many are here.
+    /// Number of messages present.
     pub fn held(&self) -> u64 {
         self.stored - self.gone
     }
 
-    /// Puts a message into its place, if it has one.
+    /// Stores a message, if it has a slot.
     pub fn store(&mut self, number: u64, payload: Bytes) {
         let new = cost(&payload);
         if let Some(slot) = self.slot_mut(number) {
@@ -117,7 +118,7 @@ impl KeptStream {
         }
     }
 
-    /// One more message was sent by this member itself. Returns its number.
+    /// Appends a message that this member sends. Returns its sequence number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
         self.bytes += cost(&payload);
         self.stored += 1;
@@ -126,14 +127,14 @@ impl KeptStream {
         number
     }
 
-    /// Places for all messages before `next`.
+    /// Creates slots for all messages before `next`.
     pub fn extend(&mut self, next: u64) {
         while self.next() < next {
             self.slots.push(Slot::default());
         }
     }
 
-    /// Messages before `base` lose their places.
+    /// Drops the messages before `base`.
     pub fn forget_before(&mut self, base: u64) {
         while self.base() < base
             && let Some((number, slot)) = self.slots.pop()
@@ -151,8 +152,8 @@ impl KeptStream {
         self.deliver = self.deliver.max(base);
     }
 
-    /// The next message in order, if it is here; it counts as delivered. What was given up is passed
-    /// over.
+    /// Takes the next message in order, if it is present, and counts it as delivered. Skips messages that were given
+    /// up.
     pub fn take(&mut self) -> Option<(u64, Bytes)> {
         while self.slot(self.deliver)?.is_lost {
             self.deliver += 1;
@@ -163,12 +164,12 @@ impl KeptStream {
         Some((self.deliver - 1, payload))
     }
 
-    /// Whether the next message in order is here.
+    /// Returns true if the next message in order is present or lost.
     pub fn is_ready(&self) -> bool {
         self.payload(self.deliver).is_some() || self.slot(self.deliver).is_some_and(|slot| slot.is_lost)
     }
 
-    /// Gives a message up that is not delivered yet. False if it was given up before.
+    /// Marks an undelivered message as lost. Returns false if it was marked before.
     pub fn give_up(&mut self, number: u64) -> bool {
         let Some(slot) = self.slot_mut(number) else { return true };
         let is_news = !std::mem::replace(&mut slot.is_lost, true);
@@ -180,13 +181,13 @@ impl KeptStream {
         is_news
     }
 
-    /// Whether a message is still awaited.
+    /// Returns true if a message is missing and not marked as lost.
     pub fn is_awaited(&self, number: u64) -> bool {
         number >= self.deliver
             && self.slot(number).is_some_and(|slot| slot.payload.is_none() && !slot.is_lost)
     }
 
-    /// All before this is delivered or given up.
+    /// Counts all messages before this one as delivered or lost.
     pub fn pass_to(&mut self, number: u64) {
         while self.deliver < number.min(self.next()) {
             self.undelivered -= self.payload(self.deliver).map_or(0, cost);
@@ -195,12 +196,12 @@ impl KeptStream {
         self.deliver = self.deliver.max(number);
     }
 
-    /// Rounds of requests and repairs for a message that are over.
+    /// Number of completed rounds of requests and repairs for a message.
     pub fn rounds(&self, number: u64) -> u8 {
         self.slot(number).map_or(0, |slot| slot.rounds)
     }
 
-    /// So many rounds are over now.
+    /// Sets the number of completed rounds for a message.
     pub fn set_rounds(&mut self, number: u64, rounds: u8) {
         if let Some(slot) = self.slot_mut(number) {
             slot.rounds = rounds;
@@ -216,12 +217,12 @@ impl KeptStream {
     }
 }
 
-/// What a message that is kept costs: its bytes, the header in whose buffer they lie, and its place.
+/// Memory that a kept message takes: its bytes, the header in the same buffer, and its slot.
 pub fn cost(payload: &Bytes) -> usize {
     payload.len() + BESIDE
 }
 
-/// More than headers and a place take.
+/// Bytes per message beyond its payload: an upper bound of headers and slot.
 const BESIDE: usize = 128;
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ mod tests {
     fn it_agrees_with_a_map_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("kept-stream");
         let mut stream = KeptStream::new(5);
-        // The model: what is here, what was given up, and the three edges.
+        // Model: messages present, messages lost, and the three edges.
         let (mut here, mut lost) = (std::collections::BTreeMap::new(), std::collections::BTreeSet::new());
         let (mut base, mut deliver, mut next, mut stored) = (5u64, 5u64, 5u64, 0);
         for _ in 0..20_000 {

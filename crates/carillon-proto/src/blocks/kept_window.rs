@@ -1,4 +1,4 @@
-//! What a receiver has of the source's messages: for its application, and for others that ask it.
+//! Receive window that keeps delivered messages to repair other receivers.
 
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
@@ -7,48 +7,48 @@ use bytes::Bytes;
 
 use super::{Arrival, ReceiveWindow, Reception, Skipped};
 
-/// The messages of the source, in order and beyond.
+/// Messages of the source: in order for the application, beyond gaps, and kept for repairs.
 #[derive(Debug)]
 pub struct KeptWindow {
     window: ReceiveWindow,
-    /// Messages kept after they were fetched.
+    /// Number of messages kept after the application has fetched them.
     keep: usize,
-    /// Below this, all that is missing has been found to be.
+    /// Below this sequence number, all gaps were reported.
     found: u64,
-    /// Messages in order, ascending: those for others, then those not fetched.
+    /// Messages in order, ascending: first those kept for repairs, then those not fetched.
     kept: VecDeque<(u64, Bytes)>,
 }
 
 impl KeptWindow {
-    /// From message 0 on; a node that joins late starts with what it hears first.
+    /// Creates a window from message 0. With `joining`, it starts at the first message that is announced.
     pub fn new(window: u64, keep: usize, joining: bool) -> Self {
         KeptWindow { window: ReceiveWindow::new(window, joining), keep, found: 0, kept: VecDeque::new() }
     }
 
-    /// A packet named this message as sent or next: a node that joins late starts here.
+    /// Starts the window here, if this node joined late and has not started yet.
     pub fn join_at(&mut self, number: u64) {
         self.window.join_at(number);
     }
 
-    /// Everything before `next` has been sent.
+    /// Records that all messages before `next` were sent.
     pub fn announce(&mut self, next: u64) {
         self.window.announce(next);
     }
 
-    /// A message came in: also that it was sent is news. [`KeptWindow::advance`] afterwards.
+    /// Inserts a message, which also announces it. Call [`KeptWindow::advance`] afterwards.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
         self.window.insert(number, payload)
     }
 
-    /// The next message that is in order now, if there is one.
+    /// Moves the next message in order to the kept ones. Returns its sequence number.
     pub fn advance(&mut self) -> Option<u64> {
         let (number, payload) = self.window.pop()?;
         self.keep(number, payload, self.waiting());
         Some(number)
     }
 
-    /// The next messages in a row that are missing and were not found to be before. What lies beyond
-    /// the window is found when it has room.
+    /// Next range of missing messages that was not reported before. Gaps beyond the window are reported once it
+    /// moves.
     pub fn take_gap(&mut self) -> Option<Range<u64>> {
         let end = self.window.wanted();
         let gap = self.window.early().gap(self.found..end);
@@ -56,8 +56,8 @@ impl KeptWindow {
         gap
     }
 
-    /// What lies before `oldest` will not come any more: goes on from there. Says too which of it had not been
-    /// found to be missing before.
+    /// Skips the messages before `oldest`, which will not come. Also returns the skipped range that was not reported
+    /// as missing before.
     pub fn skip_to(&mut self, oldest: u64) -> Option<(Skipped, Range<u64>)> {
         let waiting = self.waiting();
         let skipped = self.window.skip_to(oldest)?;
@@ -69,7 +69,7 @@ impl KeptWindow {
         Some((skipped, new))
     }
 
-    /// The next message for the application.
+    /// Takes the next message for the application.
     pub fn fetch(&mut self) -> Option<(u64, Bytes)> {
         let at = self.kept.len().checked_sub(self.waiting())?;
         let message = self.kept.get(at).cloned()?;
@@ -78,12 +78,12 @@ impl KeptWindow {
         Some(message)
     }
 
-    /// Messages that are here, in order and not.
+    /// Number of messages present, in order and beyond gaps.
     pub fn held(&self) -> u64 {
         self.kept.len() as u64 + self.window.held()
     }
 
-    /// A message that is there.
+    /// Payload of a message that is present.
     pub fn message(&self, number: u64) -> Option<&Bytes> {
         if number >= self.expected() {
             return self.window.early().get(number);
@@ -92,31 +92,31 @@ impl KeptWindow {
         Some(&self.kept[at].1)
     }
 
-    /// The first message from this one on that is there.
+    /// First message present from this one on.
     pub fn held_from(&self, number: u64) -> Option<u64> {
         let at = self.kept.partition_point(|&(kept, _)| kept < number);
         let kept = self.kept.get(at).map(|&(kept, _)| kept);
         kept.or_else(|| self.window.early().next_held(number))
     }
 
-    /// Those of the messages asked for that could be there.
+    /// Part of the requested range that may be present.
     pub fn clip(&self, lo: u64, hi: u64) -> RangeInclusive<u64> {
         let first = self.kept.front().map_or(self.expected(), |(number, _)| *number);
         let last = self.window.early().end().saturating_sub(1).max(self.expected());
         lo.max(first)..=hi.min(last)
     }
 
-    /// The first message for which there is no room.
+    /// First message for which there is no room.
     pub fn limit(&self) -> u64 {
         self.window.limit()
     }
 
-    /// What has come beyond the first message that is not in order.
+    /// Messages present beyond the first missing one.
     pub fn early(&self) -> &Reception {
         self.window.early()
     }
 
-    /// The first message that is not in order.
+    /// First message that is not in order.
     pub fn expected(&self) -> u64 {
         self.window.expected()
     }
@@ -126,7 +126,7 @@ impl KeptWindow {
     }
 
     fn keep(&mut self, number: u64, payload: Bytes, waiting: usize) {
-        // Room first: what grows past a power of two for a moment takes twice the memory for ever.
+        // Make room first: a queue that grows past a power of two doubles its memory for good.
         while self.kept.len() >= self.keep.max(waiting) {
             self.kept.pop_front();
         }

@@ -1,18 +1,21 @@
-//! What a member fetches before it accepts a new view: the log that goes on, from where its own may differ.
+//! Log that a member fetches before it accepts a new view, from the place at which its own may differ.
+//!
+//! The member keeps its own log until the fetched part is complete, so that its vote in the agreement stays true
+//! (virtual synchrony: Birman and Joseph 1987).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use carillon_wire::reformation::Ranks;
 
-/// What has been asked for and has not come: all below a place, until it is asked for again.
+/// Requests in progress: all places below a bound were requested and have not come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskedRuns {
     below: u64,
 }
 
 impl AskedRuns {
-    /// The next run of this range that is not there and has not been asked for, of no more than `most`: it is now.
+    /// Next run of at most `most` missing places in this range that was not requested; it counts as requested now.
     pub fn next(&mut self, range: Range<u64>, most: u64, has: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         let start = (range.start.max(self.below)..range.end).find(|&place| !has(place))?;
         let end = range.end.min(start.saturating_add(most));
@@ -20,33 +23,34 @@ impl AskedRuns {
         Some(start..self.below)
     }
 
-    /// It has not come: all is asked for again. Returns whether anything was.
+    /// Marks everything as not requested after a timeout. Returns true if anything was.
     pub fn again(&mut self) -> bool {
         std::mem::take(&mut self.below) > 0
     }
 }
 
-/// The part of a log that is fetched, beside what the member holds until it is complete: a vote must stay true.
+/// Part of a log that is being fetched beside the member's own.
 #[derive(Clone, Debug)]
 pub struct LogTransfer<T> {
-    /// The number of the ballot for which it is fetched.
+    /// Number of the ballot for which the log is fetched.
     ballot: u32,
     from: usize,
-    /// Who may have it if that one has not.
+    /// Members that may have the log if `from` does not.
     others: Ranks,
     start: u64,
     length: u64,
-    /// What has come.
+    /// Entries received.
     entries: BTreeMap<u64, T>,
-    /// The first place that has not.
+    /// First missing place.
     missing: u64,
     asked: AskedRuns,
-    /// The numbers of the members' next messages at the start, if nothing before it is to be had.
+    /// Next sequence number of each member at the start, if nothing before it is available.
     skipped: Option<Vec<u64>>,
 }
 
 impl<T> LogTransfer<T> {
-    /// The places from `start` to `length`, which `from` has, and perhaps the others; of use in this ballot only.
+    /// Creates the transfer of the places from `start` to `length`, which `from` has and perhaps the others, for this
+    /// ballot only.
     pub fn new(ballot: u32, from: usize, others: Ranks, start: u64, length: u64) -> Self {
         let (entries, start) = (BTreeMap::new(), start.min(length));
         LogTransfer {
@@ -62,7 +66,7 @@ impl<T> LogTransfer<T> {
         }
     }
 
-    /// A part of it has come. Whether it is: one of those asked has sent it, and it belongs there.
+    /// Adds an entry. Returns true if the polled member sent it and it belongs to the range.
     pub fn insert(&mut self, from: usize, place: u64, entry: T) -> bool {
         if from != self.from || !(self.start..self.length).contains(&place) {
             return false;
@@ -72,15 +76,15 @@ impl<T> LogTransfer<T> {
         true
     }
 
-    /// What to ask for now: no further than `window` from the first place that is missing, so many at a time.
+    /// Next request: at most `most` places, no further than `window` from the first missing one.
     pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, Range<u64>)> {
         let end = self.length.min(self.missing.saturating_add(window));
         let run = self.asked.next(self.missing..end, most, |place| self.entries.contains_key(&place))?;
         Some((self.from, run))
     }
 
-    /// What was asked for has not come. One that is not the coordinator may never answer: it may not have accepted the
-    /// view, and may have failed. Each has its turn.
+    /// Repeats the requests after a timeout. A member other than the coordinator may never answer, as it may have
+    /// failed or not accepted the view, so the next member gets its turn.
     pub fn ask_again(&mut self, coordinator: usize) {
         self.asked.again();
         let mut others = self.others.iter();
@@ -92,7 +96,7 @@ impl<T> LogTransfer<T> {
         }
     }
 
-    /// What is missing is not kept there any more: asks another one. Returns whether there is one.
+    /// Chooses another member, since this one no longer has the missing places. Returns false if there is none.
     pub fn ask_another(&mut self) -> bool {
         let Some(other) = self.others.iter().next() else { return false };
         self.others.remove(other);
@@ -101,49 +105,50 @@ impl<T> LogTransfer<T> {
         true
     }
 
-    /// Nothing before this place is to be had any more, where these are the members' next messages.
+    /// Skips to this place, since nothing before it is available. `numbers` are the members' next messages there.
     pub fn skip_to(&mut self, place: u64, numbers: Vec<u64>) {
         self.entries = self.entries.split_off(&place);
         (self.start, self.missing, self.skipped) = (place, place, Some(numbers));
         self.advance();
     }
 
-    /// The number of the ballot for which it is fetched.
+    /// Number of the ballot for which the log is fetched.
     pub fn ballot(&self) -> u32 {
         self.ballot
     }
 
-    /// Whether this member is to answer.
+    /// Returns true if this member is asked at present.
     pub fn asks(&self, rank: usize) -> bool {
         self.from == rank
     }
 
-    /// The first place that is missing; the length of the log if none is.
+    /// First missing place; the length of the log if none is missing.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// Whether nothing is missing.
+    /// Returns true if nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.missing == self.length
     }
 
-    /// How many places have come.
+    /// Number of entries received.
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// Whether none has.
+    /// Returns true if no entry was received.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// One past the last place.
+    /// Place after the last one.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where it begins, what lies before that if it cannot be had, and what has come, in order.
+    /// Start of the log, the sequence numbers at that place if earlier ones are unavailable, and the entries in
+    /// order.
     pub fn into_parts(self) -> (u64, Option<Vec<u64>>, impl Iterator<Item = T>) {
         (self.start, self.skipped, self.entries.into_values())
     }
@@ -159,8 +164,8 @@ impl<T> LogTransfer<T> {
 mod tests {
     use super::*;
 
-    /// Whatever is lost on the way, a log is fetched from one of those that have it, and nothing is asked for twice
-    /// without a reason.
+    /// A log is fetched from one of the members that have it, despite losses, and nothing is requested twice without
+    /// a reason.
     #[test]
     fn all_of_a_log_comes_from_those_who_have_it() {
         for seed in 0..200 {

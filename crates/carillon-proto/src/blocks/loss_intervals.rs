@@ -1,27 +1,27 @@
-//! How often packets are lost, as an equation of rates wants to know it: by events, not by packets.
+//! Loss event rate after RFC 5348: losses are counted by events, not by packets.
 //!
-//! Losses within a round trip of the first of them are one event (RFC 5348, 5.2), and the rate of events is one over the mean of the last eight intervals
-//! between them, of which the older half weighs less and less (5.4).
+//! Losses within one round-trip time are one event (section 5.2). The rate is the inverse of the weighted mean of the
+//! last eight intervals between events, in which the older half weighs less (section 5.4).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The intervals between loss events of one receiver, in packets.
+/// Intervals between the loss events of one receiver, in packets.
 #[derive(Clone, Debug, Default)]
 pub struct LossIntervals {
-    /// Packets since the last event began, if there was one.
+    /// Packets since the last event began; all packets if there was none.
     open: f64,
-    /// Those between the events before, the newest first.
+    /// Closed intervals, newest first.
     closed: VecDeque<f64>,
-    /// When the last event began.
+    /// Time at which the last event began.
     began: Option<Time>,
 }
 
 impl LossIntervals {
-    /// So many packets more were sent, of which so many did not come. The first event says nothing of how often there is one: it counts as the interval
-    /// that `first` gives.
+    /// Records packets that were sent, and those of them that were lost. The first event closes no interval of known
+    /// length; `first` gives the one to assume.
     pub fn note(&mut self, now: Time, sent: u64, lost: u64, trip: Duration, first: impl FnOnce() -> f64) {
         self.open += sent as f64;
         if lost == 0 || self.began.is_some_and(|began| now.since(began) < trip) {
@@ -33,7 +33,7 @@ impl LossIntervals {
         (self.open, self.began) = (0.0, Some(now));
     }
 
-    /// Loss events for each packet; 0 before the first.
+    /// Loss event rate per packet; 0 before the first event.
     pub fn rate(&self) -> f64 {
         let mean = |intervals: &mut dyn Iterator<Item = f64>| {
             let (sum, weights) =
@@ -45,13 +45,14 @@ impl LossIntervals {
         if self.closed.is_empty() {
             return 0.0;
         }
-        // An interval that lasts counts once it is long.
+        // The open interval counts only once it raises the mean (section 5.4).
         let closed = mean(&mut self.closed.iter().copied());
         let with_open = mean(&mut std::iter::once(self.open).chain(self.closed.iter().copied()));
         1.0 / closed.max(with_open)
     }
 }
 
+/// Weights of the intervals, newest first (RFC 5348, section 5.4).
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
 #[cfg(test)]

@@ -1,19 +1,21 @@
-//! The least of many numbers that change one by one.
+//! Minimum of many numbers that change one by one.
+//!
+//! A polling sender needs the smallest window, room or progress of a large group after each response. Ordered sets
+//! give it in logarithmic time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A number of each of many nodes: how far each has come. The least of them is known without a look at all, as long as
-/// groups of them stand at the same number.
+/// Multiset of numbers with their minimum. Nodes at the same number share an entry.
 #[derive(Clone, Debug, Default)]
 pub struct Lowest(BTreeMap<u64, usize>);
 
 impl Lowest {
-    /// One more node, at this number.
+    /// Adds a node at this number.
     pub fn insert(&mut self, number: u64) {
         *self.0.entry(number).or_default() += 1;
     }
 
-    /// A node that stood at this number is gone.
+    /// Removes a node at this number.
     pub fn remove(&mut self, number: u64) {
         if let Some(nodes) = self.0.get_mut(&number) {
             *nodes -= 1;
@@ -23,7 +25,7 @@ impl Lowest {
         }
     }
 
-    /// A node has come from one number to another.
+    /// Moves a node from one number to another.
     pub fn change(&mut self, from: u64, to: u64) {
         if from != to {
             self.remove(from);
@@ -31,28 +33,28 @@ impl Lowest {
         }
     }
 
-    /// The least number, if there is a node.
+    /// Minimum of all numbers.
     pub fn get(&self) -> Option<u64> {
         self.0.first_key_value().map(|(&number, _)| number)
     }
 }
 
-/// The same where it matters whose number it is.
+/// Numbers with their nodes, where it matters which node has the minimum.
 #[derive(Clone, Debug, Default)]
 pub struct LowestOf(BTreeSet<(u64, usize)>);
 
 impl LowestOf {
-    /// One more node, at this number.
+    /// Adds a node at this number.
     pub fn insert(&mut self, node: usize, number: u64) {
         self.0.insert((number, node));
     }
 
-    /// A node that stood at this number is gone.
+    /// Removes a node at this number.
     pub fn remove(&mut self, node: usize, number: u64) {
         self.0.remove(&(number, node));
     }
 
-    /// A node has come from one number to another.
+    /// Moves a node from one number to another.
     pub fn change(&mut self, node: usize, from: u64, to: u64) {
         if from != to {
             self.0.remove(&(from, node));
@@ -60,17 +62,17 @@ impl LowestOf {
         }
     }
 
-    /// The least number, if there is a node, and the first node that stands at it.
+    /// Minimum of all numbers, and the first node that has it.
     pub fn get(&self) -> Option<(u64, usize)> {
         self.0.first().copied()
     }
 
-    /// The least number of all other nodes.
+    /// Minimum of all other nodes.
     pub fn next(&self) -> Option<u64> {
         self.0.iter().nth(1).map(|&(number, _)| number)
     }
 
-    /// The nodes that stand at this number or below it, the least number first.
+    /// Nodes at or below this number, lowest first.
     pub fn up_to(&self, number: u64) -> impl Iterator<Item = usize> + '_ {
         self.0.range(..=(number, usize::MAX)).map(|&(_, node)| node)
     }

@@ -1,23 +1,23 @@
-//! The receivers of a group, numbered from zero.
+//! Receivers of a group, numbered from zero.
 
 use std::sync::Arc;
 
 use carillon_core::{BuildContext, Dest, NodeId};
 
-/// A fixed list of receivers in ascending order; a member's index is its rank in it.
+/// Fixed list of receivers in ascending order. The index of a member is its rank.
 #[derive(Clone, Debug)]
 pub struct Members {
     nodes: Arc<[NodeId]>,
-    /// The nodes are numbered without gaps, as in the simulator: an index is a subtraction.
+    /// True if node numbers have no gaps, as in the simulator. An index is then a subtraction.
     contiguous: bool,
 }
 
 impl Members {
-    /// The group of these nodes.
+    /// Creates the list of these nodes.
     ///
     /// # Panics
     ///
-    /// If they are not in strictly ascending order.
+    /// Panics if the nodes are not in strictly ascending order.
     pub fn new(nodes: Arc<[NodeId]>) -> Self {
         assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]), "members are listed in ascending order");
         let contiguous = match (nodes.first(), nodes.last()) {
@@ -27,7 +27,7 @@ impl Members {
         Members { nodes, contiguous }
     }
 
-    /// The rank of a node, if it is a member.
+    /// Index of a node, if it is a member.
     pub fn index_of(&self, node: NodeId) -> Option<usize> {
         if self.contiguous {
             let index = node.0.checked_sub(self.nodes.first()?.0)? as usize;
@@ -37,44 +37,44 @@ impl Members {
         }
     }
 
-    /// The member of a rank.
+    /// Node of the member with this index.
     pub fn node(&self, index: usize) -> NodeId {
         self.nodes[index]
     }
 
-    /// How many there are.
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
-/// To whom a sender sends, and where that is.
+/// Receivers of a sender, with the destination of their packets.
 #[derive(Clone, Debug)]
 pub struct Recipients {
-    /// Who is to have its messages.
+    /// Receivers that must get the messages.
     pub members: Members,
-    /// Where messages go.
+    /// Destination of the packets.
     pub dest: Dest,
 }
 
 impl Recipients {
-    /// All members of a group.
+    /// Recipients of a multicast to all members of a group.
     pub fn group(context: &BuildContext) -> Self {
         Recipients { members: Members::new(context.members.clone()), dest: Dest::group(context.group) }
     }
 
-    /// One receiver, which is all of its group.
+    /// Recipients of a unicast to one receiver.
     pub fn one(receiver: NodeId) -> Self {
         Recipients { members: Members::new([receiver].into()), dest: Dest::Node(receiver) }
     }
 }
 
-/// A set of members, one bit each.
+/// Set of members, one bit each.
 #[derive(Clone, Debug)]
 pub struct MemberSet {
     words: Vec<u64>,
@@ -82,12 +82,12 @@ pub struct MemberSet {
 }
 
 impl MemberSet {
-    /// The empty set of a group of this size.
+    /// Creates the empty set for a group of this size.
     pub fn empty(group: usize) -> Self {
         MemberSet { words: vec![0; group.div_ceil(64)], len: 0 }
     }
 
-    /// Adds a member; returns whether it was new.
+    /// Adds a member. Returns true if it was new.
     pub fn insert(&mut self, index: usize) -> bool {
         let (word, bit) = (index / 64, 1u64 << (index % 64));
         let new = self.words[word] & bit == 0;
@@ -96,7 +96,7 @@ impl MemberSet {
         new
     }
 
-    /// Takes a member out; returns whether it was in.
+    /// Removes a member. Returns true if it was present.
     pub fn remove(&mut self, index: usize) -> bool {
         let (word, bit) = (index / 64, 1u64 << (index % 64));
         let had = self.words[word] & bit != 0;
@@ -105,23 +105,23 @@ impl MemberSet {
         had
     }
 
-    /// Whether the member is in the set.
+    /// Returns true if the member is in the set.
     pub fn contains(&self, index: usize) -> bool {
         self.words[index / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Removes all.
+    /// Removes all members.
     pub fn clear(&mut self) {
         self.words.fill(0);
         self.len = 0;
     }
 
-    /// How many are in the set.
+    /// Number of members in the set.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the set is empty.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

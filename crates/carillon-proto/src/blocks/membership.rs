@@ -1,4 +1,8 @@
-//! A member's part in the views of its group, in a protocol that keeps one order of all messages.
+//! Membership of one node in the successive views of its group, in a protocol with a total order of messages.
+//!
+//! When the agreement ([`Reformation`]) proposes a new view, the member stops ordering, fetches the part of the log
+//! that it misses, and installs the view (virtual synchrony: Birman and Joseph 1987). Thus all members of a view have
+//! delivered the same messages before it.
 
 use carillon_core::{DropReason, Event, MessageId};
 use carillon_wire::reformation::Ranks;
@@ -6,24 +10,24 @@ use carillon_wire::reformation::Ranks;
 use super::reformation::{Reformation, Step, View, too_few};
 use super::{LogTransfer, MachineContext, OrderLog, Placed, next_numbers};
 
-/// The order of a view, as another view goes on with it.
+/// Total order of a protocol, as a new view continues it.
 pub trait ViewOrder<K> {
-    /// What is in a place.
+    /// Entry of the order.
     type Entry: Placed;
-    /// What is known beyond a gap.
+    /// Knowledge about a place beyond a gap.
     type Early;
 
-    /// What is held of it.
+    /// Log of the order.
     fn log(&self) -> &OrderLog<Self::Entry, Self::Early>;
 
-    /// How many messages may be fetched: a member that lives is no further behind others that keep what it lacks.
+    /// Maximum number of messages to fetch. A live member is never further behind others that keep what it misses.
     fn most_apart(&self) -> u64;
 
-    /// Between views nothing is ordered, acknowledged or delivered.
+    /// Suspends the order: between views nothing is ordered, acknowledged or delivered.
     fn leave(&mut self) {}
 
-    /// Takes back what lies from this place on, and goes on with what others hold instead; nothing before that is to be
-    /// had if the numbers of the members' next messages there are given.
+    /// Replaces the log from place `from` on by the entries that other members hold. `skipped` gives the members'
+    /// next sequence numbers at `from` if nothing before it is available.
     fn replace(
         &mut self,
         context: &mut MachineContext<K>,
@@ -32,47 +36,48 @@ pub trait ViewOrder<K> {
         entries: impl Iterator<Item = Self::Entry>,
     );
 
-    /// Comes to a view without any state: takes nothing before this place. Returns whether that may be.
+    /// Joins a view without any state, and accepts nothing before this place. Returns false if that is not allowed.
     fn join(&mut self, context: &mut MachineContext<K>, place: u64, numbers: Vec<u64>) -> bool;
 
-    /// A view is in force: all of the log is accepted, and what is not in it has no place.
+    /// Installs a view: the log is accepted as a whole, and messages outside it have no place.
     fn install(&mut self, context: &mut MachineContext<K>, view: &View);
 }
 
-/// The agreement on the view, and what is fetched before one is accepted.
+/// Agreement on the view, and the log transfer before one is accepted.
 #[derive(Debug)]
 pub struct Membership<T> {
     agreement: Reformation,
-    /// The same as it is at a member that has lost what it knew, if one joins so that can fetch nothing.
+    /// Agreement in the state of a member that lost its state, if a member that can fetch nothing may join like that.
     strange: Option<Reformation>,
-    /// The members of the last view that was in force here.
+    /// Members of the last view that was installed here.
     known: Ranks,
     transfer: Option<LogTransfer<T>>,
 }
 
-/// What has become of a member's part in its view.
+/// Change of a member's part in its view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It has none any more.
+    /// The member is in no view.
     Left,
     /// Another view is in force.
     Installed,
 }
 
 impl<T: Placed> Membership<T> {
-    /// In the first view.
+    /// Creates the membership in the first view.
     pub fn new(agreement: Reformation, strange: Option<Reformation>) -> Self {
         let known = agreement.view().members;
         Membership { agreement, strange, known, transfer: None }
     }
 
-    /// Does what the agreement asks for, up to the next change. Called until `None` after whatever touches it.
+    /// Performs the steps of the agreement up to the next change. Call this until it returns `None` after each call
+    /// that touches the agreement.
     pub fn follow<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
     ) -> Option<Change> {
-        // What was fetched for another ballot may be of another order.
+        // A transfer for another ballot may be of another order.
         let ballot = self.agreement.promised().number;
         self.transfer.take_if(|transfer| transfer.ballot() != ballot);
         while let Some(step) = self.agreement.poll_step() {
@@ -85,7 +90,7 @@ impl<T: Placed> Membership<T> {
         None
     }
 
-    /// A part of the log that is fetched came from this member.
+    /// Handles a log entry that another member sent.
     pub fn on_fetched<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -103,7 +108,8 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// Nothing before this place is to be had any more, says who is asked, where these are the members' next messages.
+    /// Handles the notice of the polled member that nothing before this place is available. `numbers` are the
+    /// members' next sequence numbers there.
     pub fn on_gone<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -120,8 +126,9 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// Who is asked does not keep what lies before this place: perhaps another member of the new view does, for the
-    /// coordinator may be one that had lost what it knew. If none does, this one joins as if it had lost all.
+    /// Handles the notice that the polled member does not keep the places before `below`. Another member of the new
+    /// view may keep them, since the coordinator can be one that lost its state. If none does, this member joins as
+    /// if it had lost its state.
     pub fn on_purged<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -136,8 +143,8 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// A packet of a view came from this member: whether that view is in force, and both members belong to it. A drop if
-    /// not; who sends in an older view is told of this one.
+    /// Returns true if the packet's view is in force here and both nodes belong to it. Records a drop otherwise, and
+    /// notifies the sender of an older view.
     pub fn admits<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -157,7 +164,7 @@ impl<T: Placed> Membership<T> {
         false
     }
 
-    /// What was asked for has not come.
+    /// Handles the timeout of a log request.
     pub fn on_fetch_timeout(&mut self) {
         let coordinator = self.agreement.promised().coordinator.into();
         if let Some(transfer) = &mut self.transfer {
@@ -165,12 +172,12 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// What to ask for of the log that goes on, and whom: see [`LogTransfer::insert`].
+    /// Next log request, with the member to send it to: see [`LogTransfer::insert`].
     pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, std::ops::Range<u64>)> {
         self.transfer.as_mut()?.ask(window, most)
     }
 
-    /// This member is gone for good.
+    /// Removes a member that is gone for good.
     pub fn expel<K>(&mut self, context: &MachineContext<K>, rank: usize) {
         if let Some(strange) = &mut self.strange {
             strange.expel(context.now, rank);
@@ -178,33 +185,33 @@ impl<T: Placed> Membership<T> {
         self.agreement.expel(context.now, rank);
     }
 
-    /// The agreement, to be told what comes in and how time passes. [`Membership::follow`] afterwards.
+    /// Agreement, to report packets and time to. Call [`Membership::follow`] afterwards.
     pub fn agreement_mut(&mut self) -> &mut Reformation {
         &mut self.agreement
     }
 
-    /// The agreement.
+    /// Agreement on the view.
     pub fn agreement(&self) -> &Reformation {
         &self.agreement
     }
 
-    /// The first place that is missing of what is fetched, if anything is.
+    /// First missing place of the log transfer, if one is in progress.
     pub fn missing(&self) -> Option<u64> {
         self.transfer.as_ref().map(LogTransfer::missing)
     }
 
-    /// Whether this member is to answer what is asked for.
+    /// Returns true if this member must answer the log request.
     pub fn asks(&self, rank: usize) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.asks(rank))
     }
 
-    /// Whether a packet of this view shows that others have gone on without this member, which is to show itself so that it
-    /// is told.
+    /// Returns true if a packet of view `number` shows that the others went on without this member. It then sends a
+    /// packet, so that it is notified.
     pub fn is_behind(&self, number: u32) -> bool {
         self.agreement.takes_part() && number > self.agreement.view().number()
     }
 
-    /// Whether no view is in force here because of this member.
+    /// Returns true if this member keeps a view from being in force here.
     pub fn awaits(&self, rank: usize) -> bool {
         self.asks(rank) || self.agreement.awaits(rank)
     }
@@ -238,6 +245,7 @@ impl<T: Placed> Membership<T> {
             }
             Step::Fetch { from, length, continues, others, state: None } => {
                 let (log, ballot) = (order.log(), self.agreement.promised().number);
+                // A view that continues the own log needs only its end. Otherwise everything undelivered may differ.
                 let start = if continues { log.length() } else { log.delivered() };
                 if self.strange.is_some() && length.saturating_sub(start) > order.most_apart() {
                     self.begin_anew(context, order);
@@ -245,13 +253,13 @@ impl<T: Placed> Membership<T> {
                     self.transfer = Some(LogTransfer::new(ballot, from, others, start, length));
                     self.complete(context, order);
                 }
-                // Otherwise: no view takes back what was delivered.
+                // Otherwise ignore the step: no view takes back delivered messages.
             }
         }
         None
     }
 
-    /// The log from where this member's own may differ is complete: it takes its place.
+    /// Replaces the log once the transfer is complete.
     fn complete<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -273,8 +281,8 @@ impl<T: Placed> Membership<T> {
         self.agreement.fetched(context.now, log.state_at(log.length()));
     }
 
-    /// What this member would have to fetch is kept nowhere any more: it is asked to leave, like any other that has lost
-    /// what it knew, and asks to join.
+    /// Restarts as a member without state, since no member keeps the log it would have to fetch. It is asked to
+    /// leave, and asks to join.
     fn begin_anew<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -282,7 +290,7 @@ impl<T: Placed> Membership<T> {
     ) {
         let Some(strange) = &self.strange else { return };
         for rank in self.known.iter() {
-            // Of each member, what comes next may be lost to it.
+            // The next message of each member may be lost here.
             let message = MessageId(order.log().next(rank));
             context.events.loss_found(None, message);
         }
@@ -302,7 +310,7 @@ mod tests {
 
     type Entry = Option<(usize, u64)>;
 
-    /// The order of a member that delivers what it is told to.
+    /// Order of a member that delivers everything given to it.
     #[derive(Debug)]
     struct Toy(OrderLog<Entry, ()>);
 
@@ -382,7 +390,7 @@ mod tests {
         (0..COUNT).map(member).collect()
     }
 
-    /// Passes on all that the members have to say, and fetches what they ask for, until none has anything.
+    /// Exchanges all packets and answers all fetches until no member has any left.
     fn settle(members: &mut [Member], now: Time) {
         loop {
             let mut said = false;
@@ -420,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Lets time pass until the live members are in one view of these and nothing is under way.
+    /// Advances the time until the live members are in one view of these and nothing is in flight.
     fn reform(members: &mut [Member], now: &mut Time) {
         for _ in 0..2000 {
             settle(members, *now);
@@ -443,7 +451,7 @@ mod tests {
         panic!("those who live come to a view");
     }
 
-    /// Places are given by one, and reach the others in order, each as far as chance wills.
+    /// Lets one member order messages, which reach each of the others up to a random place.
     fn order(members: &mut [Member], rng: &mut Rng) {
         for _ in 0..rng.below(20) {
             let lengths: Vec<u64> = members.iter().map(|member| member.order.0.length()).collect();
@@ -472,7 +480,7 @@ mod tests {
             let mut delivered: Vec<Entry> = Vec::new();
             for crashes in 0..2 {
                 order(&mut members, &mut rng);
-                // What two hold may be delivered: it survives one crash.
+                // A message that two members hold may be delivered, as it survives one crash.
                 let mut lengths: Vec<u64> =
                     members.iter().filter(|m| m.alive).map(|m| m.order.0.length()).collect();
                 lengths.sort_unstable_by(|a, b| b.cmp(a));

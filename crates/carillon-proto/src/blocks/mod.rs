@@ -1,4 +1,9 @@
-//! Mechanisms that protocols share.
+//! Building blocks that several protocols share.
+//!
+//! Each block owns the state of one mechanism and performs no I/O: windows ([`AckWindow`], [`ReceiveWindow`]),
+//! feedback ([`FeedbackDelay`], [`RequestSchedule`]), repair ([`RepairBlock`], [`ErasureCode`]), congestion control
+//! ([`Path`], [`EquationRate`], [`PollWindow`]), timers ([`RetransmissionTimeout`]) and membership ([`reformation`]).
+//! A protocol combines blocks into a [`Part`], and [`Player`] makes a machine of it.
 
 mod ack_wait;
 mod ack_window;

@@ -1,8 +1,8 @@
-//! What is under way or kept, by number: a run of consecutive ones.
+//! Queue with consecutive sequence numbers.
 
 use std::collections::VecDeque;
 
-/// Things with consecutive numbers, the oldest first: what a send window and a repair buffer are made of.
+/// Items with consecutive sequence numbers, oldest first: the basis of send windows and repair buffers.
 #[derive(Clone, Debug)]
 pub struct Numbered<T> {
     start: u64,
@@ -16,86 +16,86 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// None yet; this will be the number of the first.
+    /// Creates an empty queue. The first item gets the number `start`.
     pub fn starting_at(start: u64) -> Self {
         Numbered { start, items: VecDeque::new() }
     }
 
-    /// Numbers go on from here: all of them have others.
+    /// Renumbers all items, from `start` on.
     pub fn number_from(&mut self, start: u64) {
         self.start = start;
     }
 
-    /// Adds one at the end; returns its number.
+    /// Appends an item. Returns its number.
     pub fn push(&mut self, item: T) -> u64 {
         self.items.push_back(item);
         self.end() - 1
     }
 
-    /// Takes the oldest out.
+    /// Removes the oldest item.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let item = self.items.pop_front()?;
         self.start += 1;
         Some((self.start - 1, item))
     }
 
-    /// Takes the oldest out if there are more than so many.
+    /// Removes the oldest item if there are more than `most`.
     pub fn pop_beyond(&mut self, most: u64) -> Option<(u64, T)> {
         if self.items.len() as u64 > most { self.pop() } else { None }
     }
 
-    /// Forgets those from this number on, and returns them; none before the oldest.
+    /// Removes the items from this number on, and returns them.
     pub fn split_off(&mut self, number: u64) -> impl Iterator<Item = T> {
         let keep = number.clamp(self.start, self.end()) - self.start;
         self.items.split_off(keep as usize).into_iter()
     }
 
-    /// The one of this number, if it is there.
+    /// Item with this number.
     pub fn get(&self, number: u64) -> Option<&T> {
         self.items.get(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 
-    /// The one of this number, if it is there.
+    /// Mutable item with this number.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.items.get_mut(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 
-    /// The oldest.
+    /// Oldest item.
     pub fn first(&self) -> Option<&T> {
         self.items.front()
     }
 
-    /// The newest.
+    /// Newest item.
     pub fn last(&self) -> Option<&T> {
         self.items.back()
     }
 
-    /// All of them in order.
+    /// Items in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.items.iter()
     }
 
-    /// All of them in order.
+    /// Mutable items in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.items.iter_mut()
     }
 
-    /// The number of the oldest, or of the next if there is none.
+    /// Number of the oldest item, or of the next one if the queue is empty.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The number of the next.
+    /// Number of the next item.
     pub fn end(&self) -> u64 {
         self.start + self.items.len() as u64
     }
 
-    /// How many there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -1,35 +1,35 @@
-//! What a member holds of the one order of a group's messages, and how far it has delivered it.
+//! Log of the total order at one member, and its progress in delivering it.
 
 use std::collections::BTreeMap;
 
 use super::Numbered;
 
-/// What has a place in the order.
+/// Entry of a total order.
 pub trait Placed {
-    /// The rank of the member whose message it is and the message's number there, if it is a message.
+    /// Rank of the member that sent the message, and its sequence number there; none if the entry is no message.
     fn message(&self) -> Option<(usize, u64)>;
 }
 
-/// The order up to the first gap (`T`), as far back as it is kept for others, and what is known beyond the gap (`E`).
+/// Log up to the first gap (`T`), as far back as others may need it, and the knowledge beyond the gap (`E`).
 ///
-/// Not a `Reception`: it keeps what is in order, and another view of the group may take back what has not been
-/// delivered. Always `base <= delivered <= length`.
+/// Unlike `Reception`, it keeps messages in order, and a new view may take back undelivered ones. Always `base <=
+/// delivered <= length`.
 #[derive(Clone, Debug)]
 pub struct OrderLog<T, E> {
     held: Numbered<T>,
     early: BTreeMap<u64, E>,
     delivered: u64,
-    /// The number of each member's next message, as of the gap.
+    /// Next sequence number of each member, as of the gap.
     next: Vec<u64>,
 }
 
 impl<T: Placed, E> OrderLog<T, E> {
-    /// Of a group of so many members, none of which has sent anything.
+    /// Creates the empty log of a group of this size.
     pub fn new(members: usize) -> Self {
         OrderLog { held: Numbered::default(), early: BTreeMap::new(), delivered: 0, next: vec![0; members] }
     }
 
-    /// This is in the first place that was lacking.
+    /// Appends the entry at the first missing place.
     pub fn push(&mut self, entry: T) {
         if let Some((source, number)) = entry.message() {
             self.next[source] = number + 1;
@@ -38,32 +38,32 @@ impl<T: Placed, E> OrderLog<T, E> {
         self.early.remove(&place);
     }
 
-    /// Delivers the next one, if it is there and may be.
+    /// Delivers the next entry, if it is present and `may` permits.
     pub fn deliver_if(&mut self, may: impl FnOnce(&T) -> bool) -> Option<&T> {
         let entry = self.held.get(self.delivered).filter(|entry| may(entry))?;
         self.delivered += 1;
         Some(entry)
     }
 
-    /// Another view goes on from `length`: forgets what has a place from there on, and all beyond the gap; never what is
-    /// delivered.
+    /// Drops everything from place `length` on and beyond the gap, since another view continues from there. Delivered
+    /// entries stay.
     pub fn truncate(&mut self, length: u64) {
         self.early.clear();
         let dropped: Vec<T> = self.held.split_off(length.max(self.delivered)).collect();
-        // Backwards, so that each member's next number is that of the first message removed.
+        // Iterate backwards, so that each member's next number becomes that of its first removed message.
         for (source, number) in dropped.iter().rev().filter_map(Placed::message) {
             self.next[source] = number;
         }
     }
 
-    /// Goes on at this place, where these are the numbers of the members' next messages: nothing before it is to be had.
+    /// Restarts at this place with these next sequence numbers, since nothing before it is available.
     pub fn skip_to(&mut self, place: u64, numbers: Vec<u64>) {
         self.early = self.early.split_off(&place);
         self.held = Numbered::starting_at(place);
         (self.delivered, self.next) = (place, numbers);
     }
 
-    /// Forgets the oldest that are delivered, as long as this is so of place, entry and how many are held in all.
+    /// Drops the oldest delivered entries while `is_needless` holds for place, entry and number of entries.
     pub fn purge(&mut self, is_needless: impl Fn(u64, &T, usize) -> bool) {
         while self.base() < self.delivered
             && self.held.first().is_some_and(|first| is_needless(self.base(), first, self.len()))
@@ -72,67 +72,67 @@ impl<T: Placed, E> OrderLog<T, E> {
         }
     }
 
-    /// What is known beyond the gap, by place.
+    /// Knowledge beyond the gap, by place.
     pub fn early(&self) -> &BTreeMap<u64, E> {
         &self.early
     }
 
-    /// The same, to add to it.
+    /// Mutable knowledge beyond the gap.
     pub fn early_mut(&mut self) -> &mut BTreeMap<u64, E> {
         &mut self.early
     }
 
-    /// The one in this place, if it is in order and still kept.
+    /// Entry at this place, if it is in order and kept.
     pub fn get(&self, place: u64) -> Option<&T> {
         self.held.get(place)
     }
 
-    /// The last one in order.
+    /// Last entry in order.
     pub fn last(&self) -> Option<&T> {
         self.held.last()
     }
 
-    /// All that are in order and kept.
+    /// Entries in order that are kept.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.held.iter()
     }
 
-    /// The same, to change them.
+    /// Mutable entries in order that are kept.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.held.iter_mut()
     }
 
-    /// The first place that is still kept.
+    /// First place that is kept.
     pub fn base(&self) -> u64 {
         self.held.start()
     }
 
-    /// One past the last place that is delivered.
+    /// Place after the last delivered one.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// The first place that is lacking.
+    /// First missing place.
     pub fn length(&self) -> u64 {
         self.held.end()
     }
 
-    /// How many places are known.
+    /// Number of known places.
     pub fn len(&self) -> usize {
         self.held.len() + self.early.len()
     }
 
-    /// Whether none is.
+    /// Returns true if no place is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of this member's next message in the order.
+    /// Next sequence number of this member in the order.
     pub fn next(&self, source: usize) -> u64 {
         self.next[source]
     }
 
-    /// What a member must know that begins at this place, which is kept here or the next.
+    /// Encoded state for a member that joins at this place: the next sequence number of each member.
     pub fn state_at(&self, place: u64) -> Vec<u8> {
         let mut next = self.next.clone();
         let after = self.length().saturating_sub(place) as usize;
@@ -143,7 +143,7 @@ impl<T: Placed, E> OrderLog<T, E> {
     }
 }
 
-/// What [`OrderLog::state_at`] said to a group of so many members: the number of each one's next message.
+/// Decodes the state of [`OrderLog::state_at`] in a group of this size. Returns none if it is invalid.
 pub fn next_numbers(state: &[u8], members: usize) -> Option<Vec<u64>> {
     let (numbers, rest) = state.as_chunks::<8>();
     let numbers: Vec<u64> = numbers.iter().map(|&number| u64::from_be_bytes(number)).collect();
@@ -151,14 +151,14 @@ pub fn next_numbers(state: &[u8], members: usize) -> Option<Vec<u64>> {
     (fits && numbers.iter().all(|&number| number <= MOST_MESSAGES)).then_some(numbers)
 }
 
-/// No member sends more messages than this: there is room to count on.
+/// Maximum number of messages of one member: it leaves room to count without overflow.
 pub const MOST_MESSAGES: u64 = 1 << 62;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A message of a member, or nothing.
+    /// Message of a member, or an empty entry.
     type Message = Option<(usize, u64)>;
 
     impl Placed for Message {
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// The number of each member's next message after these.
+    /// Next sequence number of each member after these messages.
     fn numbers(first: &[u64], order: &[Message]) -> Vec<u64> {
         let mut next = first.to_vec();
         order.iter().flatten().for_each(|&(source, number)| next[source] = number + 1);
@@ -179,7 +179,7 @@ mod tests {
         for seed in 0..20 {
             let mut rng = carillon_core::Seeds::new(seed).stream("order-log");
             let mut log: OrderLog<Message, u64> = OrderLog::new(3);
-            // The model: everything since the order began here, and where that was.
+            // Model: all entries since the start of the order, and the place of that start.
             let (mut start, mut first, mut order, mut base, mut delivered) =
                 (0, vec![0; 3], Vec::new(), 0, 0);
             for _ in 0..2000 {

@@ -1,35 +1,35 @@
-//! The messages that a member has submitted to a total order, until it delivers them itself.
+//! Messages that a member has submitted to a total order and not delivered yet.
 
 use bytes::Bytes;
 use carillon_core::OfferError;
 
 use super::Numbered;
 
-/// A message of this member that is under way.
+/// Message of this member in flight.
 #[derive(Clone, Debug)]
 struct Own {
     payload: Bytes,
-    /// It is to be sent.
+    /// True if the message is to be sent.
     due: bool,
-    /// It has a place in the order, as far as this member knows.
+    /// True if the message has a place in the order, as far as this member knows.
     ordered: bool,
-    /// How many were under way when it was first sent.
+    /// Number of messages in flight at its first transmission.
     sent: Option<u32>,
-    /// Repetitions since the last sign of life of who orders.
+    /// Number of repetitions since the last packet from the node that orders.
     tries: u32,
 }
 
-/// Until when a message counts for the window.
+/// Event up to which a message counts for the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// It has a place.
+    /// Count it until it has a place.
     Ordered,
-    /// It is delivered.
+    /// Count it until it is delivered.
     Delivered,
 }
 
-/// The messages of this member that it has not delivered to itself, oldest first. What loses its place in the order
-/// when a view changes is sent again.
+/// Own messages that this member has not delivered, oldest first. A message that loses its place in a view change is
+/// sent again.
 #[derive(Clone, Debug)]
 pub struct Outbox {
     messages: Numbered<Own>,
@@ -40,12 +40,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Up to `window` messages of up to `max_payload` bytes.
+    /// Creates an outbox for up to `window` messages of up to `max_payload` bytes.
     pub fn new(window: usize, until: Until, max_payload: usize) -> Self {
         Outbox { messages: Numbered::default(), window, until, max_payload, finished: false }
     }
 
-    /// Takes a message; returns its number.
+    /// Adds a message. Returns its sequence number.
     pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
@@ -60,17 +60,17 @@ impl Outbox {
         Ok(self.messages.push(Own { payload, due: true, ordered: false, sent: None, tries: 0 }))
     }
 
-    /// No more will be offered.
+    /// Declares that no more messages will be offered.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// Numbers go on from here: the group knows what a member said before it lost its state.
+    /// Continues the numbering at `first`, which the group remembers of a member that lost its state.
     pub fn number_from(&mut self, first: u64) {
         self.messages.number_from(first);
     }
 
-    /// A message is sent; returns whether it was before.
+    /// Records a transmission. Returns true if the message was sent before.
     pub fn send(&mut self, number: u64) -> bool {
         let under_way = self.messages.len() as u32;
         let Some(own) = self.messages.get_mut(number) else { return true };
@@ -80,14 +80,15 @@ impl Outbox {
         before
     }
 
-    /// A message is sent in its place by the member that orders: what is under way now counts for it. Returns whether it
-    /// was sent before.
+    /// Records that the ordering member sends its message in its place, which restarts the count of messages in
+    /// flight for it. Returns true if it was sent before.
     pub fn send_placed(&mut self, number: u64) -> bool {
         let under_way = self.messages.len() as u32;
         self.messages.get_mut(number).is_none_or(|own| own.sent.replace(under_way).is_some())
     }
 
-    /// A message is to be sent again. Returns how often it has been now since who orders was heard.
+    /// Marks a message to be repeated. Returns the number of repetitions since the last packet from the ordering
+    /// node.
     pub fn repeat(&mut self, number: u64) -> u32 {
         let Some(own) = self.messages.get_mut(number) else { return 0 };
         own.due = true;
@@ -95,26 +96,26 @@ impl Outbox {
         own.tries
     }
 
-    /// Who orders lives.
+    /// Resets the repetitions: the ordering node is alive.
     pub fn on_heard(&mut self) {
         self.messages.iter_mut().for_each(|own| own.tries = 0);
     }
 
-    /// A message is in its place.
+    /// Records that a message has a place.
     pub fn set_ordered(&mut self, number: u64) {
         if let Some(own) = self.messages.get_mut(number) {
             (own.ordered, own.due) = (true, false);
         }
     }
 
-    /// Messages from this one on have lost their places, if they had any.
+    /// Records that the messages from this one on have lost their places.
     pub fn displace(&mut self, from: u64) {
         for (_, own) in self.numbered_mut().filter(|(number, _)| *number >= from) {
             own.ordered = false;
         }
     }
 
-    /// A view came into force: what lies before this message is in its order, the rest is sent again.
+    /// Applies a new view: the messages before `ordered_below` have places, and the others are sent again.
     pub fn reorder(&mut self, ordered_below: u64) {
         for (number, own) in self.numbered_mut() {
             own.ordered = number < ordered_below;
@@ -122,44 +123,44 @@ impl Outbox {
         }
     }
 
-    /// Takes the oldest out if it lies before `end`: its number, and how many were under way when it was first
-    /// sent, or last in its place.
+    /// Removes the oldest message if it lies before `end`. Returns its number, and the number of messages in flight
+    /// when it was first sent, or last sent in its place.
     pub fn complete_below(&mut self, end: u64) -> Option<(u64, Option<u32>)> {
         let own = if self.messages.start() < end { self.messages.pop() } else { None };
         own.map(|(number, own)| (number, own.sent))
     }
 
-    /// The message of this number, if it is under way.
+    /// Payload of a message in flight.
     pub fn get(&self, number: u64) -> Option<&Bytes> {
         self.messages.get(number).map(|own| &own.payload)
     }
 
-    /// The first message that is to be sent.
+    /// First message to be sent.
     pub fn first_due(&self) -> Option<u64> {
         self.numbered().find(|(_, own)| own.due).map(|(number, _)| number)
     }
 
-    /// The oldest message without a place.
+    /// Oldest message without a place.
     pub fn first_unordered(&self) -> Option<u64> {
         self.numbered().find(|(_, own)| !own.ordered).map(|(number, _)| number)
     }
 
-    /// The number of the next message.
+    /// Number of the next message.
     pub fn end(&self) -> u64 {
         self.messages.end()
     }
 
-    /// Whether none is under way.
+    /// Returns true if no message is in flight.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Whether no more will be offered.
+    /// Returns true if no more messages will be offered.
     pub fn has_finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether nothing is under way and nothing will be.
+    /// Returns true if no message is in flight and none will be offered.
     pub fn is_done(&self) -> bool {
         self.finished && self.messages.is_empty()
     }
@@ -177,7 +178,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    /// A message of the model: number, due, ordered.
+    /// Message of the model: number, due, ordered.
     type Model = Vec<(u64, bool, bool)>;
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a source has to send that nobody acknowledges: its messages until they go out for the first time.
+//! Queue of messages that a source sends without acknowledgments.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use carillon_core::OfferError;
 /// Own messages that are not sent yet.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// So many at most.
+    /// Maximum number of messages.
     most: u64,
     waiting: VecDeque<Bytes>,
     finished: bool,
 }
 
 impl Outgoing {
-    /// Nothing, with room for so many. Who may send nothing, as one that has forgotten the numbers of its messages and
-    /// cannot go on with them, has `finished` from the beginning.
+    /// Creates an empty queue of this capacity. A node that may send nothing, such as one that has lost its sequence
+    /// numbers, is `finished` from the beginning.
     pub fn new(most: u64, finished: bool) -> Self {
         Outgoing { most, waiting: VecDeque::new(), finished }
     }
 
-    /// Takes a message; returns how many waited before it.
+    /// Adds a message. Returns the number of messages before it.
     pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
         let waiting = self.len();
         if self.finished {
@@ -34,27 +34,27 @@ impl Outgoing {
         Ok(waiting)
     }
 
-    /// No more will be offered.
+    /// Declares that no more messages will be offered.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// Whether all has gone out.
+    /// Returns true if all messages were sent and no more will be offered.
     pub fn is_finished(&self) -> bool {
         self.finished && self.waiting.is_empty()
     }
 
-    /// How many wait.
+    /// Number of messages in the queue.
     pub fn len(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// Whether none does.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// The next message.
+    /// Removes the next message.
     pub fn pop(&mut self) -> Option<Bytes> {
         self.waiting.pop_front()
     }

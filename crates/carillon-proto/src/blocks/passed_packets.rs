@@ -1,5 +1,5 @@
-//! What an element on the path keeps of what passes it, to repair it itself: RFC 3208, repairers that are on the tree,
-//! upstream of those they help.
+//! Packets that a network element keeps in order to repair them itself: RFC 3208, designated local repairers on the
+//! tree, upstream of the receivers they serve.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,48 +8,48 @@ use carillon_core::{Bytes, PortId, PortSet, Time};
 
 use super::HoldOff;
 
-/// The newest packets of one source that have passed. They are gone after a restart: then requests go
-/// upstream. By number with gaps, and not a `Numbered`: what was lost above never passes.
+/// Newest packets of one source that have passed. After a restart they are gone, and requests go upstream. Keyed by
+/// number with gaps rather than a `Numbered`, as packets lost upstream never pass.
 #[derive(Debug)]
 pub struct PassedPackets {
-    /// Packets kept, at most.
+    /// Maximum number of packets kept.
     limit: usize,
-    /// A repair that left by a port less than this ago does not leave by it again.
+    /// Time in which a repair does not leave by the same port again.
     holdoff: Duration,
-    /// The trailing edge of the transmit window, as the newest SPM tells it. Numbers are counted from the
-    /// first one on, so that they do not go round.
+    /// Trailing edge of the transmit window, from the newest SPM. Numbers count from the first one on, so that they
+    /// do not wrap.
     trail: Option<u64>,
     packets: BTreeMap<u64, Kept>,
-    /// What passed from this number on is kept, since the first packet came.
+    /// Number from which all passed packets are kept.
     complete_from: Option<u64>,
 }
 
-/// A packet, as it came.
+/// A packet as it arrived.
 #[derive(Debug)]
 struct Kept {
     bytes: Bytes,
-    /// Where repairs of it went.
+    /// Ports that its repairs left by, with the time.
     repaired: HoldOff<PortId>,
 }
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// The packet is not here.
+    /// The packet is not kept.
     Absent,
-    /// It is, and goes to who asks.
+    /// The packet is kept, and goes to the requester.
     Held,
-    /// It has just gone there.
+    /// The packet was just sent there.
     Again,
 }
 
 impl PassedPackets {
-    /// Nothing; so many packets of one source are kept, and each leaves by a port once in `holdoff`.
+    /// Creates an empty store of `limit` packets of one source. Each packet leaves by a port once per `holdoff`.
     pub fn new(limit: usize, holdoff: Duration) -> Self {
         PassedPackets { limit, holdoff, trail: None, packets: BTreeMap::new(), complete_from: None }
     }
 
-    /// The source holds nothing before `trail` any more, and neither does this element.
+    /// Drops the packets before the new trailing edge, which the source no longer holds.
     pub fn advance(&mut self, trail: u32) {
         match self.place(trail) {
             None if self.trail.is_some() => {}
@@ -63,7 +63,7 @@ impl PassedPackets {
         }
     }
 
-    /// A packet of the source came: of all only the newest are kept.
+    /// Keeps a packet of the source, and drops the oldest one beyond the limit.
     pub fn keep(&mut self, sqn: u32, bytes: &Bytes) {
         let Some(number) = self.place(sqn).filter(|_| self.limit > 0) else { return };
         self.packets
@@ -77,19 +77,18 @@ impl PassedPackets {
         }
     }
 
-    /// Whether a packet has not passed, so that nobody below has it either.
+    /// Returns true if a packet did not pass, so that no node downstream has it.
     pub fn is_missed(&self, sqn: u32) -> bool {
         let missed = |(number, first)| number >= first && !self.packets.contains_key(&number);
         self.place(sqn).zip(self.complete_from).is_some_and(missed)
     }
 
-    /// Whether a packet is here.
+    /// Returns true if a packet is kept.
     pub fn has(&self, sqn: u32) -> bool {
         self.place(sqn).is_some_and(|number| self.packets.contains_key(&number))
     }
 
-    /// A packet is asked for by a port. As often as a request for what is not kept would be sent on: once
-    /// in a while, the others are eliminated (section 7.3).
+    /// Handles a request from a port. Requests that follow within the hold-off time are eliminated (section 7.3).
     pub fn ask(&mut self, now: Time, sqn: u32, port: PortId) -> Passed {
         let (number, holdoff) = (self.place(sqn), self.holdoff);
         let Some(kept) = number.and_then(|number| self.packets.get_mut(&number)) else {
@@ -101,7 +100,7 @@ impl PassedPackets {
         }
     }
 
-    /// The repair of another has gone out by these ports.
+    /// Records that another node's repair went out by these ports.
     pub fn on_passed(&mut self, now: Time, sqn: u32, ports: &PortSet) {
         let (number, holdoff) = (self.place(sqn), self.holdoff);
         if let Some(kept) = number.and_then(|number| self.packets.get_mut(&number)) {
@@ -111,13 +110,13 @@ impl PassedPackets {
         }
     }
 
-    /// A packet, if it is here, and the trailing edge.
+    /// Packet, if it is kept, and the trailing edge.
     pub fn get(&self, sqn: u32) -> Option<(&Bytes, u32)> {
         let kept = self.place(sqn).and_then(|number| self.packets.get(&number))?;
         Some((&kept.bytes, self.trail? as u32))
     }
 
-    /// The full number of one in the transmit window, or beyond what is known of it.
+    /// Full number of a packet in or beyond the transmit window.
     fn place(&self, sqn: u32) -> Option<u64> {
         let trail = self.trail?;
         let ahead = sqn.wrapping_sub(trail as u32);
@@ -126,7 +125,7 @@ impl PassedPackets {
 }
 
 impl Kept {
-    /// A repair goes out by a port, unless one has just done.
+    /// Records a repair by a port, unless one was just sent.
     fn on_repaired(&mut self, now: Time, port: PortId, holdoff: Duration) -> bool {
         let is_due = self.repaired.is_over(now, port, holdoff);
         if is_due {
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!(store.packets.len(), 4);
         store.advance(0);
         assert_eq!(store.packets.len(), 2);
-        // It does not go back.
+        // The trailing edge never moves back.
         store.advance(u32::MAX);
         store.keep(u32::MAX, &Bytes::from_static(b"packet"));
         assert_eq!(store.packets.len(), 2);
@@ -164,7 +163,7 @@ mod tests {
         let holdoff = Duration::from_millis(4);
         let (mut passed, mut now) = (PassedPackets::new(12, holdoff), Time::ZERO);
         passed.advance(0);
-        // The model: what is here and when it went where; from which number on all that passed is.
+        // Model: kept packets with the time they were sent by each port, and the number from which all are kept.
         let mut kept = BTreeMap::<u64, Vec<(u32, Time)>>::new();
         let (mut trail, mut from) = (0u64, None);
         for _ in 0..20_000 {

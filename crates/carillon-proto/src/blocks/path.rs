@@ -1,19 +1,19 @@
-//! What the path to one receiver carries, and how much may therefore be under way.
+//! Congestion control of the path to one receiver: its window and pacing rate.
 //!
-//! Loss says nothing of a bottleneck where loss is random, and delay little where processes share a
-//! machine. So the window is never less than what arrives asks for: the greatest rate at which packets were seen
-//! to reach the receiver, times the round trip without queues, and a bounded queue on top (Cardwell et al.,
-//! *BBR: Congestion-Based Congestion Control*, 2016, from which the filters and the pauses are; the queue is
-//! Carillon's). How long the queue may be is tried out: it grows until more is lost than usual. Beyond
-//! that the window grows as long as neither a queue nor more loss than usual is seen: lost questions make the
-//! sender pause, and what arrives is then less than what could.
+//! Loss alone does not reveal a bottleneck where packets are lost at random, and delay alone does not where processes
+//! share a host. The window therefore is at least the largest delivery rate times the round-trip time without queues,
+//! plus a bounded queue. Filters and pauses are those of BBR (Cardwell et al., *BBR: Congestion-Based Congestion
+//! Control*, 2016); the queue is Carillon's own. The queue grows until more is lost than usual. Beyond that, the
+//! window grows while neither a queue nor unusual loss is seen: a sender that pauses for lost polls delivers less
+//! than the path could carry.
 //!
-//! Who shares a bottleneck gets a share in proportion to what it has in the queue there. So the queue is counted in
-//! packets, grows by as many for whoever shares it, is cut by a part of itself, and is bounded by less than in proportion to the
-//! rate where links are slow: shares become equal (Chiu and Jain, *Analysis of the Increase and Decrease Algorithms*, 1989).
+//! Flows that share a bottleneck get rates in proportion to their packets in its queue. The queue of a flow is
+//! counted in packets, grows by a constant, and is cut by a factor, so that shares become equal (AIMD: Chiu and Jain,
+//! *Analysis of the Increase and Decrease Algorithms*, 1989). On slow links its bound grows less than the rate, for
+//! the same reason.
 //!
-//! What is usual is what is lost while hardly anything is under way. It is found out before the first time that more counts as a sign
-//! of a bottleneck, and again whenever it seems to be one for long: less sent that loses as much was not too much.
+//! The usual loss is what is lost with little in flight. It is measured before loss first counts as a sign of
+//! congestion, and again if the path seems congested for long.
 
 use std::time::Duration;
 
@@ -24,63 +24,63 @@ use super::path_loss::{LEARNING_PACKETS, PathLoss};
 use super::train::{FILLING_GAIN, Seen, Train};
 use super::windowed::Windowed;
 
-/// The sender's model of the path to one receiver.
+/// Model of the path to one receiver, kept by the sender.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// What the receiver last said had reached it, and when.
+    /// Last report of the receiver: packets arrived, and when.
     last: Mark,
-    /// Packets a second that arrived, at most.
+    /// Largest delivery rate in packets per second.
     rate: Windowed,
-    /// What it is like without queues.
+    /// Minimum round-trip time, without queues.
     empty: EmptyPath,
-    /// Part of the packets that is lost.
+    /// Loss rate, and the usual one.
     loss: PathLoss,
-    /// Packets that may stand in queues.
+    /// Number of packets that may stand in queues.
     queue: f64,
-    /// Rounds in which the rate has not grown any more, while the path is being filled.
+    /// Number of rounds without growth of the rate while the path is being filled.
     flat: u32,
-    /// In one of them, or the last in which it has grown, as much was under way as may be, or nearly.
+    /// True if in one of these rounds, or in the last one with growth, nearly the whole window was in flight.
     busy: bool,
-    /// What is sent in a round trip, as long as it is found out what the path carries.
+    /// Estimate of the rate from packet trains while the path is being filled.
     train: Train,
-    /// The rate that the next round is compared with, and when that round begins.
+    /// Rate to compare the next round with, and the start of that round.
     full: (f64, Time),
-    /// When the next round begins in which the window may grow.
+    /// Start of the next round in which the window may grow.
     round: Time,
-    /// Twice the rounds that have lost more than usual, less the others.
+    /// Twice the rounds with unusual loss, less the other rounds.
     doubt: u32,
-    /// Packets that may be under way to it.
+    /// Congestion window in packets.
     window: f64,
-    /// No more than so many may stand in queues and receive buffers.
+    /// Maximum number of packets in queues and receive buffers.
     buffered: u64,
-    /// Seconds that a question and its answer wait in queues, smoothed.
+    /// EWMA of the time in seconds that a poll and its answer wait in queues.
     queued: f64,
-    /// Seconds that the last question and its answer took.
+    /// Last round-trip time in seconds.
     trip: Option<f64>,
-    /// By so many seconds one took longer or shorter than the one before, at most.
+    /// Largest recent difference between consecutive round-trip times, in seconds.
     uneven: Windowed,
 }
 
-/// How many packets had reached a receiver at some time, as far as the sender knew, and of how many.
+/// Number of packets that had reached a receiver at some time, as far as the sender knew, and the number sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     arrived: u64,
     serial: u64,
-    /// When it was asked and when it was said.
+    /// Time of the poll, and of its answer.
     asked: Time,
     at: Option<Time>,
 }
 
-/// What an answer says of the path.
+/// Measurement from the answer to a poll.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// When the question was asked, and what was known then.
+    /// Time of the poll.
     pub asked: Time,
-    /// What was known of the path then.
+    /// State of the path when the poll was sent.
     pub then: Mark,
-    /// Packets sent up to the question, and since.
+    /// Number of packets sent up to the poll.
     pub serial: u64,
-    /// Packets sent since the question.
+    /// Number of packets sent since the poll.
     pub since: u64,
     /// Packets that have reached the receiver, modulo 2^32.
     pub arrived: u32,
@@ -93,12 +93,13 @@ impl Default for Path {
 }
 
 impl Path {
-    /// A path of which nothing is known.
+    /// Creates the model of an unknown path.
     pub fn new() -> Self {
         Path::with_buffers(u64::MAX)
     }
 
-    /// The same, where no more than so many packets may stand in queues and receive buffers.
+    /// Creates the model of an unknown path on which at most `buffered` packets may stand in queues and receive
+    /// buffers.
     pub fn with_buffers(buffered: u64) -> Self {
         Path {
             buffered,
@@ -120,36 +121,37 @@ impl Path {
         }
     }
 
-    /// What is known now, to be kept with a question that is asked now.
+    /// Present state, to be kept with a poll.
     pub fn mark(&self) -> Mark {
         self.last
     }
 
-    /// Packets that may be under way.
+    /// Congestion window in packets.
     pub fn window(&self) -> u64 {
         self.window as u64
     }
 
-    /// The same, if no more stand in queues and receive buffers than may: what the path itself holds is beside them.
+    /// Congestion window with the bound on queues and receive buffers. The packets that the path itself holds are not
+    /// part of that bound.
     pub fn bounded_window(&self) -> u64 {
         self.window().min(self.buffered.saturating_add(self.held() as u64))
     }
 
-    /// Packets that the path itself is known to hold.
+    /// Number of packets that the path itself holds (bandwidth-delay product).
     fn held(&self) -> f64 {
         let rate = self.rate.greatest();
-        // What goes out twice as fast as it arrives, over a path that keeps up, is spread over it.
+        // While the path is filled, packets sent at twice the delivery rate are spread over a path that keeps up.
         let told = self.train.rate().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
         let held = told.unwrap_or(rate) * self.empty.least();
         if held.is_finite() { held.max(0.0) } else { 0.0 }
     }
 
-    /// Which part of the packets is lost, smoothed.
+    /// Smoothed loss rate.
     pub fn loss(&self) -> f64 {
         self.loss.part
     }
 
-    /// What was measured, once there was an answer; whether it has room and for how long it held others up is not the path's to say.
+    /// Measurements, once there was an answer. `has_room` and `held` are the caller's to know.
     pub fn measured(&self, has_room: bool, held: Duration) -> Option<PathMeasure> {
         self.last.at?;
         let least = self.empty.least();
@@ -165,27 +167,29 @@ impl Path {
         })
     }
 
-    /// Packets a second that may leave, if anything is known: more than arrive, so that a window is spread over a
-    /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
+    /// Pacing rate in packets per second, if known. It exceeds the delivery rate a little, so that a window is spread
+    /// over a round trip and a path with more capacity is still found.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
-        // A round of which little has come back tells less than what is known.
+        // A round with few answers says less than what is known already.
         let told = self.train.pace().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
         let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
         told.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
     }
 
-    /// How much more is to be tried than arrives, from 0 to 1, since questions are lost as packets are.
+    /// Share of the extra growth to use, from 0 to 1, as polls are lost like packets.
     fn lost_questions(&self) -> f64 {
         (self.loss.usual() / LOST).min(1.0)
     }
 
-    /// The receiver answers.
+    /// Updates the model with an answer of the receiver.
     pub fn on_answer(&mut self, now: Time, answer: Answer) {
         let Answer { asked, then, serial, since, arrived } = answer;
         let step = arrived.wrapping_sub(self.last.arrived as u32);
-        // An older answer overtaken by a newer one counts backwards.
+        // An answer overtaken by a newer one would count backwards.
         if step > u32::MAX / 2 {
+            // Steps: count arrivals; update minimum round-trip time and usual loss; add a rate sample; then adapt
+            // queue and window.
             return;
         }
         self.last = Mark { arrived: self.last.arrived + u64::from(step), serial, asked, at: Some(now) };
@@ -197,8 +201,10 @@ impl Path {
             self.uneven.note(now, (round_trip - before).abs(), RATE_MEMORY);
         }
         self.queued += ((round_trip - self.empty.least()).max(0.0) - self.queued) * QUEUED_GAIN;
-        // Over a round trip at least, so that answers that come in a heap do not look like a fast path, and not less than between
-        // the questions, so that a late answer does not.
+        // Measure over at least a round trip, so that answers in a burst do not look like a fast path, and over at
+        // least the distance between polls, so that a late answer does not.
+        // Delivery rate sample (Cheng et al., delivery rate estimation): packets arrived over the longer of send and
+        // receive interval.
         let span = now.since(then.at.unwrap_or(asked).min(asked));
         let span = then.at.map_or(span, |_| span.max(asked.since(then.asked))).as_secs_f64();
         let came = (self.last.arrived - then.arrived) as f64;
@@ -222,17 +228,17 @@ impl Path {
         self.weigh_window(round_trip, since, next_round, crowded);
     }
 
-    /// Whether it is still being found out what it carries.
+    /// Returns true while the capacity of the path is still being searched (as in the startup phase of BBR).
     pub fn is_filling(&self) -> bool {
         self.flat < FLAT_ROUNDS
     }
 
-    /// Nothing came of what was sent: it may be too much.
+    /// Handles a silent receiver: halves the window, which may be too large.
     pub fn on_silence(&mut self) {
         self.window = (self.window / 2.0).max(SILENT_WINDOW.min(self.window));
     }
 
-    /// The path is full once its rate has not grown by a quarter in three rounds.
+    /// Detects a full path: its rate has not grown by a quarter in three rounds.
     fn note_full(&mut self, now: Time, asked: Time, since: u64) {
         self.empty.put_off(now);
         if asked < self.full.1 {
@@ -253,7 +259,8 @@ impl Path {
         }
     }
 
-    /// A round has lost more than usual, or not: what it was cut for does not count again. Where most rounds do, it is looked for what is usual.
+    /// Records if a round had unusual loss. Packets for which the queue was cut do not count again. If most rounds
+    /// have unusual loss, measure again what is usual.
     fn note_crowded(&mut self, now: Time, asked: Time, crowded: bool) {
         if !crowded {
             self.doubt = self.doubt.saturating_sub(1);
@@ -267,7 +274,7 @@ impl Path {
         }
     }
 
-    /// How much may stand in queues; it is another round, and maybe one that has lost more than usual.
+    /// Updates the bound of the queue; `crowded` tells if this round had unusual loss.
     fn weigh_queue(&mut self, next_round: bool, crowded: bool) {
         let rate = self.rate.greatest();
         if next_round {
@@ -277,6 +284,7 @@ impl Path {
                 false => self.queue + QUEUE_GROWTH,
             };
         }
+        // Never less than the noise of timers, nor more than the bound for this distance and rate.
         let fewest = (LEAST_QUEUE * rate).max(FEWEST_QUEUED);
         let near = NEAR_QUEUE.max(UNEVEN * self.uneven.greatest());
         let seconds = (near + QUEUED_TRIP * self.empty.least()).min(MOST_QUEUE);
@@ -284,29 +292,31 @@ impl Path {
         self.queue = self.queue.clamp(fewest, most.max(fewest));
     }
 
-    /// How much may be under way, after this round trip, since the question of which so many packets were sent.
+    /// Updates the window after this round-trip time. `since` is the number of packets sent since the poll.
     fn weigh_window(&mut self, round_trip: f64, since: u64, next_round: bool, crowded: bool) {
         let (rate, least) = (self.rate.greatest(), self.empty.least());
         if self.empty.is_paused() {
             self.window = (rate * least * PAUSE).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
             return;
         }
-        // More is tried where questions are lost, and less where a little more was lost lately.
+        // Grow faster if polls are lost, and slower if the queue was cut lately.
         let most = GROWTH + LOST_GROWTH * self.lost_questions();
         let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
-        // What came before the first answers was little, and says little.
+        // The first answers cover few packets, so the window keeps its initial value as a floor.
         let (gain, floor) = match self.is_filling() {
             true if self.flat > 0 => (FLAT_GAIN, FIRST_WINDOW),
             true => (self.train.gain(rate).unwrap_or(FILLING_GAIN), FIRST_WINDOW),
             false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
             false => (growth, LEAST_WINDOW),
         };
+        // Base of the window: delivery rate times minimum round-trip time, plus the permitted queue.
         let asked_for = (rate * gain * least + self.queue).max(floor);
+        // Grow beyond it only if no queue shows and no unusual loss.
         let queued = (round_trip - least) * rate > self.queue / 2.0;
         self.window = if queued || crowded {
             asked_for
         } else if next_round {
-            // Twice what was made use of, so that it does not grow while there is nothing to send.
+            // Bounded by twice the packets sent, so that it does not grow while there is little to send.
             asked_for.max((self.window * growth).min(since as f64 * 2.0))
         } else {
             self.window.max(asked_for)
@@ -314,57 +324,64 @@ impl Path {
     }
 }
 
-/// Packets under way before anything is known.
+/// Initial window in packets.
 const FIRST_WINDOW: f64 = 128.0;
-/// Packets under way to one that does not answer.
+/// Window in packets toward a receiver that does not answer.
 const SILENT_WINDOW: f64 = 32.0;
-/// Fewer would not carry a question and a repair.
+/// Minimum window in packets: room for a poll and a repair.
 const LEAST_WINDOW: f64 = 8.0;
-/// As soon as the rate does not grow with it, what stands in queues does: less is enough to see whether it grows still.
+/// Gain of the window once the rate no longer grows: less suffices to see if it grows still.
 const FLAT_GAIN: f64 = 1.5;
-/// Of what arrives at most, which is more than what arrives, so much where more is lost than usual.
+/// Gain of the window under unusual loss. It applies to the largest delivery rate, which exceeds the mean.
 const CROWDED_GAIN: f64 = 0.9;
-/// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
+/// Growth of the window per round in search of more capacity, as a share.
 const GROWTH: f64 = 0.2;
-/// So much more beside it where this part of the packets is usually lost, or more: lost questions make the sender pause.
+/// Additional growth at a usual loss of `LOST` or more, since lost polls make the sender pause.
 const LOST_GROWTH: f64 = 0.3;
+/// Usual loss rate at which the additional growth and pacing are full.
 const LOST: f64 = 0.05;
-/// So much faster than packets arrive they leave, at most: hardly, so that what goes out after a pause does not come in a heap.
+/// Pacing gain while the path is being filled.
 const FILLING_PACE: f64 = 3.0;
+/// Pacing gain on a known path: barely above the delivery rate, so that no burst follows a pause.
 const PACE: f64 = 1.05;
-/// So much faster beside it where packets are usually lost.
+/// Additional pacing gain at a usual loss of `LOST` or more.
 const LOST_PACE: f64 = 0.95;
-/// Rounds without growth after which the path counts as full.
+/// Number of rounds without growth after which the path counts as full.
 const FLAT_ROUNDS: u32 = 3;
-/// Part of what the path holds that may be under way in a pause.
+/// Share of the path's capacity that may be in flight during a pause.
 const PAUSE: f64 = 0.5;
-/// Seconds of packets that may stand in queues and receive buffers: at first, and at least.
+/// Initial length of the queue, in seconds of packets.
 const FIRST_QUEUE: f64 = 0.010;
+/// Minimum length of the queue, in seconds of packets.
 const LEAST_QUEUE: f64 = 0.0005;
-/// At most so many nearby, and beside them what arrives in this part of a round trip, up to so many. Who bounds what it has under
-/// way by the round trip without queues, as BBR does, has little nearby, and would get little beside more.
+/// Maximum length of the queue on a near path, in seconds. A flow that bounds its window by the round-trip time, as
+/// BBR does, would get little beside a longer queue.
 const NEAR_QUEUE: f64 = 0.007;
-/// Those of so many times what round trips were lately uneven by, if that is more: a queue in a network grows and shrinks slowly, but
-/// processes that share a processor answer now at once, now late, and are not to wait for each other.
+/// Factor of the recent variation of round-trip times that may replace that bound. Processes that share a processor
+/// answer unevenly, and must not wait for each other.
 const UNEVEN: f64 = 1.5;
+/// Share of the round-trip time that adds to the bound.
 const QUEUED_TRIP: f64 = 1.0 / 3.0;
+/// Maximum length of the queue on any path, in seconds.
 const MOST_QUEUE: f64 = 0.025;
-/// Packets a second below which the most is in proportion to the root of the rate: 100 Mbit/s in frames of 1500 bytes, whose
-/// queue nearby is 7 ms then, and that of 10 Mbit/s 22 ms, for one or several who share it.
+/// Rate in packets per second below which the bound grows with the square root of the rate: 100 Mbit/s in frames of
+/// 1500 bytes. The queue on a near path then is 7 ms at that rate and 22 ms at 10 Mbit/s.
 const EQUAL_BELOW: f64 = 8333.0;
-/// What the last answer counts for in the time that they wait.
+/// Gain of the EWMA of the queueing delay.
 const QUEUED_GAIN: f64 = 0.125;
-/// Fewer packets in queues are not a sign of anything.
+/// Number of packets in queues below which a queue means nothing.
 const FEWEST_QUEUED: f64 = 4.0;
-/// By so many packets it grows in a round, and to this part it falls in one that lost more than usual.
+/// Growth of the queue per round, in packets (additive increase).
 const QUEUE_GROWTH: f64 = 0.5;
+/// Factor of the queue after a round with unusual loss (multiplicative decrease).
 const QUEUE_CUT: f64 = 0.7;
-/// Who has sent less than this part of what may be under way has nothing more to send, and is not the cause of what is lost.
+/// Share of the window below which the sender counts as idle and not as the cause of loss.
 const IDLE: f64 = 0.5;
-/// With so much of it, it is doubted what is usual: eight rounds in a row.
+/// Value of `doubt` at which the usual loss is measured again: eight rounds in a row.
 const DOUBTED: u32 = 16;
-/// How long a rate is remembered, at least, and in round trips.
+/// Minimum time for which a delivery rate is remembered.
 const RATE_MEMORY: Duration = Duration::from_millis(500);
+/// Minimum time of this memory in round trips, if that is longer.
 const RATE_ROUNDS: u32 = 8;
 
 #[cfg(test)]
@@ -375,9 +392,9 @@ mod tests {
         Time::from_nanos(micros * 1000)
     }
 
-    /// A bottleneck that carries a packet each `spacing` microseconds and queues `room` of them, `delay`
-    /// away: packets of a window, answered one by one if they arrive. Returns the path after so many packets, and
-    /// which part of the second half of them is lost.
+    /// Simulates a bottleneck with one packet per `spacing` microseconds, a queue of `room` packets and this delay,
+    /// for a sender with a full window and an answer per packet. Returns the path, and the loss rate of the second
+    /// half.
     fn behind_a_bottleneck(spacing: u64, room: u64, delay: u64, packets: u64) -> (Path, f64) {
         let mut path = Path::new();
         let (mut free, mut now) = (0, 0);
@@ -411,7 +428,7 @@ mod tests {
         (path, 1.0 - f64::from(arrived - arrived_by_half) / half as f64)
     }
 
-    /// Likewise, of the path its window.
+    /// Runs `behind_a_bottleneck` and returns the window.
     fn window_behind(spacing: u64, room: u64, delay: u64, packets: u64) -> (u64, f64) {
         let (path, lost) = behind_a_bottleneck(spacing, room, delay, packets);
         (path.window(), lost)
@@ -419,24 +436,24 @@ mod tests {
 
     #[test]
     fn a_long_path_is_filled_in_few_round_trips_if_it_carries_what_is_sent_and_as_slowly_as_ever_if_not() {
-        // Ten thousand packets a round trip of 100 ms, and a thousand.
+        // Ten thousand packets per round trip of 100 ms, and one thousand.
         let windows = [10, 100].map(|spacing| window_behind(spacing, 100_000, 50_000, 3000).0);
         assert!(windows[0] > 2300 && windows[1] < 1800, "{windows:?}");
         let (path, _) = behind_a_bottleneck(10, 100_000, 50_000, 3000);
-        // What a path is known to hold may be under way beside what is buffered.
+        // The path's capacity may be in flight beside the buffered packets.
         let (known, seen) = (path.held(), path.rate.greatest() * path.empty.least());
         assert!(known > seen * 1.2, "{known} {seen}");
     }
 
     #[test]
     fn a_path_is_not_overrun_for_long_while_it_is_filled() {
-        // 100 Mbit/s, 300 ms away, with a queue of a tenth of what it holds: 5000 packets in a round trip.
+        // 100 Mbit/s at 300 ms with a queue of a tenth of the capacity: 5000 packets per round trip.
         let (path, _) = behind_a_bottleneck(120, 500, 300_000, 60_000);
         let (_, lost) = behind_a_bottleneck(120, 500, 300_000, 120_000);
         assert!(!path.is_filling() && lost < 0.03, "{lost}");
     }
 
-    /// 10 000 packets a second, 100 ms away.
+    /// Path of 10 000 packets a second at 100 ms.
     fn known() -> Path {
         let mut path = Path { full: (10_000.0, Time::ZERO), ..Path::with_buffers(100) };
         path.rate.note(at(0), 10_000.0, RATE_MEMORY);
@@ -457,7 +474,8 @@ mod tests {
 
     #[test]
     fn who_is_kept_from_sending_more_has_not_little_to_send() {
-        // What may be under way beyond what the path holds is bounded, and half of what was sent is lost: is that usual?
+        // The packets beyond the path's capacity are bounded, and half of the packets are lost: a case for measuring
+        // the usual loss.
         for (before, since, is_to_be_found_out) in [(400, 1000, true), (1000, 400, true), (400, 400, false)] {
             let mut path = Path { window: 10_000.0, flat: FLAT_ROUNDS - 2, ..known() };
             path.note_full(at(150_000), at(50_000), before);
@@ -467,9 +485,9 @@ mod tests {
         }
     }
 
-    /// Two who share a bottleneck, each of whom asks with every packet; the second begins a second later. Returns what
-    /// arrives of each, as a part of what the bottleneck carries, from the tenth second to the twentieth. If there is a bound the second has
-    /// as much under way as that.
+    /// Two flows share a bottleneck and poll with every packet; the second begins a second later. Returns the share
+    /// of each between the tenth and the twentieth second. With a bound, the second flow has that many packets in
+    /// flight.
     fn sharing_a_bottleneck(spacing: u64, room: u64, delay: u64, bound: Option<u64>) -> [f64; 2] {
         struct Flow {
             path: Path,
@@ -481,7 +499,7 @@ mod tests {
         let flow =
             || Flow { path: Path::new(), serial: 0, arrived: 0, counted: 0, under_way: Default::default() };
         let mut flows = [flow(), flow()];
-        // Nobody's packets always find the place that another's has just left.
+        // Random jitter, so that no flow always finds the place that another packet has just left.
         let mut random = carillon_core::Seeds::new(1).stream("jitter");
         let (mut free, mut now) = (0, 0);
         while now < 20_000_000 {
@@ -493,7 +511,7 @@ mod tests {
                     if fits {
                         free = free.max(now) + spacing;
                     }
-                    // What is lost is missed a little later than it would have come.
+                    // A loss is noticed a little later than the packet would have arrived.
                     let answer = free.max(now) + 2 * delay + u64::from(!fits) + random.below(2 * spacing);
                     flow.under_way.push_back((now, flow.path.mark(), flow.serial, answer, fits));
                 }
@@ -515,7 +533,7 @@ mod tests {
 
     #[test]
     fn two_who_share_a_bottleneck_come_to_equal_shares_whoever_began() {
-        // 100 and 10 Mbit/s, near and far, with queues that are long, and shorter than those that are tried.
+        // 100 and 10 Mbit/s, near and far, with queues longer and shorter than the ones tried.
         for (spacing, delay) in [(120, 100), (120, 25_000), (1200, 100), (1200, 25_000)] {
             for room in [50, 170, 1000].into_iter().step_by(carillon_testkit::sampling_step(2)) {
                 let shares = sharing_a_bottleneck(spacing, room, delay, None);
@@ -528,14 +546,14 @@ mod tests {
         }
     }
 
-    /// As BBR, which has some two dozen packets under way where a round trip takes 0.2 ms.
+    /// Like a BBR flow, which has some two dozen packets in flight at a round-trip time of 0.2 ms.
     #[test]
     fn who_has_little_under_way_nearby_keeps_a_third_of_a_fair_share() {
         let shares = sharing_a_bottleneck(120, 170, 100, Some(24));
         assert!(shares[1] > 0.5 / 3.0 && shares[0] + shares[1] > 0.99, "{shares:?}");
     }
 
-    /// A packet each 5 ms, 30 ms away, and a fifth of them lost: nothing is found out by sending less of so little.
+    /// A packet per 5 ms at 30 ms with a loss of a fifth: reducing so small a rate teaches nothing.
     #[test]
     fn who_has_little_to_send_is_not_held_up() {
         let mut path = Path::new();
@@ -559,7 +577,7 @@ mod tests {
 
     #[test]
     fn who_answers_now_at_once_and_now_late_may_have_more_in_queues() {
-        // 8000 packets a second; round trips by turns of 1 ms and of so much more.
+        // 8000 packets a second with round-trip times that alternate between 1 ms and more.
         for (late, least, most) in
             [(0, 59.0, 60.0), (4_000, 59.0, 60.0), (10_000, 125.0, 126.0), (90_000, 204.0, 205.0)]
         {
@@ -612,7 +630,7 @@ mod tests {
             let window = window.min(2000);
             serial += window;
             let marks: Vec<Mark> = paths.iter().map(Path::mark).collect();
-            // Each is asked twice; who does not answer holds the others up.
+            // Each receiver is polled twice, and a silent one holds the others up.
             let answers: Vec<bool> = paths.iter().map(|_| !(lost(0.36) && lost(0.36))).collect();
             let asked = now;
             now += if answers.contains(&false) { 60_000 } else { 20_000 };
@@ -633,14 +651,14 @@ mod tests {
 
     #[test]
     fn the_window_is_what_the_path_carries_and_a_bounded_queue() {
-        // 100 Mbit/s of 1500 bytes: a packet each 120 us.
+        // 100 Mbit/s in packets of 1500 bytes: one per 120 us.
         let queue = (NEAR_QUEUE * 1e6) as u64 / 120;
         let (near, _) = window_behind(120, 1000, 100, 60_000);
         assert!((queue - 20..queue + 20).contains(&near), "{near}");
-        // With 20 ms there and back 167 packets are on the way, and half of that more looks for growth.
+        // At a round-trip time of 20 ms the path holds 167 packets; half of that more looks for growth.
         let (far, _) = window_behind(120, 1000, 10_000, 50_000);
         assert!((167 + queue / 2..260 + 2 * queue).contains(&far), "{far}");
-        // 1 Mbit/s.
+        // Rate of 1 Mbit/s.
         let (slow, _) = window_behind(12_000, 1000, 100, 1000);
         assert!(slow <= 36, "{slow}");
     }
@@ -670,7 +688,7 @@ mod tests {
         let mut path = Path::with_buffers(100);
         assert_eq!(path.bounded_window(), 100);
         assert_eq!(Path::with_buffers(1000).bounded_window(), FIRST_WINDOW as u64);
-        // 10 000 packets a second, 50 ms away: 500 are on the way.
+        // 10 000 packets a second at 50 ms: 500 are on the way.
         path.on_answer(at(60_000), answer(&path, 10_000, 500));
         assert!(path.window() > 700, "{}", path.window());
         assert_eq!(path.bounded_window(), 600);
@@ -700,7 +718,7 @@ mod tests {
             path.on_answer(at(from + 20_000), Answer { asked: at(from), then, serial, since: sent, arrived });
             path.window()
         };
-        // A fifth is lost; the sender pauses for lost questions half of the time.
+        // A fifth is lost, and the sender pauses half of the time for lost polls.
         let grown = (1..20).map(|n| round(&mut path, n * 40_000, 0.8)).max().expect("rounds");
         assert!(grown > 1000, "{grown}");
         let mut window = 0;

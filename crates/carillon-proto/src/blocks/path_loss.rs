@@ -1,4 +1,4 @@
-//! Which part of what goes over a path is lost, and which part usually is.
+//! Loss rate of a path, and the loss rate that is usual on it without congestion.
 
 use std::time::Duration;
 
@@ -7,30 +7,31 @@ use carillon_core::Time;
 use super::Found;
 use super::windowed::Windowed;
 
-/// Which part of the packets is lost, and which part usually is.
+/// Smoothed loss rate of a path, compared with the usual one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathLoss {
-    /// Smoothed.
+    /// Smoothed loss rate.
     pub(super) part: f64,
-    /// The same, but what the queue was cut for does not count any more.
+    /// Smoothed loss rate without the losses for which the queue was already cut.
     recent: f64,
-    /// Packets it was made from, as far as they count.
+    /// Number of packets that the average covers.
     packets: f64,
-    /// It is known what is lost without congestion.
+    /// True once the loss without congestion is known.
     is_learned: bool,
-    /// It is what is lost now, once it can be told.
+    /// True if the present loss is the usual one, once it can be measured.
     is_usual: bool,
-    /// The least it was, as its negative.
+    /// Minimum of the loss rate in the recent past, negated.
     least: Windowed,
 }
 
 impl PathLoss {
-    /// So many of the packets sent came.
+    /// Adds a sample: `came` of `sent` packets arrived.
     pub(super) fn note(&mut self, now: Time, came: f64, sent: f64) {
         if sent <= 0.0 {
             return;
         }
         self.packets = (self.packets + sent).min(LOSS_PACKETS.max(sent));
+        // An average over the first packets, then an EWMA with a weight of 1/256 per packet.
         let weight = sent / self.packets;
         let part = (1.0 - came / sent).clamp(0.0, 1.0);
         self.part += weight * (part - self.part);
@@ -41,7 +42,7 @@ impl PathLoss {
         }
     }
 
-    /// Nearly nothing stood in queues while these packets went out, if there were any.
+    /// Learns the usual loss from packets that were sent while the queue was nearly empty.
     pub(super) fn learn(&mut self, now: Time, found: Found) {
         if found.sent > 0 {
             self.is_learned = true;
@@ -52,24 +53,26 @@ impl PathLoss {
         }
     }
 
-    /// The path carries no more. Hardly any loss is usual, and so is what is lost of little; otherwise it is to be found out, and `false`.
+    /// Handles a path that was found full. Returns false if the usual loss is still unknown and must be measured. It
+    /// is known if hardly anything is lost, or if the sender was idle.
     pub(super) fn on_full(&mut self, idle: bool) -> bool {
         self.is_usual |= idle;
         self.is_learned |= self.part <= MORE_LOSS;
         self.is_usual || self.is_learned
     }
 
-    /// Less is sent for what was lost up to now.
+    /// Forgets recent losses, since the queue was cut for them.
     pub(super) fn forgive(&mut self) {
         self.recent = self.usual();
     }
 
-    /// What is lost without any congestion, as far as one can tell; while nothing is known, as much as it may be.
+    /// Loss rate without congestion, as far as known; the maximum while nothing is known.
     pub(super) fn usual(&self) -> f64 {
         (-self.least.greatest()).clamp(0.0, MOST_USUAL)
     }
 
-    /// Whether it is more than chance would have it: a queue is full that is too short to be seen by its delay.
+    /// Returns true if the loss exceeds the usual one by more than chance. Then a queue is full that is too short to
+    /// show in the delay.
     pub(super) fn is_more_than_usual(&self) -> bool {
         let usual = self.usual();
         let deviation = (usual * (1.0 - usual) / LOSS_PACKETS).sqrt();
@@ -78,18 +81,19 @@ impl PathLoss {
     }
 }
 
-/// More loss than usual: by so much, and by so many standard deviations of what is usual: many paths, each seen often, are to be called
-/// crowded by chance hardly ever, since the least window counts for all.
+/// Loss rate above the usual one that counts as congestion.
 const MORE_LOSS: f64 = 0.02;
+/// Standard deviations of the usual loss that are added. Many paths are each tested often, and a false alarm on one
+/// slows the whole group.
 const MORE_DEVIATIONS: f64 = 8.0;
-/// What is more than this is not usual, however long it lasts.
+/// Maximum of the usual loss: more counts as congestion, however long it lasts.
 const MOST_USUAL: f64 = 0.4;
-/// Packets over which loss is smoothed.
+/// Number of packets over which the loss rate is smoothed.
 const LOSS_PACKETS: f64 = 256.0;
-/// How long it is remembered what was lost at least.
+/// Time for which the minimum of the loss rate is remembered.
 const LEAST_MEMORY: Duration = Duration::from_secs(5);
 
-/// Packets that say what is usually lost.
+/// Number of packets that measure the usual loss.
 pub(super) const LEARNING_PACKETS: u64 = 128;
 
 #[cfg(test)]
@@ -99,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Rounds of 64 packets, 10 ms apart, of which each is lost with this chance; how often more than usual was seen.
+    /// Sends rounds of 64 packets, 10 ms apart, with this loss. Returns how often the loss counted as unusual.
     fn rounds(loss: &mut PathLoss, now: &mut Time, rng: &mut Rng, count: u32, part: f64) -> u32 {
         let mut seen = 0;
         for _ in 0..count {
@@ -120,17 +124,17 @@ mod tests {
             let mut rng = Seeds::new(seed).stream("loss");
             let (mut loss, mut now) = (PathLoss::default(), Time::ZERO);
             prop_assert_eq!(rounds(&mut loss, &mut now, &mut rng, 20, usual), 0, "nothing is known yet");
-            // What is lost in pauses says what is usual.
+            // Losses in pauses measure the usual loss.
             let sent = 2000;
             let arrived = (0..sent).filter(|_| !rng.chance(usual)).count() as u64;
             loss.learn(now, Found { sent, arrived });
             prop_assert!((loss.usual() - usual).abs() < 0.06);
-            // The least part that was lost counts, which chance makes small where little is lost.
+            // The minimum counts, and chance makes it small at a low loss.
             let mistaken = rounds(&mut loss, &mut now, &mut rng, 300, usual);
             prop_assert!(mistaken <= 15, "{} of 300", mistaken);
             prop_assert!((loss.part - usual).abs() < 0.15, "{} is lost", loss.part);
             prop_assert!(rounds(&mut loss, &mut now, &mut rng, 30, usual + 0.5) > 10);
-            // It is answered by sending less, and does not count a second time.
+            // Unusual loss is answered by sending less, and does not count twice.
             loss.forgive();
             prop_assert!(!loss.is_more_than_usual());
         }

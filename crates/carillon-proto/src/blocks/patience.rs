@@ -1,11 +1,11 @@
-//! How often a member is asked before it is taken to have failed.
+//! Failure detection: number of unanswered polls after which a member has failed.
 
 use std::time::Duration;
 
 use carillon_core::{Kind, Parameter};
 
-/// What the source of a protocol says: so many questions without an answer; and what a host says: not
-/// before so long, however short the time between two questions.
+/// Failure timeout. The source of a protocol limits the number of unanswered polls, and the host sets a minimum time,
+/// however short the interval between polls.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     tries: u32,
@@ -13,12 +13,12 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// So many questions, and no less than this time.
+    /// Creates the limit of `tries` polls and at least this time.
     pub fn new(tries: u32, least: Duration) -> Self {
         Patience { tries, least }
     }
 
-    /// The questions to be asked so long apart.
+    /// Number of polls if they are sent at this interval.
     pub fn tries(&self, interval: Duration) -> u32 {
         if self.least.is_zero() {
             return self.tries;
@@ -28,24 +28,24 @@ impl Patience {
     }
 }
 
-/// The questions that somebody has not answered.
+/// Number of consecutive unanswered polls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence(u32);
 
 impl Silence {
-    /// There was no answer to one that is repeated at this interval; returns whether that was once too often.
+    /// Records an unanswered poll that repeats at this interval. Returns true if the member has failed.
     pub fn missed(&mut self, patience: Patience, interval: Duration) -> bool {
         self.0 = self.0.saturating_add(1);
         self.0 > patience.tries(interval)
     }
 
-    /// It was heard.
+    /// Records a packet of the member.
     pub fn heard(&mut self) {
         self.0 = 0;
     }
 }
 
-/// The parameter that says the least time.
+/// Parameter with the minimum time until a member has failed.
 pub const FAILURE_TIMEOUT: Parameter = Parameter {
     name: "failure_timeout",
     kind: Kind::Span,

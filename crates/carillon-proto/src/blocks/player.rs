@@ -1,4 +1,8 @@
-//! A machine as most protocols need it: a part, and the context where it acts.
+//! Adapter that makes a [`Machine`] of a protocol part and its context.
+//!
+//! Most protocols implement [`Part`]: each call receives the [`MachineContext`] with time, timers, events and group.
+//! [`Player`] keeps the time, fires timers, hands events on, and implements `Machine`, `Sender` and `Receiver` once
+//! for all of them.
 
 use std::sync::Arc;
 
@@ -10,38 +14,37 @@ use carillon_core::{
 
 use super::{AckWindow, MachineContext};
 
-/// What a protocol does at one node. It has a [`MachineContext`] in every call: the time, its timers, what it records, the
-/// group, and the messages for the application. A [`Player`] makes a machine of it.
+/// Protocol logic at one node.
 ///
-/// Each method is that of the same name of [`Machine`], [`Sender`] or [`Receiver`]; what a part does not need it
-/// does not have.
+/// Each method corresponds to the method of the same name in [`Machine`], [`Sender`] or [`Receiver`], and has a
+/// default for parts that do not need it.
 pub trait Part: std::fmt::Debug + Send + Sized {
-    /// Its timers.
+    /// Timers of the part.
     type Timer: Ord + Copy + std::fmt::Debug + Send;
 
-    /// Whether it offers, delivers, or does both: a sender, a receiver, or a peer.
+    /// Role of the part: sender, receiver, or peer.
     const ROLE: Role;
 
-    /// Its time begins.
+    /// Starts the part.
     fn start(&mut self, _context: &mut MachineContext<Self::Timer>) {}
 
-    /// A datagram came in.
+    /// Handles a datagram.
     fn handle_datagram(&mut self, context: &mut MachineContext<Self::Timer>, datagram: Received<'_>);
 
-    /// One of its timers is due.
+    /// Handles a timer that is due.
     fn on_timer(&mut self, _context: &mut MachineContext<Self::Timer>, _timer: Self::Timer) {}
 
-    /// Something is due. A part that has blocks with clocks of their own asks these too.
+    /// Handles a timeout. A part with blocks that keep time by themselves overrides this.
     fn handle_timeout(&mut self, context: &mut MachineContext<Self::Timer>) {
         self.fire(context);
     }
 
-    /// When blocks with clocks of their own have something to do.
+    /// Earliest deadline of blocks that keep time by themselves.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
 
-    /// The next datagram.
+    /// Writes the next datagram.
     fn poll_transmit(
         &mut self,
         _context: &mut MachineContext<Self::Timer>,
@@ -50,40 +53,40 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         None
     }
 
-    /// The next message for the application.
+    /// Takes the next message for the application.
     fn poll_delivery(&mut self, context: &mut MachineContext<Self::Timer>) -> Option<Delivery> {
         context.poll_delivery()
     }
 
-    /// Which states it is in.
+    /// Reports the states of the part for state diagrams and traces.
     fn report_states(&self, _context: &MachineContext<Self::Timer>, _tell: &mut dyn FnMut(ObservedState)) {}
 
-    /// The window whose messages are acknowledged, of a sender that has one: it says what is awaited and when all is done.
+    /// Window of unacknowledged messages, if the part has one. Progress and completion are read from it.
     fn window(&self) -> Option<&AckWindow> {
         None
     }
 
-    /// The same, to be offered messages, and told who is gone.
+    /// Mutable window, to offer messages and to expel members.
     fn window_mut(&mut self) -> Option<&mut AckWindow> {
         None
     }
 
-    /// All have acknowledged the first messages of the window, perhaps.
+    /// Completes messages that all members may have acknowledged.
     fn advance(&mut self, _context: &mut MachineContext<Self::Timer>) {}
 
-    /// A message is offered. Who offers none has finished before it begins.
+    /// Offers a message. A part that never offers messages reports `Finished`.
     fn offer(
         &mut self,
         context: &mut MachineContext<Self::Timer>,
         payload: Bytes,
     ) -> Result<MessageId, OfferError> {
         let number = self.window_mut().ok_or(OfferError::Finished)?.offer(payload)?;
-        // With nobody left to acknowledge, the message is with all receivers at once.
+        // Without any member left, the message is complete at once.
         self.advance(context);
         Ok(MessageId(number))
     }
 
-    /// A message is offered that some may have.
+    /// Offers a message that some receivers may have already.
     fn withhold(
         &mut self,
         context: &mut MachineContext<Self::Timer>,
@@ -92,67 +95,67 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         self.offer(context, payload)
     }
 
-    /// A message is here that is withheld.
+    /// Supplies the payload of a withheld message at a receiver.
     fn supply(&mut self, _context: &mut MachineContext<Self::Timer>, _message: MessageId, _payload: Bytes) {}
 
-    /// No more messages will be offered.
+    /// Declares that no more messages will be offered.
     fn finish(&mut self, _context: &mut MachineContext<Self::Timer>) {
         if let Some(window) = self.window_mut() {
             window.finish();
         }
     }
 
-    /// A member is gone.
+    /// Expels a member.
     fn expel(&mut self, context: &mut MachineContext<Self::Timer>, member: NodeId) {
         if self.window_mut().is_some_and(|window| window.expel_node(member).is_some()) {
             self.advance(context);
         }
     }
 
-    /// Whether the oldest message that has gone out is held because of this member.
+    /// Returns true if the oldest message sent is held because of this member.
     fn awaits(&self, _context: &MachineContext<Self::Timer>, member: NodeId) -> bool {
         self.window().is_some_and(|window| window.awaits(member))
     }
 
-    /// How many messages this member has acknowledged, if it can tell.
+    /// Number of messages that this member has acknowledged, if known.
     fn acknowledged(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> Option<u64> {
         None
     }
 
-    /// What it has measured of the path to this member, if it does.
+    /// Measurements of the path to this member, if any.
     fn measured(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> Option<PathMeasure> {
         None
     }
 
-    /// How many questions in a row this member has left without an answer.
+    /// Number of consecutive polls that this member has not answered.
     fn unanswered(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> u32 {
         0
     }
 
-    /// Messages that it keeps, for its application or for others.
+    /// Number of messages kept, for the application or for repairs.
     fn held(&self) -> Option<u64> {
         self.window().map(|window| window.len() as u64)
     }
 
-    /// Whether it delivers messages. One that helps others may, or may not.
+    /// Returns true if the part delivers messages. A helper may or may not.
     fn delivers(&self) -> bool {
         matches!(Self::ROLE, Role::Receiver | Role::Peer)
     }
 
-    /// Who turns to whom from now on, if this is news.
+    /// Updates the helper of each receiver.
     fn update_helpers(&mut self, _context: &mut MachineContext<Self::Timer>, _table: &Arc<HelperTable>) {}
 
-    /// Whether everything that was offered is done with.
+    /// Returns true if all offered messages are complete.
     fn is_finished(&self) -> bool {
         self.window().is_none_or(AckWindow::is_finished)
     }
 
-    /// The machine that it is at the node of the context.
+    /// Makes a machine of the part at the node in `build`.
     fn play(self, build: &BuildContext) -> Player<Self> {
         Player::of(self, MachineContext::new(build))
     }
 
-    /// Fires what is due of its timers, in their order.
+    /// Fires the timers that are due, in order of their deadlines.
     fn fire(&mut self, context: &mut MachineContext<Self::Timer>) {
         while let Some(timer) = context.timers.expire(context.now) {
             self.on_timer(context, timer);
@@ -160,7 +163,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 }
 
-/// The machine that a part is, where it acts.
+/// Machine that consists of a part and its context.
 #[derive(Debug)]
 pub struct Player<P: Part> {
     part: P,
@@ -168,7 +171,7 @@ pub struct Player<P: Part> {
 }
 
 impl<P: Part> Player<P> {
-    /// This part on this context.
+    /// Makes a machine of this part with this context.
     pub fn of(part: P, context: MachineContext<P::Timer>) -> Self {
         Player { part, context }
     }

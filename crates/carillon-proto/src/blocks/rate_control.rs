@@ -1,15 +1,15 @@
-//! How fast a sender may send.
+//! Rate control: how fast a sender may send.
 
 use carillon_core::BitRate;
 
-/// What a [`Pace`](carillon_core::Pace) goes by. Protocols that leave a given time between any two packets have no rate: they
-/// [pause](carillon_core::Pace::pause).
+/// Source of the rate for a [`TokenBucket`](carillon_core::TokenBucket). Protocols with a fixed gap between packets
+/// have no rate, and [pause](carillon_core::TokenBucket::pause) instead.
 pub trait RateControl {
-    /// The rate now; `None`: as fast as the interface takes packets.
+    /// Current rate; `None` means as fast as the interface accepts packets.
     fn rate(&self) -> Option<BitRate>;
 }
 
-/// A rate that is given, if any is.
+/// Fixed rate, or none.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedRate(pub Option<BitRate>);
 

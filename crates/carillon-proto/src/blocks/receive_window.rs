@@ -1,4 +1,4 @@
-//! A receiver's buffer for one source: what came early, what the application has not fetched, and what it may ask for.
+//! Receive window for one source: early messages, messages not fetched yet, and requests.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,51 +7,51 @@ use bytes::Bytes;
 
 use super::Reception;
 
-/// A [`Reception`] with a bound: a message has room if it lies less than a buffer after the first that the
-/// application has not fetched, so that early messages never keep the expected one out.
+/// Bounded [`Reception`]. A message has room if it lies less than the capacity after the first message not fetched,
+/// so that early messages never displace the expected one.
 #[derive(Debug)]
 pub struct ReceiveWindow {
     capacity: u64,
-    /// One past the last message known to have been sent.
+    /// Sequence number after the last message known to have been sent.
     announced: u64,
-    /// Messages in order that the application has not fetched.
+    /// Number of messages in order that the application has not fetched.
     waiting: u64,
-    /// Nothing is known of the source yet: the first packet says where to start.
+    /// True until the first packet tells where to start.
     joining: bool,
     reception: Reception,
-    /// What is to be asked for, where each message that is missing is.
+    /// Missing messages to request, if each missing message is requested.
     asks: Option<BTreeSet<u64>>,
 }
 
-/// What became of a message that came in.
+/// Outcome of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is there now.
+    /// The message is new and was stored.
     New,
-    /// It was there already.
+    /// The message was present already.
     Duplicate,
-    /// It is as good as lost.
+    /// The window has no room; the message counts as lost.
     NoRoom,
 }
 
-/// Messages that will not come any more.
+/// Messages that will not come.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// All that were skipped.
+    /// Range that was skipped.
     pub range: Range<u64>,
-    /// Those among them that did come, ascending: they are in order now, and wait to be fetched.
+    /// Messages in the range that did arrive, ascending. They are in order now and wait to be fetched.
     pub survivors: Vec<(u64, Bytes)>,
 }
 
 impl Skipped {
-    /// How many did not come.
+    /// Number of messages that did not arrive.
     pub fn lost(&self) -> u64 {
         self.range.end - self.range.start - self.survivors.len() as u64
     }
 }
 
 impl ReceiveWindow {
-    /// From message 0 on; a node that joins late starts with what it hears first.
+    /// Creates a window from message 0. With `joining`, it starts at the first message that is announced.
     pub fn new(capacity: u64, joining: bool) -> Self {
         ReceiveWindow {
             capacity,
@@ -63,12 +63,12 @@ impl ReceiveWindow {
         }
     }
 
-    /// The same, and each message that is missing is to be asked for: not the expected one alone.
+    /// Requests each missing message instead of only the expected one.
     pub fn asking_for_all(self) -> Self {
         ReceiveWindow { asks: Some(BTreeSet::new()), ..self }
     }
 
-    /// A packet named this message as sent or next: a node that joins late starts here.
+    /// Starts the window here, if this node joined late and has not started yet.
     pub fn join_at(&mut self, number: u64) {
         if std::mem::take(&mut self.joining) {
             self.reception = Reception::starting_at(number);
@@ -76,7 +76,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Everything before `next` has been sent. Returns the first message of which that was not known, if there is one.
+    /// Records that all messages before `next` were sent. Returns the first one of which that is new.
     pub fn announce(&mut self, next: u64) -> Option<u64> {
         let first = self.announced;
         self.announced = first.max(next);
@@ -87,7 +87,7 @@ impl ReceiveWindow {
         Some(first)
     }
 
-    /// A message came in: also that it was sent is news. [`ReceiveWindow::pop`] afterwards, until `None`.
+    /// Stores a message, which also announces it. Call [`ReceiveWindow::pop`] afterwards until it returns `None`.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
         self.announced = self.announced.max(number + 1);
         if let Some(asks) = &mut self.asks {
@@ -103,19 +103,19 @@ impl ReceiveWindow {
         Arrival::New
     }
 
-    /// Takes the next message in order, if it is there; it counts as waiting until it is fetched.
+    /// Takes the next message in order. It counts as waiting until it is fetched.
     pub fn pop(&mut self) -> Option<(u64, Bytes)> {
         let message = self.reception.pop()?;
         self.waiting += 1;
         Some(message)
     }
 
-    /// The application has fetched a message.
+    /// Records that the application has fetched a message.
     pub fn fetched(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// What lies before `oldest` will not come any more: goes on from there.
+    /// Skips the messages before `oldest`, which will not come.
     pub fn skip_to(&mut self, oldest: u64) -> Option<Skipped> {
         let first = self.expected();
         if oldest <= first {
@@ -130,12 +130,12 @@ impl ReceiveWindow {
         Some(Skipped { range: first..oldest, survivors })
     }
 
-    /// All that is missing is to be asked for again.
+    /// Marks all missing messages to be requested again.
     pub fn ask_again(&mut self) {
         self.ask_from(self.expected());
     }
 
-    /// The next message to ask for now: each that is missing, or else the expected one if it was sent and has room.
+    /// Next message to request: each missing one, or the expected one if it was sent and has room.
     pub fn next_ask(&mut self) -> Option<u64> {
         match &mut self.asks {
             Some(asks) => asks.pop_first(),
@@ -143,39 +143,39 @@ impl ReceiveWindow {
         }
     }
 
-    /// Messages that are here and not in order.
+    /// Number of messages present beyond the expected one.
     pub fn held(&self) -> u64 {
         self.reception.len() as u64
     }
 
-    /// What came beyond the expected message.
+    /// Messages present beyond the expected one.
     pub fn early(&self) -> &Reception {
         &self.reception
     }
 
-    /// The first message it lacks.
+    /// First missing message.
     pub fn expected(&self) -> u64 {
         self.reception.expected()
     }
 
-    /// One past the last message that may be asked for: it was sent, and there is room for it.
+    /// Sequence number after the last message that may be requested: it was sent and has room.
     pub fn wanted(&self) -> u64 {
         self.announced.min(self.limit())
     }
 
-    /// Messages of the buffer in use if this one were the last.
+    /// Occupied part of the window if this message were the last one.
     pub fn fill(&self, number: u64) -> u64 {
         number
             .checked_sub(self.expected())
             .map_or(0, |ahead| ahead.saturating_add(self.waiting).saturating_add(1))
     }
 
-    /// How many the application has not fetched.
+    /// Number of messages that the application has not fetched.
     pub fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// What is missing from this message on is to be asked for, as far as it has room.
+    /// Marks the missing messages from this one on to be requested, as far as they have room.
     fn ask_from(&mut self, first: u64) {
         let wanted = first..self.wanted();
         if let Some(asks) = &mut self.asks {
@@ -183,7 +183,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// The first message for which there is no room.
+    /// First message for which there is no room.
     pub fn limit(&self) -> u64 {
         self.expected().saturating_add(self.capacity.saturating_sub(self.waiting))
     }

@@ -1,40 +1,40 @@
-//! What each receiver of a group has, beyond "everything up to here".
+//! Bitmaps of received messages, and the bitmaps of all receivers of a group.
 
 use std::ops::Range;
 
-/// A set of messages: all before one that is missing, and some behind it, one bit each. What a selective acknowledgment
-/// says.
+/// Set of messages as a selective acknowledgment reports it: all before one that is missing, and a bitmap of later
+/// ones.
 ///
-/// How far behind the first missing message one may lie is the caller's to bound; that bounds the memory.
+/// The caller bounds how far a message may lie behind the first missing one, and thereby the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverMap {
-    /// The first missing message.
+    /// First missing message.
     next: u64,
-    /// Bit i of all words is message `next + 1 + i`. The last word is not 0.
+    /// Bit i of all words stands for message `next + 1 + i`. The last word is not 0.
     words: Vec<u64>,
 }
 
 impl ReceiverMap {
-    /// All before `next`, and those of these words, the lowest bit of which is the message behind it.
+    /// Creates a map of all messages before `next` and a bitmap. The lowest bit stands for message `next + 1`.
     pub fn new(next: u64, words: impl IntoIterator<Item = u64>) -> Self {
         let mut map = ReceiverMap::default();
         map.assign(next, words);
         map
     }
 
-    /// All before `base`, and those of these words, the lowest bit of which is `base` itself: as a list of outstanding
-    /// blocks says it, whose first bit may be set.
+    /// Creates a map of all messages before `base` and a bitmap. The lowest bit stands for `base` itself, as in a
+    /// list of outstanding blocks.
     pub fn from_bits(base: u64, words: impl IntoIterator<Item = u64>) -> Self {
         Self::of_bits(base, words.into_iter())
     }
 
-    /// The words from this message on, which is none behind the first missing one, as [`ReceiverMap::from_bits`] takes them:
-    /// as many as are needed, but no more than `most`.
+    /// Bitmap from this message on, as [`ReceiverMap::from_bits`] takes it, of at most `most` words. `base` must not
+    /// lie behind the first missing message.
     pub fn bits(&self, base: u64, most: usize) -> impl Iterator<Item = u64> + '_ {
         (base..self.end()).step_by(64).take(most).map(|from| self.word(from))
     }
 
-    /// How many messages of this range are missing.
+    /// Number of missing messages in this range.
     pub fn lacking(&self, range: Range<u64>) -> u64 {
         let start = range.start.max(self.next);
         let in_word = |from: u64| {
@@ -44,14 +44,14 @@ impl ReceiverMap {
             };
             u64::from((!self.word(from) & mask).count_ones())
         };
-        // Behind the last message that is there nothing needs to be looked at.
+        // Nothing is present beyond the last message, so the rest is counted without looking.
         let known = self.end().clamp(start, range.end.max(start));
         let counted: u64 = (start..known).step_by(64).map(in_word).sum();
         let looked_at = start + (known - start).div_ceil(64) * 64;
         counted + range.end.saturating_sub(looked_at.max(start))
     }
 
-    /// Becomes what [`ReceiverMap::new`] makes, in the memory it has.
+    /// Replaces the contents as [`ReceiverMap::new`] would, and reuses the memory.
     pub fn assign(&mut self, next: u64, words: impl IntoIterator<Item = u64>) {
         self.next = next;
         self.words.clear();
@@ -79,24 +79,24 @@ impl ReceiverMap {
         }
     }
 
-    /// What both have: aligned, whatever their first missing messages.
+    /// Intersection of two maps, aligned to the lower first missing message.
     pub fn and(&self, other: &Self) -> Self {
         let (base, end) = (self.next.min(other.next), self.end().min(other.end()));
         Self::of_bits(base, (base..end).step_by(64).map(|from| self.word(from) & other.word(from)))
     }
 
-    /// What either has.
+    /// Union of two maps, aligned to the higher first missing message.
     pub fn or(&self, other: &Self) -> Self {
         let (base, end) = (self.next.max(other.next), self.end().max(other.end()));
         Self::of_bits(base, (base..end).step_by(64).map(|from| self.word(from) | other.word(from)))
     }
 
-    /// The first missing message: the cumulative acknowledgment.
+    /// First missing message: the cumulative acknowledgment.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// One past the last message that is there.
+    /// Sequence number after the last message present.
     pub fn end(&self) -> u64 {
         match self.words.last() {
             Some(last) => self.next + 1 + 64 * self.words.len() as u64 - u64::from(last.leading_zeros()),
@@ -104,12 +104,12 @@ impl ReceiverMap {
         }
     }
 
-    /// Whether a message is there.
+    /// Returns true if a message is present.
     pub fn has(&self, number: u64) -> bool {
         self.word(number) & 1 == 1
     }
 
-    /// The messages of this range that are missing.
+    /// Missing messages in this range.
     pub fn missing(&self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let start = range.start.max(self.next);
         let gaps = (start..range.end).step_by(64).flat_map(|from| {
@@ -123,19 +123,21 @@ impl ReceiverMap {
         gaps.take_while(move |&gap| gap < range.end)
     }
 
-    /// The words behind the first missing message, as [`ReceiverMap::new`] takes them.
+    /// Bitmap behind the first missing message, as [`ReceiverMap::new`] takes it.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// All before `base`, and those of these bits, the lowest of which is `base` itself.
+    /// Creates a map of all messages before `base` and these bits, of which the lowest stands for `base`.
     fn of_bits(base: u64, bits: impl Iterator<Item = u64>) -> Self {
         let bits: Vec<u64> = bits.collect();
+        // Skip the leading ones: they move the first missing message forward.
         let full = bits.iter().take_while(|&&word| word == u64::MAX).count();
         let ones = bits.get(full).map_or(0, |word| word.trailing_ones());
         let mut map = ReceiverMap { next: base + 64 * full as u64 + u64::from(ones), words: Vec::new() };
         let rest = bits.get(full..).unwrap_or_default();
         let shift = ones + 1;
+        // Shift the remaining bits so that the lowest one stands for the message behind the first missing one.
         for (at, &word) in rest.iter().enumerate() {
             let above = rest.get(at + 1).copied().unwrap_or_default();
             let low = word.checked_shr(shift).unwrap_or(0);
@@ -145,7 +147,7 @@ impl ReceiverMap {
         map
     }
 
-    /// Which of the 64 messages from this one on are there.
+    /// Bitmap of the 64 messages from this one on.
     fn word(&self, from: u64) -> u64 {
         let at = |index: u64| {
             usize::try_from(index).ok().and_then(|index| self.words.get(index)).copied().unwrap_or_default()
@@ -170,52 +172,51 @@ impl ReceiverMap {
     }
 }
 
-/// What each receiver of a group has: for whoever gathers it and passes it on, and for a sender that repairs.
+/// Maps of all receivers of a group, for a helper that aggregates them and for a sender that repairs.
 ///
-/// The receivers of `msaw` and `mbap` send no maps: an acknowledgment says how far one is, which an
-/// [`AckWindow`](super::AckWindow) counts, and a request names one message. Those of `rra` do, and their sender is done
-/// with a map when it has read it: what all have is counted too.
+/// The receivers of `msaw` and `mbap` send cumulative acknowledgments, for which an [`AckWindow`](super::AckWindow)
+/// suffices. The sender of `rra` reads each map once and keeps only the count.
 #[derive(Debug)]
 pub struct ReceiverMaps(Vec<Option<ReceiverMap>>);
 
 impl ReceiverMaps {
-    /// Nobody of a group of this size has anything.
+    /// Creates empty maps for a group of this size.
     pub fn new(receivers: usize) -> Self {
         ReceiverMaps(vec![Some(ReceiverMap::default()); receivers])
     }
 
-    /// A receiver has also these; what it has said before it does not take back.
+    /// Adds the messages of a map to those of a receiver, which takes nothing back.
     pub fn add(&mut self, index: usize, map: &ReceiverMap) {
         if let Some(Some(known)) = self.0.get_mut(index) {
             *known = known.or(map);
         }
     }
 
-    /// Nobody waits for this receiver any more.
+    /// Removes a receiver that is no longer waited for.
     pub fn remove(&mut self, index: usize) {
         if let Some(known) = self.0.get_mut(index) {
             *known = None;
         }
     }
 
-    /// What a receiver has.
+    /// Map of a receiver.
     pub fn get(&self, index: usize) -> Option<&ReceiverMap> {
         self.0.get(index)?.as_ref()
     }
 
-    /// The first message that somebody lacks; `None` if nobody is waited for.
+    /// First message that some receiver misses; `None` without receivers.
     pub fn minimum(&self) -> Option<u64> {
         self.0.iter().flatten().map(ReceiverMap::next).min()
     }
 
-    /// What all have.
+    /// Messages that all receivers have.
     pub fn all(&self) -> Option<ReceiverMap> {
         let mut maps = self.0.iter().flatten();
         let first = maps.next()?.clone();
         Some(maps.fold(first, |all, map| all.and(map)))
     }
 
-    /// What somebody has, who can repair it for the others.
+    /// Messages that some receiver has and can repair.
     pub fn any(&self) -> Option<ReceiverMap> {
         let mut maps = self.0.iter().flatten();
         let first = maps.next()?.clone();
@@ -235,7 +236,7 @@ mod tests {
         (0..SPAN + 100).filter(|&number| map.has(number)).collect()
     }
 
-    /// It says of itself what it holds, and there is one way to say that.
+    /// Checks that the map reports its contents, in the one normal form.
     fn check(map: &ReceiverMap, wanted: &BTreeSet<u64>) {
         assert_eq!(&set(map), wanted);
         assert_eq!(Some(map.next()), (0..).find(|number| !wanted.contains(number)));
@@ -251,7 +252,7 @@ mod tests {
             let mut pair = [ReceiverMap::default(), ReceiverMap::default()];
             let mut sets = [BTreeSet::new(), BTreeSet::new()];
             for (map, set) in pair.iter_mut().zip(&mut sets) {
-                // Some have a run at the beginning, so that their words are not aligned.
+                // Some maps begin with a run of messages, so that their words are not aligned.
                 for number in 0..rng.below(150) * (round % 3) / 2 {
                     map.insert(number);
                     set.insert(number);
@@ -268,7 +269,7 @@ mod tests {
                 let base = rng.below(map.next() + 1);
                 let bits: Vec<u64> = map.bits(base, usize::MAX).collect();
                 assert_eq!(&ReceiverMap::from_bits(base, bits.iter().copied()), map);
-                // Cut off, all that is left is there.
+                // Cut off after this length, the rest is present.
                 let cut = ReceiverMap::from_bits(base, map.bits(base, 2));
                 check(&cut, &set.iter().copied().filter(|&number| number < (base + 128).max(base)).collect());
             }

@@ -1,21 +1,20 @@
-//! What a receiver has of a numbered stream: everything before one message, and some beyond it.
+//! Received part of a numbered stream: all messages before one, and some beyond it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// The messages from the first missing one on, in a ring that is as long as the last of them is far away.
+/// Messages from the first missing one on, in a ring buffer that reaches to the last one present.
 ///
-/// How far ahead one may lie is the caller's to check before it is inserted, and bounds the memory: the ring has a place
-/// for each number up to it. What comes in order, as most does, needs no ring; it is let go when nothing lies beyond
-/// a gap, since most receivers miss nothing most of the time.
+/// The caller bounds how far ahead a message may lie, and thereby the memory. Messages in order need no ring. The
+/// ring is freed when no message lies beyond a gap, since most receivers miss nothing most of the time.
 #[derive(Clone, Debug)]
 pub struct Reception<T = Bytes> {
     expected: u64,
-    /// The expected one, from when it comes to when it is taken.
+    /// Expected message, between its arrival and its removal.
     front: Option<T>,
-    /// Those behind it; the last one is there.
+    /// Messages behind the expected one; the last entry is present.
     ring: VecDeque<Option<T>>,
     held: usize,
 }
@@ -27,12 +26,12 @@ impl<T> Default for Reception<T> {
 }
 
 impl<T> Reception<T> {
-    /// Everything before this message is there already, or not wanted.
+    /// Creates an empty reception that expects this message first.
     pub fn starting_at(expected: u64) -> Self {
         Reception { expected, front: None, ring: VecDeque::new(), held: 0 }
     }
 
-    /// Adds one; of no use if it was taken or skipped already.
+    /// Stores a message. Ignored if it was taken or skipped already.
     pub fn insert(&mut self, number: u64, payload: T) {
         let Some(at) = number.checked_sub(self.expected) else { return };
         let slot = match usize::try_from(at).expect("the caller bounds how far ahead a message lies") {
@@ -47,7 +46,7 @@ impl<T> Reception<T> {
         self.held += usize::from(slot.replace(payload).is_none());
     }
 
-    /// Takes the next one in order.
+    /// Takes the next message in order.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let payload = self.front.take()?;
         self.held -= 1;
@@ -55,7 +54,7 @@ impl<T> Reception<T> {
         Some((self.expected - 1, payload))
     }
 
-    /// What lies before `first` will not come any more: goes on from there; returns what of it is there.
+    /// Skips to `first`, since earlier messages will not come. Returns the skipped messages that are present.
     pub fn skip_to(&mut self, first: u64) -> Vec<(u64, T)> {
         let mut there = Vec::new();
         while self.expected < first {
@@ -72,32 +71,32 @@ impl<T> Reception<T> {
         there
     }
 
-    /// The first message it lacks.
+    /// First missing message.
     pub fn expected(&self) -> u64 {
         self.expected
     }
 
-    /// One past the last message that is there, or the expected one.
+    /// Sequence number after the last message present; the expected one if none is.
     pub fn end(&self) -> u64 {
         self.expected + self.ring.len() as u64 + u64::from(!self.ring.is_empty() || self.front.is_some())
     }
 
-    /// How many are there that were not taken.
+    /// Number of messages present.
     pub fn len(&self) -> usize {
         self.held
     }
 
-    /// Whether nothing is there beyond what was taken.
+    /// Returns true if no message is present beyond the ones taken.
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Whether a message is or was there.
+    /// Returns true if a message is or was present.
     pub fn has(&self, number: u64) -> bool {
         number < self.expected || self.get(number).is_some()
     }
 
-    /// A message that is there.
+    /// Message that is present.
     pub fn get(&self, number: u64) -> Option<&T> {
         match usize::try_from(number.checked_sub(self.expected)?).ok()? {
             0 => self.front.as_ref(),
@@ -105,25 +104,25 @@ impl<T> Reception<T> {
         }
     }
 
-    /// The first message of these, or behind them, that is there.
+    /// First message present from this one on.
     pub fn next_held(&self, from: u64) -> Option<u64> {
         (from.max(self.expected)..self.end()).find(|&number| self.get(number).is_some())
     }
 
-    /// The first run of messages in this range that are missing.
+    /// First range of consecutive missing messages in this range.
     pub fn gap(&self, range: Range<u64>) -> Option<Range<u64>> {
         let start = (range.start.max(self.expected)..range.end).find(|&number| !self.has(number))?;
         let stop = self.next_held(start).map_or(range.end, |held| held.min(range.end));
         Some(start..stop)
     }
 
-    /// The messages in this range that are missing.
+    /// Missing messages in this range.
     pub fn missing(&self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         range.filter(|&number| !self.has(number))
     }
 
-    /// Which messages beyond the first missing one are there, in words from the lowest bit on, as many
-    /// as are needed and at least one, but no more than `most`.
+    /// Passes the bitmap of messages present beyond the first missing one to `push`, lowest bit first: as many words
+    /// as needed, at least one and at most `most`.
     pub fn map(&self, most: usize, mut push: impl FnMut(u64)) {
         let mut words = 0;
         let mut rest = self.ring.iter();

@@ -1,5 +1,8 @@
-//! What a sender has to send of a block beyond its messages: coded symbols by number, or messages again by name, several in one
-//! packet where nobody lacks two of them.
+//! Repairs of one block at the sender.
+//!
+//! A repair is a coded symbol, a repeated message, or the exclusive or of several messages of which no receiver
+//! misses two. All repairs of a block are counted in transmit order, and each request quotes the count that the
+//! receiver has seen. The sender thus knows what was sent since, and never serves a request twice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,54 +11,52 @@ use carillon_core::expand;
 
 use super::{ErasureCode, Shape, xor};
 
-/// A block from when its first message goes out to when all have it.
-///
-/// What receivers lack they say as of a packet: the count of those that have gone out for the block beyond first transmissions. So a request is
-/// never served twice, however late it comes: what has gone out since is known here.
+/// A block, from the first transmission until all receivers have it.
 #[derive(Debug)]
 pub struct RepairBlock {
-    /// Its first message.
+    /// First message of the block.
     first: u64,
-    /// Its messages that have gone out. All of them are kept until all have the block: whatever is coded is coded from all.
+    /// Messages sent. All are kept until the receivers have the block, since coding needs all of them.
     messages: Vec<Bytes>,
-    /// No more will be added.
+    /// True if no more messages will join the block.
     closed: bool,
-    /// What has gone out beyond them: a message again, or a coded symbol; and how many coded ones before it.
+    /// Repairs sent, in order, each with the number of coded symbols sent before it.
     extras: Vec<(Extra, u64)>,
-    /// Coded symbols that have gone out, in the order of which the messages follow when there is none left; and that are wanted.
+    /// Number of repairs sent from the sequence of all coded symbols followed by the messages.
     coded: u64,
+    /// Number of repairs of that sequence that are wanted.
     wanted: u64,
-    /// Of them those that were symbols.
+    /// Number of coded symbols sent.
     symbols: u64,
-    /// What receivers have said that they lack since it was last decided what to send, the newest of each.
+    /// Newest request of each receiver since the last decision.
     wishes: BTreeMap<usize, Wish>,
-    /// Messages to be sent again, by packets.
+    /// Messages to repeat, one packet each.
     again: VecDeque<Vec<u16>>,
-    /// Something has gone out since receivers were last asked.
+    /// True if repairs were sent since the last poll.
     news: bool,
-    /// How many packets each of those who have asked needs, since it was last decided what to send.
+    /// Number of packets that each requester needs, since the last decision.
     needs: BTreeMap<usize, u64>,
-    /// How many packets will have gone out when each of them has as many of those that are due as it needs.
+    /// Count of repairs at which each requester has enough of the ones due.
     serves: BTreeMap<usize, u64>,
     code: Option<(Shape, Bytes)>,
 }
 
-/// What a receiver lacked when it had seen so many of the packets beyond first transmissions.
+/// Request of a receiver, as of a count of repairs.
 #[derive(Debug)]
 struct Wish {
     seen: usize,
     lacks: u64,
     plain: bool,
     missing: Option<Vec<u16>>,
-    /// It may have no more than so many packets sent.
+    /// Maximum number of repairs that the receiver may cause.
     most: u64,
 }
 
-/// What of it is not on its way, after what has gone out since and what is due.
+/// Part of a request that is neither in flight nor due.
 struct Lack {
-    /// Coded symbols that it needs to have gone out, of all that ever do.
+    /// Number of coded symbols, in total, that must have been sent for it.
     asked: u64,
-    /// Packets that it needs.
+    /// Number of packets the receiver needs.
     packets: u64,
     missing: Option<Vec<u16>>,
 }
@@ -66,36 +67,36 @@ enum Extra {
     Coded,
 }
 
-/// What is to go out next for a block.
+/// Next repair of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// A message again.
+    /// Repeated message.
     Message(u16),
-    /// Several messages, as their [sum](xor::sum).
+    /// Several messages as their [sum](xor::sum).
     Sum(Vec<u16>, Vec<u8>),
-    /// A coded symbol, of this number.
+    /// Coded symbol with its number.
     Coded(Shape, u16, Bytes),
 }
 
-/// What a receiver says that it lacks of a block.
+/// Request of a receiver for repairs of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who, by its place in the group.
+    /// Index of the receiver.
     pub index: usize,
-    /// The last of its packets beyond first transmissions that it has seen, modulo 2^16.
+    /// Number of repairs that it has seen, modulo 2^16.
     pub count: u16,
-    /// Symbols.
+    /// Number of symbols that it misses.
     pub lacks: u16,
-    /// Only the messages themselves help it.
+    /// True if only repeated messages help the receiver.
     pub plain: bool,
-    /// The places of the missing messages, ascending, if it names them.
+    /// Indices of the missing messages, ascending, if the request names them.
     pub missing: Option<&'a [u16]>,
-    /// It may have no more than so many packets sent.
+    /// Maximum number of repairs that the receiver may cause.
     pub most: u64,
 }
 
 impl RepairBlock {
-    /// One that begins with this message.
+    /// Creates a block that begins with this message.
     pub fn new(first: u64) -> Self {
         RepairBlock {
             first,
@@ -114,32 +115,32 @@ impl RepairBlock {
         }
     }
 
-    /// Its first message.
+    /// First message of the block.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// One past its last message.
+    /// Sequence number after the last message of the block.
     pub fn end(&self) -> u64 {
         self.first + self.messages.len() as u64
     }
 
-    /// How many messages it has, or 0 if it may become more.
+    /// Number of messages; 0 while the block is open.
     pub fn length(&self) -> u16 {
         if self.closed { self.len() } else { 0 }
     }
 
-    /// Messages that it has so far.
+    /// Number of messages so far.
     pub fn len(&self) -> u16 {
         self.messages.len() as u16
     }
 
-    /// Whether it has none.
+    /// Returns true if the block has no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Its next message goes out, perhaps as its last. Returns the place of it.
+    /// Adds the next message, as the last one if `is_last`. Returns its index.
     pub fn send(&mut self, message: Bytes, is_last: bool) -> u16 {
         self.messages.push(message);
         if is_last {
@@ -148,42 +149,43 @@ impl RepairBlock {
         self.len() - 1
     }
 
-    /// The message of this place.
+    /// Message with this index.
     pub fn message(&self, index: u16) -> Option<&Bytes> {
         self.messages.get(usize::from(index))
     }
 
-    /// No message is added any more.
+    /// Closes the block: no more messages join it.
     pub fn close(&mut self) {
         (self.closed, self.news) = (true, true);
     }
 
-    /// Whether it is closed.
+    /// Returns true if the block is closed.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Packets that have gone out beyond first transmissions, modulo 2^16.
+    /// Number of repairs sent, modulo 2^16.
     pub fn count(&self) -> u16 {
         (self.extras.len() as u64 % COUNTS) as u16
     }
 
-    /// Whether anything has gone out beyond first transmissions.
+    /// Returns true if repairs were sent.
     pub fn has_repeated(&self) -> bool {
         !self.extras.is_empty()
     }
 
-    /// Packets that are due.
+    /// Number of repairs due.
     pub fn due(&self) -> u64 {
         self.again.len() as u64 + self.wanted.saturating_sub(self.coded)
     }
 
-    /// So many coded symbols are to go out before anybody asks.
+    /// Plans coded symbols to be sent before any request.
     pub fn plan_proactive(&mut self, symbols: u64) {
         self.wanted = self.wanted.max(symbols);
     }
 
-    /// A receiver says what it lacks. Returns how many packets more it needs than it has said since it was last decided what to send.
+    /// Handles a request. Returns the number of additional packets that the receiver needs, compared with its
+    /// requests since the last decision.
     pub fn on_request(&mut self, request: Request<'_>) -> u64 {
         let Request { index, count, lacks, plain, missing, most } = request;
         let now = self.extras.len() as u64;
@@ -193,7 +195,7 @@ impl RepairBlock {
             missing.map(|missing| missing.iter().copied().filter(|&place| place < length).collect());
         let wish = Wish { seen, lacks: lacks.min(length).into(), plain, missing, most };
         let packets = self.lack(&wish).packets;
-        // What it said before it had seen as much is of no use any more.
+        // A request from before a newer count is obsolete.
         if self.wishes.get(&index).is_none_or(|known| known.seen <= seen) {
             self.wishes.insert(index, wish);
         }
@@ -203,8 +205,9 @@ impl RepairBlock {
         *known - before
     }
 
-    /// What of this is not on its way.
+    /// Part of a request that is neither in flight nor due.
     fn lack(&self, wish: &Wish) -> Lack {
+        // Symbols sent after the count that the request quotes are in flight to this receiver.
         let under_way = &self.extras[wish.seen..];
         let coded = under_way.first().map_or(0, |(_, before)| self.symbols - before);
         let mut lacks = wish.lacks.min(wish.most.saturating_add(coded));
@@ -219,17 +222,19 @@ impl RepairBlock {
         Lack { asked: self.coded - coded + lacks, packets, missing }
     }
 
-    /// Whether somebody has asked for what is not on its way, since it was last decided what to send.
+    /// Returns true if a receiver asked for repairs that are not in flight, since the last decision.
     pub fn is_asked(&self) -> bool {
         self.needs.values().any(|&needs| needs > 0)
     }
 
-    /// Decides what to send for what was asked: the messages that somebody lacks, up to `degree` in a packet, if those packets are no more than
-    /// `plain_up_to` says for so many coded symbols that would do for all; or those symbols. Returns who has asked for something.
+    /// Decides which repairs answer the requests: missing messages, up to `degree` in a packet, if they take at most
+    /// `plain_up_to` packets for the number of coded symbols that would do; otherwise those symbols. Returns the
+    /// indices of the requesters.
     pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) -> Vec<usize> {
         let wishes = std::mem::take(&mut self.wishes);
         let plain = wishes.values().any(|wish| wish.plain);
         let (mut named, mut all_named, mut asked) = (BTreeMap::<u16, u64>::new(), true, 0);
+        // Each requester gets a bit. A message is named with the bits of the receivers that miss it.
         for (bit, wish) in wishes.values().enumerate() {
             let lack = self.lack(wish);
             asked = asked.max(lack.asked);
@@ -241,14 +246,15 @@ impl RepairBlock {
             }
         }
         let symbols = asked.saturating_sub(self.coded);
+        // Prefer repeated messages and sums while they are few, since they need no decoding.
         let shares = match () {
-            // Who keeps nothing cannot make a message of a sum.
+            // A receiver that keeps no messages cannot decode a sum.
             _ if plain && all_named => Some(named.into_keys().map(|place| vec![place]).collect()),
             _ if plain => {
                 self.again.clear();
                 Some((0..self.len()).map(|place| vec![place]).collect())
             }
-            // Where coded symbols are due more of them serve best.
+            // If coded symbols are due anyway, more of them serve best.
             _ if symbols > 0 && all_named && self.wanted <= self.coded => {
                 xor::combine(&named, degree, plain_up_to(symbols))
             }
@@ -267,8 +273,8 @@ impl RepairBlock {
         needs.into_iter().filter(|&(_, needs)| needs > 0).map(|(index, _)| index).collect()
     }
 
-    /// So many packets more are to go out than are due, for those that will be lost: the same messages again where they are no more than
-    /// `plain_up_to`, otherwise coded symbols. They are for those who have asked.
+    /// Adds repairs against expected loss for the requesters `asked`: the same messages again if they are at most
+    /// `plain_up_to`, otherwise coded symbols.
     pub fn spare(&mut self, packets: u64, plain_up_to: u64, asked: &[usize]) {
         let due = self.again.len();
         if packets == 0 || self.due() == 0 {
@@ -285,28 +291,29 @@ impl RepairBlock {
         }
     }
 
-    /// How many of the packets that are due this receiver needs, as far as it has said so.
+    /// Number of the repairs due that this receiver needs, as far as it has said.
     pub fn serves(&self, index: usize) -> u64 {
         let sent = self.extras.len() as u64;
         self.serves.get(&index).map_or(0, |until| until.saturating_sub(sent))
     }
 
-    /// Whether something has gone out of which nobody was asked, all of it.
+    /// Returns true if repairs were sent about which no receiver was polled, and none are due.
     pub fn is_news(&self) -> bool {
         self.news && self.closed && self.due() == 0
     }
 
-    /// Whether all that receivers lack has been asked for, so that it can be decided what to send when all have answered.
+    /// Returns true if all receivers were polled after the last repair, so that a decision can be made when they have
+    /// answered.
     pub fn is_polled(&self) -> bool {
         self.closed && !self.news
     }
 
-    /// Receivers are asked what they lack.
+    /// Records a poll about the block.
     pub fn on_poll(&mut self) {
         self.news = false;
     }
 
-    /// What goes out next, if something is due; `planned` says how many symbols to plan where so many are wanted.
+    /// Next repair, if one is due. `planned` gives the number of coded symbols to plan for a number wanted.
     pub fn next(&mut self, code: &dyn ErasureCode, planned: impl Fn(u64) -> u16) -> Option<Repair> {
         if self.due() == 0 || !self.closed {
             return None;
@@ -322,13 +329,14 @@ impl RepairBlock {
                 }
             });
         }
-        // A message alone is as good as any symbol of it.
+        // In a block of one message, the message is as good as a coded symbol.
         if self.len() == 1 {
             self.coded += 1;
             self.extras.push((Extra::Coded, self.symbols));
             self.symbols += 1;
             return Some(Repair::Message(0));
         }
+        // Code all planned symbols at once: that costs hardly more than coding one.
         if self.code.is_none() {
             let longest = self.messages.iter().map(Bytes::len).max()?;
             let (length, planned) = (self.len(), planned(self.wanted));
@@ -337,7 +345,7 @@ impl RepairBlock {
             self.code = coded.map(|coded| (shape, Bytes::from(coded)));
         }
         let planned = self.code.as_ref().map_or(0, |(shape, _)| u64::from(shape.planned));
-        // When all have gone out the messages themselves are next, and then they all begin again.
+        // After all coded symbols the messages follow, and then the sequence begins again.
         let turn = self.coded % (planned + self.messages.len() as u64);
         self.coded += 1;
         match &self.code {
@@ -356,7 +364,8 @@ impl RepairBlock {
     }
 }
 
-/// Which of these missing messages what is under way or due will bring: it brings one if no more of it is missing.
+/// Missing messages that repairs in flight or due will bring: a packet brings one if no more of its messages are
+/// missing.
 fn on_their_way(under_way: &[(Extra, u64)], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
     let only = |places: &Vec<u16>| {
         let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
@@ -369,7 +378,7 @@ fn on_their_way(under_way: &[(Extra, u64)], due: &VecDeque<Vec<u16>>, missing: &
     sent.chain(due).filter_map(only).collect()
 }
 
-/// Packets beyond first transmissions count modulo this on the wire.
+/// Modulus of the repair count on the wire.
 const COUNTS: u64 = 1 << 16;
 
 #[cfg(test)]
@@ -379,7 +388,7 @@ mod tests {
     use super::*;
     use crate::blocks::{ReedSolomon, SymbolBlock};
 
-    /// A receiver, and what of the block's packets it has not seen yet.
+    /// Receiver of a block, with the packets it has not seen yet.
     #[derive(Default)]
     struct Reader {
         block: SymbolBlock,
@@ -405,7 +414,7 @@ mod tests {
             self.block.restore(&code);
         }
 
-        /// Says what it lacks.
+        /// Sends a request for the missing symbols.
         fn ask(&self, index: usize, names: bool, block: &mut RepairBlock) -> u64 {
             let Some(lacks) = self.block.lacks().filter(|&lacks| lacks > 0) else { return 0 };
             let missing: Vec<u16> = self.block.missing().collect();
@@ -444,7 +453,7 @@ mod tests {
                     0 => {
                         let names = rng.below(4) > 0;
                         for (index, reader) in readers.iter_mut().enumerate() {
-                            // A poll behind all that has gone out tells how much that was.
+                            // A poll after all repairs states their number.
                             if reader.under_way.is_empty() {
                                 reader.block.see(block.count(), 0);
                             }

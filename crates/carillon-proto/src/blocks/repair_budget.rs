@@ -1,27 +1,26 @@
-//! How much a requester may have sent again: so that one member, or a stranger, that asks again and again
-//! cannot make others send without bound.
+//! Bound of the repairs that one requester can cause, against receivers or strangers that request without end.
 
 use std::collections::BTreeMap;
 
 use carillon_core::Parameter;
 
-/// Counts the repairs that each requester causes: so many for each message there is, on the average of all,
-/// and so many at once. All who are no members (routers, where they are let in) are best taken together.
+/// Token bucket per requester: a number of repairs per message of the session, and an initial burst. All nodes that
+/// are no members (routers, where they are admitted) should share one key.
 #[derive(Debug)]
 pub struct RepairBudget<K> {
-    /// For each message; 0 if there is no bound.
+    /// Repairs per message; 0 means no bound.
     each: u64,
-    /// By requester: as many as the protocol tells apart.
+    /// Repairs caused, by requester.
     spent: BTreeMap<K, u64>,
 }
 
 impl<K: Copy + Ord> RepairBudget<K> {
-    /// So many repairs for each message and requester; 0 is any number.
+    /// Creates a budget of `each` repairs per message and requester; 0 means no bound.
     pub fn new(each: u64) -> Self {
         RepairBudget { each, spent: BTreeMap::new() }
     }
 
-    /// The repairs that it may still cause after so many messages.
+    /// Number of repairs that the requester may still cause after `messages` messages.
     pub fn left(&self, requester: K, messages: u64) -> u64 {
         if self.each == 0 {
             return u64::MAX;
@@ -30,7 +29,7 @@ impl<K: Copy + Ord> RepairBudget<K> {
         all.saturating_sub(self.spent.get(&requester).copied().unwrap_or_default())
     }
 
-    /// So many repairs are due on its word.
+    /// Charges repairs to a requester.
     pub fn spend(&mut self, requester: K, repairs: u64) {
         if self.each > 0 {
             let spent = self.spent.entry(requester).or_default();
@@ -39,11 +38,11 @@ impl<K: Copy + Ord> RepairBudget<K> {
     }
 }
 
-/// The parameter that it follows. A path that loses nine packets of ten needs nine repairs a message.
+/// Parameter of the budget. A path that loses nine of ten packets needs nine repairs per message.
 pub const REPAIR_BUDGET: Parameter = Parameter::count("repair_budget", (0, 1000), "0")
     .doc("repairs that one requester may cause for each message there is, and 1024 more; requests beyond that are dropped; 0: any number (Carillon's)");
 
-/// Repairs that a requester may cause at once.
+/// Initial number of repairs of a requester.
 pub const TO_BEGIN_WITH: u64 = 1024;
 
 #[cfg(test)]

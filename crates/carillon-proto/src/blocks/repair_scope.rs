@@ -1,58 +1,58 @@
-//! Whom a repair goes to.
+//! Scope of repairs: the part of the group that a repair reaches (local recovery).
 
 use carillon_core::Config;
 
-/// How far a repair goes.
+/// Distance that a repair travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To the one who asked.
+    /// Unicast to the requester.
     Requester,
-    /// To the group, as far as it gets.
+    /// Multicast to the group within a scope.
     Group {
-        /// Hops that it travels; 255 if to all.
+        /// Number of hops it travels; 255 reaches the whole group.
         scope: u8,
-        /// Hops over which the requester repeats it; 0 if it does not.
+        /// Number of hops over which the requester repeats it; 0 means that it does not.
         again: u8,
     },
 }
 
 impl Reach {
-    /// To the whole group.
+    /// Reach of a repair to the whole group.
     pub const ALL: Reach = Reach::Group { scope: u8::MAX, again: 0 };
 }
 
-/// Where a request has come from.
+/// Origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Hops that it was to travel; 255 if to all.
+    /// Number of hops the request was to travel; 255 if to the whole group.
     pub scope: u8,
-    /// Hops that a packet must be able to travel to who asked.
+    /// Number of hops a packet needs to reach the requester.
     pub way: u8,
 }
 
 impl Asked {
-    /// By anyone of the group, however far away.
+    /// Request by an arbitrary member of the group, at any distance.
     pub const BY_ANYONE: Asked = Asked { scope: u8::MAX, way: u8::MAX };
 }
 
-/// Whom a repair goes to, by where the request for it came from. Where routers say that (LMS's turning points, the ports of
-/// PGM's network elements) it is no choice of who repairs.
+/// Policy for the scope of a repair. Protocols in which routers decide it (turning points of LMS, ports of PGM's
+/// network elements) have no such policy.
 pub trait RepairScope {
-    /// How far the repair goes.
+    /// Reach of the repair that answers this request.
     fn reach(&self, asked: Asked) -> Reach;
 }
 
-/// To who asked, or to all: the parameter `retransmission`.
+/// Unicast or multicast repairs: the parameter `retransmission`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressed {
-    /// To who lacks it.
+    /// Send the repair to the requester.
     Unicast,
-    /// To all.
+    /// Send the repair to the whole group.
     Multicast,
 }
 
 impl Addressed {
-    /// What the parameter says.
+    /// Policy that the settings select.
     pub fn new(settings: &Config) -> Self {
         match settings.choice("retransmission") {
             "unicast" => Addressed::Unicast,
@@ -70,19 +70,19 @@ impl RepairScope for Addressed {
     }
 }
 
-/// With hops: to all at once, or first near who asked. The parameter `local_recovery`.
+/// Scoped repairs by hop count: the parameter `local_recovery` (Floyd et al. 1997, section 7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalRecovery {
-    /// To all.
+    /// Send repairs to the whole group.
     Off,
-    /// As far as the request came, from where the repair is sent.
+    /// Send the repair as far as the request came, measured from the repairer.
     OneStep,
-    /// To who asked, who repeats it as far as the request was to go.
+    /// Send the repair to the requester, which repeats it over the scope of its request.
     TwoStep,
 }
 
 impl LocalRecovery {
-    /// What the parameter says.
+    /// Policy that the settings select.
     pub fn new(settings: &Config) -> Self {
         match settings.choice("local_recovery") {
             "one-step" => LocalRecovery::OneStep,
@@ -107,7 +107,7 @@ impl RepairScope for LocalRecovery {
 mod tests {
     use super::*;
 
-    /// Hosts in a row: who hears a datagram that travels so many hops.
+    /// Returns true if a datagram with this scope reaches the host, in a row of hosts.
     fn hears(from: u8, scope: u8, host: u8) -> bool {
         scope == u8::MAX || host.abs_diff(from) <= scope
     }
@@ -119,7 +119,7 @@ mod tests {
             let host = |rng: &mut carillon_core::Rng| rng.below(120) as u8;
             let (asks, repairs) = (host(&mut rng), host(&mut rng));
             let way = asks.abs_diff(repairs);
-            // It has heard the request.
+            // The repairer has received the request.
             let scope = way.saturating_add(rng.below(20) as u8);
             let asked = Asked { scope, way };
             let Reach::Group { scope: first, again } = LocalRecovery::OneStep.reach(asked) else { panic!() };
@@ -150,7 +150,7 @@ mod tests {
                 assert_eq!(local.reach(Asked { scope: u8::MAX, way }), Reach::ALL);
             }
             assert_eq!(LocalRecovery::Off.reach(Asked { scope: way, way }), Reach::ALL);
-            // A request from as far away as can be: the sum does not go round.
+            // The sum of hops must not overflow at the largest distance.
             let far = LocalRecovery::OneStep.reach(Asked { scope: 254, way });
             assert_eq!(far, Reach::Group { scope: way.saturating_add(254), again: 0 });
             assert_eq!(Addressed::Unicast.reach(Asked { scope: way, way }), Reach::Requester);

@@ -1,4 +1,4 @@
-//! What a receiver misses and asks for by rows: one request for each run of missing messages.
+//! Requests for ranges of missing messages: one request per range.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,37 +7,38 @@ use carillon_core::Time;
 
 use super::{Doubling, FeedbackDelay, RequestSchedule, Stage, Tries};
 
-/// Rows of missing messages, each with its request, by their first message. Nobody confirms a request or suppresses it.
+/// Ranges of missing messages with the state of their requests, by first message. Requests are neither confirmed nor
+/// suppressed.
 #[derive(Debug)]
 pub struct RequestRows {
     rows: RequestSchedule<u64, Row>,
-    /// No request is given longer.
+    /// Upper bound of the wait after a request.
     longest: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// One past its last message.
+    /// Sequence number after the last message of the range.
     end: u64,
-    /// Requests sent.
+    /// Number of requests sent.
     attempts: u32,
-    /// How long the first was given.
+    /// Wait after the first request.
     first_wait: Duration,
 }
 
 impl RequestRows {
-    /// Nothing is missing. No request is given more time than this.
+    /// Creates an empty set. `longest` bounds the wait after a request.
     pub fn new(longest: Duration) -> Self {
         RequestRows { rows: RequestSchedule::new(Tries::ANY), longest }
     }
 
-    /// These are missing: a request is due at once, "no random delay".
+    /// Adds missing messages. Their request is due at once ("no random delay").
     pub fn found(&mut self, now: Time, numbers: Range<u64>) {
         self.put(now, numbers, Row { end: 0, attempts: 0, first_wait: Duration::ZERO }, true);
     }
 
-    /// A message came; returns whether it was missing. What is left of its row goes on by itself: its
-    /// wait starts anew, since repairs are coming.
+    /// Records the arrival of a message. Returns true if it was missing. The rest of its range restarts its wait,
+    /// since repairs are coming.
     pub fn repaired(&mut self, now: Time, number: u64) -> bool {
         let Some((start, &row)) = self.rows.last_up_to(number).filter(|(_, row)| number < row.end) else {
             return false;
@@ -49,7 +50,7 @@ impl RequestRows {
         true
     }
 
-    /// What lies before `oldest` is not asked for any more.
+    /// Forgets the messages before `oldest`.
     pub fn forget_before(&mut self, now: Time, oldest: u64) {
         while let Some(start) = self.rows.first().filter(|&start| start < oldest)
             && let Some(&row) = self.rows.get(start)
@@ -59,13 +60,13 @@ impl RequestRows {
         }
     }
 
-    /// The waits that are over make their requests due.
+    /// Marks requests as due after their wait.
     pub fn expire(&mut self, now: Time) {
         while self.rows.expire(now).is_some() {}
     }
 
-    /// The next request that is due: for which messages, and which attempt it is. The first of a row is given
-    /// `first_wait`.
+    /// Takes the next due request: its range and the number of earlier attempts. `first_wait` is the wait after the
+    /// first one.
     pub fn pop(&mut self, now: Time, first_wait: Duration) -> Option<(Range<u64>, u32)> {
         let start = self.rows.take_due()?;
         let row = self.rows.get_mut(start)?;
@@ -79,19 +80,19 @@ impl RequestRows {
         Some((start..row.end, attempt))
     }
 
-    /// When a request is due again.
+    /// Time at which the next request is due.
     pub fn next_timeout(&self) -> Option<Time> {
         self.rows.next_timeout()
     }
 
-    /// Whether its request was due.
+    /// Removes a range. Returns true if its request was due.
     fn remove(&mut self, start: u64) -> bool {
         let stage = self.rows.stage(start);
         self.rows.remove(start);
         stage == Some(Stage::Due)
     }
 
-    /// How long the last request of a row is given.
+    /// Wait after the last request of a range.
     fn wait(&self, row: Row) -> Duration {
         let mut waits = Doubling { first: row.first_wait, most: self.longest };
         waits.delay(row.attempts.saturating_sub(1), 0.0)

@@ -1,4 +1,7 @@
-//! Requests for what is missing: when each goes out, and when it need not.
+//! Schedule of requests for missing data: back-off, suppression, confirmation, retry and hold-down.
+//!
+//! Each request is a small state machine with one timer. NAK protocols (RFC 3208, section 6; SRM) and repair
+//! schedules of members share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
@@ -6,61 +9,60 @@ use std::time::Duration;
 
 use carillon_core::{Time, Timers};
 
-/// How a request stands.
+/// Stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits: somebody else may ask, or what is missing may come.
+    /// Back-off: another node may request, or the data may arrive.
     BackOff,
-    /// It is to go out now. It may still be suppressed.
+    /// The request is to be sent now. It may still be suppressed.
     Due,
-    /// It was sent, by this node or another; nobody has confirmed it.
+    /// This node or another one sent the request, and no confirmation has come.
     Asked,
-    /// It was confirmed; the repair is to come.
+    /// The request was confirmed, and the repair is expected.
     Confirmed,
-    /// What was asked for has come: who asks now has only not heard that yet.
+    /// The data arrived. A node that requests them now has not received them yet.
     HeldDown,
 }
 
-/// What came of a wait.
+/// Outcome of a wait that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expired<T> {
-    /// The back-off: the request is due.
+    /// End of the back-off: the request is due.
     Due,
-    /// Nobody has confirmed it, or nobody has repaired what was confirmed: it is to [back off](RequestSchedule::back_off)
-    /// again.
+    /// No confirmation or repair came: the request must [back off](RequestSchedule::back_off) again.
     Unanswered,
-    /// It was asked for too often, or for too long: there is no request for it any more.
+    /// The request was sent too often or for too long, and was removed.
     GivenUp(T),
-    /// The hold-down: there is no request for it any more.
+    /// End of the hold-down: the request was removed.
     Over(T),
 }
 
-/// How often a request may go without an answer: unconfirmed, and confirmed without a repair.
+/// Limits of the waits that end without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tries {
-    /// Waits for a confirmation that may end in vain.
+    /// Maximum number of waits for a confirmation without result.
     pub unconfirmed: u32,
-    /// Waits for a repair after it that may.
+    /// Maximum number of waits for a repair without result.
     pub unrepaired: u32,
 }
 
 impl Tries {
-    /// As often as it takes.
+    /// Limits that are never reached.
     pub const ANY: Tries = Tries { unconfirmed: u32::MAX, unrepaired: u32::MAX };
 }
 
-/// The requests of a node, one for each thing that is missing, and what the protocol remembers about it (`T`). How long
-/// each wait is, is said by a [`FeedbackDelay`](super::FeedbackDelay). A node that is asked has a schedule for its answers
-/// too: they wait, are suppressed and held down alike.
+/// Requests of a node, one per missing item, each with data of the protocol (`T`). A
+/// [`FeedbackDelay`](super::FeedbackDelay) determines the waits. Answers to requests can use a schedule too, since
+/// they wait and are suppressed in the same way.
 ///
-/// Takes next to no memory while nothing is missing.
+/// Takes nearly no memory while nothing is missing.
 #[derive(Debug)]
 pub struct RequestSchedule<K, T = ()> {
     tries: Tries,
     open: Option<Box<Open<K, T>>>,
 }
 
-/// The requests that there are. Each has one timer at most, and is due or not.
+/// Requests with their timers. Each request has at most one timer, and is due or not.
 #[derive(Debug)]
 struct Open<K, T> {
     requests: BTreeMap<K, Request<T>>,
@@ -71,23 +73,24 @@ struct Open<K, T> {
 #[derive(Debug)]
 struct Request<T> {
     stage: Stage,
-    /// When the wait of this stage is over.
+    /// End of the wait of this stage.
     ends: Option<Time>,
-    /// Waits that have ended in vain, by what was waited for.
+    /// Number of waits for a confirmation without result.
     unconfirmed: u32,
+    /// Number of waits for a repair without result.
     unrepaired: u32,
-    /// It is given up then, unless it is confirmed before.
+    /// Time at which the request is abandoned unless it is confirmed before.
     until: Option<Time>,
     about: T,
 }
 
 impl<K: Ord + Copy, T> RequestSchedule<K, T> {
-    /// Nothing is missing.
+    /// Creates an empty schedule.
     pub fn new(tries: Tries) -> Self {
         RequestSchedule { tries, open: None }
     }
 
-    /// This is missing: it is asked for after so long.
+    /// Adds a request that is due after `wait`.
     pub fn begin(&mut self, now: Time, key: K, wait: Duration, about: T) {
         let (stage, ends, until) = (Stage::BackOff, None, None);
         let request = Request { stage, ends, unconfirmed: 0, unrepaired: 0, until, about };
@@ -97,13 +100,13 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         self.back_off(now, key, wait);
     }
 
-    /// It is (still) to be asked for, after so long: nothing was heard of it, or somebody else has asked.
+    /// Makes a request wait again, since no answer came or another node has requested.
     pub fn back_off(&mut self, now: Time, key: K, wait: Duration) {
         let stage = if wait.is_zero() { Stage::Due } else { Stage::BackOff };
         self.enter(now, key, stage, wait);
     }
 
-    /// It is given up then unless it was confirmed.
+    /// Sets the time at which a request is abandoned unless it is confirmed before.
     pub fn give_up_at(&mut self, key: K, at: Time) {
         let Some(open) = self.open.as_deref_mut() else { return };
         if let Some(request) = open.requests.get_mut(&key) {
@@ -112,32 +115,31 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         }
     }
 
-    /// It is asked for now if it is to be asked for at all.
+    /// Ends the back-off of a request, if it is in one.
     pub fn hurry(&mut self, now: Time, key: K) {
         if self.stage(key) == Some(Stage::BackOff) {
             self.back_off(now, key, Duration::ZERO);
         }
     }
 
-    /// The request went out, by this node or another, and a confirmation is to come within so long. Whether this
-    /// node need not ask that was about to; `None` if nothing is asked for.
+    /// Records that this node or another one sent the request; a confirmation is expected within `wait`. Returns true
+    /// if this node was about to send it and need not; `None` if there is no such request.
     pub fn asked(&mut self, now: Time, key: K, wait: Duration) -> Option<bool> {
         Some(is_waiting(self.enter(now, key, Stage::Asked, wait)?))
     }
 
-    /// The request was confirmed, and a repair is to come within so long. The rest as with
-    /// [`RequestSchedule::asked`].
+    /// Records a confirmation; a repair is expected within `wait`. Returns the same as [`RequestSchedule::asked`].
     pub fn confirm(&mut self, now: Time, key: K, wait: Duration) -> Option<bool> {
         self.open.as_deref_mut()?.requests.get_mut(&key)?.until = None;
         Some(is_waiting(self.enter(now, key, Stage::Confirmed, wait)?))
     }
 
-    /// It has come, or it was sent: requests for it mean nothing for so long.
+    /// Records that the data arrived or were sent. Requests for them are ignored for `wait`.
     pub fn hold_down(&mut self, now: Time, key: K, wait: Duration) {
         self.enter(now, key, Stage::HeldDown, wait);
     }
 
-    /// Nothing is to be done about it any more.
+    /// Removes a request.
     pub fn remove(&mut self, key: K) -> Option<T> {
         let open = self.open.as_deref_mut()?;
         let request = open.requests.remove(&key)?;
@@ -149,7 +151,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         Some(request.about)
     }
 
-    /// The same for all of these.
+    /// Removes all requests in this range.
     pub fn remove_all(&mut self, keys: impl RangeBounds<K>) {
         let Some(open) = self.open.as_deref() else { return };
         for key in open.requests.range(keys).map(|(&key, _)| key).collect::<Vec<_>>() {
@@ -157,16 +159,17 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         }
     }
 
-    /// The first request that is due, no longer: say next what it waits for.
+    /// Takes the first request that is due. The caller says next what it waits for.
     pub fn take_due(&mut self) -> Option<K> {
         self.open.as_deref_mut()?.due.pop_first()
     }
 
-    /// The next wait that is over, and what comes of it. Call until `None`.
+    /// Next wait that has ended, with its outcome. Call this until it returns `None`.
     pub fn expire(&mut self, now: Time) -> Option<(K, Expired<T>)> {
         let open = self.open.as_deref_mut()?;
         let key = open.timers.expire(now)?;
         let request = open.requests.get_mut(&key)?;
+        // A request may end by its deadline, by the number of its waits, or enter its next stage.
         let is_late = request.until.is_some_and(|until| until <= now);
         let (count, most) = match request.stage {
             Stage::HeldDown => return self.remove(key).map(|about| (key, Expired::Over(about))),
@@ -186,55 +189,55 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         Some((key, Expired::Unanswered))
     }
 
-    /// When the next wait is over.
+    /// End of the next wait.
     pub fn next_timeout(&self) -> Option<Time> {
         self.open.as_deref()?.timers.next()
     }
 
-    /// The request that is due first, and what is known about it.
+    /// First request that is due, with its data.
     pub fn first_due(&self) -> Option<(K, &T)> {
         let &key = self.open.as_deref()?.due.first()?;
         Some((key, self.get(key)?))
     }
 
-    /// Whether a request is due.
+    /// Returns true if a request is due.
     pub fn is_due(&self) -> bool {
         self.open.as_deref().is_some_and(|open| !open.due.is_empty())
     }
 
-    /// How it stands.
+    /// Stage of a request.
     pub fn stage(&self, key: K) -> Option<Stage> {
         Some(self.open.as_deref()?.requests.get(&key)?.stage)
     }
 
-    /// What is known about it.
+    /// Data of a request.
     pub fn get(&self, key: K) -> Option<&T> {
         Some(&self.open.as_deref()?.requests.get(&key)?.about)
     }
 
-    /// What is known about it.
+    /// Mutable data of a request.
     pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
         Some(&mut self.open.as_deref_mut()?.requests.get_mut(&key)?.about)
     }
 
-    /// All there are: how each stands, when the wait of this stage is over, and what is known about it.
+    /// Requests with stage, end of the wait, and data.
     pub fn iter(&self) -> impl Iterator<Item = (K, Stage, Option<Time>, &T)> {
         let open = self.open.as_deref().into_iter().flat_map(|open| &open.requests);
         open.map(|(&key, request)| (key, request.stage, request.ends, &request.about))
     }
 
-    /// The first thing that is missing.
+    /// First item that is missing.
     pub fn first(&self) -> Option<K> {
         self.open.as_deref()?.requests.first_key_value().map(|(&key, _)| key)
     }
 
-    /// The last thing up to this one that is missing.
+    /// Last missing item up to this one.
     pub fn last_up_to(&self, key: K) -> Option<(K, &T)> {
         let (&key, request) = self.open.as_deref()?.requests.range(..=key).next_back()?;
         Some((key, &request.about))
     }
 
-    /// Puts a request into a stage, and says in which it was.
+    /// Moves a request to a stage. Returns the previous stage.
     fn enter(&mut self, now: Time, key: K, stage: Stage, wait: Duration) -> Option<Stage> {
         let open = self.open.as_deref_mut()?;
         let request = open.requests.get_mut(&key)?;
@@ -250,7 +253,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
 }
 
 impl<K: Ord + Copy, T> Open<K, T> {
-    /// What ends first, the wait of its stage or the time after which it is given up.
+    /// Arms the timer for the end of the wait or the time of giving up, whichever is earlier.
     fn arm(&mut self, key: K) {
         let Some(request) = self.requests.get(&key) else { return };
         let until = request.until.filter(|_| is_waiting(request.stage) || request.stage == Stage::Asked);
@@ -261,7 +264,7 @@ impl<K: Ord + Copy, T> Open<K, T> {
     }
 }
 
-/// Whether this node was still to ask.
+/// Returns true if this node was still to send the request.
 fn is_waiting(stage: Stage) -> bool {
     matches!(stage, Stage::BackOff | Stage::Due)
 }
@@ -335,7 +338,7 @@ mod tests {
             let expired = all(&mut requests, (now + 10).min(25));
             assert_eq!(expired, [(3, if now < 20 { Expired::Unanswered } else { Expired::GivenUp("long") })]);
         }
-        // A confirmation in time ends that.
+        // A confirmation in time ends the deadline.
         requests.begin(at(0), 4, Duration::ZERO, "confirmed");
         requests.give_up_at(4, at(5));
         requests.confirm(at(1), 4, ms(100));
@@ -353,7 +356,7 @@ mod tests {
         assert_eq!(requests.first(), None);
     }
 
-    /// The model: a list of requests, each with all that it is, looked through each time.
+    /// Model: a list of requests with all their state, searched each time.
     #[derive(Clone, Copy, Debug)]
     struct Entry {
         key: u64,

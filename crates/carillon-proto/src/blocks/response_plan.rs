@@ -1,42 +1,42 @@
-//! When to ask whom, so that answers come no faster than they can be taken in.
+//! Schedule of polls by which responses arrive no faster than a node can process them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The polls that are planned, and how many responses are expected in each epoch: the planned polling table and the anticipated response
-/// count of Barcellos and Ezhilchelvan, 2.3 and 2.4.
+/// Planned polls, and the number of responses expected in each epoch: the planned polling table and the anticipated
+/// response count of Barcellos and Ezhilchelvan 1998, sections 2.3 and 2.4.
 ///
-/// Time is divided into epochs, and each has a quota of responses. A poll is planned for the first epoch in which its response would come
-/// and that has some of its quota left, and is to be sent a round trip before. Each child has at most one poll planned.
+/// Time is divided into epochs with a quota of responses. A poll is planned for the first epoch with free quota in
+/// which its response can arrive, and is sent one round-trip time earlier. Each child has at most one planned poll.
 #[derive(Debug)]
 pub struct ResponsePlan {
     epoch: u64,
     quota: u32,
-    /// The epoch that the first count is of.
+    /// Epoch of the first count.
     first: u64,
-    /// Responses expected, by epoch: no count where there is none from there on.
+    /// Responses expected by epoch; epochs beyond the list have none.
     counts: VecDeque<u32>,
     plans: Vec<Option<Planned>>,
     by_time: BTreeSet<(Time, u32)>,
-    /// By epoch, those first that may be displaced.
+    /// Plans by epoch, with the ones that may be displaced first.
     by_epoch: BTreeSet<(u64, bool, u32)>,
     /// Children without a plan.
     unplanned: BTreeSet<u32>,
 }
 
-/// A poll that was not sent yet.
+/// Poll that was not sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Planned {
     epoch: u64,
     at: Time,
-    /// Asked before in vain: with priority.
+    /// True if an earlier poll was not answered, which gives priority.
     again: bool,
 }
 
 impl ResponsePlan {
-    /// Nothing planned for so many children; in each epoch of this length so many responses, one at least.
+    /// Creates an empty schedule for this number of children, with an epoch length and a quota of at least one.
     pub fn new(children: usize, epoch: Duration, quota: u32) -> Self {
         ResponsePlan {
             epoch: u64::try_from(epoch.as_nanos()).unwrap_or(u64::MAX).max(1),
@@ -50,19 +50,19 @@ impl ResponsePlan {
         }
     }
 
-    /// One more child, which has the next index.
+    /// Adds a child with the next index.
     pub fn add_child(&mut self) {
         self.unplanned.insert(self.plans.len() as u32);
         self.plans.push(None);
     }
 
-    /// A child is not asked any more, whatever is planned.
+    /// Removes a child and its plan.
     pub fn remove(&mut self, child: usize) {
         self.cancel(child);
         self.unplanned.remove(&(child as u32));
     }
 
-    /// A poll of a child that has none planned: its answer takes so long.
+    /// Plans a poll of a child without a plan. `round_trip` is the time until its response.
     pub fn plan(&mut self, now: Time, child: usize, round_trip: Duration) {
         if !self.unplanned.contains(&(child as u32)) {
             return;
@@ -73,15 +73,15 @@ impl ResponsePlan {
         self.put(child, Planned { epoch, at: self.sending(now, epoch, round_trip), again: false });
     }
 
-    /// A poll of each child that has none planned.
+    /// Plans a poll of each child without a plan.
     pub fn plan_all(&mut self, now: Time, round_trip: impl Fn(usize) -> Duration) {
         for child in self.unplanned.iter().copied().collect::<Vec<_>>() {
             self.plan(now, child as usize, round_trip(child as usize));
         }
     }
 
-    /// A child has not answered: a poll of it with priority. If an epoch is full, it takes the place of a child that was not asked in
-    /// vain; that one is planned anew.
+    /// Plans a poll with priority for a child that did not answer. In a full epoch it displaces the poll of a child
+    /// without priority, which is planned anew.
     pub fn plan_again(&mut self, now: Time, child: usize, round_trip: impl Fn(usize) -> Duration) {
         if self.plans.get(child).is_none_or(|plan| plan.is_some_and(|plan| plan.again)) {
             return;
@@ -103,7 +103,7 @@ impl ResponsePlan {
         let at = if epoch == soonest { now } else { self.sending(now, epoch, own) };
         match displaced {
             None => self.count(epoch),
-            // The count of the epoch stays: it is another's response now.
+            // The count of the epoch stays: the response of another child fills it now.
             Some(other) => self.take(other),
         }
         self.put(child, Planned { epoch, at, again: true });
@@ -112,8 +112,8 @@ impl ResponsePlan {
         }
     }
 
-    /// Polls that should have been sent longer ago than this are planned anew, those with priority with priority again: sent now
-    /// their responses would come beside those of other epochs.
+    /// Plans late polls anew, with the priority they had. If they were sent now, their responses would add to those
+    /// of other epochs.
     pub fn plan_late_anew(&mut self, now: Time, late: Duration, round_trip: impl Fn(usize) -> Duration) {
         let is_late = |&&(at, _): &&(Time, u32)| at + late < now;
         let late: Vec<u32> = self.by_time.iter().take_while(is_late).map(|&(_, child)| child).collect();
@@ -127,27 +127,27 @@ impl ResponsePlan {
         }
     }
 
-    /// When the first planned poll is to be sent.
+    /// Time of the first planned poll.
     pub fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(at, _)| at)
     }
 
-    /// The children whose polls are due, the longest due first.
+    /// Children with due polls, longest due first.
     pub fn due(&self, now: Time) -> impl Iterator<Item = usize> + '_ {
         self.by_time.iter().take_while(move |&&(at, _)| at <= now).map(|&(_, child)| child as usize)
     }
 
-    /// Whether the poll of a child is due.
+    /// Returns true if the poll of a child is due.
     pub fn is_due(&self, now: Time, child: usize) -> bool {
         self.plans.get(child).is_some_and(|plan| plan.is_some_and(|plan| plan.at <= now))
     }
 
-    /// Whether a poll of a child is planned.
+    /// Returns true if a poll of a child is planned.
     pub fn is_planned(&self, child: usize) -> bool {
         self.plans.get(child).is_some_and(Option::is_some)
     }
 
-    /// The poll of a child goes out.
+    /// Takes the poll of a child, which is being sent.
     pub fn take(&mut self, child: usize) {
         if let Some(plan) = self.plans.get_mut(child).and_then(Option::take) {
             self.by_time.remove(&(plan.at, child as u32));
@@ -156,35 +156,35 @@ impl ResponsePlan {
         }
     }
 
-    /// Nobody is to be asked any more. Responses to what was asked may still come.
+    /// Cancels all plans. Responses to polls already sent may still come.
     pub fn clear(&mut self) {
         while let Some(&(_, child)) = self.by_time.first() {
             self.cancel(child as usize);
         }
     }
 
-    /// How many polls are planned.
+    /// Number of planned polls.
     pub fn len(&self) -> usize {
         self.by_time.len()
     }
 
-    /// Whether none is.
+    /// Returns true if no poll is planned.
     pub fn is_empty(&self) -> bool {
         self.by_time.is_empty()
     }
 
-    /// Responses expected in an epoch.
+    /// Number of responses expected in an epoch.
     pub fn expected(&self, epoch: u64) -> u32 {
         let at = epoch.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.counts.get(at)).copied().unwrap_or_default()
     }
 
-    /// How many epochs are counted.
+    /// Number of epochs with a count.
     pub fn span(&self) -> usize {
         self.counts.len()
     }
 
-    /// The poll of a child is not sent, and its response will not come.
+    /// Cancels the poll of a child: no response will come.
     fn cancel(&mut self, child: usize) {
         let Some(plan) = self.plans.get(child).copied().flatten() else { return };
         self.take(child);
@@ -202,7 +202,7 @@ impl ResponsePlan {
         self.plans[child] = Some(plan);
     }
 
-    /// The epoch in which a response comes that is asked for now; what lies before now is forgotten.
+    /// Epoch in which the response to a poll sent now arrives. Forgets past epochs.
     fn target(&mut self, now: Time, round_trip: Duration) -> u64 {
         let current = now.as_nanos() / self.epoch;
         let past = current.saturating_sub(self.first).min(self.counts.len() as u64);
@@ -211,7 +211,7 @@ impl ResponsePlan {
         (now + round_trip).as_nanos() / self.epoch
     }
 
-    /// When to ask for a response in an epoch.
+    /// Time to send a poll for a response in this epoch.
     fn sending(&self, now: Time, epoch: u64, round_trip: Duration) -> Time {
         let begin = Time::from_nanos(epoch.saturating_mul(self.epoch));
         Time::from_nanos((begin.as_nanos()).saturating_sub(round_trip.as_nanos() as u64)).max(now)
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(|epoch| plan.expected(epoch)), [2, 2, 2]);
     }
 
-    /// Whatever is planned, displaced, sent and removed: no epoch has more than its quota, each child one plan at most, and the counts
-    /// are no more than children and round trips ask for.
+    /// Under random operations, no epoch exceeds its quota, each child has at most one plan, and the counts stay
+    /// within the number of children and the round-trip times.
     #[test]
     fn no_epoch_has_more_than_its_quota_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("response-plan");
@@ -287,7 +287,7 @@ mod tests {
             let (children, quota) = (1 + rng.below(40) as usize, 1 + rng.below(6) as u32);
             let trips: Vec<u64> = (0..children).map(|_| rng.below(90)).collect();
             let (mut plan, mut now) = (ResponsePlan::new(children, ms(EPOCH), quota), 0);
-            // What was sent, by the epoch in which its response comes.
+            // Polls sent, by the epoch of their response.
             let mut coming: BTreeMap<u64, u32> = BTreeMap::new();
             for _ in 0..800 {
                 let child = rng.below(children as u64) as usize;
@@ -301,7 +301,7 @@ mod tests {
                     3 if rng.chance(0.05) => plan.clear(),
                     _ => {
                         now += rng.below(4);
-                        // In time: a poll that is due goes out.
+                        // Send polls in time: each goes out when it is due.
                         let due: Vec<usize> = plan.due(at(now)).collect();
                         for child in due {
                             let planned = plan.plans[child].expect("it is planned");

@@ -1,5 +1,5 @@
-//! The settings of a sender that retransmits until acknowledged: its timeout, its limit, and what
-//! happens past it. Parameters with the names and defaults of Segovia 1996, section 3.6.
+//! Retransmission settings of an acknowledged sender: timeout, limit, and the action past the limit. Parameters have
+//! the names and defaults of Segovia 1996, section 3.6.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use carillon_core::{BuildContext, Config, ConfigError, Parameter, Trial, TrialNe
 
 use super::AdaptiveWait;
 
-/// What a sender does with a message that has been sent again too often.
+/// Action of a sender after too many retransmissions of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastLimit {
-    /// Marks it failed and goes on with the next; the layer above has to notice (the thesis).
+    /// Mark the message as failed and continue with the next; the layer above must notice (Segovia 1996).
     Skip,
-    /// Gives up the receivers that have not acknowledged it and goes on with the others.
+    /// Expel the receivers that have not acknowledged it, and continue with the others.
     Expel,
-    /// Sends it again for as long as it takes: who is given up, and when, is decided by others, who call
+    /// Retransmit without end. Another layer decides whether and when to expel a receiver, with
     /// [`Sender::expel`](carillon_core::Sender::expel).
     Wait,
 }
 
 impl PastLimit {
-    /// As the settings say.
+    /// Action that the settings select.
     pub fn of(settings: &Config) -> Self {
         match settings.choice("past_limit") {
             "expel" => PastLimit::Expel,
@@ -30,39 +30,39 @@ impl PastLimit {
     }
 }
 
-/// The three ways to set a retransmission timeout.
+/// Method that sets a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutMethod {
-    /// The same always. With `method = formula` the value already contains the formula's base.
+    /// Constant. With `method = formula` the value already contains the base of the formula.
     Constant,
-    /// From measured round trips, as in RFC 6298.
+    /// Adaptive, from measured round-trip times (RFC 6298).
     Adaptive,
 }
 
-/// When a sender retransmits, and how often.
+/// Settings of the retransmission timer.
 #[derive(Clone, Copy, Debug)]
 pub struct Retransmission {
-    /// How the timeout is set.
+    /// Method that sets the timeout.
     pub method: TimeoutMethod,
-    /// A message is sent again while its count has not exceeded this.
+    /// Maximum number of retransmissions of a message.
     pub limit: u32,
-    /// What happens past the limit.
+    /// Action past the limit.
     pub past_limit: PastLimit,
-    /// The wait R before acknowledgments that an adaptive one starts at.
+    /// Initial wait R before acknowledgments if it adapts.
     pub adaptive_wait: Option<Duration>,
     /// Bounds of an adaptive timeout.
     pub bounds: (Duration, Duration),
-    /// The part of the timeout that does not depend on the number of receivers, then the part for
-    /// each of them.
+    /// Part of the timeout that is independent of the number of receivers, and part per receiver.
     timeout: (Duration, Duration),
-    /// By formula, the time in which a window is sent and answers to it start, then that of an answer.
+    /// Time to send a window until answers start, and time of one answer (method `formula`).
     answers: (Duration, Duration),
     receivers: u32,
 }
 
 impl Retransmission {
-    /// Reads the settings. By formula (section 4.4) the timeout is `window` data packets, an
-    /// acknowledgment from each receiver, the random wait, `ack_delay`, and the increment.
+    /// Reads the settings. By formula (section 4.4) the timeout is the time of `window` data packets, an
+    /// acknowledgment from each receiver, the random wait, `ack_delay`, and the increment. Fails if the settings
+    /// contradict each other.
     pub fn new(
         context: &BuildContext,
         settings: &Config,
@@ -79,7 +79,7 @@ impl Retransmission {
         let answers = data + settings.span("ack_wait").at(rate);
         let timeout =
             if method == "formula" { (answers + ack_delay + value, ack) } else { (value, Duration::ZERO) };
-        // By formula too: the fastest rates leave nothing of a packet.
+        // Also by formula: at the fastest rates the time of a packet is zero.
         if timeout == (Duration::ZERO, Duration::ZERO) {
             let what =
                 format!("`timeout` is zero: with timeout_method = \"{method}\" give a span above zero");
@@ -103,12 +103,12 @@ impl Retransmission {
         })
     }
 
-    /// Whether something that was sent again `count` times is not to be sent again.
+    /// Returns true if a message with this number of retransmissions must not be sent again.
     pub fn is_exceeded(&self, count: u32) -> bool {
         self.past_limit != PastLimit::Wait && count > self.limit
     }
 
-    /// The same with the wait before acknowledgments that the settings say, which may adapt unless receivers only ask.
+    /// Adds the wait before acknowledgments from the settings. Fails if it adapts while receivers only send NAKs.
     pub fn with_ack_wait(self, context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let adaptive_wait = AdaptiveWait::first(context, settings);
         if adaptive_wait.is_some() && settings.choice("feedback") == "nak" {
@@ -119,44 +119,44 @@ impl Retransmission {
         Ok(Retransmission { adaptive_wait, ..self })
     }
 
-    /// The same for another number of receivers, on which the formula depends.
+    /// Settings for another number of receivers, on which the formula depends.
     pub fn for_receivers(self, receivers: u32) -> Self {
         Retransmission { receivers, ..self }
     }
 
-    /// How long after a window was handed to the network the first answer to it may take: n d + a + i.
+    /// Time from handing a window to the network until its first answer: n d + a + i.
     pub fn first_answer(&self) -> Duration {
         self.answers.0 + self.answers.1
     }
 
-    /// The same for an answer from every receiver: n d + a r + i.
+    /// Time until all receivers have answered: n d + a r + i.
     pub fn all_answers(&self) -> Duration {
         self.answers.0 + self.answers.1 * self.receivers
     }
 
-    /// The timeout to begin with.
+    /// Initial timeout.
     pub fn timeout(&self) -> Duration {
         self.timeout.0 + self.timeout.1 * self.receivers
     }
 }
 
-/// Settings for a trial of a protocol that has these parameters, whose acknowledgments may wait for as long as
-/// the sender finds best, or not.
+/// Chooses settings for a conformance trial of a protocol with these parameters. `may_adapt_wait` permits an adaptive
+/// wait before acknowledgments.
 pub fn trial(trial: &mut Trial<'_>, may_adapt_wait: bool) {
     trial.set("retransmission_limit", trial.max_attempts.unwrap_or(1_000_000));
     trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
     trial.pick("ack_bytes", &["0 byte", "64 byte", "200 byte"]);
     match trial.network {
-        // Where a machine may stop for a while nothing is to look like a loss that is none.
+        // A machine may stop for a while, which must not look like loss.
         TrialNetwork::Loopback => {
             let timeout = if trial.is_lossy { "40 ms" } else { "2 s" };
             trial.set("timeout_method", "constant").set("timeout", timeout);
             return;
         }
-        // A frame that is sent again before it can be answered fills the interface faster than it empties.
+        // A frame that is repeated before it can be answered fills the interface faster than it empties.
         TrialNetwork::Ethernet => trial.set("timeout", "100 ms").set("timeout_min", "50 ms"),
         _ if trial.crashes > 0 => trial.set("timeout", "50 ms"),
-        // More than a round trip, or much less, which costs packets, never messages.
+        // More than a round trip, or much less, which costs packets but never messages.
         _ => trial.pick("timeout", &["50 ms", "50 ms", "500 us"]),
     };
     trial.pick("timeout_method", &["formula", "constant", "adaptive"]);
@@ -166,16 +166,15 @@ pub fn trial(trial: &mut Trial<'_>, may_adapt_wait: bool) {
     }
 }
 
-/// The parameters that [`Retransmission::new`] and [`super::AckWait`] read and that mean the same in
-/// every protocol; the protocol declares `timeout_method`, `timeout` and `retransmission_limit` with
-/// its own formula and defaults.
+/// Parameters that [`Retransmission::new`] and [`super::AckWait`] read, with the same meaning in every protocol. The
+/// protocol declares `timeout_method`, `timeout` and `retransmission_limit` with its own formula and defaults.
 pub mod parameters {
     use super::Parameter;
 
-    /// Random wait of acknowledgments.
+    /// Random wait before acknowledgments.
     pub const ACK_WAIT: Parameter = Parameter::span("ack_wait", "0 bit")
         .doc("upper end R of the random wait before an acknowledgment, drawn uniformly from [0, R] in bit times (SAWRANDWAIT, BAPRANDWAIT)");
-    /// Who sets the random wait of acknowledgments.
+    /// Method that sets the random wait before acknowledgments.
     pub const ACK_WAIT_METHOD: Parameter = Parameter::choice("ack_wait_method", &["constant", "adaptive"], "constant")
         .doc("constant: R is ack_wait (the thesis); adaptive: the sender measures over what time acknowledgments are spread and says in every message what R is, starting at ack_wait (Carillon's)");
     /// Size of acknowledgments.
@@ -186,7 +185,7 @@ pub mod parameters {
     pub const TIMEOUT_MIN: Parameter = Parameter::span("timeout_min", "1 ms").doc("least adaptive timeout");
     /// Upper bound of an adaptive timeout.
     pub const TIMEOUT_MAX: Parameter = Parameter::span("timeout_max", "1 s").doc("greatest adaptive timeout");
-    /// What happens past the retransmission limit.
+    /// Action past the retransmission limit.
     pub const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "skip")
         .doc("past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)");
 }
@@ -227,7 +226,7 @@ mod tests {
         let bits = |bits: u64| context.bit_rate.time_for_bits(bits);
         let data = u64::from(context.max_payload) + u64::from(context.link_overhead) + 16;
         for (window, receivers) in [(1, 1), (1, 60), (8, 20)] {
-            // n d + R + delay + i, and an acknowledgment of each.
+            // The formula is n d + R + delay + i plus an acknowledgment of each receiver.
             let read = read(&[("ack_wait", "500 bit"), ("ack_bytes", "100")], window, ms).expect("settings");
             let read = read.for_receivers(receivers);
             let (sent, acks) = (bits(data * 8 * window) + bits(500), bits(800) * receivers);

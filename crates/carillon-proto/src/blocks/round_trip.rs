@@ -1,9 +1,9 @@
-//! How long an answer takes.
+//! Round-trip time estimator (RFC 6298; Jacobson 1988).
 
 use std::time::Duration;
 
-/// A round trip as RFC 6298 estimates it: the smoothed mean of the samples and their mean deviation. Of a retransmitted
-/// message no sample is to be taken (Karn's rule).
+/// Smoothed round-trip time and mean deviation as in RFC 6298. The caller must not add samples of retransmitted
+/// messages (Karn's rule: Karn and Partridge 1987).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundTrip {
     /// Mean and deviation, once there was a sample.
@@ -11,7 +11,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// An answer took so long.
+    /// Adds a sample.
     pub fn on_sample(&mut self, sample: Duration) {
         // RFC 6298, section 2: alpha = 1/8, beta = 1/4.
         self.smoothed = Some(match self.smoothed {
@@ -20,14 +20,14 @@ impl RoundTrip {
         });
     }
 
-    /// The smoothed mean, once an answer has come.
+    /// Smoothed mean, once there was a sample.
     pub fn mean(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// How long to wait for an answer, once one has come: RFC 6298 (2.3), K = 4, with a quarter of the round trip in
-    /// the place of the clock's granularity: on a path that never varies the wait stays clear of the round trip all the
-    /// same.
+    /// Retransmission timeout, once there was a sample: RFC 6298, rule 2.3, with K = 4. A quarter of the round-trip
+    /// time replaces the clock granularity, so that the timeout exceeds the round-trip time also on a path without
+    /// variation.
     pub fn timeout(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, deviation)| mean + (deviation * 4).max(mean / 4))
     }
@@ -49,8 +49,8 @@ mod tests {
                 trip.on_sample(sample);
                 assert!(trip.mean().is_some_and(|mean| least <= mean && mean <= most));
                 let timeout = trip.timeout().expect("there was a sample");
-                // The mean lies between the extremes, and the deviation is at most as great as the first sample's half
-                // or the distance of the extremes.
+                // The mean lies between the extremes. The deviation is at most half of the first sample or the
+                // distance of the extremes.
                 assert!(timeout >= least + least / 8, "{timeout:?} {least:?}");
                 assert!(timeout <= most + (most / 2).max(most - least) * 4, "{timeout:?} {most:?}");
             }

@@ -1,8 +1,8 @@
-//! The unicast equivalent of a multicast protocol: the same protocol run to each receiver in turn.
+//! Unicast equivalent of a multicast protocol: the same protocol is run to each receiver in turn.
 //!
-//! Segovia 1996, section 2.4 and equations 4.2 and 4.10: r separate runs to one receiver each, no
-//! two at a time, so that there is no contention. One block of messages (as many as the window
-//! holds) goes to the first receiver and is acknowledged, then to the second, and so on.
+//! Segovia 1996, section 2.4 and equations 4.2 and 4.10: r separate runs to one receiver each, one at a time, so that
+//! there is no contention. One block of messages (as many as the window holds) goes to the first receiver and is
+//! acknowledged, then to the second, and so on.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -12,31 +12,31 @@ use carillon_core::{
 
 use super::{Members, Recipients};
 
-/// A sender that runs one single-receiver sender after the other over each block of messages.
+/// Sender that runs single-receiver senders one after the other over each block of messages.
 #[derive(Debug)]
 pub struct SerialUnicast<S> {
     members: Members,
-    /// One sender for each member.
+    /// Sender to each member.
     legs: Vec<S>,
-    /// Whose receivers are gone.
+    /// True for members that were expelled.
     expelled: Vec<bool>,
-    /// The leg whose turn it is.
+    /// Index of the leg that sends now.
     active: usize,
-    /// The block all legs send before the next begins.
+    /// Block that all legs send before the next one begins.
     block: Vec<Bytes>,
     block_size: usize,
-    /// Messages of the block that the active leg is done with.
+    /// Number of messages of the block that the active leg has completed.
     done: usize,
-    /// Whether some leg gave up a message of the block, by position.
+    /// True for messages of the block that a leg gave up.
     failed: Vec<bool>,
-    /// Messages of earlier blocks.
+    /// Number of messages of earlier blocks.
     completed: u64,
     finished: bool,
     events: Events,
 }
 
 impl<S: Sender> SerialUnicast<S> {
-    /// Sends to each member in turn with its own leg, in blocks of `block_size` messages.
+    /// Creates a sender with a leg for each member and blocks of `block_size` messages.
     pub fn new(members: Members, block_size: usize, leg: impl FnMut(usize) -> S) -> Self {
         let legs = (0..members.len()).map(leg).collect();
         SerialUnicast {
@@ -54,19 +54,19 @@ impl<S: Sender> SerialUnicast<S> {
         }
     }
 
-    /// The same to the members of a context, with a leg for each alone.
+    /// Creates a sender to the members of a context, with a leg for each.
     pub fn to_members(context: &BuildContext, block_size: usize, leg: impl Fn(Recipients) -> S) -> Self {
         let members = Members::new(context.members.clone());
         Self::new(members, block_size, |index| leg(Recipients::one(context.members[index])))
     }
 
-    /// The first leg whose receiver is there: a block grows while it has its turn. One whose receiver is gone
-    /// is done with each message at once, and would end the block with it.
+    /// First leg with a member that was not expelled: the block grows while this leg is active. A leg without its
+    /// member would complete each message at once and end the block.
     fn first(&self) -> usize {
         self.expelled.iter().position(|&expelled| !expelled).unwrap_or(self.legs.len())
     }
 
-    /// Takes what the active leg has to say; passes the turn on when it is done with the block.
+    /// Collects notices and events of the active leg. Activates the next leg when this one has completed the block.
     fn collect(&mut self, now: Time) {
         while let Some(leg) = self.legs.get_mut(self.active) {
             while let Some(notice) = leg.poll_notice() {
@@ -78,7 +78,7 @@ impl<S: Sender> SerialUnicast<S> {
                     other => self.events.notify(other),
                 }
             }
-            // A message is recorded as completed when it is at all receivers.
+            // A message counts as completed only when all receivers have it.
             let of_all = |event: &Event| !matches!(event, Event::Completed { .. });
             std::iter::from_fn(|| leg.poll_event()).filter(of_all).for_each(|event| self.events.push(event));
             if self.block.is_empty() || self.done < self.block.len() {
@@ -126,7 +126,7 @@ impl<S: Sender> Machine for SerialUnicast<S> {
             Some(index) => {
                 self.legs[index].handle_datagram(now, datagram);
                 if index != self.active {
-                    // It has nothing outstanding: all it has to tell is why the packet is of no use.
+                    // An inactive leg has nothing outstanding and only reports why it drops the packet.
                     while let Some(event) = self.legs[index].poll_event() {
                         self.events.push(event);
                     }
@@ -153,8 +153,8 @@ impl<S: Sender> Machine for SerialUnicast<S> {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        // What the active leg did while transmitting; completions only come with datagrams and
-        // timeouts, which `collect` has dealt with.
+        // Events of the active leg while transmitting. Completions come only with datagrams and timeouts, which
+        // `collect` has handled.
         self.events.pop().or_else(|| self.legs.get_mut(self.active)?.poll_event())
     }
 
@@ -181,11 +181,11 @@ impl<S: Sender> Sender for SerialUnicast<S> {
                 leg.offer(now, payload.clone())?;
                 self.block.push(payload);
                 self.failed.push(false);
-                // A leg whose receiver was expelled is done at once.
+                // A leg with an expelled receiver completes at once.
                 self.collect(now);
             }
             None => {
-                // Nobody to send to: every message is with all receivers at once.
+                // Without receivers, every message is complete at once.
                 self.block.push(payload);
                 self.failed.push(false);
                 self.complete_block();
@@ -210,7 +210,7 @@ impl<S: Sender> Sender for SerialUnicast<S> {
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        // The others have nothing outstanding.
+        // The other legs have nothing outstanding.
         self.legs.get(self.active).is_some_and(|leg| leg.awaits(member))
     }
 
@@ -265,7 +265,7 @@ mod tests {
             let sender = machine.as_sender().expect("it is one");
             let offer = |sender: &mut dyn Sender| sender.offer(Time::ZERO, Bytes::from_static(b"x"));
             if !at_once {
-                // In the middle of its turn.
+                // Expel in the middle of its turn.
                 offer(sender).expect("room");
             }
             sender.expel(Time::ZERO, NodeId(1));

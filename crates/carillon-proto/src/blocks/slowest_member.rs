@@ -1,22 +1,22 @@
-//! Flow control by the slowest: a source goes no further beyond what all members have than they have room for.
+//! Flow control by the slowest member: a source stays within the room of all members.
 
 use super::{FixedWindow, FlowControl};
 
-/// What the members have said they have of this member's messages, and how much further each has room.
+/// Progress of the members with this member's messages, and their room.
 #[derive(Debug)]
 pub struct SlowestMember {
     room: FixedWindow,
-    /// By rank: the first message that it lacks.
+    /// First missing message of each member, by rank.
     lacks: Vec<u64>,
-    /// The least of them: the first message that is still to be kept for somebody.
+    /// Minimum of these: the first message that some member may still need.
     start: u64,
 }
 
-/// A member that is not waited for, and the start if all are such.
+/// Entry of a member that is not waited for; also the start if there is none.
 const NOBODY: u64 = u64::MAX;
 
 impl SlowestMember {
-    /// Nobody has anything, and each has room for so many.
+    /// Creates the state of a group in which each member has nothing and has room for `room` messages.
     pub fn new(own: u32, members: usize, room: u64) -> Self {
         let lacks = vec![0; members];
         let mut flow = SlowestMember { room: FixedWindow(room), lacks, start: 0 };
@@ -24,7 +24,7 @@ impl SlowestMember {
         flow
     }
 
-    /// A member says which message it lacks first; it does not take back what it said.
+    /// Records the first missing message that a member reports. It never moves back.
     pub fn on_word(&mut self, rank: u32, lacks: u64) {
         if let Some(old) = self.lacks.get_mut(rank as usize).filter(|old| **old < lacks) {
             let was = std::mem::replace(old, lacks);
@@ -32,7 +32,7 @@ impl SlowestMember {
         }
     }
 
-    /// Nobody waits for this member any more.
+    /// Removes a member that is no longer waited for.
     pub fn remove(&mut self, rank: u32) {
         if let Some(old) = self.lacks.get_mut(rank as usize) {
             let was = std::mem::replace(old, NOBODY);
@@ -40,17 +40,17 @@ impl SlowestMember {
         }
     }
 
-    /// The first message that a member lacks, or no number if none is waited for.
+    /// First message that some member misses; `u64::MAX` if no member is waited for.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Messages that this member has.
+    /// Number of messages that this member has.
     pub fn has(&self, rank: u32) -> u64 {
         self.lacks.get(rank as usize).copied().unwrap_or_default()
     }
 
-    /// Whether this member is waited for, and the or among the furthest behind.
+    /// Returns true if this member is waited for and is among the slowest.
     pub fn awaits(&self, rank: u32) -> bool {
         let lacks = self.lacks.get(rank as usize).filter(|lacks| **lacks != NOBODY);
         lacks.is_some_and(|lacks| *lacks <= self.start)
@@ -91,7 +91,7 @@ mod tests {
                     waited.into_iter().for_each(|waited| *waited = None);
                 } else {
                     flow.on_word(rank, number);
-                    // Nobody takes back what it has said, and who is not waited for says nothing that counts.
+                    // A report never moves back, and a removed member does not count.
                     waited.into_iter().flatten().for_each(|had| *had = number.max(*had));
                 }
                 let slowest = lacks.iter().flatten().min().copied();

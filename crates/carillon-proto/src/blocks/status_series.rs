@@ -1,49 +1,48 @@
-//! The series of messages by which an idle sender shows how far it has come.
+//! Status messages of an idle sender.
 
 use std::time::Duration;
 
 use super::FeedbackDelay;
 
-/// Where a sender is in its series: K status messages in intervals of T1, then sanity messages in
-/// intervals of T2.
+/// State of the series: K status messages at intervals of T1, then sanity messages at intervals of T2.
 #[derive(Debug)]
 pub struct StatusSeries {
     k: u64,
     t1: Duration,
     t2: Duration,
-    /// Status messages since the last message, at most K.
+    /// Number of status messages since the last data message, at most K.
     count: u64,
     due: bool,
 }
 
-/// What an idle sender says next.
+/// Message that an idle sender sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcement {
-    /// How far it has come, to those who may lack something.
+    /// Progress, for receivers that may miss something.
     Status,
-    /// The same, as a sign of life.
+    /// Progress, as a keepalive.
     Sanity,
 }
 
 impl StatusSeries {
-    /// Of a node that has never sent: sanity messages only.
+    /// Creates the series of a node that has never sent: sanity messages only.
     pub fn new(k: u64, t1: Duration, t2: Duration) -> Self {
         StatusSeries { k, t1, t2, count: k, due: false }
     }
 
-    /// A new message was sent: the series starts again, and first of all with a wait.
+    /// Restarts the series after a data message. Returns the time until the first status message.
     pub fn restart(&mut self) -> Duration {
         self.count = 0;
         self.due = false;
         self.delay(0, 0.0)
     }
 
-    /// The interval is over.
+    /// Records the end of an interval.
     pub fn expire(&mut self) {
         self.due = true;
     }
 
-    /// What is to be said now, if anything, and after which interval more.
+    /// Takes the message to send now, with the interval until the next one.
     pub fn take(&mut self) -> Option<(Announcement, Duration)> {
         if !std::mem::take(&mut self.due) {
             return None;
@@ -53,7 +52,7 @@ impl StatusSeries {
         Some((announcement, self.delay(self.count as u32, 0.0)))
     }
 
-    /// Whether all K status messages have been sent.
+    /// Returns true if all K status messages were sent.
     pub fn is_over(&self) -> bool {
         self.count >= self.k
     }

@@ -1,4 +1,4 @@
-//! What a receiver has of a coded block: messages, and symbols that stand for those that are missing.
+//! Block at a receiver: its messages, and coded symbols that can replace missing ones.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use carillon_core::{DropReason, expand};
 
 use super::{ErasureCode, Shape, xor};
 
-/// A block until it is whole. Its messages are kept even when the application has had them: they are needed to
-/// make the missing ones of what was coded.
+/// A block until it is complete. It keeps messages that were already delivered, since decoding needs them.
 #[derive(Debug, Default)]
 pub struct SymbolBlock {
-    /// How many messages it has, once that is known.
+    /// Number of messages, once known.
     length: Option<u16>,
     messages: Vec<Option<Bytes>>,
-    /// How many of them are there.
+    /// Number of messages present.
     there: u16,
     coded: BTreeMap<u16, Bytes>,
-    /// What they are, the same for all.
+    /// Shape of the coded symbols, the same for all.
     shape: Option<Shape>,
-    /// The greatest number seen of a packet beyond first transmissions.
+    /// Highest count of repairs seen.
     count: u64,
-    /// How many more were due after it.
+    /// Number of repairs that were due after it.
     more: u16,
-    /// The sender has asked about it.
+    /// True if the sender has polled about the block.
     asked: bool,
-    /// There is no room to keep what is there: only the missing messages themselves help, and which are missing is kept.
+    /// True if there is no memory to keep messages. Then only repeated messages help, and only their presence is
+    /// recorded.
     plain: bool,
 }
 
 impl SymbolBlock {
-    /// Its length, if that is known.
+    /// Number of messages, if known.
     pub fn length(&self) -> Option<u16> {
         self.length
     }
 
-    /// It has so many messages; whether that agrees with what is known of it.
+    /// Sets the number of messages. Returns false if it contradicts what is known.
     pub fn set_length(&mut self, length: u16) -> bool {
         if self.length.is_some_and(|known| known != length)
             || self.messages.len() > length.into()
@@ -48,7 +48,7 @@ impl SymbolBlock {
         true
     }
 
-    /// A packet of this number beyond first transmissions was seen, modulo 2^16, after which so many more were due.
+    /// Records the count of repairs in a packet (modulo 2^16), and the number of repairs due after it.
     pub fn see(&mut self, count: u16, more: u16) {
         let count = expand(count.into(), COUNTS, self.count);
         if count > self.count {
@@ -56,42 +56,42 @@ impl SymbolBlock {
         }
     }
 
-    /// The greatest number seen, modulo 2^16.
+    /// Highest count of repairs seen, modulo 2^16.
     pub fn seen(&self) -> u16 {
         (self.count % COUNTS) as u16
     }
 
-    /// The sender asks about it.
+    /// Records a poll of the sender.
     pub fn on_poll(&mut self) {
         self.asked = true;
     }
 
-    /// Whether as many symbols are due as it lacks, or the sender has not asked yet.
+    /// Returns true if enough repairs are due, or if the sender has not polled yet.
     pub fn is_served(&self) -> bool {
         !self.asked || self.lacks().is_none_or(|lacks| lacks <= self.more && !self.plain)
     }
 
-    /// Whether a place may be one of it.
+    /// Returns true if the block may have a message with this index.
     pub fn may_have(&self, index: u16) -> bool {
         self.length.is_none_or(|length| index < length)
     }
 
-    /// Whether a message is there.
+    /// Returns true if a message is present.
     pub fn has(&self, index: u16) -> bool {
         self.is_whole() && self.may_have(index)
             || self.messages.get(usize::from(index)).is_some_and(Option::is_some)
     }
 
-    /// Whether a coded symbol is there.
+    /// Returns true if a coded symbol is present.
     pub fn has_coded(&self, number: u16) -> bool {
         self.coded.contains_key(&number)
     }
 
-    /// A message came.
+    /// Adds a message.
     ///
     /// # Panics
     ///
-    /// If it [cannot have](SymbolBlock::may_have) it.
+    /// Panics if the block [cannot have](SymbolBlock::may_have) this index.
     pub fn insert(&mut self, index: u16, message: Bytes) {
         assert!(self.may_have(index), "the caller has asked whether it may have it");
         if self.has(index) {
@@ -107,7 +107,7 @@ impl SymbolBlock {
         self.settle();
     }
 
-    /// A coded symbol came; whether it is one of the block as it is known.
+    /// Adds a coded symbol. Returns false if it contradicts what is known of the block.
     pub fn insert_coded(&mut self, shape: Shape, number: u16, symbol: Bytes) -> bool {
         if !self.set_length(shape.length) || self.shape.is_some_and(|known| known != shape) {
             return false;
@@ -120,7 +120,8 @@ impl SymbolBlock {
         true
     }
 
-    /// The one message of these places that is missing, made of their [sum](xor::sum) and the others; or why there is none.
+    /// Decodes a [sum](xor::sum) of messages of which exactly one is missing. Returns that message, or the reason to
+    /// drop the sum.
     pub fn only_missing(&self, places: &[u16], sum: &[u8]) -> Result<(u16, Bytes), DropReason> {
         let mut missing = places.iter().copied().filter(|&place| !self.has(place));
         let only = missing.next().ok_or(DropReason::Duplicate)?;
@@ -132,46 +133,46 @@ impl SymbolBlock {
         Ok((only, message))
     }
 
-    /// There is no more room: what was kept for decoding is let go.
+    /// Frees the payloads kept for decoding, since the memory is needed.
     pub fn forget(&mut self) {
         self.plain = true;
         self.coded.clear();
         self.messages.iter_mut().flatten().for_each(|message| *message = Bytes::new());
     }
 
-    /// Whether only the missing messages themselves help.
+    /// Returns true if only repeated messages help.
     pub fn is_plain(&self) -> bool {
         self.plain
     }
 
-    /// Messages and symbols that it keeps.
+    /// Number of messages and symbols kept.
     pub fn held(&self) -> usize {
         if self.plain || self.is_whole() { 0 } else { usize::from(self.there) + self.coded.len() }
     }
 
-    /// Places of messages that it has made room for.
+    /// Number of message slots reserved.
     pub fn places(&self) -> u64 {
         self.messages.len() as u64
     }
 
-    /// How many symbols are lacking, if its length is known.
+    /// Number of symbols that are missing, if the length is known.
     pub fn lacks(&self) -> Option<u16> {
         let have = self.there.saturating_add(self.coded.len() as u16);
         Some(self.length?.saturating_sub(have))
     }
 
-    /// Whether all its messages are there.
+    /// Returns true if all messages are present.
     pub fn is_whole(&self) -> bool {
         self.length == Some(self.there)
     }
 
-    /// The places of missing messages, if its length is known.
+    /// Indices of missing messages, if the length is known.
     pub fn missing(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.length.unwrap_or_default()).filter(|&index| !self.has(index))
     }
 
-    /// Makes the missing messages of what is there, if that is enough: it is whole then. Symbols of which no block can be made
-    /// are thrown away, and it waits for the messages themselves.
+    /// Rebuilds the missing messages if enough symbols are present, which completes the block. If they do not decode,
+    /// drops all symbols and waits for the messages.
     pub fn restore(&mut self, code: &dyn ErasureCode) -> Vec<(u16, Bytes)> {
         let Some(shape) = self.shape.filter(|_| self.lacks() == Some(0) && !self.is_whole()) else {
             return Vec::new();
@@ -189,7 +190,7 @@ impl SymbolBlock {
         restored
     }
 
-    /// What is whole keeps nothing.
+    /// Frees the memory of a complete block.
     fn settle(&mut self) {
         if self.is_whole() {
             self.messages = Vec::new();
@@ -198,7 +199,7 @@ impl SymbolBlock {
     }
 }
 
-/// Packets beyond first transmissions count modulo this on the wire.
+/// Modulus of the repair count on the wire.
 const COUNTS: u64 = 1 << 16;
 
 #[cfg(test)]

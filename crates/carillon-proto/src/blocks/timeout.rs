@@ -1,15 +1,14 @@
-//! How long a sender waits for acknowledgments.
+//! Retransmission timer of a sender.
 
 use std::time::Duration;
 
 use super::{Retransmission, RoundTrip, TimeoutMethod};
 
-/// The current retransmission timeout.
+/// Current retransmission timeout.
 ///
-/// [`TimeoutMethod::Adaptive`] is Carillon's own: the thesis has fixed timeouts, which suit one
-/// network only. It follows RFC 6298: smoothed mean and deviation of the time from the first
-/// transmission to the last acknowledgment, samples of retransmitted messages ignored (Karn's rule),
-/// doubled at each expiry.
+/// [`TimeoutMethod::Adaptive`] is Carillon's own addition: Segovia 1996 has fixed timeouts, which suit one network
+/// only. It follows RFC 6298: smoothed mean and deviation of the time from the first transmission to the last
+/// acknowledgment, without samples of retransmitted messages (Karn's rule), doubled at each expiry.
 #[derive(Clone, Debug)]
 pub struct RetransmissionTimeout {
     method: TimeoutMethod,
@@ -17,23 +16,24 @@ pub struct RetransmissionTimeout {
     round_trip: RoundTrip,
     min: Duration,
     max: Duration,
-    /// The greatest bounds what it is doubled to, not what round trips take.
+    /// True if `max` bounds only the back-off and not the round-trip time.
     spares_round_trips: bool,
 }
 
 impl RetransmissionTimeout {
-    /// Starts with the configured value; an adaptive one stays within its bounds.
+    /// Creates the timer with the configured value. An adaptive one stays within its bounds.
     pub fn new(config: &Retransmission) -> Self {
         let (min, max) = config.bounds;
         Self::with(config.method, config.timeout(), min, max)
     }
 
-    /// One that adapts, from this value on and within these bounds.
+    /// Creates an adaptive timer with this initial value and these bounds.
     pub fn adaptive(initial: Duration, min: Duration, max: Duration) -> Self {
         Self::with(TimeoutMethod::Adaptive, initial, min, max)
     }
 
-    /// The same, but no answer is late before its round trip is over, however short the greatest is.
+    /// Lets the timeout exceed `max` on a path with a longer round-trip time, so that no answer is early counted as
+    /// missing.
     pub fn sparing_round_trips(self) -> Self {
         RetransmissionTimeout { spares_round_trips: true, ..self }
     }
@@ -49,7 +49,7 @@ impl RetransmissionTimeout {
         }
     }
 
-    /// A message was acknowledged by all this long after its only transmission.
+    /// Adds a sample: all receivers acknowledged a message this long after its only transmission.
     pub fn on_sample(&mut self, sample: Duration) {
         if self.method == TimeoutMethod::Constant {
             return;
@@ -58,8 +58,8 @@ impl RetransmissionTimeout {
         self.on_recovery();
     }
 
-    /// The timeout expired: RFC 6298, rule 5.5. Of a path that is known no more than three times: where
-    /// each packet may be lost, one that waits ever longer is taken for dead before it gets through.
+    /// Doubles the timeout after an expiry: RFC 6298, rule 5.5. On a measured path it doubles at most three times.
+    /// Under random loss, a sender that waits ever longer would be taken for dead.
     pub fn on_expiry(&mut self) {
         if self.method == TimeoutMethod::Adaptive {
             let known = self.known().map(|known| known * MOST_BACKOFF);
@@ -68,18 +68,17 @@ impl RetransmissionTimeout {
         }
     }
 
-    /// A message was completed after retransmissions: no sample, but the network answers, so the
-    /// doubling ends.
+    /// Ends the back-off, since a message was completed after retransmissions. It gives no sample.
     pub fn on_recovery(&mut self) {
         self.current = self.known().unwrap_or(self.current);
     }
 
-    /// The timeout to use now.
+    /// Current timeout.
     pub fn current(&self) -> Duration {
         self.current
     }
 
-    /// What the samples say, within the bounds.
+    /// Timeout from the samples, within the bounds.
     fn known(&self) -> Option<Duration> {
         let timeout = self.round_trip.timeout()?.clamp(self.min, self.max);
         let least = self.round_trip.mean().filter(|_| self.spares_round_trips);
@@ -87,7 +86,7 @@ impl RetransmissionTimeout {
     }
 }
 
-/// Doubled three times.
+/// Bound of the back-off: three doublings of the measured timeout.
 const MOST_BACKOFF: u32 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a source holds that nobody acknowledges: its transmit window, and the messages behind it that have not gone out.
+//! Transmit window of a source without acknowledgments (RFC 3208), followed by messages that were not sent.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use carillon_core::Time;
 
 use super::{HoldOff, Numbered};
 
-/// How the window advances (RFC 3208, section 5.1.2).
+/// Advance of the trailing edge (RFC 3208, section 5.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// A packet stays for so long after it was first sent.
+    /// A packet stays this long after its first transmission.
     WithTime(Duration),
-    /// A packet stays until its room is needed, and until it was neither sent nor asked for in so long.
+    /// A packet stays until its room is needed and it was neither sent nor requested for this long.
     WithData(Duration),
 }
 
-/// The messages from the trailing edge on.
+/// Messages from the trailing edge on.
 #[derive(Debug)]
 pub struct TransmitWindow {
     advance: Advance,
     limit: usize,
-    /// From the first that is held on.
+    /// Messages held.
     slots: Numbered<Held>,
-    /// The first that was not sent.
+    /// First message that was not sent.
     next: u64,
 }
 
-/// A message.
+/// Message in the window.
 #[derive(Debug)]
 pub struct Held {
     pub payload: Bytes,
-    /// When it was first sent.
+    /// Time of the first transmission.
     sent: Time,
-    /// When it was last sent or asked for.
+    /// Time of the last transmission or request.
     touched: Time,
     pub repaired: HoldOff,
-    /// It is to be sent again.
+    /// True if the message is to be sent again.
     pub pending: bool,
 }
 
 impl TransmitWindow {
-    /// Empty, with room for so many messages.
+    /// Creates an empty window with room for `limit` messages.
     pub fn new(advance: Advance, limit: usize) -> Self {
         TransmitWindow { advance, limit, slots: Numbered::default(), next: 0 }
     }
 
-    /// Takes a message; or says until when there is no room, if that is known.
+    /// Adds a message. If there is no room, returns the time at which there will be, if known.
     pub fn push(&mut self, now: Time, payload: Bytes) -> Result<u64, Option<Time>> {
         if self.slots.len() >= self.limit {
             self.make_room(now)?;
@@ -68,7 +68,7 @@ impl TransmitWindow {
         Ok(())
     }
 
-    /// When the trailing edge next advances by itself.
+    /// Time of the next advance of the trailing edge by itself.
     pub fn next_advance(&self) -> Option<Time> {
         match self.advance {
             Advance::WithTime(span) if self.trail() < self.next => {
@@ -78,14 +78,14 @@ impl TransmitWindow {
         }
     }
 
-    /// Time has passed: what was held long enough goes.
+    /// Drops the messages that were held long enough.
     pub fn on_time(&mut self, now: Time) {
         while self.next_advance().is_some_and(|at| at <= now) {
             self.slots.pop();
         }
     }
 
-    /// The next message goes out for the first time.
+    /// Records the first transmission of the next message.
     pub fn send_next(&mut self, now: Time) -> Option<(u64, &Held)> {
         let number = self.next;
         let slot = self.slots.get_mut(number)?;
@@ -94,14 +94,14 @@ impl TransmitWindow {
         Some((number, slot))
     }
 
-    /// A message that was sent and is still held: someone asks for it.
+    /// Records a request for a message that was sent and is still held.
     pub fn asked(&mut self, now: Time, number: u64) -> Option<&mut Held> {
         let slot = self.sent_mut(number)?;
         slot.touched = now;
         Some(slot)
     }
 
-    /// A message that was sent and is still held: it goes out again.
+    /// Records a retransmission of a message that is still held.
     pub fn send_again(&mut self, now: Time, number: u64, holdoff: Duration) -> Option<&Held> {
         let slot = self.sent_mut(number)?;
         slot.touched = now;
@@ -114,17 +114,17 @@ impl TransmitWindow {
         self.slots.get_mut(number).filter(|_| number < self.next)
     }
 
-    /// The trailing edge.
+    /// Trailing edge.
     pub fn trail(&self) -> u64 {
         self.slots.start()
     }
 
-    /// One past the leading edge.
+    /// Sequence number after the leading edge.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether everything has gone out.
+    /// Returns true if all messages were sent.
     pub fn is_sent(&self) -> bool {
         self.next == self.slots.end()
     }
@@ -140,7 +140,8 @@ mod tests {
         for advance in [Advance::WithTime(span), Advance::WithData(span)] {
             let mut rng = carillon_core::Seeds::new(1).stream("transmit-window");
             let (mut window, mut now) = (TransmitWindow::new(advance, 8), Time::ZERO);
-            // The model: when each message was first sent and last touched, and whether it is to be sent again.
+            // Model: times of the first transmission and of the last use of each message, and whether it is to be
+            // sent again.
             let (mut held, mut start, mut next) = (Vec::<(Time, Time, bool)>::new(), 0u64, 0u64);
             for _ in 0..20_000 {
                 now += Duration::from_millis(rng.below(5));

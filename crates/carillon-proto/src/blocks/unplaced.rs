@@ -1,69 +1,70 @@
-//! Messages that have come and have no place in the order yet.
+//! Received messages without a place in the total order.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-/// The messages of each member that wait for a place, and whose turn it is. How many are kept is the protocol's to say.
+/// Messages of each member that wait for a place, and the member that is next in turn. The protocol bounds their
+/// number.
 #[derive(Clone, Debug)]
 pub struct Unplaced {
     waiting: Vec<BTreeMap<u64, Bytes>>,
-    /// Whose message got the last place: the others have their turn first.
+    /// Member that got the last place: all others come first.
     turn: usize,
 }
 
 impl Unplaced {
-    /// Of so many members, none of which has sent anything.
+    /// Creates an empty set for a group of this size.
     pub fn new(members: usize) -> Self {
         Unplaced { waiting: vec![BTreeMap::new(); members], turn: 0 }
     }
 
-    /// Keeps a message; returns whether it is new.
+    /// Stores a message. Returns true if it is new.
     pub fn keep(&mut self, source: usize, number: u64, payload: Bytes) -> bool {
         self.waiting[source].insert(number, payload).is_none()
     }
 
-    /// A message has got its place: takes it out, if it waited.
+    /// Removes a message that got its place.
     pub fn take(&mut self, source: usize, number: u64) -> Option<Bytes> {
         self.waiting[source].remove(&number)
     }
 
-    /// Of a member that has so many under way at most only the last are of use.
+    /// Keeps only the last `most` messages of a member, which has no more in flight.
     pub fn keep_last(&mut self, source: usize, most: usize) {
         while self.waiting[source].len() > most {
             self.waiting[source].pop_first();
         }
     }
 
-    /// Forgets all for which this is not so, by member and number.
+    /// Drops all messages that `keeps` rejects, by member and number.
     pub fn retain(&mut self, mut keeps: impl FnMut(usize, u64) -> bool) {
         for (source, waiting) in self.waiting.iter_mut().enumerate() {
             waiting.retain(|&number, _| keeps(source, number));
         }
     }
 
-    /// This member's message has got a place.
+    /// Records that a message of this member got a place.
     pub fn set_turn(&mut self, source: usize) {
         self.turn = source;
     }
 
-    /// The first member, in the order of turns, for which this is so.
+    /// First member in turn for which `is_ready` holds.
     pub fn in_turn(&self, mut is_ready: impl FnMut(usize) -> bool) -> Option<usize> {
         let members = self.waiting.len();
         (1..=members).map(|step| (self.turn + step) % members).find(|&source| is_ready(source))
     }
 
-    /// A message that waits.
+    /// Message that waits for a place.
     pub fn get(&self, source: usize, number: u64) -> Option<&Bytes> {
         self.waiting[source].get(&number)
     }
 
-    /// How many wait.
+    /// Number of waiting messages.
     pub fn len(&self) -> usize {
         self.waiting.iter().map(BTreeMap::len).sum()
     }
 
-    /// Whether none waits.
+    /// Returns true if no message waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

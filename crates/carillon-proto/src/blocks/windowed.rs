@@ -1,10 +1,11 @@
-//! What was greatest lately.
+//! Windowed maximum filter.
 
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The greatest of the values of the last one to two spans of time, of those in which there were any.
+/// Maximum of the values in the last one to two time spans, among spans with values (a coarse form of the filter in
+/// BBR).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windowed {
     before: Option<f64>,
@@ -13,7 +14,7 @@ pub(super) struct Windowed {
 }
 
 impl Windowed {
-    /// Another value.
+    /// Adds a value.
     pub(super) fn note(&mut self, now: Time, value: f64, memory: Duration) {
         if self.current.is_none() || now.since(self.since) >= memory {
             self.before = self.current.take();
@@ -22,7 +23,7 @@ impl Windowed {
         self.current = Some(self.current.map_or(value, |greatest| greatest.max(value)));
     }
 
-    /// The greatest; negative infinity if there was none.
+    /// Maximum; negative infinity without values.
     pub(super) fn greatest(&self) -> f64 {
         self.before.into_iter().chain(self.current).fold(f64::NEG_INFINITY, f64::max)
     }

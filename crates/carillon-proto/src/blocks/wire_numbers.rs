@@ -1,53 +1,53 @@
-//! Sequence numbers on the wire, unbounded from 0 inside: of 32 bits, or 1 to N.
+//! Conversion between 64-bit sequence numbers and shorter ones on the wire: 32 bits, or 1 to N.
 
 use carillon_core::expand;
 
-/// A number as it goes on the wire with 32 bits.
+/// Sequence number as the wire carries it in 32 bits.
 pub const fn wire(number: u64) -> u32 {
     (number % MODULUS) as u32
 }
 
-/// The number nearest to the expected one that goes on the wire as this.
+/// Sequence number nearest to the expected one that has these 32 bits.
 pub fn near(wire: u32, expected: u64) -> u64 {
     expand(wire.into(), MODULUS, expected)
 }
 
+/// Modulus of 32-bit sequence numbers.
 const MODULUS: u64 = 1 << 32;
 
-/// The range of sequence numbers that the group has agreed on.
+/// Range of sequence numbers that the group has agreed on: 1 to N.
 #[derive(Clone, Copy, Debug)]
 pub struct WireNumbers {
     n: u64,
 }
 
 impl WireNumbers {
-    /// 1 to `n`.
+    /// Creates the range from 1 to `n`.
     pub const fn new(n: u64) -> Self {
         WireNumbers { n }
     }
 
-    /// The sequence number of a message.
+    /// Sequence number of a message on the wire.
     pub fn wire(self, number: u64) -> u32 {
         (number % self.n) as u32 + 1
     }
 
-    /// At a receiver: the message that a sequence number means, if it is one. Data may be new or a
-    /// repetition, so it is the message nearest to the one expected; right as long as the two are
-    /// less than N / 2 apart. N > B, as the source asks, does not ensure that; N > 2 B does for
-    /// whoever can still be repaired.
+    /// Message that a sequence number means at a receiver. Data may be new or repeated, so it is the message nearest
+    /// to the expected one. This is right if the two are less than N / 2 apart. The source's condition N > B does not
+    /// ensure that; N > 2 B does for all messages that can still be repaired.
     pub fn near(self, wire: u32, expected: u64) -> Option<u64> {
         Some(expand(self.offset(wire)?, self.n, expected))
     }
 
-    /// At a sender: the message that a NAK means, the last one before `next` with this number. Only
-    /// what was sent is asked for, so that N > B tells all messages of the back window apart.
+    /// Message that a NAK means at a sender: the last one before `next` with this number. Only sent messages are
+    /// requested, so that N > B distinguishes all messages of the back window.
     pub fn before(self, wire: u32, next: u64) -> Option<u64> {
         let offset = self.offset(wire)?;
         let back = (next + self.n - 1 - offset) % self.n + 1;
         next.checked_sub(back)
     }
 
-    /// Counted from 0, if it lies in the range.
+    /// Number counted from 0, if it lies in the range.
     fn offset(self, wire: u32) -> Option<u64> {
         u64::from(wire).checked_sub(1).filter(|&offset| offset < self.n)
     }

@@ -1,32 +1,34 @@
-//! What the one of many receivers needs that loses most.
+//! Number of packets that the worst of many receivers needs.
 //!
-//! Who is to get so many of the packets that go out, each of which it loses by itself, needs `length / (1 - loss)` of them on average. The worst of
-//! many needs more, by a number of standard deviations that grows slowly with how many they are, and by a part of the block that falls with the root of its
-//! length: so the longer a block, the less a crowd costs.
+//! A receiver with independent losses needs `length / (1 - loss)` packets on average to get `length`. The worst of
+//! many needs more, by a number of standard deviations that grows slowly with the size of the group. As a share of
+//! the block this falls with the square root of its length: longer blocks make large groups cheap.
 
-/// How many standard deviations the greatest of so many independent values lies above their mean, on average, if they are normal.
+/// Expected maximum of this many independent normal values, in standard deviations above the mean.
 pub fn deviations(receivers: usize) -> f64 {
     if receivers < 2 {
         return 0.0;
     }
-    // Gumbel's limit (Cramér, Mathematical Methods of Statistics, 28.6): the mode of the greatest, and Euler's constant beyond it.
+    // Gumbel's limit (Cramér, Mathematical Methods of Statistics, 28.6): mode of the maximum, plus Euler's constant.
     let log = libm::log(receivers as f64);
     let root = libm::sqrt(2.0 * log);
     root - (libm::log(log) + LOG_4_PI) / (2.0 * root) + EULER / root
 }
 
-/// Packets that have to go out until the worst of so many receivers has `length` of them, on average.
+/// Expected number of packets until the worst receiver has `length` of them.
 pub fn packets(length: f64, loss: f64, receivers: usize) -> f64 {
     (length + deviations(receivers) * libm::sqrt(length * loss)) / (1.0 - loss)
 }
 
-/// Packets of a block with which the worst of so many receivers needs no more than this part more than one alone does.
+/// Block length at which the worst receiver needs at most this share more packets than a single receiver.
 pub fn length_for(loss: f64, receivers: usize, tolerance: f64) -> f64 {
     let deviations = deviations(receivers);
     deviations * deviations * loss / (tolerance * tolerance)
 }
 
+/// Natural logarithm of 4 pi.
 const LOG_4_PI: f64 = 2.531_024_246_969_291;
+/// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
 #[cfg(test)]

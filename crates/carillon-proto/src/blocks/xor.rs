@@ -1,8 +1,9 @@
-//! Messages that go out again as their exclusive or, so that one packet brings each of many receivers the one that it lacks.
+//! Repairs that are the exclusive or of several messages, so that one packet serves receivers with different losses.
 //!
-//! Who has all messages of a sum but one makes that one of it with as many operations as there are bytes, which is far less than an erasure
-//! code takes; and as long as everybody says what it lacks, and few lack the same, hardly more sums are needed than the one that lacks most
-//! needs messages (Larsson and Johansson 2006, "Multi-User ARQ"; Rozner et al. 2007, "ER: efficient retransmission scheme").
+//! A receiver that misses one message of a sum recovers it with one operation per byte, far less work than an erasure
+//! code. While receivers report all losses and few share the same, hardly more sums are needed than the worst
+//! receiver misses messages (Larsson and Johansson 2006, "Multi-User ARQ"; Rozner et al. 2007, "ER: efficient
+//! retransmission scheme").
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,11 @@ use bytes::Bytes;
 
 use super::erasure::{PREFIX, message_in};
 
-/// Shares messages out among packets, such that nobody lacks two messages of one packet; `None` if that takes more than so
-/// many packets. Who lacks a message is a set of bits, and a packet has `degree` messages at most.
+/// Distributes messages over packets so that no receiver misses two messages of one packet; `None` if that takes more
+/// than `packets`. `lacking` gives a bit set of receivers for each message; a packet has at most `degree` messages.
 ///
-/// Those that most receivers lack are placed first, each in the packet that serves most already and has room for it: with
-/// independent losses that needs as many packets as the receiver that lacks most, or hardly more.
+/// Greedy: messages that most receivers miss are placed first, each in the packet that serves most receivers and has
+/// room. With independent losses this takes hardly more packets than the worst receiver misses.
 pub fn combine(lacking: &BTreeMap<u16, u64>, degree: usize, packets: u64) -> Option<Vec<Vec<u16>>> {
     let mut by_need: Vec<(u16, u64)> = lacking.iter().map(|(&place, &who)| (place, who)).collect();
     by_need.sort_by_key(|&(place, who)| (std::cmp::Reverse(who.count_ones()), place));
@@ -23,7 +24,7 @@ pub fn combine(lacking: &BTreeMap<u16, u64>, degree: usize, packets: u64) -> Opt
         let fits =
             |(_, (served, places)): &(usize, &(u64, Vec<u16>))| served & who == 0 && places.len() < degree;
         let fitting = shares.iter().enumerate().filter(fits);
-        // Of several that serve as many the first.
+        // Of several equal packets, take the first.
         match fitting.rev().max_by_key(|(_, (served, _))| served.count_ones()).map(|(at, _)| at) {
             Some(at) => {
                 shares[at].0 |= who;
@@ -35,19 +36,19 @@ pub fn combine(lacking: &BTreeMap<u16, u64>, degree: usize, packets: u64) -> Opt
     }
     let mut shares: Vec<Vec<u16>> = shares.into_iter().map(|(_, places)| places).collect();
     shares.iter_mut().for_each(|places| places.sort_unstable());
-    // The oldest first: what is delivered in order waits for it.
+    // Oldest messages first, since delivery in order waits for them.
     shares.sort_unstable();
     Some(shares)
 }
 
-/// The exclusive or of messages, each with its length (16 bits) before it and zeros behind it.
+/// Exclusive or of messages, each preceded by its length (16 bits) and padded with zeros.
 pub fn sum<'a>(messages: impl Iterator<Item = &'a Bytes>) -> Vec<u8> {
     let mut sum = vec![0; PREFIX];
     messages.for_each(|message| add(message, &mut sum));
     sum
 }
 
-/// The one message of a sum that is not among these; `None` if there is no such message.
+/// Message of a sum that is not among these; `None` if there is no such message.
 pub fn without<'a>(sum: &[u8], messages: impl Iterator<Item = &'a Bytes>) -> Option<Bytes> {
     let mut rest = sum.to_vec();
     messages.for_each(|message| add(message, &mut rest));
@@ -71,7 +72,8 @@ mod tests {
 
     use super::*;
 
-    /// What so many receivers lack that lose each of so many messages with one chance in `one_in`, and how many the worst one lacks.
+    /// Random losses: the messages that receivers miss with a chance of one in `one_in`, and the number the worst one
+    /// misses.
     fn lost(rng: &mut Rng, receivers: u32, messages: u16, one_in: u64) -> (BTreeMap<u16, u64>, u64) {
         let (mut lacking, mut each) = (BTreeMap::new(), vec![0; receivers as usize]);
         for place in 0..messages {
@@ -135,7 +137,7 @@ mod tests {
             let others =
                 || messages.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, message)| message);
             assert_eq!(without(&whole, others()).as_ref(), Some(&messages[missing]));
-            // One that is longer than all cannot have been in it, and a message is no longer than the sum.
+            // A message longer than the sum cannot have been in it, and no message is longer than the sum.
             let long = Bytes::from(vec![0; 41]);
             assert_eq!(without(&whole, others().chain([&long])), None);
             let mut wild = whole.clone();

@@ -1,10 +1,10 @@
-//! What is to be sent: decided when it is asked for, since what has become needless is not sent.
+//! Packets to send, chosen when the caller asks, so that packets that have become needless are not sent.
 
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
 use super::view::{Proposal, To, View};
 
-/// Packets to send.
+/// Flags of the packets to send.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Due {
     pub invite: bool,
@@ -17,7 +17,7 @@ pub(super) struct Due {
     pub join: bool,
 }
 
-/// Where a node stands, as its packets say.
+/// State of a node that its packets carry.
 pub(super) struct Standing<'a> {
     pub rank: usize,
     pub promised: Ballot,
@@ -26,7 +26,7 @@ pub(super) struct Standing<'a> {
 }
 
 impl Due {
-    /// The next packet of a node that lacks nothing below `length`; `starting` is the view that it proposes.
+    /// Next packet of a node that has everything below `length`. `starting` is the view it proposes.
     pub fn poll<'a>(
         &mut self,
         node: Standing<'_>,

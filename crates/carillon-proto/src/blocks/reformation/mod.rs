@@ -1,27 +1,23 @@
-//! The reformation of a group: how its members agree on a new view of it when one of them has crashed,
-//! or comes back.
+//! Agreement of a group on a new view after a crash or a return (reformation).
 //!
-//! Segovia 1996, 2.7, says of the sequencer's protocol only that its authors suggest an election; this
-//! is that election, and the reformation of the token site's protocol. It is the view change of
-//! Viewstamped Replication (Oki and Liskov, 1988) with other quorums:
+//! This is the view change of Viewstamped Replication (Oki and Liskov 1988) with other quorums. It serves as the
+//! election for the sequencer's protocol, of which Segovia 1996, section 2.7, says only that its authors suggest one,
+//! and as the reformation of the token protocol.
 //!
-//! 1. A coordinator INVITEs all to a ballot. Who has promised no higher one VOTEs, says which view it
-//!    accepted last and how much of that view's order it holds, and takes part in that view no more.
-//! 2. With enough votes (`Votes::best`) the longest log of the last view goes
-//!    on. The coordinator fetches what it lacks of it and STARTs the view of the voters and of the
-//!    nodes that join; each of them fetches what it lacks from the coordinator and is then READY.
-//! 3. When all are ready the view is ACTIVE: all of that log is committed, and the coordinator is the
-//!    view's leader.
+//! 1. A coordinator INVITEs all nodes to a ballot. A node that has promised no higher one VOTEs, states the last view
+//!    it accepted and how much of that view's order it holds, and leaves that view.
+//! 2. With enough votes (`Votes::best`) the longest log of the last view continues. The coordinator fetches what it
+//!    misses of it, and STARTs the view of the voters and of the joining nodes. Each of them fetches what it misses
+//!    from the coordinator and then is READY.
+//! 3. When all are ready the view is ACTIVE: the whole log is committed, and the coordinator is the leader.
 //!
-//! A ballot that fails is followed by one with a higher number, after a random wait: for as long as it
-//! takes, since those that are missing may come back. A node that has lost its state does not vote,
-//! since it has forgotten what it promised: it asks to JOIN.
+//! A failed ballot is followed by one with a higher number after a random wait, without end, since missing nodes may
+//! return. A node that lost its state does not vote, as it has forgotten its promises: it asks to JOIN. A node that
+//! is known to be gone for good ([`Reformation::expel`]) is no longer awaited, and the votes of all other members of
+//! the last view suffice.
 //!
-//! Who is known to be gone for good ([`Reformation::expel`]) is waited for no more, and promised
-//! nothing: then it is enough that all others of the last view vote.
-//!
-//! This block does no I/O and knows nothing of messages but their numbers: the protocol fetches them
-//! ([`Step::Fetch`]), keeping what it holds until it has all (a vote must stay true), then says so
+//! The block performs no I/O and knows only sequence numbers of messages. The protocol fetches messages
+//! ([`Step::Fetch`]) beside its own log, so that a vote stays true, and reports when it has them
 //! ([`Reformation::fetched`]).
 
 mod clock;
@@ -43,12 +39,12 @@ use view::Proposal;
 pub use view::{Step, Terms, To, View, too_few};
 use votes::{Vote, Votes};
 
-/// Why some of it is rare: it takes a crash of the coordinator within a few milliseconds.
+/// Reason for rare transitions: the coordinator crashes within a few milliseconds.
 pub const CRASH: &str = "a coordinator would have to crash between two of its packets";
-/// The same: no other member is left.
+/// Reason for rare transitions: no other member is left.
 pub const ALONE: &str = "a host would have to know that all others are gone for good";
 
-/// What it goes through, for the entries of protocols that have it, which add what is rare with them.
+/// States of a member for protocols with this block, which add their rare transitions.
 pub const VIEWS: States = States {
     of: "member, when views change",
     transitions: &[
@@ -80,28 +76,28 @@ pub const VIEWS: States = States {
     rare: &[],
 };
 
-/// One node's part in the reformations of its group.
+/// Part of one node in the reformations of its group.
 #[derive(Clone, Debug)]
 pub struct Reformation {
     rank: usize,
     group: usize,
     clock: Clock,
-    /// It takes part in no ballot lower than this.
+    /// Highest ballot that the node takes part in.
     promised: Ballot,
-    /// The highest number seen.
+    /// Highest ballot number seen.
     highest: u32,
-    /// The last view it accepted: in force if the phase is normal.
+    /// Last view accepted. It is in force in the normal phase.
     accepted: View,
     phase: Phase,
-    /// A ballot is to be made though the view is in force.
+    /// True if a ballot is to be made although the view is in force.
     wish: bool,
-    /// Nodes that ask to be members and have lost what they knew.
+    /// Nodes that ask to join and have lost their state.
     lost: Ranks,
     /// Nodes that are known to be gone for good.
     gone: Ranks,
-    /// JOINs heard in this view that its leader has not acted on.
+    /// Number of JOINs received in this view on which its leader has not acted.
     unheeded: u32,
-    /// This node itself has lost what it knew.
+    /// True if this node has lost its state.
     is_lost: bool,
     due: Due,
     steps: VecDeque<Step>,
@@ -109,29 +105,29 @@ pub struct Reformation {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// The accepted view is in force. The leader repeats ACTIVE to those not heard in it.
+    /// The accepted view is in force. The leader repeats ACTIVE to members not heard of in it.
     Normal { unheard: Ranks, tries: u32 },
-    /// Between two ballots of its own.
+    /// Waits between two ballots of its own.
     Waiting,
     /// Coordinator: collects votes.
     Inviting { votes: Votes, tries: u32 },
-    /// Coordinator: fetches the log that goes on.
+    /// Coordinator: fetches the log that continues.
     Collecting { proposal: Proposal, tries: u32 },
-    /// Coordinator: waits until all are ready.
+    /// Coordinator: waits until all members are ready.
     Starting { proposal: Proposal, ready: Ranks, tries: u32 },
-    /// Has voted for another's ballot.
+    /// Has voted for another node's ballot.
     Following,
-    /// Fetches what it lacks of the proposed view's log.
+    /// Fetches the missing part of the proposed view's log.
     Accepting { proposal: Proposal },
     /// Has accepted the proposed view.
     Ready,
-    /// Not a member: asks to be one.
+    /// Asks to become a member.
     Outside { tries: u32 },
 }
 
 impl Reformation {
-    /// The node of this rank in a group of so many, all of them members of the first view, which the
-    /// first leads; or, if it has lost what it knew, outside.
+    /// Creates the block of node `rank`. All nodes of the group are members of the first view, which the first node
+    /// leads. A node that has lost its state starts outside. Fails if the group is too large.
     pub fn new(
         rank: usize,
         group: usize,
@@ -167,8 +163,8 @@ impl Reformation {
         Ok(made)
     }
 
-    /// The leader is suspected, or a member is: make a new view, unless another does before a random
-    /// wait is over.
+    /// Requests a new view, since the leader or a member is suspected. Another node's ballot within a random wait
+    /// makes it needless.
     pub fn begin(&mut self, now: Time) {
         if self.takes_part() && !self.wish {
             self.wish = true;
@@ -176,8 +172,7 @@ impl Reformation {
         }
     }
 
-    /// This node is gone for good, says somebody that all believe: a view is made without it, and it
-    /// is not taken in again.
+    /// Removes a node that is reliably known to be gone for good. A view is made without it, and it cannot rejoin.
     pub fn expel(&mut self, now: Time, rank: usize) {
         if rank == self.rank || rank >= self.group || !self.gone.insert(rank) {
             return;
@@ -203,8 +198,8 @@ impl Reformation {
         }
     }
 
-    /// All messages below the length are here, and are what this node holds from now on. `state` is
-    /// what a joiner would have to know.
+    /// Reports that all messages below the length of the fetch are present and form this node's log. `state` is the
+    /// state for joiners.
     pub fn fetched(&mut self, now: Time, state: Vec<u8>) {
         match &self.phase {
             Phase::Collecting { proposal, .. } => {
@@ -227,15 +222,14 @@ impl Reformation {
         }
     }
 
-    /// Something that was to be fetched has come.
+    /// Reports progress of a fetch, which restarts its timeout.
     pub fn progress(&mut self) {
         if let Phase::Collecting { tries, .. } = &mut self.phase {
             *tries = 0;
         }
     }
 
-    /// Fires the timer if it is due. `length` is one past the last message up to which this node
-    /// lacks none.
+    /// Fires the timer if it is due. `length` is the place of this node's first missing message.
     pub fn handle_timeout(&mut self, now: Time, length: u64) {
         if !self.clock.expire(now) {
             return;
@@ -270,7 +264,7 @@ impl Reformation {
                 if *tries > limit {
                     self.back_off(now);
                 } else {
-                    // Those that wait for it hear that it lives.
+                    // Repeat the invitation, so that waiting members know that the coordinator is alive.
                     self.due.invite = true;
                     self.clock.repeat(now);
                 }
@@ -278,7 +272,7 @@ impl Reformation {
             Phase::Starting { ready, tries, .. } => {
                 *tries += 1;
                 if *tries > limit {
-                    // Those that wanted to join and are gone again: they ask again if they live.
+                    // Forget joiners that did not answer. They ask again if they are alive.
                     self.lost = self.lost.and(ready);
                     self.back_off(now);
                 } else {
@@ -294,17 +288,17 @@ impl Reformation {
         }
     }
 
-    /// When `handle_timeout` must be called.
+    /// Time at which `handle_timeout` must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.clock.at
     }
 
-    /// What the protocol has to do next, if anything. Called until `None`.
+    /// Next step for the protocol. Call this until it returns `None`.
     pub fn poll_step(&mut self) -> Option<Step> {
         self.steps.pop_front()
     }
 
-    /// The next packet to send, if any.
+    /// Next packet to send.
     pub fn poll_transmit(&mut self, length: u64) -> Option<(To, Packet<'_>)> {
         let starting = match &self.phase {
             Phase::Starting { proposal, .. } => Some(proposal),
@@ -319,30 +313,29 @@ impl Reformation {
         self.due.poll(node, length, starting)
     }
 
-    /// The last view accepted. It is in force if this node [takes part](Self::takes_part).
+    /// Last view accepted. It is in force if this node [takes part](Self::takes_part).
     pub fn view(&self) -> &View {
         &self.accepted
     }
 
-    /// Whether the view is in force here.
+    /// Returns true if the view is in force here.
     pub fn takes_part(&self) -> bool {
         matches!(self.phase, Phase::Normal { .. })
     }
 
-    /// Whether a member of the view that is proposed in the promised ballot may fetch from this node: it
-    /// coordinates, or has accepted that view, so its order is the one that goes on. The coordinator
-    /// may always.
+    /// Returns true if a member of the view proposed in the promised ballot may fetch from this node. The node then
+    /// coordinates or has accepted that view, so its order continues. The coordinator may always fetch.
     pub fn may_serve(&self, from: usize) -> bool {
         let coordinator = usize::from(self.promised.coordinator);
         from == coordinator || self.rank == coordinator || self.accepted.ballot == self.promised
     }
 
-    /// The number of the ballot this node has promised itself to: fetched messages carry it.
+    /// Ballot that this node has promised to, which fetched messages carry.
     pub fn promised(&self) -> Ballot {
         self.promised
     }
 
-    /// Whether a new view is not in force yet because of this node, perhaps among others.
+    /// Returns true if a new view is not in force yet because of this node, perhaps among others.
     pub fn awaits(&self, rank: usize) -> bool {
         if self.gone.contains(rank) {
             return false;
@@ -350,7 +343,7 @@ impl Reformation {
         match &self.phase {
             Phase::Normal { .. } | Phase::Waiting | Phase::Outside { .. } => false,
             Phase::Inviting { votes, .. } => votes.wanted().contains(rank) && !votes.voters().contains(rank),
-            // Where it comes from is for the protocol to know.
+            // The protocol knows which node the log comes from.
             Phase::Collecting { .. } => false,
             Phase::Starting { proposal, ready, .. } => {
                 proposal.view.members.contains(rank) && !ready.contains(rank)
@@ -361,12 +354,12 @@ impl Reformation {
         }
     }
 
-    /// Whether a new view is wanted or under way here.
+    /// Returns true if a new view is wanted or in progress.
     pub fn is_busy(&self) -> bool {
         self.wish || !self.takes_part()
     }
 
-    /// The phase, as [`VIEWS`] has it.
+    /// State for diagrams, as [`VIEWS`] names it.
     pub fn state(&self) -> ObservedState {
         let state = match self.phase {
             Phase::Normal { .. } if self.accepted.leader() == self.rank => "Leading",
@@ -383,7 +376,7 @@ impl Reformation {
         ObservedState { of: VIEWS.of, about: 0, state, turn: self.promised.number.into() }
     }
 
-    /// Makes a ballot.
+    /// Begins a ballot.
     fn invite(&mut self, now: Time, length: u64) {
         let Some(number) = self.highest.max(self.promised.number).checked_add(1) else { return };
         self.leave();
@@ -396,7 +389,7 @@ impl Reformation {
         self.clock.repeat(now);
     }
 
-    /// Proposes a view if there are enough votes for one; returns whether it did.
+    /// Proposes a view if there are enough votes. Returns true if it did.
     fn decide(&mut self) -> bool {
         let Phase::Inviting { votes, .. } = &self.phase else { return false };
         let Some(best) = votes.best(self.group, self.clock.terms.resilience, &self.gone) else {
@@ -417,7 +410,7 @@ impl Reformation {
         true
     }
 
-    /// Does not wait for votes that will not come.
+    /// Decides early if no further votes can come.
     fn decide_if_all_voted(&mut self, now: Time) {
         let Phase::Inviting { votes, .. } = &self.phase else { return };
         let missing = votes.wanted().without(&votes.voters());
@@ -436,7 +429,7 @@ impl Reformation {
     }
 
     fn install(&mut self, now: Time, unheard: Ranks) {
-        // Those that still want to join ask again.
+        // Nodes that still want to join ask again.
         self.lost = Ranks::default();
         self.phase = Phase::Normal { unheard, tries: 0 };
         self.wish = false;
@@ -450,19 +443,19 @@ impl Reformation {
         self.begin_without_gone(now);
     }
 
-    /// The view in force has members that are gone: makes another one.
+    /// Begins a ballot if the view in force has members that are gone.
     fn begin_without_gone(&mut self, now: Time) {
         if !self.accepted.members.and(&self.gone).is_empty() {
             self.begin(now);
         }
     }
 
-    /// The coordinator to which this node is promised does not go on.
+    /// Handles a silent coordinator of the promised ballot.
     fn give_up(&mut self, now: Time) {
         if self.is_lost { self.go_outside(now) } else { self.back_off(now) }
     }
 
-    /// The ballot failed, or its coordinator did: makes one after a random wait.
+    /// Starts a ballot after a random wait, since the present one failed.
     fn back_off(&mut self, now: Time) {
         self.leave();
         self.phase = Phase::Waiting;

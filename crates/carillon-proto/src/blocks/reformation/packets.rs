@@ -1,4 +1,4 @@
-//! What comes in.
+//! Handling of received packets.
 
 use carillon_core::Time;
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
@@ -9,10 +9,10 @@ use super::votes::Vote;
 use super::{Phase, Reformation};
 
 impl Reformation {
-    /// Takes in a packet of another node.
+    /// Handles a packet of another node.
     pub fn handle(&mut self, now: Time, from: usize, packet: &Packet<'_>) {
         if self.gone.contains(from) {
-            // It may live, but nobody counts on it.
+            // The node may live, but the group no longer counts on it.
             return;
         }
         match *packet {
@@ -38,17 +38,17 @@ impl Reformation {
         }
     }
 
-    /// A packet of the protocol came from a node that is in an older view, or in none: its leader
-    /// tells it of the view in force.
+    /// Handles a protocol packet from a node in an older view, or in none: the leader notifies it of the view in
+    /// force.
     pub fn on_older_view(&mut self, from: usize) {
         if self.takes_part() && self.accepted.leader() == self.rank {
             self.due.active.insert(from);
         }
     }
 
-    /// A packet of the protocol came that is only sent while this view is in force: so it is here too
-    /// if this node has accepted it. Not for what is fetched: that carries the number of a ballot, and
-    /// its sender may still wait for others to be ready.
+    /// Handles a protocol packet that is only sent while its view is in force. The view then is in force here too, if
+    /// this node has accepted it. Not for fetched messages: they carry a ballot number, and their sender may still
+    /// wait for other members.
     pub fn on_packet_of(&mut self, now: Time, from: usize, number: u32) {
         if matches!(self.phase, Phase::Ready)
             && number == self.accepted.number()
@@ -63,7 +63,7 @@ impl Reformation {
         self.highest = self.highest.max(ballot.number);
         let from = usize::from(ballot.coordinator);
         if self.is_lost {
-            // It has forgotten what it promised, so it must not promise anything.
+            // The node has forgotten its promises, so it must not make one.
             return;
         }
         if ballot.number > self.promised.number {
@@ -111,7 +111,7 @@ impl Reformation {
         }
         let is_member = proposal.view.members.contains(self.rank);
         if is_member && self.is_lost && !proposal.view.joiners.contains(self.rank) {
-            // It voted before it lost what it knew.
+            // The node voted before it lost its state.
             return;
         }
         match &self.phase {
@@ -127,7 +127,7 @@ impl Reformation {
                 self.clock.wait(now);
                 return;
             }
-            // Its own.
+            // This is the node's own proposal.
             Phase::Collecting { .. } | Phase::Starting { .. } if ballot == self.promised => return,
             Phase::Outside { .. } if !is_member => {
                 self.promised = ballot;
@@ -152,8 +152,7 @@ impl Reformation {
         self.phase = Phase::Accepting { proposal };
     }
 
-    /// The members of a proposed view that come to it with what they know, but for this node and its
-    /// coordinator.
+    /// Members of a proposed view that come to it with their state, other than this node and the coordinator.
     fn others_of(&self, view: &View) -> Ranks {
         let mut others = view.members.without(&view.joiners).without(&self.gone);
         others.remove(self.rank);
@@ -219,15 +218,14 @@ impl Reformation {
                     return;
                 }
                 self.unheeded += 1;
-                // A leader that has lost what it knew leads no more, and one that is dead does not
-                // heed those that want to join.
+                // A leader that lost its state no longer leads, and a dead one ignores nodes that want to join.
                 let dead = self.unheeded > self.clock.terms.tries;
                 if leads || dead || (lost && from == self.accepted.leader()) {
                     self.begin(now);
                 }
             }
             Phase::Inviting { votes, .. } if lost => votes.remove(from),
-            // It has lost what it voted for.
+            // The node has lost the state it voted for.
             Phase::Starting { proposal, .. } | Phase::Collecting { proposal, .. }
                 if lost && proposal.view.members.contains(from) && !proposal.view.joiners.contains(from) =>
             {
@@ -237,7 +235,7 @@ impl Reformation {
         }
     }
 
-    /// Whether these are sets of members of this group.
+    /// Returns true if these are sets of members of this group.
     fn is_view(&self, members: &Ranks, joiners: &Ranks) -> bool {
         members.without(&Ranks::below(self.group)).is_empty() && joiners.without(members).is_empty()
     }

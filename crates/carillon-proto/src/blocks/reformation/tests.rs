@@ -1,4 +1,4 @@
-//! A group of nodes that have nothing but this block and the length of a log.
+//! A group of nodes with nothing but a `Reformation` and the length of a log.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ const TERMS: Terms = Terms { interval: Duration::from_millis(10), tries: 20, res
 #[derive(Debug)]
 struct Node {
     block: Reformation,
-    /// The log: which view ordered each message.
+    /// Log: the view that ordered each message.
     log: Vec<u32>,
     alive: bool,
     installed: Vec<u32>,
-    /// When ballots failed for lack of votes.
+    /// Times at which ballots failed for lack of votes, with the number of votes.
     short: Vec<(Time, usize)>,
 }
 
@@ -27,7 +27,7 @@ struct Net {
     now: Time,
     rng: Rng,
     loss: f64,
-    /// Packets under way: when they arrive, from, to, and their type and bytes.
+    /// Packets in flight: arrival time, source, destination, type and bytes.
     flying: Vec<(Time, usize, usize, u8, Vec<u8>)>,
 }
 
@@ -65,7 +65,7 @@ impl Net {
                     self.nodes[rank].installed.push(number);
                 }
                 Step::Fetch { from, length, .. } => {
-                    // Copied at once from whoever has it, if that one lives.
+                    // Copy the log at once, if the source is alive.
                     if self.nodes[from].alive && self.nodes[from].log.len() as u64 >= length {
                         let log = self.nodes[from].log[..length as usize].to_vec();
                         self.nodes[rank].log = log;
@@ -90,7 +90,7 @@ impl Net {
         }
     }
 
-    /// Lets time pass; whether nothing is left to happen.
+    /// Advances the time. Returns true if nothing is left to happen.
     fn run(&mut self, span: Duration) -> bool {
         let end = self.now + span;
         loop {
@@ -118,7 +118,7 @@ impl Net {
         }
     }
 
-    /// The nodes, a line each.
+    /// Describes the nodes, one per line.
     fn shown(&self) -> String {
         let line = |node: &Node| {
             let Reformation { promised, accepted, .. } = &node.block;
@@ -202,7 +202,7 @@ fn with_half_of_the_group_lost_none_of_the_rest_is_fooled() {
     assert!(net.nodes.iter().all(|node| node.installed.is_empty()), "two votes of four are no majority");
 }
 
-/// These are gone, and the others are told at once.
+/// Crashes these nodes and notifies the others at once.
 fn expel(net: &mut Net, gone: &[usize]) {
     gone.iter().for_each(|&rank| net.nodes[rank].alive = false);
     for node in net.nodes.iter_mut().filter(|node| node.alive) {
@@ -221,7 +221,7 @@ fn those_who_are_gone_are_not_waited_for_nor_counted() {
             assert_eq!(net.members(rank), [1, 2, 4]);
             assert!(net.nodes[rank].short.is_empty(), "nobody waited for them");
         }
-        // One more goes, and there is no majority of the five.
+        // After one more crash there is no majority of the five.
         expel(&mut net, &[2]);
         net.run(Duration::from_secs(30));
         assert!([1, 4].iter().all(|&rank| !net.nodes[rank].block.takes_part()));
@@ -236,7 +236,7 @@ fn one_that_is_gone_but_lives_is_not_taken_in() {
     }
     net.run(Duration::from_secs(20));
     assert!((0..3).all(|rank| net.members(rank) == [0, 1, 2] && net.nodes[rank].block.takes_part()));
-    // Its own ballot is heard by nobody, and it does not do for it that all others are silent.
+    // No node counts its ballot, and the silence of all others is not enough for a view.
     net.nodes[3].block.begin(net.now);
     net.run(Duration::from_secs(20));
     assert!(net.nodes[3].installed.is_empty());
@@ -252,7 +252,7 @@ fn who_goes_in_the_middle_of_a_ballot_is_not_waited_for() {
         let coordinator = (1..5).map(|rank| net.nodes[rank].block.promised()).max().unwrap().coordinator;
         let second = if seed % 2 == 0 && coordinator > 0 { coordinator.into() } else { 4 };
         expel(&mut net, &[second]);
-        // With TERMS a silent coordinator would be waited for for 210 ms, and votes for 200 ms.
+        // With TERMS a silent coordinator would delay a view by 210 ms, and missing votes by 200 ms.
         net.run(Duration::from_millis(150));
         for rank in (1..5).filter(|&rank| rank != second) {
             assert!(net.nodes[rank].block.takes_part(), "seed {seed}: {}", net.shown());
@@ -261,7 +261,7 @@ fn who_goes_in_the_middle_of_a_ballot_is_not_waited_for() {
     }
 }
 
-/// They may come back, however long it takes.
+/// Crashed nodes may come back, however long it takes.
 #[test]
 fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
     let mut net = Net::new(5, 2, 7);
@@ -274,21 +274,21 @@ fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
     let mut short: Vec<Time> = nodes.flat_map(|node| &node.short).map(|&(at, _)| at).collect();
     short.sort_unstable();
     let waits: Vec<Duration> = short.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // A ballot takes 20 intervals and the wait before it up to 64. One that fails because both make one
-    // at a time is not counted here.
+    // A ballot takes 20 intervals and the wait before it up to 64. A ballot that fails because two nodes made one at
+    // a time is not counted.
     let (most, mean) = (*waits.iter().max().unwrap(), time / short.len() as u32);
     assert!(most < TERMS.interval * 3 * (20 + 64), "{most:?}");
     assert!((TERMS.interval * 20..TERMS.interval * (20 + 64)).contains(&mean), "{mean:?}");
     let distinct: std::collections::BTreeSet<_> = waits.iter().collect();
     assert!(distinct.len() > waits.len() * 9 / 10, "at random");
-    // The others come back and are as they were: soon there is a view.
+    // The others come back with their state: soon there is a view.
     (0..2).for_each(|rank| net.nodes[rank].alive = true);
     assert!(net.run(Duration::from_secs(5)));
     assert!([0, 1, 3, 4].iter().all(|&rank| net.nodes[rank].block.takes_part()), "{}", net.shown());
 }
 
-/// Random crashes, restarts, suspicions and losses: all nodes in one view agree on its members, and no
-/// two views of one number exist.
+/// Under random crashes, restarts, suspicions and losses, all nodes in a view agree on its members, and no two views
+/// have the same number.
 #[test]
 fn views_of_one_number_are_one_view() {
     for seed in 0..if is_long_tier() { 300 } else { 15 } {

@@ -1,4 +1,4 @@
-//! Views, and what a protocol is told of them.
+//! Views of a group, and the steps that a protocol has to take.
 
 use std::time::Duration;
 
@@ -7,99 +7,98 @@ use carillon_wire::reformation::{Ballot, Ranks};
 
 use crate::blocks::Patience;
 
-/// A view of the group: who belongs to it, and who leads.
+/// View of the group: its members and its leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// The ballot that formed it; number 0 is the first.
+    /// Ballot that formed the view; number 0 is the first view.
     pub ballot: Ballot,
-    /// Its members.
+    /// Members of the view.
     pub members: Ranks,
-    /// Those of them that came to it without any state.
+    /// Members that joined without any state.
     pub joiners: Ranks,
 }
 
 impl View {
-    /// Its number: packets carry it.
+    /// Number of the view, which packets carry.
     pub fn number(&self) -> u32 {
         self.ballot.number
     }
 
-    /// The rank of its leader.
+    /// Rank of the leader.
     pub fn leader(&self) -> usize {
         self.ballot.coordinator.into()
     }
 }
 
-/// How patient the exchange is.
+/// Timing of the agreement.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Between repetitions.
+    /// Interval between repetitions.
     pub interval: Duration,
-    /// Repetitions before a silent node is done without.
+    /// Number of repetitions before a silent node is left out.
     pub tries: u32,
-    /// Crashes survived: a committed message is held by one member more.
+    /// Number of crashes to survive: a committed message is held by one member more.
     pub resilience: usize,
 }
 
 impl Terms {
-    /// Packets are repeated at this interval, as long as patience lasts.
+    /// Creates the timing with this interval, for as many repetitions as `patience` permits.
     pub fn new(interval: Duration, patience: Patience, resilience: usize) -> Self {
         Terms { interval, tries: patience.tries(interval), resilience }
     }
 }
 
-/// What the protocol has to do.
+/// Step that the protocol has to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Take part in the view no more: order, acknowledge and commit nothing.
+    /// Leave the view: order, acknowledge and commit nothing any longer.
     Leave,
-    /// Get all messages below `length` from `from`, which may be this node itself; then call
-    /// [`Reformation::fetched`](super::Reformation::fetched). Replaces an earlier one.
+    /// Get all messages below `length` from `from`, which may be this node, then call
+    /// [`Reformation::fetched`](super::Reformation::fetched). Replaces an earlier fetch.
     Fetch {
-        /// Who has them.
+        /// Node that has the messages.
         from: usize,
-        /// One past the last one.
+        /// Place after the last message.
         length: u64,
-        /// What this node holds is of the same order; otherwise only what it knows to be committed.
+        /// True if this node's log belongs to the same order. Otherwise only its committed part does.
         continues: bool,
-        /// Who else may have them, once it has accepted the proposed view.
+        /// Other nodes that may have the messages, once they have accepted the proposed view.
         others: Ranks,
-        /// This node comes without any state: it takes nothing before `length`, and this is what it
-        /// has to know.
+        /// State for a node that joins without its own: it takes nothing before `length`.
         state: Option<Vec<u8>>,
     },
     /// The view is in force.
     Install,
-    /// So few have voted that there can be no view: another ballot follows.
+    /// Too few nodes have voted for a view. Another ballot follows.
     Short {
-        /// How many have, with this node.
+        /// Number of votes, including this node's.
         votes: usize,
     },
 }
 
-/// What observers are told of [`Step::Short`].
+/// Note for observers of [`Step::Short`].
 pub fn too_few(votes: usize, nodes: usize) -> Note {
     let fields = vec![("votes", Value::Count(votes as u64)), ("nodes", Value::Count(nodes as u64))];
     Note { name: "no_quorum", fields }
 }
 
-/// To whom a packet goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
-    /// All nodes.
+    /// Every node of the group.
     Group,
-    /// The node of this rank.
+    /// Node with this rank.
     Rank(usize),
 }
 
-/// A view that is proposed.
+/// Proposed view.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub view: View,
-    /// The number of the view whose order goes on.
+    /// Number of the view with the order that continues.
     pub base: u32,
-    /// One past its last message.
+    /// Place after the last message of that order.
     pub length: u64,
-    /// What a joiner has to know.
+    /// State for nodes that join.
     pub state: Vec<u8>,
 }

@@ -1,73 +1,73 @@
-//! The votes of one ballot, and when they are enough.
+//! Votes of one ballot, and the rule by which they suffice.
 
 use std::collections::BTreeMap;
 
 use carillon_wire::reformation::Ranks;
 
-/// What a member says it has.
+/// Vote: the log that a member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
-    /// The number of the last view it accepted.
+    /// Number of the last view that the member accepted.
     pub accepted: u32,
-    /// One past the last message up to which it lacks none, in the order of that view.
+    /// Place after the last message before the first gap, in the order of that view.
     pub length: u64,
-    /// The members of that view.
+    /// Members of that view.
     pub members: Ranks,
-    /// Those that came to it without any state.
+    /// Members that joined that view without any state.
     pub joiners: Ranks,
 }
 
-/// The votes for one ballot.
+/// Votes for one ballot, by rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Votes(BTreeMap<usize, Vote>);
 
-/// The log that goes on.
+/// Log that continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Best {
-    /// Who has it.
+    /// Rank of the member that has it.
     pub from: usize,
-    /// The view whose order it is.
+    /// Number of the view with that order.
     pub base: u32,
-    /// One past its last message.
+    /// Place after its last message.
     pub length: u64,
 }
 
 impl Votes {
-    /// Counts a vote; a member that votes again has changed its mind.
+    /// Counts a vote, which replaces an earlier one of the same member.
     pub fn insert(&mut self, rank: usize, vote: Vote) {
         self.0.insert(rank, vote);
     }
 
-    /// A member has lost what its vote says it has.
+    /// Removes the vote of a member that has lost its state.
     pub fn remove(&mut self, rank: usize) {
         self.0.remove(&rank);
     }
 
-    /// Who has voted.
+    /// Members that have voted.
     pub fn voters(&self) -> Ranks {
         self.0.keys().copied().collect()
     }
 
-    /// Who ought to vote: the members of every view that a voter has accepted.
+    /// Members that should vote: the members of every view that a voter has accepted.
     pub fn wanted(&self) -> Ranks {
         self.0.values().fold(Ranks::default(), |all, vote| all.or(&vote.members))
     }
 
-    /// The log that goes on, if the votes are enough for it: those of a majority of all `group` nodes
-    /// that there are, and of all but `resilience` members of the last view that any of them accepted.
+    /// Log that continues, if the votes suffice: those of a majority of all `group` nodes, and of all but
+    /// `resilience` members of the last view that any voter accepted.
     ///
-    /// The majority: two ballots that get this far share a voter, so the later one learns what the
-    /// earlier one may have put in force. The other condition: a committed message is held by
-    /// `resilience` + 1 members of its view, so one that holds it is among the voters; and those
-    /// that did not vote are too few to commit anything more in that view.
+    /// The majority ensures that two ballots share a voter, so that the later one learns what the earlier one may
+    /// have put in force. The other condition concerns messages: a committed message is held by `resilience` + 1
+    /// members of its view. One of them therefore votes, and the members that did not vote are too few to commit more
+    /// in that view.
     ///
-    /// Instead of the latter it is enough that all members of the last view vote that are not `gone`:
-    /// what any of them has delivered it holds, so it is among the votes. What only those that are gone
-    /// have delivered may be lost, and what they deliver yet counts for nobody. If one that is not gone
-    /// is silent that does not do: it may have delivered what only it and those that are gone hold.
+    /// Instead of the latter, the votes of all members of the last view that are not `gone` suffice: a message that
+    /// one of them delivered is in its log. Messages that only `gone` members delivered may be lost. If a member that
+    /// is not gone is silent, this does not apply, since it may have delivered messages that only it and gone members
+    /// hold.
     ///
-    /// A joiner counts for the view it came to only once it has accepted it: what it voted before it
-    /// lost its state says nothing of what it has held since.
+    /// A joiner counts for the view it joined only after it has accepted it, since an earlier vote says nothing of
+    /// its later log.
     pub fn best(&self, group: usize, resilience: usize, gone: &Ranks) -> Option<Best> {
         let last = self.0.values().max_by_key(|vote| vote.accepted)?;
         let counts = |&(rank, vote): &(&usize, &Vote)| {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(three.best(5, 1, &gone(&[4])), None, "3 and 4 may hold what 3 has delivered");
         let two = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5))]);
         assert_eq!(two.best(5, 1, &gone(&[2, 3, 4])), None, "no majority");
-        // Of a later view too, but there are five nodes still.
+        // The same in a later view, but the group still has five nodes.
         let later = votes(&[(0, vote(3, 1, 3)), (1, vote(3, 1, 3))]);
         assert_eq!(later.best(5, 0, &gone(&[2])), None, "no majority");
         assert_eq!(later.best(3, 0, &gone(&[2])).map(|best| best.base), Some(3));
