@@ -150,6 +150,16 @@ pub trait Sender: Machine {
         0
     }
 
+    /// Total time in which offered messages could not be sent because members had not confirmed enough. `None` if the
+    /// protocol does not measure it.
+    fn held_up(&self, _now: Time) -> Option<Duration> {
+        None
+    }
+
+    /// Lets the fastest member alone limit what is sent, without repairs meanwhile, or lets all members limit it again.
+    /// Does nothing in protocols that do not [measure](Self::held_up) how long they are held up. Drain afterwards.
+    fn follow_fastest(&mut self, _now: Time, _on: bool) {}
+
     /// Returns true when, after `finish`, everything offered has completed: each message is acknowledged or has
     /// failed.
     ///

@@ -24,6 +24,8 @@ mod one_way;
 mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
+#[path = "session/ratios.rs"]
+mod ratios;
 #[path = "session/recorded.rs"]
 mod recorded;
 #[path = "session/releases.rs"]

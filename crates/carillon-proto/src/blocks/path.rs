@@ -126,6 +126,11 @@ impl Path {
         self.last
     }
 
+    /// Number of packets sent when the poll left that was answered last.
+    pub fn answered(&self) -> u64 {
+        self.last.serial
+    }
+
     /// Congestion window in packets.
     pub fn window(&self) -> u64 {
         self.window as u64

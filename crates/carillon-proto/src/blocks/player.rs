@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Delivery, Events, HelperTable, Machine, MessageId, NodeId, ObservedState, OfferError,
-    PathMeasure, Received, Receiver, Role, Sender, Time, Transmit,
+    BuildContext, Delivery, Duration, Events, HelperTable, Machine, MessageId, NodeId, ObservedState,
+    OfferError, PathMeasure, Received, Receiver, Role, Sender, Time, Transmit,
 };
 
 use super::{AckWindow, MachineContext};
@@ -131,6 +131,14 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     fn unanswered(&self, _context: &MachineContext<Self::Timer>, _member: NodeId) -> u32 {
         0
     }
+
+    /// Total time in which offered messages could not be sent because members had not confirmed enough, if measured.
+    fn held_up(&self, _context: &MachineContext<Self::Timer>, _now: Time) -> Option<Duration> {
+        None
+    }
+
+    /// Lets the fastest member alone limit what is sent, or all members again.
+    fn follow_fastest(&mut self, _context: &mut MachineContext<Self::Timer>, _on: bool) {}
 
     /// Number of messages kept, for the application or for repairs.
     fn held(&self) -> Option<u64> {
@@ -273,6 +281,15 @@ impl<P: Part> Sender for Player<P> {
 
     fn unanswered(&self, member: NodeId) -> u32 {
         self.part.unanswered(&self.context, member)
+    }
+
+    fn held_up(&self, now: Time) -> Option<Duration> {
+        self.part.held_up(&self.context, now)
+    }
+
+    fn follow_fastest(&mut self, now: Time, on: bool) {
+        let (part, context) = self.at(now);
+        part.follow_fastest(context, on);
     }
 
     fn is_finished(&self) -> bool {

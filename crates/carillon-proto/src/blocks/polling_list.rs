@@ -95,6 +95,8 @@ pub struct PollingList {
     live: usize,
     /// True once a receiver has answered.
     is_answered: bool,
+    /// True while the fastest member alone limits the packets in flight, instead of the slowest one.
+    follows_fastest: bool,
     /// Receiver with the path that keeps the sender from sending, and since when.
     held_since: Option<(usize, Time)>,
     /// Minima over all members, updated with each change, since a group may be large.
@@ -136,6 +138,7 @@ impl PollingList {
             flight,
             live: members,
             is_answered: false,
+            follows_fastest: false,
             held_since: None,
             windows: LowestOf::default(),
             bounded: Lowest::default(),
@@ -168,11 +171,38 @@ impl PollingList {
 
     /// Number of packets that may be in flight to all receivers.
     pub fn window(&self) -> u64 {
+        if self.follows_fastest {
+            return self.in_group().map(|member| member.bounds.bounded).max().unwrap_or(self.flight);
+        }
         self.bounded.get().unwrap_or(self.flight)
+    }
+
+    /// Members that are in the group.
+    fn in_group(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.removed)
+    }
+
+    /// Lets the fastest member alone limit the packets in flight, or the slowest one again.
+    pub fn follow_fastest(&mut self, on: bool) {
+        self.follows_fastest = on && self.by_path;
+    }
+
+    /// Returns true while the fastest member alone limits the packets in flight.
+    pub fn follows_fastest(&self) -> bool {
+        self.follows_fastest
+    }
+
+    /// Returns true if the path of each member is full, with `serial` packets sent.
+    fn is_full_to_all(&self, serial: u64) -> bool {
+        self.in_group().all(|member| serial >= member.path.answered().saturating_add(member.bounds.bounded))
     }
 
     /// Sequence number after the last message that all receivers have room for.
     pub fn room(&self) -> u64 {
+        if self.follows_fastest {
+            let known = self.in_group().map(|member| member.limit).filter(|&limit| limit != u64::MAX);
+            return known.max().unwrap_or(u64::MAX);
+        }
         self.limits.get().map_or(u64::MAX, |(limit, _)| limit)
     }
 
@@ -209,6 +239,9 @@ impl PollingList {
         serial: u64,
         open: impl IntoIterator<Item = &'q OutstandingPoll>,
     ) -> bool {
+        if self.follows_fastest {
+            return self.is_full_to_all(serial);
+        }
         let mut open = open.into_iter().peekable();
         // No response yet: the only limit is the initial window, counted from the first packet.
         if !self.is_answered && (open.peek().is_some() || !self.again.is_empty()) {
@@ -228,7 +261,7 @@ impl PollingList {
         serial: u64,
         open: impl IntoIterator<Item = &'q OutstandingPoll>,
     ) -> bool {
-        if !self.is_answered {
+        if !self.is_answered || self.follows_fastest {
             return self.is_full(now, serial, open);
         }
         // Of all polls beyond the group's window, find one with a full path of its own.
@@ -395,6 +428,9 @@ impl PollingList {
 
     /// Slowest receiver, if its window is less than half of the next smallest.
     fn much_slower(&self) -> Option<usize> {
+        if self.follows_fastest {
+            return None;
+        }
         let (slow, slowest) = self.windows.get()?;
         self.windows.next().is_some_and(|least| slow < least / 2).then_some(slowest)
     }
@@ -429,7 +465,8 @@ impl FlowControl for PollingList {
 /// Rate control by the slowest path, once its pace is known.
 impl RateControl for PollingList {
     fn rate(&self) -> Option<BitRate> {
-        let (_, slowest) = self.windows.get()?;
+        // What the fastest path carries is not known as long as the others bound it: its window alone does then.
+        let (_, slowest) = self.windows.get().filter(|_| !self.follows_fastest)?;
         let packets = self.members[slowest].path.pace()?;
         BitRate::new((packets * 8.0 * NOMINAL_PACKET_BYTES as f64) as u64)
     }

@@ -71,6 +71,8 @@ pub struct SenderSessionConfig {
     pub further: bool,
     /// The job that this session belongs to, drawn at random by the host; the same in all sessions of the job.
     pub job: JobId,
+    /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
+    pub lanes: bool,
     /// The sessions of the job before this one: the receivers of the job, and who may still report.
     pub former: Former,
     /// The largest payload of one message.
@@ -148,6 +150,7 @@ impl SenderSessionConfig {
             slow: Slow::Lane,
             further: false,
             job: JobId::default(),
+            lanes: false,
             former: Former::default(),
             max_payload,
             sizes: Vec::new(),

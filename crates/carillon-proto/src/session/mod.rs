@@ -27,6 +27,7 @@ mod receiver;
 mod roster;
 mod secret;
 mod sender;
+mod trial;
 mod unserved;
 
 use carillon_core::NodeId;

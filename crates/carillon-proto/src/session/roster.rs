@@ -62,6 +62,8 @@ pub(super) struct Record {
     pub token: AssociationId,
     /// Given up: its packets are refused.
     pub expelled: bool,
+    /// Given up since others could have more without it.
+    pub is_aside: bool,
     /// Given up while nothing was heard of it.
     pub was_silent: bool,
     /// When it was last told so.
@@ -130,6 +132,7 @@ impl Roster {
             identity: secret::identity(nonce),
             token: secret::token(nonce),
             expelled: false,
+            is_aside: false,
             was_silent: false,
             refused: None,
             mark: (0, now),

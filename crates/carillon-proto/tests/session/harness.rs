@@ -270,6 +270,9 @@ fn text(payload: &Bytes) -> String {
 /// Says whether a datagram from one node to another is lost.
 pub type Rule = Box<dyn FnMut(Time, NodeId, NodeId, &[u8]) -> bool>;
 
+/// What goes out in the place of a datagram, if something else does.
+pub type Alter = Box<dyn FnMut(Time, NodeId, &[u8]) -> Option<Vec<u8>>>;
+
 /// The last link to a node: it carries a datagram in each span, and queues so many.
 pub struct Port {
     pub each: Duration,
@@ -304,6 +307,7 @@ pub struct World {
     pub messages: u64,
     pub total: u64,
     pub lose: Rule,
+    pub alter: Option<Alter>,
     /// How long a datagram takes from one node to another.
     pub way: fn(NodeId, NodeId) -> Duration,
     /// The nodes behind a port; to others no datagram waits.
@@ -331,6 +335,7 @@ impl World {
             messages,
             total: messages,
             lose: Box::new(|_, _, _, _| false),
+            alter: None,
             way: |_, _| DELAY,
             ports: BTreeMap::new(),
             loss: 0.0,
@@ -523,6 +528,8 @@ impl World {
 
     fn launch(&mut self, from: NodeId, outbox: &Outbox) {
         for (dest, bytes) in &outbox.sent {
+            let altered = self.alter.as_mut().and_then(|alter| alter(self.now, from, bytes));
+            let bytes = altered.as_ref().unwrap_or(bytes);
             if let Ok(packet) = Packet::parse(bytes) {
                 self.log.push(format!("{} {from} {packet}", self.now.as_nanos() / 1_000_000));
             }

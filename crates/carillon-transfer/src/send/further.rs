@@ -14,7 +14,7 @@ use crate::{Error, SendReport};
 impl<O: Observer> SendRun<O> {
     /// Whether somebody is to be served in a further session now that this one is over, or may come back for one.
     pub fn is_wanted(&self) -> bool {
-        let goes = self.next.options.rounds > 0 && self.error.is_none() && !self.quits;
+        let goes = self.next.options.has_lanes() && self.error.is_none() && !self.quits;
         goes && self.is_over() && (!self.wanting().is_empty() || !self.missed().is_empty())
     }
 
@@ -54,10 +54,11 @@ impl<O: Observer> SendRun<O> {
             false => self.wanting().clone(),
         };
         let wanting = self.wanting().len();
+        let counts = !self.driver.machine().wants_only_aside();
         let missed = missed.into_iter().map(|(name, left)| (name, Instant::now() + left)).collect();
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
-        let further = options.further(awaited, within);
+        let further = options.further(awaited, within, counts);
         let session = JobSession { job, former: session.former() };
         let opened = further.open_on(&name, session, endpoint, seeds, outgoing.manifest().clone(), false)?;
         let mut run = opened.with(tally.inner);

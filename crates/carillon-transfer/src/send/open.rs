@@ -80,7 +80,9 @@ impl SendOptions {
             return Err(Error::UnorderedFiles);
         }
         let goes_again = self.can_go_again(protocol, &manifest);
-        config.further = self.rounds > 0 && goes_again && !self.is_silent();
+        let may_follow = goes_again && !self.is_silent();
+        config.further = self.rounds > 0 && may_follow;
+        config.lanes = self.has_lanes() && may_follow;
         let sessions = match protocol.overheard_with {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),

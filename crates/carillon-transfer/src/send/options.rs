@@ -128,8 +128,14 @@ impl SendOptions {
         protocol.waits && alone && manifest.id().is_some()
     }
 
-    /// A further session, for those who are wanting, or for whoever comes within this time.
-    pub(super) fn further(&self, awaited: BTreeSet<String>, within: Duration) -> SendOptions {
+    /// Whether receivers that are set aside have a further session, even if late ones do not any more.
+    pub(super) fn has_lanes(&self) -> bool {
+        self.rounds > 0 || matches!(self.gather, Gather::Again { .. })
+    }
+
+    /// A further session, for those who are wanting, or for whoever comes within this time. It `counts` as one of the
+    /// rounds unless it serves only receivers that were set aside.
+    pub(super) fn further(&self, awaited: BTreeSet<String>, within: Duration, counts: bool) -> SendOptions {
         let only = match &self.gather {
             Gather::Names(names) => Some(names.clone()),
             Gather::Again { only, .. } => only.clone(),
@@ -137,7 +143,7 @@ impl SendOptions {
         };
         SendOptions {
             gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
-            rounds: self.rounds.saturating_sub(1),
+            rounds: self.rounds.saturating_sub(counts.into()),
             join_timeout: within,
             helping: Helping::Nobody,
             fanout: None,

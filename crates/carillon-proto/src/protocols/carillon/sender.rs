@@ -41,6 +41,9 @@ pub struct CarillonSender {
     is_quiet: bool,
     /// True if the members awaited in the round may be polled again while nothing else is to be sent.
     is_repeat_due: bool,
+    /// Since when offered messages cannot be sent because members have not confirmed enough, and the total time of
+    /// earlier occasions.
+    held: (Option<Time>, Duration),
     /// Buffer for the indices of missing messages, reused for each status.
     missing: Vec<u16>,
 }
@@ -66,6 +69,7 @@ impl CarillonSender {
             quiet,
             is_quiet: false,
             is_repeat_due: false,
+            held: (None, Duration::ZERO),
             missing: Vec::new(),
         }
         .play(build))
@@ -212,6 +216,13 @@ impl CarillonSender {
         self.blocks.sent < self.blocks.window.end().min(self.polls.members.room())
     }
 
+    /// Notes whether offered messages cannot be sent now because members have not confirmed enough.
+    fn note_held(&mut self, now: Time, is_held: bool) {
+        let since = self.held.0.take().unwrap_or(now);
+        self.held.1 += now.since(since);
+        self.held.0 = is_held.then_some(now);
+    }
+
     /// Polls the members that have not confirmed what was sent, as many as one poll names.
     fn ask_all(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.polls.may_begin_round() {
@@ -334,7 +345,9 @@ impl Part for CarillonSender {
             return Some(transmit);
         }
         // Data to send come before repeated polls in a large group, where each poll causes many answers.
-        let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
+        let has_new = self.has_new();
+        // While the sender measures the rate of the fastest member, repairs wait: they are for the others.
+        let has_repairs = self.blocks.has_repairs() && !(has_new && self.polls.members.follows_fastest());
         let (is_large_group, is_busy) = (self.polls.is_large_group(), has_new || has_repairs);
         if !(is_large_group && is_busy) && std::mem::take(&mut self.is_repeat_due) {
             let members = self.polls.repeat(context, is_busy);
@@ -343,10 +356,14 @@ impl Part for CarillonSender {
             }
         }
         if !is_busy {
+            let window = &self.blocks.window;
+            let has_more = self.blocks.sent < window.end() || window.is_full() && !window.is_closed();
+            self.note_held(context.now, has_more);
             self.polls.members.hold(context.now, None);
             return self.idle(context, buf);
         }
         if self.polls.is_full(context.now, self.blocks.serial) {
+            self.note_held(context.now, true);
             // Lost responses alone may fill the window. Other polls find that out.
             let may_ask = is_large_group && std::mem::take(&mut self.is_repeat_due);
             let (members, purpose) =
@@ -356,6 +373,10 @@ impl Part for CarillonSender {
         }
         // Token bucket: the packet waits until the bucket holds enough for it.
         if let Some(at) = self.pace.ready_at(context.now) {
+            // A member holds the sender up if its path is slower than the configured rate.
+            let by_path =
+                self.polls.members.rate().is_some_and(|path| self.rate.is_none_or(|rate| path < rate));
+            self.note_held(context.now, by_path);
             context.timers.arm(Timer::Pace, at);
             return None;
         }
@@ -378,6 +399,7 @@ impl Part for CarillonSender {
         if !has_new {
             return None;
         }
+        self.note_held(context.now, false);
         let (transmit, begins) = self.blocks.next_message(context, self.group_estimate(), buf);
         self.on_next(context, begins);
         Some(transmit)
@@ -427,6 +449,17 @@ impl Part for CarillonSender {
     fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.blocks.window.index_of(member)?;
         self.polls.members.member(index).measured(self.blocks.sent)
+    }
+
+    fn held_up(&self, _context: &Context, now: Time) -> Option<Duration> {
+        let (since, before) = self.held;
+        self.equation.is_none().then(|| before + since.map_or(Duration::ZERO, |since| now.since(since)))
+    }
+
+    fn follow_fastest(&mut self, context: &mut Context, on: bool) {
+        self.polls.members.follow_fastest(on);
+        let rate = self.polls.members.rate();
+        self.pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
     }
 
     fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {

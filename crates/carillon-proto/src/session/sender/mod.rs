@@ -17,6 +17,7 @@ use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
+mod aside;
 mod cookies;
 mod distances;
 mod joining;
@@ -245,14 +246,16 @@ impl SenderSession {
     /// Whether a member that was given up may do better in a further session: it receives, and got something in this one.
     fn may_go_on(&self, index: usize) -> bool {
         let member = &self.roster.members()[index];
-        member.part == MemberRole::Receives && (member.bytes > 0 || self.roster.record(index).hold.got_on())
+        let record = self.roster.record(index);
+        member.part == MemberRole::Receives && (member.bytes > 0 || record.hold.got_on() || record.is_aside)
     }
 
     /// Receivers that got something, were given up, and have not been heard since, with the time when they were heard last.
     pub fn missed(&self) -> impl Iterator<Item = (&str, Time)> {
         self.roster.members().iter().enumerate().filter_map(|(index, member)| {
             let lost = matches!(member.outcome, MemberOutcome::Lost(_)) && self.may_go_on(index);
-            let missed = lost && !self.wanting.contains(&member.name);
+            let is_served = self.config.further || self.roster.record(index).is_aside;
+            let missed = lost && is_served && !self.wanting.contains(&member.name);
             missed.then(|| (member.name.as_str(), self.roster.record(index).heard))
         })
     }

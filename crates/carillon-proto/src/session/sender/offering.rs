@@ -31,6 +31,7 @@ impl SenderSession {
         }
         match offered {
             Some(Ok(message)) => {
+                self.pulse.offered += 1;
                 self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
                 Ok(message)
             }

@@ -76,13 +76,19 @@ impl SenderSession {
     pub(super) fn refuse_expelled(&mut self, now: Time, index: usize) {
         self.events.dropped(DropReason::NotAMember);
         let (node, heartbeat) = (self.roster.members()[index].node, self.config.heartbeat);
+        if self.roster.members()[index].outcome == MemberOutcome::Verified {
+            // It has everything, and was let go.
+            self.replies.insert(node, Reply::ReportAck);
+            return;
+        }
         let record = self.roster.record_mut(index);
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
-            let (nonce, was_silent) = (record.nonce, record.was_silent);
+            let (nonce, was_silent, is_aside) = (record.nonce, record.was_silent, record.is_aside);
             // Who was silent and got nothing may have stood still; who was heard and got nothing would not get it then either.
+            let follows = self.config.further || self.config.lanes && is_aside;
             let may_go_on = was_silent || self.may_go_on(index);
-            let serves = self.config.further && self.config.slow != Slow::Drop && may_go_on;
+            let serves = follows && self.config.slow != Slow::Drop && may_go_on;
             let reason = if serves { RefuseReason::Later } else { RefuseReason::Expelled };
             if serves {
                 self.wanting.insert(self.roster.members()[index].name.clone());

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use carillon_core::{Duration, Notice, Time};
 
+use crate::session::trial::Trials;
+
 /// What the sender keeps of its own doings for the sake of fairness.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
@@ -24,6 +26,10 @@ pub(super) struct Pulse {
     repeated: u64,
     /// Messages completed by each of the last ticks.
     pub history: VecDeque<u64>,
+    /// Messages offered.
+    pub offered: u64,
+    /// What the fastest member could have, as trials measure it.
+    pub trials: Trials,
     /// The last offer was not taken.
     pub blocked: bool,
     /// When a helper was lost last.

@@ -13,13 +13,13 @@ use crate::session::roster::MemberOutcome;
 
 /// What is seen of a member at a tick.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     /// The member's.
-    index: usize,
+    pub index: usize,
     /// The protocol waits for it.
-    awaited: bool,
+    pub awaited: bool,
     /// Messages it has acknowledged.
-    acknowledged: u64,
+    pub acknowledged: u64,
     /// Questions in a row that it has left unanswered.
     unanswered: u32,
 }
@@ -106,6 +106,9 @@ impl SenderSession {
         let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
         acknowledged.sort_unstable();
         let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
+        // A member that has more than another, and as much as any, is not behind, however many have less.
+        let (least, most) = (acknowledged.first().copied(), acknowledged.last().copied());
+        let leads = |acknowledged: u64| least < most && Some(acknowledged) == most;
         let tick = Tick {
             counted: elapsed.saturating_sub(own),
             quiet,
@@ -126,6 +129,7 @@ impl SenderSession {
             let is_known = !asks || has_answered || unanswered > 0;
             hold.answered_before = hold.path.map_or(0, |path| path.sent);
             let behind = match usual.saturating_sub(acknowledged) {
+                _ if leads(acknowledged) => Behind::No,
                 _ if bounding == Some(index) => Behind::Bounds,
                 lag if answers && lag < (under_way / 4 * 3).max(1) => Behind::No,
                 _ => Behind::IfAwaited,
@@ -134,11 +138,18 @@ impl SenderSession {
             hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
-        for Seen { index, .. } in seen {
-            if let Some(reason) = self.too_slow(awake, index) {
+        for &Seen { index, .. } in &seen {
+            if let Some((reason, is_aside)) = self.too_slow(awake, index) {
+                self.roster.record_mut(index).is_aside = is_aside;
+                if is_aside {
+                    self.pulse.trials.note_aside();
+                }
                 self.give_up(now, index, reason);
             }
         }
+        let seen: Vec<Seen> = seen.into_iter().filter(|seen| self.is_needed(seen.index)).collect();
+        self.try_fastest(now, awake, elapsed, &seen);
+        self.release_verified(now, self.tick());
     }
 
     /// The member whose path alone has [bounded](Bound::alone) since the last tick what went out.
@@ -159,17 +170,17 @@ impl SenderSession {
         awake.since(self.roster.record(index).heard) >= self.tick() * SILENT
     }
 
-    /// Why a member is given up before it was silent for the whole of the time that it has.
-    fn too_slow(&self, awake: Time, index: usize) -> Option<String> {
+    /// Why a member is given up before it was silent for the whole of the time that it has, and whether it is set aside.
+    fn too_slow(&self, awake: Time, index: usize) -> Option<(String, bool)> {
         if self.config.slow == Slow::Wait {
             return None;
         }
         let hold = &self.roster.record(index).hold;
         let receives = self.roster.members()[index].part == MemberRole::Receives;
-        let lanes = self.config.further && self.config.slow == Slow::Lane && receives;
+        let lanes = self.sets_aside() && receives;
         if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
-            return Some(format!("silent for {silent:.1} s while most of the others waited"));
+            return Some((format!("silent for {silent:.1} s while most of the others waited"), false));
         }
         // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
@@ -178,18 +189,21 @@ impl SenderSession {
         if let Some(behind) = left_behind {
             let (behind, window) = (self.tick() * behind, self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
-            return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));
+            return Some((format!("kept most of the others waiting for {behind:.1} s of {window}"), true));
         }
         let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
         // A helper answers for those below it: one of them that is silent is to be given up before it is.
         let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
         if hold.stalled.0 >= patience {
-            return Some(format!("acknowledged nothing for {}", Span::Time(patience)));
+            return Some((format!("acknowledged nothing for {}", Span::Time(patience)), false));
         }
         let held = hold.held();
         if held >= MOST_HELD {
             let held = (self.tick() * held).as_secs_f64();
-            return Some(format!("kept the others waiting for {held:.1} s of {}", Span::Time(window)));
+            return Some((
+                format!("kept the others waiting for {held:.1} s of {}", Span::Time(window)),
+                false,
+            ));
         }
         let oldest = self.pulse.history.front().filter(|_| self.pulse.history.len() == WINDOW as usize)?;
         if hold.awaited_for() < MOST_AWAITED {
@@ -197,7 +211,7 @@ impl SenderSession {
         }
         // Small messages count as full ones: what a slow path bounds is their number too.
         let bytes = (self.pulse.completed - oldest).saturating_mul(self.max_payload.into());
-        self.below_least(bytes, window)
+        self.below_least(bytes, window).map(|reason| (reason, false))
     }
 
     /// Says so if so many bytes in this time are less than the least progress.

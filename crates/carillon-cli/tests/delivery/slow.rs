@@ -1,0 +1,32 @@
+//! Members that are slow, more of them than of the others.
+
+use std::time::{Duration, Instant};
+
+use crate::netns::Net;
+
+/// Two of three let eight datagrams a second in, from the start of the transfer on. Alone the third needs about 2 s.
+#[test]
+fn two_slow_receivers_do_not_hold_the_third() {
+    let Some(net) = Net::new(3) else { return };
+    net.file("f", 4_000_000);
+    net.receiver(3).rate_in(20.0);
+    let mut receiving: Vec<_> = net
+        .receivers()
+        .map(|host| host.carillon(&format!("recv --name {0} --out {0}", host.name())).start())
+        .collect();
+    let sender = net.sender().carillon("send f --receivers 3 --json").start();
+    let start = Instant::now();
+    while sender.out().matches("\"event\":\"joined\"").count() < 3 {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not start: {}", sender.err());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for number in [1, 2] {
+        net.receiver(number).firewall_in("meta l4proto udp limit rate over 8/second burst 1 packets");
+    }
+    // Three times as long, and 6 s: it ends there, with everything, while the others have next to nothing.
+    let third = receiving.pop().expect("three receivers");
+    third.end_within(Duration::from_secs(12)).expect(0);
+    let copy = std::fs::read(net.path("r3/f")).expect("a copy");
+    assert!(copy == std::fs::read(net.path("f")).expect("a file"));
+    assert!(receiving.iter_mut().all(|one| !one.is_over()) && !std::fs::exists(net.path("r1/f")).unwrap());
+}

@@ -1,0 +1,120 @@
+//! Members that are set aside since others could have much more without them, and are served by a further session.
+
+use carillon_core::{Duration, Time};
+use carillon_wire::session::MemberRole;
+
+use super::SenderSession;
+use super::state::Reply;
+use super::watch::Seen;
+use crate::session::config::Slow;
+use crate::session::roster::MemberOutcome;
+use crate::session::trial::{Progress, Sight, Step};
+
+impl SenderSession {
+    /// Whether a further session serves those that this one sets aside.
+    pub(super) fn sets_aside(&self) -> bool {
+        self.config.slow == Slow::Lane && (self.config.further || self.config.lanes)
+    }
+
+    /// Whether everything that was offered, and will be, has gone out.
+    fn is_all_sent(&self) -> bool {
+        self.finishing && self.pulse.sent >= self.pulse.offered
+    }
+
+    /// Measures now and then what the fastest member could have, and sets aside the members that could not keep up.
+    pub(super) fn try_fastest(&mut self, now: Time, awake: Time, elapsed: Duration, seen: &[Seen]) {
+        if !self.sets_aside() || elapsed.is_zero() || self.config.has_roster() {
+            return;
+        }
+        let sender = self.inner.as_mut().and_then(|inner| inner.as_sender());
+        let Some(held_up) = sender.and_then(|sender| sender.held_up(now)) else { return };
+        let sight = |seen: &Seen| {
+            let path = self.roster.record(seen.index).hold.path;
+            Sight {
+                index: seen.index,
+                arrived: path.map_or(0, |path| path.arrived),
+                acknowledged: seen.acknowledged,
+                held: path.map_or(Duration::ZERO, |path| path.blocked),
+            }
+        };
+        let sights: Vec<Sight> = seen.iter().map(sight).collect();
+        let progress = Progress {
+            now: awake,
+            tick: elapsed,
+            held_up,
+            sent: self.pulse.sent,
+            is_all_sent: self.is_all_sent(),
+            is_waited_for: self.has_aside_waiting(),
+        };
+        match self.pulse.trials.on_tick(progress, &sights) {
+            Step::GoOn => {}
+            Step::Begin => self.follow_fastest(now, true),
+            Step::End(aside) => {
+                self.follow_fastest(now, false);
+                for (index, reason) in aside {
+                    // One that is silent is another rule's: it has not shown what it could have.
+                    if !self.is_silent(awake, index) {
+                        self.set_aside(now, index, reason);
+                    }
+                }
+            }
+            Step::SetAllAside(reason) => {
+                for one in seen.iter().filter(|one| one.awaited) {
+                    self.set_aside(now, one.index, reason.clone());
+                }
+            }
+        }
+    }
+
+    fn follow_fastest(&mut self, now: Time, on: bool) {
+        self.with_inner(|inner| {
+            if let Some(sender) = inner.as_sender() {
+                sender.follow_fastest(now, on);
+            }
+        });
+    }
+
+    /// Sets a member aside: a further session serves it from where it is.
+    pub(super) fn set_aside(&mut self, now: Time, index: usize, reason: String) {
+        let member = &self.roster.members()[index];
+        if member.part == MemberRole::Receives && member.outcome == MemberOutcome::Active {
+            self.roster.record_mut(index).is_aside = true;
+            self.give_up(now, index, reason);
+        }
+    }
+
+    /// Whether somebody that was set aside waits for a further session.
+    fn has_aside_waiting(&self) -> bool {
+        let is_aside = |index| self.roster.record(index).is_aside;
+        let members = self.roster.members().iter().enumerate();
+        members.filter(|(index, _)| is_aside(*index)).any(|(_, member)| self.wanting.contains(&member.name))
+    }
+
+    /// Whether all that a further session is to serve were set aside by this one.
+    pub fn wants_only_aside(&self) -> bool {
+        let members = self.roster.members().iter().enumerate();
+        let aside = members.filter(|(index, _)| self.roster.record(*index).is_aside);
+        let aside: Vec<&str> = aside.map(|(_, member)| member.name.as_str()).collect();
+        !self.wanting.is_empty() && self.wanting.iter().all(|name| aside.contains(&name.as_str()))
+    }
+
+    /// Lets members go that reported everything [some ticks](VERIFIED_TICKS) ago: they do not wait until the slowest has it too.
+    pub(super) fn release_verified(&mut self, now: Time, tick: Duration) {
+        if self.config.has_roster() {
+            return;
+        }
+        for index in 0..self.roster.members().len() {
+            let member = &self.roster.members()[index];
+            let (node, finished) = (member.node, member.finished);
+            let is_due = finished.is_some_and(|at| now.since(at) >= tick * VERIFIED_TICKS);
+            if member.outcome == MemberOutcome::Verified && is_due && !self.roster.record(index).expelled {
+                self.roster.record_mut(index).expelled = true;
+                self.replies.insert(node, Reply::ReportAck);
+                self.release(now, node);
+            }
+        }
+    }
+}
+
+/// Ticks for which a member that has everything stays, so that the protocol has its last acknowledgments from it.
+const VERIFIED_TICKS: u32 = 8;

@@ -1,0 +1,362 @@
+//! A trial that measures what the fastest member could have if the slower ones did not hold it.
+//!
+//! A rule that compares a member with most of the others lets a slow majority define what is normal. This one asks the
+//! network instead. When the sender was held up for most of two seconds, it follows the fastest member alone for
+//! [`TRIAL_TICKS`] ticks, while the others only listen. If that member receives [`FACTOR`] times as much as before, the
+//! members that did not receive a third of it in the trial are set aside for a further session. Otherwise all go on as
+//! before, and the next trial comes later. Nobody loses anything by a trial: what a slow member misses is repaired.
+//!
+//! Two kinds of members evade a trial and are found otherwise. One that acknowledges the arrival of packets but not of
+//! messages keeps the window closed, so that nothing goes out in the trial either. One that is fast in trials alone
+//! is known by the time for which it held the others between them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use carillon_core::{Duration, Time};
+
+/// A member that could have this many times as much is held; it is also the factor by which members of one session
+/// may differ.
+pub(super) const FACTOR: u64 = 3;
+/// Number of ticks over which it is judged whether the sender is held up.
+const WINDOW: usize = 8;
+/// Number of these in which it has to be.
+const MIN_HELD: u32 = 6;
+/// Ticks of a trial: in the first one the sender adapts, the others are measured.
+const TRIAL_TICKS: u32 = 3;
+/// Packets of a trial below which nothing is concluded.
+const MIN_PACKETS: u64 = 16;
+/// Ticks until the next trial after one that found nobody held: at first, and at most.
+const FIRST_REST: u32 = 16;
+const MAX_REST: u32 = 128;
+/// Ticks for which those that wait outside may wait for less than they had themselves, once everything was sent.
+const TAIL: u32 = 16;
+
+/// What the sender sees of a member at a tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sight {
+    /// The member's place in the roster.
+    pub index: usize,
+    /// Packets that have arrived at it, by its own word.
+    pub arrived: u64,
+    /// Messages that it has acknowledged.
+    pub acknowledged: u64,
+    /// Time in all for which its path bounded what went out.
+    pub held: Duration,
+}
+
+/// What the sender did until a tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// The time, without that in which the sender did not run.
+    pub now: Time,
+    /// Length of the tick.
+    pub tick: Duration,
+    /// Time in all for which the sender was held up.
+    pub held_up: Duration,
+    /// Messages that have gone out in all, once each.
+    pub sent: u64,
+    /// Every message that was offered, and will be, has gone out.
+    pub is_all_sent: bool,
+    /// A member that was set aside waits for a further session.
+    pub is_waited_for: bool,
+}
+
+/// What is to be done after a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing changes.
+    GoOn,
+    /// A trial begins: the fastest member alone is followed.
+    Begin,
+    /// The trial is over; these members, by their places, are set aside, each with the reason.
+    End(Vec<(usize, String)>),
+    /// All members that are waited for are set aside, for this reason: those that wait outside could have more.
+    SetAllAside(String),
+}
+
+/// The trials of a session.
+#[derive(Debug, Default)]
+pub(super) struct Trials {
+    /// Whether the sender was held up in each of the last ticks, the newest in the lowest bit.
+    held_in: u32,
+    /// Whether it sent less than those could have had that wait outside.
+    slow_in: u32,
+    held_up: Duration,
+    /// The last ticks, and how much had been sent.
+    sent: VecDeque<(Time, u64)>,
+    running: Option<Running>,
+    /// Number of ticks in which there is no trial, unless less is sent than half of this rate.
+    rest: (u32, f64),
+    /// Length of the next rest.
+    next_rest: u32,
+    /// Time for which each held the others, when a trial last ended.
+    held_before: BTreeMap<usize, Duration>,
+    /// Members that held the others before the last trial and kept up in it.
+    suspects: BTreeSet<usize>,
+    /// Messages a second that members had before they were set aside.
+    set_aside_rate: f64,
+}
+
+/// A trial that has begun.
+#[derive(Debug)]
+struct Running {
+    ticks: u32,
+    /// Messages a second before it.
+    rate: f64,
+    /// Members that held the others most since the trial before.
+    holders: BTreeSet<usize>,
+    /// What was seen after the first tick.
+    base: Option<(Progress, Vec<Sight>)>,
+}
+
+impl Trials {
+    /// Takes note of a tick.
+    pub fn on_tick(&mut self, progress: Progress, seen: &[Sight]) -> Step {
+        let held = progress.held_up.saturating_sub(std::mem::replace(&mut self.held_up, progress.held_up));
+        if let Some(running) = &mut self.running {
+            running.ticks += 1;
+            if running.ticks == 1 {
+                running.base = Some((progress, seen.to_vec()));
+            } else if running.ticks >= TRIAL_TICKS {
+                return self.judge(progress, seen);
+            }
+            return Step::GoOn;
+        }
+        self.held_in = self.held_in << 1 | u32::from(held * 2 >= progress.tick);
+        self.sent.push_back((progress.now, progress.sent));
+        if self.sent.len() > WINDOW + 1 {
+            self.sent.pop_front();
+        }
+        let rate = self.rate();
+        if let Some(reason) = self.note_waiting(progress, rate) {
+            return Step::SetAllAside(reason);
+        }
+        if self.slow_in & 1 == 1 {
+            // It is judged first whether those that wait outside could have more.
+            return Step::GoOn;
+        }
+        self.rest.0 = self.rest.0.saturating_sub(1);
+        let rests = self.rest.0 > 0 && rate.is_none_or(|rate| rate * 2.0 >= self.rest.1);
+        let is_held = (self.held_in & ((1 << WINDOW) - 1)).count_ones() >= MIN_HELD;
+        let Some(rate) = rate.filter(|_| is_held && !rests && seen.len() > 1 && !progress.is_all_sent) else {
+            return Step::GoOn;
+        };
+        self.running = Some(Running { ticks: 0, rate, holders: self.holders(seen), base: None });
+        Step::Begin
+    }
+
+    /// A member was set aside by another rule: those that go on are to have more than it had.
+    pub fn note_aside(&mut self) {
+        self.set_aside_rate = self.set_aside_rate.max(self.rate().unwrap_or_default());
+    }
+
+    /// Messages a second over the last ticks, once there were enough of them.
+    fn rate(&self) -> Option<f64> {
+        let (&(since, before), &(now, sent)) = (self.sent.front()?, self.sent.back()?);
+        let enough = self.sent.len() > MIN_HELD as usize && now > since;
+        enough.then(|| (sent - before) as f64 / now.since(since).as_secs_f64())
+    }
+
+    /// Why the members are set aside that are waited for, if those that wait outside had more than is sent now.
+    fn note_waiting(&mut self, progress: Progress, rate: Option<f64>) -> Option<String> {
+        let is_slow = progress.is_waited_for && rate.is_some_and(|rate| rate < self.set_aside_rate);
+        self.slow_in = self.slow_in << 1 | u32::from(is_slow);
+        let (ticks, most) = if progress.is_all_sent { (TAIL, TAIL) } else { (WINDOW as u32, MIN_HELD) };
+        let is_slow = (self.slow_in & ((1 << ticks) - 1)).count_ones() >= most;
+        is_slow.then(|| "let less through than one that waits for its turn had".to_owned())
+    }
+
+    /// The members that held the others at least half as long as the one that did most, unless these are all.
+    fn holders(&self, seen: &[Sight]) -> BTreeSet<usize> {
+        let held = |sight: &Sight| {
+            let before = self.held_before.get(&sight.index).copied().unwrap_or_default();
+            sight.held.saturating_sub(before)
+        };
+        let most = seen.iter().map(held).max().unwrap_or_default();
+        let holds = |sight: &&Sight| held(sight) * 2 >= most && !most.is_zero();
+        let holders: BTreeSet<usize> = seen.iter().filter(holds).map(|sight| sight.index).collect();
+        if holders.len() == seen.len() { BTreeSet::new() } else { holders }
+    }
+
+    /// The trial is over: who is set aside.
+    fn judge(&mut self, progress: Progress, seen: &[Sight]) -> Step {
+        let Some(Running { rate, holders, base: Some((base, then)), .. }) = self.running.take() else {
+            return Step::End(Vec::new());
+        };
+        (self.held_in, self.slow_in) = (0, 0);
+        self.sent.clear();
+        self.held_before = seen.iter().map(|sight| (sight.index, sight.held)).collect();
+        let then: BTreeMap<usize, Sight> = then.iter().map(|sight| (sight.index, *sight)).collect();
+        let arrived = |sight: &Sight| {
+            sight.arrived
+                - then.get(&sight.index).map_or(sight.arrived, |then| then.arrived.min(sight.arrived))
+        };
+        let best = seen.iter().map(arrived).max().unwrap_or_default();
+        let seconds = progress.now.since(base.now).as_secs_f64();
+        let gains = best as f64 >= rate * seconds * FACTOR as f64 && best >= MIN_PACKETS;
+        let mut aside = Vec::new();
+        if gains {
+            let behind = |sight: &&Sight| arrived(sight).saturating_mul(FACTOR) < best;
+            for sight in seen.iter().filter(behind) {
+                let arrived = arrived(sight);
+                aside.push((
+                    sight.index,
+                    format!("took {arrived} of {best} packets that another took in {seconds:.1} s"),
+                ));
+            }
+            if aside.is_empty() {
+                // All keep up while it is measured, so that it is said by the time for which they hold the others.
+                let again = holders.intersection(&self.suspects).copied();
+                let reason = || "kept the others waiting whenever it was not measured".to_owned();
+                aside.extend(again.map(|index| (index, reason())));
+                self.suspects = holders;
+            } else {
+                self.suspects.clear();
+            }
+            (self.rest, self.next_rest) = ((0, 0.0), FIRST_REST);
+        } else if let Some(lag) = Self::closing(progress, base, seen, &then) {
+            let behind = seen.iter().filter(|sight| sight.acknowledged <= progress.sent - lag);
+            let reason = |sight: &Sight| {
+                format!("acknowledged {} of {} messages that another had", sight.acknowledged, progress.sent)
+            };
+            aside.extend(behind.map(|sight| (sight.index, reason(sight))));
+        } else {
+            self.next_rest = (self.next_rest * 2).clamp(FIRST_REST, MAX_REST);
+            self.rest = (self.next_rest, rate);
+        }
+        if !aside.is_empty() {
+            self.set_aside_rate = self.set_aside_rate.max(rate);
+        }
+        Step::End(aside)
+    }
+
+    /// By how many messages at least those are behind that keep the window closed, if it was closed in the trial and
+    /// a member has acknowledged everything that was sent.
+    fn closing(
+        progress: Progress,
+        base: Progress,
+        seen: &[Sight],
+        then: &BTreeMap<usize, Sight>,
+    ) -> Option<u64> {
+        let held = progress.held_up.saturating_sub(base.held_up);
+        let is_held = held * 2 >= progress.now.since(base.now);
+        let had_all =
+            |sight: &Sight| then.get(&sight.index).is_some_and(|then| then.acknowledged >= base.sent);
+        let is_ready = seen.iter().any(|sight| had_all(sight) && sight.acknowledged >= progress.sent);
+        let least = seen.iter().map(|sight| sight.acknowledged).min()?;
+        let lag = progress.sent.saturating_sub(least).div_ceil(2);
+        (is_held && is_ready && lag >= MIN_PACKETS && !progress.is_all_sent).then_some(lag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(250);
+
+    /// A session of two members that is held up all the time.
+    #[derive(Default)]
+    struct Held {
+        trials: Trials,
+        ticks: u64,
+        sent: u64,
+        seen: [Sight; 2],
+        is_waited_for: bool,
+    }
+
+    impl Held {
+        /// One more tick, in which so much was sent and arrived at each.
+        fn tick(&mut self, sent: u64, arrived: [u64; 2]) -> Step {
+            (self.ticks, self.sent) = (self.ticks + 1, self.sent + sent);
+            for (index, (sight, arrived)) in self.seen.iter_mut().zip(arrived).enumerate() {
+                (sight.index, sight.arrived) = (index, sight.arrived + arrived);
+            }
+            let progress = Progress {
+                now: Time::ZERO + TICK * self.ticks as u32,
+                tick: TICK,
+                held_up: TICK * self.ticks as u32,
+                sent: self.sent,
+                is_all_sent: false,
+                is_waited_for: self.is_waited_for,
+            };
+            self.trials.on_tick(progress, &self.seen)
+        }
+
+        /// Ticks until a trial begins, with so much sent in each.
+        fn until_trial(&mut self, sent: u64) -> Option<u32> {
+            (1..=200).find(|_| self.tick(sent, [sent, sent]) == Step::Begin)
+        }
+
+        /// A trial in which so much arrives at each.
+        fn trial(&mut self, arrived: [u64; 2]) -> Vec<usize> {
+            let most = arrived[0].max(arrived[1]);
+            assert_eq!([self.tick(most, arrived), self.tick(most, arrived)], [Step::GoOn, Step::GoOn]);
+            match self.tick(most, arrived) {
+                Step::End(aside) => aside.into_iter().map(|(index, _)| index).collect(),
+                step => panic!("{step:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn sets_aside_a_member_that_gets_a_third_of_another() {
+        for (arrived, aside) in [
+            ([1000, 10], vec![1]),
+            ([1000, 333], vec![1]),
+            ([1000, 334], vec![]),
+            // Less than three times as much as before.
+            ([29, 1], vec![]),
+            ([30, 1], vec![1]),
+        ] {
+            let mut held = Held::default();
+            assert_eq!(held.until_trial(10), Some(MIN_HELD + 1));
+            assert_eq!(held.trial(arrived), aside, "{arrived:?}");
+        }
+    }
+
+    #[test]
+    fn repeats_a_trial_later_unless_less_is_sent() {
+        let mut held = Held::default();
+        held.until_trial(100);
+        assert_eq!(held.trial([110, 100]), []);
+        assert_eq!(held.until_trial(100), Some(2 * FIRST_REST - FIRST_REST));
+        assert_eq!(held.trial([110, 100]), []);
+        assert_eq!(held.until_trial(49), Some(MIN_HELD + 1));
+    }
+
+    #[test]
+    fn sets_aside_a_member_that_is_fast_in_trials_alone() {
+        let mut held = Held::default();
+        for aside in [vec![], vec![1]] {
+            held.seen[1].held += Duration::from_secs(1);
+            held.until_trial(1);
+            assert_eq!(held.trial([1000, 1000]), aside);
+        }
+    }
+
+    #[test]
+    fn sets_aside_a_member_that_keeps_the_window_closed() {
+        let mut held = Held { sent: 1000, ..Held::default() };
+        (held.seen[0].acknowledged, held.seen[1].acknowledged) = (1000, 20);
+        held.until_trial(0);
+        assert_eq!(held.trial([0, 0]), [1]);
+        // One that has not everything either waits for nobody.
+        let mut held = Held { sent: 1000, ..Held::default() };
+        (held.seen[0].acknowledged, held.seen[1].acknowledged) = (999, 20);
+        held.until_trial(0);
+        assert_eq!(held.trial([0, 0]), []);
+    }
+
+    #[test]
+    fn sets_all_aside_when_those_outside_had_more() {
+        for (sent, is_waited_for, ends) in [(99, true, true), (101, true, false), (99, false, false)] {
+            let mut held = Held::default();
+            held.until_trial(100);
+            assert_eq!(held.trial([1000, 10]), [1]);
+            held.is_waited_for = is_waited_for;
+            let step = (0..WINDOW * 2).map(|_| held.tick(sent, [sent, 0])).find(|step| *step != Step::GoOn);
+            assert_eq!(matches!(step, Some(Step::SetAllAside(_))), ends, "{sent} {is_waited_for}");
+        }
+    }
+}
