@@ -14,10 +14,10 @@
 //! 7 PURGED          | below (64)
 //! ```
 //!
-//! Types of [`reformation::KINDS`] have that exchange's bodies instead.
+//! Types of [`reformation::KINDS`] have the bodies of that exchange instead.
 //!
-//! Sites are named by their rank in the group. In an ACK, `source` 0xffff with `number` 0 says that
-//! nothing is acknowledged; `next` equal to `site` says that the token stays.
+//! Sites are named by their rank in the group. In an ACK, `source` 0xffff with `number` 0 says that no message is
+//! acknowledged; `next` equal to `site` says that the token stays.
 
 mod describe;
 
@@ -31,12 +31,12 @@ use crate::{ParseError, reformation};
 
 pub use describe::FORMAT;
 
-/// What a datagram of the protocol carries.
+/// Datagram of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram<'a> {
-    /// A packet of the normal phase.
+    /// Packet of the normal phase.
     Normal(Packet<'a>),
-    /// A packet by which the sites agree on a new token list.
+    /// Packet of the agreement on a new token list.
     Reformation(reformation::Packet<'a>),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Datagram<'a> {
         Ok((association, Datagram::Normal(packet)))
     }
 
-    /// Appends it.
+    /// Appends the datagram.
     pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
         match self {
             Datagram::Normal(packet) => packet.emit(association, buf),
@@ -64,7 +64,7 @@ impl<'a> Datagram<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Datagram::Normal(packet) => packet.wire_len(),
@@ -82,77 +82,77 @@ impl fmt::Display for Datagram<'_> {
     }
 }
 
-/// A packet of the normal phase: the token list it belongs to, and what it says.
+/// Packet of the normal phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The version of the token list.
+    /// Version of the token list.
     pub view: u32,
-    /// What it says.
+    /// Contents of the packet.
     pub body: Body<'a>,
 }
 
-/// What a packet says.
+/// Contents of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// A message, from its source to all sites (section 2.9: "multicast message").
+    /// Message from its source to all sites (section 2.9: "multicast message").
     Msg {
-        /// Which message.
+        /// Identity of the message.
         id: Id,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// An acknowledgment, a transfer of the token, or both, from the token site to all sites.
+    /// Acknowledgment, transfer of the token, or both, from the token site to all sites.
     Ack(Ack),
-    /// A site has taken every acknowledgment below this timestamp, and the token if that was passed
-    /// to it there (section 2.9: "confirmation message").
+    /// Confirmation that a site has taken every acknowledgment below this timestamp, and the token if it was passed
+    /// to the site there (section 2.9: "confirmation message").
     Confirm {
-        /// The site.
+        /// Rank of the site.
         site: u16,
-        /// One past the last timestamp it has taken.
+        /// Timestamp after the last one that the site has taken.
         below: u64,
     },
-    /// Asks for the acknowledgments and messages of these timestamps.
+    /// Request for the acknowledgments and messages of a range of timestamps.
     Retrans {
-        /// The first.
+        /// First timestamp.
         from: u64,
-        /// One past the last.
+        /// Timestamp after the last one.
         below: u64,
     },
-    /// Asks for the acknowledgment of a message, and the message.
+    /// Request for the acknowledgment of a message, and for the message.
     RetransMessage(Id),
-    /// An acknowledgment with the message that it acknowledges, for a site that lacks either.
+    /// Retransmission of an acknowledgment with the acknowledged message.
     Repair {
-        /// The acknowledgment.
+        /// Acknowledgment.
         ack: Ack,
-        /// The message; empty if the acknowledgment is.
+        /// Contents of the message; empty if the acknowledgment names none.
         payload: &'a [u8],
     },
-    /// Answers a request: what lies before this timestamp is not kept here any more.
+    /// Answer to a request for what is no longer kept.
     Purged {
-        /// The first timestamp that is kept.
+        /// First timestamp that is kept.
         below: u64,
     },
 }
 
-/// Names a message: "the source address and its sequence number" (section 2.9.1).
+/// Identity of a message: "the source address and its sequence number" (section 2.9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
-    /// The rank of its source.
+    /// Rank of its source.
     pub source: u16,
-    /// Its number there.
+    /// Number of the message at its source.
     pub number: u64,
 }
 
-/// The fields of an acknowledgment.
+/// Fields of an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// Its place in the order of all acknowledgments.
+    /// Timestamp: position in the order of all acknowledgments.
     pub timestamp: u64,
-    /// The token site that gave it.
+    /// Rank of the token site that sent it.
     pub site: u16,
-    /// The token site from now on.
+    /// Rank of the next token site.
     pub next: u16,
-    /// The message it acknowledges; `None` if it only passes the token.
+    /// Acknowledged message; `None` if the packet only passes the token.
     pub message: Option<Id>,
 }
 
@@ -164,7 +164,7 @@ pub const ACK_LEN: usize = Envelope::LEN + 26;
 pub const CONFIRM_LEN: usize = Envelope::LEN + 14;
 /// Bytes of a request by timestamps.
 pub const RETRANS_LEN: usize = Envelope::LEN + 20;
-/// Bytes of the answer that nothing is kept.
+/// Bytes of a PURGED packet.
 pub const PURGED_LEN: usize = Envelope::LEN + 12;
 /// Bytes of a request by message.
 pub const RETRANS_MESSAGE_LEN: usize = Envelope::LEN + 14;
@@ -238,7 +238,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self.body {
             Body::Msg { payload, .. } => MSG_HEADER_LEN + payload.len(),
@@ -315,7 +315,7 @@ impl fmt::Display for Ack {
     }
 }
 
-/// The source of no message.
+/// Value of `source` for no message.
 const NO_SOURCE: u16 = 0xffff;
 
 mod packet_type {

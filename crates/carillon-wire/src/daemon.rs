@@ -26,7 +26,7 @@
 //! MESSAGES (2)   | as above |                               MESSAGE and PIECE of the sender of the last FROM
 //! OPENED (129)   |                                          the sockets of a listener are open
 //! EVENT (130)    | fields |
-//! DONE (131)     | frames u64 |                             so many MESSAGES of the program have arrived, or are given up
+//! DONE (131)     | frames u64 |                             number of the program's MESSAGES delivered or abandoned
 //! FROM (132)     | name, UTF-8 |
 //! PART (133)     | fields |                                 a line of a report
 //! REPORT (134)   | fields |                                 the rest of it

@@ -16,10 +16,9 @@
 //! +-----------------------+-------------+---------------------------+
 //! ```
 //!
-//! Sequence numbers run from 1 to N and then start again; which N the group has agreed on is not in
-//! the packets. A retransmission is a DATA like the first. `held` is not in the source: how many
-//! messages before `next` the back window still holds, so that a receiver knows what cannot be
-//! repaired any more.
+//! Sequence numbers run from 1 to N and then start over; the group has agreed on N, which is not in the packets. A
+//! retransmission is a DATA like the first transmission. `held` is not in the source: it is the number of messages
+//! before `next` that the back window still holds, so that a receiver knows which messages can no longer be repaired.
 
 mod describe;
 
@@ -33,48 +32,48 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, or a retransmission of it.
+    /// First transmission or retransmission of a message.
     Data {
-        /// Rank of the node whose message it is.
+        /// Rank of the node that offered the message.
         source: u16,
-        /// Its sequence number, 1 to N.
+        /// Sequence number of the message, 1 to N.
         sequence: u32,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// How far an idle sender has come; sent up to K times in intervals of T1.
+    /// Progress of an idle sender, sent up to K times at intervals of T1.
     Status(Progress),
-    /// The same in the longer intervals T2.
+    /// Progress of an idle sender, sent at the longer intervals T2.
     Sanity(Progress),
-    /// Asks a source for a message.
+    /// Request to a source for a message.
     Nak {
-        /// Rank of the receiver that asks.
+        /// Rank of the requesting receiver.
         from: u16,
-        /// Rank of the source it asks.
+        /// Rank of the source.
         source: u16,
-        /// Sequence number of the message it expects, 1 to N.
+        /// Sequence number of the expected message, 1 to N.
         expected: u32,
     },
-    /// Asks all senders for a pause.
+    /// Request to all senders for a pause (flow control).
     Choke {
-        /// Rank of the node whose buffer is filling.
+        /// Rank of the node with a filling buffer.
         from: u16,
-        /// T3, in microseconds.
+        /// Pause T3 in microseconds.
         pause_us: u32,
     },
 }
 
-/// How far a sender has come: what STATUS and SANITY say.
+/// Progress of a sender, in STATUS and SANITY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Rank of the sender.
     pub source: u16,
-    /// Sequence number of the message it will send next, 1 to N.
+    /// Sequence number of the sender's next message, 1 to N.
     pub next: u32,
-    /// How many messages before that it can still repeat.
+    /// Number of messages before `next` that the sender can retransmit.
     pub held: u32,
 }
 
@@ -88,7 +87,7 @@ pub const NAK_LEN: usize = Envelope::LEN + 8;
 pub const CHOKE_LEN: usize = Envelope::LEN + 6;
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram. What follows a packet without a payload is padding.
+    /// Parses a datagram. Bytes behind a packet without a payload are padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, mut reader) = Reader::behind_envelope(protocol::ERRAMILLI_SINGH, bytes)?;
         let packet = match envelope.packet_type {
@@ -148,7 +147,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
@@ -158,7 +157,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Rank of the node that sent it.
+    /// Rank of the node that sent the packet.
     pub fn sender(&self) -> u16 {
         match *self {
             Packet::Data { source, .. } => source,

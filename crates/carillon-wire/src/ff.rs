@@ -8,9 +8,9 @@
 //! +------------------+----------+------------+-----------+---------
 //! ```
 //!
-//! Numbers of messages count modulo 2^32. `first` is the oldest message the sender still holds. An ACK names the DATA that it answers by
-//! its number and the time at which it was sent, in nanoseconds of the sender's clock. The sources name no fields; the layout is
-//! Carillon's.
+//! Message numbers count modulo 2^32. `first` is the oldest message that the sender still holds. An ACK names the
+//! answered DATA by its number and its time of transmission, in nanoseconds of the sender's clock. The sources name
+//! no fields; the layout is Carillon's.
 
 use std::fmt;
 
@@ -21,25 +21,25 @@ use crate::envelope::{Envelope, protocol};
 use crate::feedback::raise;
 use crate::reader::Reader;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, or a retransmission of it.
+    /// First transmission or retransmission of a message.
     Data {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         seq: u32,
-        /// Oldest message still held, modulo 2^32.
+        /// Oldest message that the sender still holds, modulo 2^32.
         first: u32,
-        /// When it was sent.
+        /// Time of transmission in nanoseconds of the sender's clock.
         time: u64,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// A message has come.
+    /// Acknowledgment of a message.
     Ack {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         seq: u32,
-        /// Of the DATA.
+        /// Time of the acknowledged DATA.
         time: u64,
     },
 }
@@ -48,7 +48,7 @@ pub enum Packet<'a> {
 pub const HEADER_LEN: usize = Envelope::LEN + 16;
 const ACK_LEN: usize = Envelope::LEN + 12;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "ff", fuzzed, read, golden: GOLDEN };
 
 const DATA: u8 = 1;
@@ -84,7 +84,7 @@ impl<'a> Packet<'a> {
         buf.extend_from_slice(payload);
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
@@ -104,14 +104,14 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// What a member that lies makes of an acknowledgment: it is of a later message. There is no room to boast of.
+/// Forges an acknowledgment in place: it names a later message. The protocol has no field for buffer space.
 pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     if let (Ok((_, Packet::Ack { .. })), Forgery::Ahead(by)) = (Packet::parse(bytes), lie) {
         raise(bytes, Envelope::LEN, by);
     }
 }
 
-/// Packets with fuzzed fields, near the start of the numbers.
+/// Makes packets with fuzzed fields and mostly small sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 1 & 7 {
@@ -135,7 +135,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "ff data seq 5 first 2 time 4000000 len 2",

@@ -1,4 +1,4 @@
-//! Packets of k-fold repetition: the envelope, a number, the message.
+//! Packets of k-fold repetition: envelope, number, message. The layout is Carillon's.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainde
 use crate::reader::Reader;
 use crate::{Envelope, ParseError};
 
-/// A message, under its number: modulo 2^32.
+/// Message and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Which message.
+    /// Number of the message, modulo 2^32.
     pub number: u32,
-    /// The message.
+    /// Contents of the message.
     pub payload: &'a [u8],
 }
 
 /// Bytes before the message.
 pub const HEADER_LEN: usize = Envelope::LEN + 4;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "kfold", fuzzed, read, golden: GOLDEN };
 
 const PROTOCOL: u8 = 9;

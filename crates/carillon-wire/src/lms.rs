@@ -27,13 +27,12 @@
 //! +--------------------------+-------------------------------+---------------+-----------+
 //! ```
 //!
-//! The association stands for the pair of source and group. Addresses are IPv6, those of IPv4
-//! mapped; all zeros is none: in a REQ, no turning point yet; in a SETUP or SPM, no LMS router since
-//! the source. The interface is zero but in a DMCAST, which is otherwise as long as the DATA that it
-//! repeats. Sequence numbers count modulo 2^32: `lo` and `hi` are the first and the last message
-//! that a REQ asks for, `next` the message that the source will send next, `oldest` the oldest one
-//! that it holds. Flag 1 of a REQ says that it was sent to the source itself, which is to answer the
-//! node that sent it. `past` is how many repliers it goes past yet.
+//! The association stands for the pair of source and group. Addresses are IPv6, with IPv4 addresses mapped; all zeros
+//! is none: no turning point yet in a REQ, and no LMS router since the source in a SETUP or SPM. The interface is
+//! zero except in a DMCAST, which has the same length as the DATA that it repeats. Sequence numbers count modulo
+//! 2^32: `lo` and `hi` are the first and the last message that a REQ asks for, `next` the message that the source
+//! will send next, and `oldest` the oldest one that it holds. Flag 1 of a REQ says that it was sent to the source
+//! itself, which must answer the node that sent it. `past` is the number of repliers that the REQ must still pass.
 
 mod describe;
 
@@ -48,100 +47,100 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// The source, or a router on the way from it, offers itself as replier to the routers below.
+    /// Offer of the source, or of a router below it, to act as replier for the routers further down.
     SrcRefresh(Offer),
-    /// A receiver, or a router for one below, offers itself as replier to the router above.
+    /// Offer of a receiver, or of a router on behalf of one, to act as replier for the router above.
     Refresh(Offer),
-    /// The replier below gives up its part.
+    /// Withdrawal of the replier below a router.
     Leave,
-    /// Asks for messages: the negative acknowledgment.
+    /// Request for messages (negative acknowledgment).
     Req(Request),
-    /// A message for the turning point, which multicasts it on one interface.
+    /// Directed multicast: a message for the turning point, which multicasts it on one interface.
     Dmcast {
-        /// That interface.
+        /// Interface on which the turning point multicasts.
         interface: PortId,
-        /// The message.
+        /// Message to be repaired.
         data: Data<'a>,
     },
-    /// Shows routers and receivers the way up, and receivers how long a packet takes.
+    /// Set-up: shows routers and receivers the path to the source, and receivers the one-way delay.
     Setup {
-        /// The last LMS router that it passed.
+        /// Last LMS router that forwarded it.
         previous: Option<IpAddr>,
-        /// How far the source has come.
+        /// Progress of the source.
         progress: Progress,
-        /// When it left the source, in nanoseconds of a clock that all share.
+        /// Departure time at the source, in nanoseconds of a clock that all nodes share.
         timestamp: u64,
     },
-    /// Repairs the way up, and shows how far the source has come.
+    /// Source path message: renews the path to the source and shows the progress of the source.
     Spm {
-        /// The last LMS router that it passed.
+        /// Last LMS router that forwarded it.
         previous: Option<IpAddr>,
-        /// How far the source has come.
+        /// Progress of the source.
         progress: Progress,
     },
-    /// A message for the first time.
+    /// First transmission of a message.
     Data(Data<'a>),
-    /// A message again.
+    /// Retransmission of a message.
     Repair(Data<'a>),
 }
 
-/// How good a replier is.
+/// Quality of a replier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// What it costs: the lower, the better.
+    /// Cost of the replier; lower is better.
     pub cost: u32,
-    /// How many LMS routers it is away.
+    /// Distance to the replier in LMS routers.
     pub hops: u16,
 }
 
-/// Asks for messages.
+/// Request for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where it turned from upstream to a replier, if it has.
+    /// Router at which the request turned from upstream to a replier; `None` before that.
     pub turning_point: Option<TurningPoint>,
-    /// It was sent to the source itself, past all routers.
+    /// True if the request was sent to the source itself, bypassing the routers.
     pub direct: bool,
-    /// How many repliers it goes past yet.
+    /// Number of repliers that the request must still pass.
     pub past: u8,
-    /// How many routers it may pass yet.
+    /// Number of routers that the request may still pass.
     pub hops_left: u8,
-    /// First message asked for, modulo 2^32.
+    /// First requested message, modulo 2^32.
     pub lo: u32,
-    /// Last message asked for, modulo 2^32.
+    /// Last requested message, modulo 2^32.
     pub hi: u32,
-    /// 0 for the first request for these messages.
+    /// Number of the attempt; 0 for the first request for these messages.
     pub attempt: u32,
 }
 
-/// The router at which a request turned to a replier, and the interface by which it had come.
+/// Turning point: the router at which a request turned to a replier, and the interface on which it had arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurningPoint {
     /// Address of the router.
     pub address: IpAddr,
-    /// Its interface.
+    /// Interface of the router.
     pub interface: PortId,
 }
 
-/// A message with its number.
+/// Message with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Modulo 2^32.
+    /// Number of the message, modulo 2^32.
     pub sequence: u32,
     /// Oldest message that the source still holds, modulo 2^32.
     pub oldest: u32,
-    /// The message.
+    /// Contents of the message.
     pub payload: &'a [u8],
 }
 
-/// How far a source has come.
+/// Progress of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The message that it will send next, modulo 2^32.
+    /// Number of the message that the source will send next, modulo 2^32.
     pub next: u32,
-    /// Oldest message that it still holds, modulo 2^32.
+    /// Oldest message that the source still holds, modulo 2^32.
     pub oldest: u32,
 }
 
@@ -158,14 +157,14 @@ pub const SETUP_LEN: usize = Envelope::LEN + 32;
 /// Bytes of an SPM.
 pub const SPM_LEN: usize = Envelope::LEN + 24;
 
-/// The packet type of a datagram, if it is one of this protocol; whether the rest of it is sound is
-/// another matter. For routers, which look at few of the packets that pass.
+/// Returns the packet type of a datagram of this protocol without parsing the rest. Routers use it, since they handle
+/// few of the packets that pass.
 pub fn packet_type_of(bytes: &[u8]) -> Option<u8> {
     Envelope::parse_for(protocol::LMS, bytes).ok().map(|(envelope, _)| envelope.packet_type)
 }
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram. What follows a packet without a payload is padding.
+    /// Parses a datagram. Bytes behind a packet without a payload are padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, mut fields) = Reader::behind_envelope(protocol::LMS, bytes)?;
         let packet = match envelope.packet_type {
@@ -214,7 +213,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::SrcRefresh(_) | Packet::Refresh(_) => REFRESH_LEN,
@@ -281,7 +280,7 @@ fn emit_address(address: Option<IpAddr>, buf: &mut Vec<u8>) {
     buf.extend_from_slice(&bytes.octets());
 }
 
-/// A field that must be zero here.
+/// Checks that a field is zero.
 fn zero(field: &'static str, value: u16) -> Result<(), ParseError> {
     if value == 0 { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
 }
@@ -366,7 +365,7 @@ impl fmt::Display for Progress {
     }
 }
 
-/// An address or none.
+/// Display of an optional address.
 struct Shown(Option<IpAddr>);
 
 impl fmt::Display for Shown {
@@ -378,24 +377,24 @@ impl fmt::Display for Shown {
     }
 }
 
-/// The packet types.
+/// Packet types.
 pub mod packet_type {
-    /// See [`Packet::SrcRefresh`](super::Packet::SrcRefresh).
+    /// Packet type of [`Packet::SrcRefresh`](super::Packet::SrcRefresh).
     pub const SRC_REFRESH: u8 = 1;
-    /// See [`Packet::Refresh`](super::Packet::Refresh).
+    /// Packet type of [`Packet::Refresh`](super::Packet::Refresh).
     pub const REFRESH: u8 = 2;
-    /// See [`Packet::Leave`](super::Packet::Leave).
+    /// Packet type of [`Packet::Leave`](super::Packet::Leave).
     pub const LEAVE: u8 = 3;
-    /// See [`Packet::Req`](super::Packet::Req).
+    /// Packet type of [`Packet::Req`](super::Packet::Req).
     pub const REQ: u8 = 4;
-    /// See [`Packet::Dmcast`](super::Packet::Dmcast).
+    /// Packet type of [`Packet::Dmcast`](super::Packet::Dmcast).
     pub const DMCAST: u8 = 5;
-    /// See [`Packet::Setup`](super::Packet::Setup).
+    /// Packet type of [`Packet::Setup`](super::Packet::Setup).
     pub const SETUP: u8 = 6;
-    /// See [`Packet::Spm`](super::Packet::Spm).
+    /// Packet type of [`Packet::Spm`](super::Packet::Spm).
     pub const SPM: u8 = 7;
-    /// See [`Packet::Data`](super::Packet::Data).
+    /// Packet type of [`Packet::Data`](super::Packet::Data).
     pub const DATA: u8 = 8;
-    /// See [`Packet::Repair`](super::Packet::Repair).
+    /// Packet type of [`Packet::Repair`](super::Packet::Repair).
     pub const REPAIR: u8 = 9;
 }

@@ -8,14 +8,13 @@
 //! +----------------------------------------------+----------------+-----------
 //! ```
 //!
-//! Type 1 is DATA, 2 is ACK. The sequence number counts modulo 2n for a window of n messages. An ACK
-//! acknowledges every message up to its number; it may be followed by padding, which is ignored.
+//! Type 1 is DATA, 2 is ACK. The sequence number counts modulo 2n for a window of n messages. An ACK acknowledges
+//! every message up to its number (cumulative acknowledgment); padding behind it is ignored.
 //!
-//! The variant with negative acknowledgments has two types more: 3 is NAK, which acknowledges every
-//! message before its number and asks for that one; 4 is POLL, a retransmission to which everyone is
-//! to answer.
+//! The variant with negative acknowledgments has two more types. A NAK (3) acknowledges every message before its
+//! number and asks for that one. A POLL (4) is a retransmission that every receiver must answer.
 //!
-//! With an adaptive acknowledgment wait, Carillon's too, messages are of type 5, TIMED: DATA with four
+//! With an adaptive acknowledgment wait, which is Carillon's own, messages are of type 5, TIMED: a DATA with four
 //! bytes after the sequence number, the wait R in nanoseconds that is in force.
 
 mod describe;
@@ -30,40 +29,40 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, or a retransmission of it.
+    /// First transmission or retransmission of a message.
     Data {
-        /// Modulo 2n.
+        /// Number of the message, modulo 2n.
         sequence: u16,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// A message, or a retransmission of it, that says how long acknowledgments wait.
+    /// Like `Data`, with the current acknowledgment wait.
     Timed {
-        /// Modulo 2n.
+        /// Number of the message, modulo 2n.
         sequence: u16,
-        /// Upper end R of the random wait, in nanoseconds.
+        /// Upper bound R of the random wait before an acknowledgment, in nanoseconds.
         ack_wait: u32,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Acknowledges all messages up to the one with this sequence number.
+    /// Cumulative acknowledgment of all messages up to this sequence number.
     Ack {
-        /// Modulo 2n.
+        /// Number of the message, modulo 2n.
         sequence: u16,
     },
-    /// A retransmission to which every receiver answers with what it has.
+    /// Retransmission that every receiver must answer with its status.
     Poll {
-        /// Modulo 2n.
+        /// Number of the message, modulo 2n.
         sequence: u16,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Asks for the message with this sequence number; acknowledges all before it.
+    /// Request for the message of this sequence number; acknowledges all earlier ones.
     Nak {
-        /// Modulo 2n.
+        /// Number of the message, modulo 2n.
         sequence: u16,
     },
 }
@@ -75,7 +74,7 @@ pub const HEADER_LEN: usize = Envelope::LEN + 2;
 pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram. Whether the number is below 2n only the machine can tell.
+    /// Parses a datagram. Only the machine can check that the number is below 2n.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, mut reader) = Reader::behind_envelope(protocol::MBAP, bytes)?;
@@ -108,7 +107,7 @@ impl<'a> Packet<'a> {
         buf.extend_from_slice(payload);
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } | Packet::Poll { payload, .. } => HEADER_LEN + payload.len(),

@@ -1,7 +1,7 @@
 //! Packets of multicast stop-and-wait (MSAW) and its unicast equivalent.
 //!
-//! The thesis gives the header as source, destination, one-bit sequence number and type (Segovia
-//! 1996, section 2.5); the addresses are those of the network below.
+//! The thesis gives the header as source, destination, one-bit sequence number and type (Segovia 1996, section 2.5);
+//! the network below supplies the addresses.
 //!
 //! ```text
 //! +----------------------------------------------+----------+-----------
@@ -9,17 +9,16 @@
 //! +----------------------------------------------+----------+-----------
 //! ```
 //!
-//! Type 1 is DATA, 2 is ACK. The sequence number is 0 or 1, in one byte. An ACK may be followed by
-//! padding, which is ignored: the thesis varies the size of acknowledgments.
+//! Type 1 is DATA, 2 is ACK. The sequence number is 0 or 1, in one byte. Padding behind an ACK is ignored: the thesis
+//! varies the size of acknowledgments.
 //!
-//! The variant with negative acknowledgments, whose layout is Carillon's, numbers modulo 256: 3 is
-//! NUMBERED (DATA with such a number), 4 ANNOUNCE (this message was sent), 5 POLL (the same, and
-//! everyone is to answer), 6 ACK UP TO (this message and all before it are there), 7 NAK (all before
-//! this message are there, and it is missing). ANNOUNCE and POLL have two bytes
-//! more: the oldest message that the sender still holds, and the round, which numbers them modulo 256.
-//! NAK has the round it answers to. All but NUMBERED may be padded.
+//! The layout of the variant with negative acknowledgments is Carillon's; its numbers count modulo 256. NUMBERED (3)
+//! is a DATA with such a number. ANNOUNCE (4) names the last message sent, and POLL (5) also asks every receiver for
+//! an answer. ACK UP TO (6) acknowledges this message and all earlier ones; NAK (7) acknowledges all earlier ones and
+//! asks for this one. ANNOUNCE and POLL have two more bytes: the oldest message that the sender still holds, and the
+//! round, which numbers them modulo 256. A NAK repeats the round. All types except NUMBERED may be padded.
 //!
-//! With an adaptive acknowledgment wait, Carillon's too, messages are of type 8, TIMED: DATA with four
+//! With an adaptive acknowledgment wait, which is Carillon's own, messages are of type 8, TIMED: a DATA with four
 //! bytes after the sequence number, the wait R in nanoseconds that is in force.
 
 mod describe;
@@ -34,65 +33,65 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, or a retransmission of it.
+    /// First transmission or retransmission of a message.
     Data {
-        /// 0 or 1.
+        /// Number of the message, 0 or 1.
         sequence: u8,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// A message, or a retransmission of it, that says how long acknowledgments wait.
+    /// Like `Data`, with the current acknowledgment wait.
     Timed {
-        /// 0 or 1.
+        /// Number of the message, 0 or 1.
         sequence: u8,
-        /// Upper end R of the random wait, in nanoseconds.
+        /// Upper bound R of the random wait before an acknowledgment, in nanoseconds.
         ack_wait: u32,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Acknowledges the message with this sequence number.
+    /// Acknowledgment of the message with this sequence number.
     Ack {
-        /// 0 or 1.
+        /// Number of the message, 0 or 1.
         sequence: u8,
     },
-    /// A message, or a retransmission of it, where receivers ask for what they miss.
+    /// Message of the variant in which receivers request missing messages.
     Numbered {
-        /// Modulo 256.
+        /// Number of the message, modulo 256.
         sequence: u8,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Says which message was the last sent.
+    /// Announcement of the last message sent.
     Announce {
-        /// Modulo 256.
+        /// Number of the message, modulo 256.
         sequence: u8,
-        /// The oldest message held, modulo 256.
+        /// Oldest message that the sender still holds, modulo 256.
         first: u8,
-        /// Which announcement or poll this is, modulo 256.
+        /// Number of the announcement or poll, modulo 256.
         round: u8,
     },
-    /// Says which message was the last sent, and asks every receiver what it has.
+    /// Poll for the status of every receiver, with the last message sent.
     Poll {
-        /// Modulo 256.
+        /// Number of the message, modulo 256.
         sequence: u8,
-        /// The oldest message held, modulo 256.
+        /// Oldest message that the sender still holds, modulo 256.
         first: u8,
-        /// Which announcement or poll this is, modulo 256.
+        /// Number of the announcement or poll, modulo 256.
         round: u8,
     },
-    /// Acknowledges this message and all before it.
+    /// Cumulative acknowledgment up to this message.
     AckUpTo {
-        /// Modulo 256.
+        /// Number of the message, modulo 256.
         sequence: u8,
     },
-    /// Asks for this message; acknowledges all before it.
+    /// Request for this message; acknowledges all earlier ones.
     Nak {
-        /// Modulo 256.
+        /// Number of the message, modulo 256.
         sequence: u8,
-        /// Which announcement or poll this answers.
+        /// Number of the answered announcement or poll.
         round: u8,
     },
 }
@@ -160,7 +159,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } | Packet::Numbered { payload, .. } => HEADER_LEN + payload.len(),

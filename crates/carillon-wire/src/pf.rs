@@ -15,11 +15,12 @@
 //! +----------------------+----------+-----------+-----------------------------------------------
 //! ```
 //!
-//! Numbers of messages count modulo 2^32. `first` is the oldest message the parent still holds. `time` is POLL.TS, when the poll was
-//! sent, in nanoseconds of the parent's clock; `last` is POLL.SEQ, the highest message sent by then (HS). A RESP has both from the poll
-//! that it answers. Its window W begins at `left` (LE): what lies before `expected` is there and not consumed yet, `expected` is
-//! missing, and bit i of the map says whether `expected` + 1 + i is there. `highest` is one past HR, 0 if nothing has come; `size` is the
-//! buffer, S, of this child. `children` is a [`ChildSet`].
+//! Message numbers count modulo 2^32. `first` is the oldest message that the parent still holds. `time` is POLL.TS,
+//! the time of the poll in nanoseconds of the parent's clock; `last` is POLL.SEQ, the highest message sent by then
+//! (HS). A RESP repeats both from the poll that it answers. Its window W begins at `left` (LE): messages before
+//! `expected` are present but not consumed, `expected` is missing, and bit i of the map says whether `expected` + 1 +
+//! i is present. `highest` is one past HR, or 0 before the first message; `size` is the buffer S of this child.
+//! `children` is a [`ChildSet`].
 
 mod children;
 mod describe;
@@ -36,58 +37,58 @@ use crate::reader::Reader;
 pub use children::ChildSet;
 pub use describe::{FORMAT, forge_feedback};
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, which may ask for responses too.
+    /// Message, with a poll if it is a DATAPOLL.
     Data {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         seq: u32,
-        /// Oldest message still held, modulo 2^32.
+        /// Oldest message that the sender still holds, modulo 2^32.
         first: u32,
-        /// The poll of a DATAPOLL.
+        /// Poll of a DATAPOLL.
         poll: Option<Poll<'a>>,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Asks for responses.
+    /// Poll for responses.
     Poll {
-        /// Oldest message still held, modulo 2^32.
+        /// Oldest message that the sender still holds, modulo 2^32.
         first: u32,
-        /// What it asks.
+        /// Fields of the poll.
         poll: Poll<'a>,
     },
-    /// A child's window.
+    /// Window of a child.
     Resp(Resp<'a>),
 }
 
-/// What a poll asks, and whom.
+/// Poll: addressed children and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll<'a> {
-    /// When it was sent.
+    /// Time of the poll in nanoseconds of the parent's clock: POLL.TS.
     pub time: u64,
-    /// The highest message sent by then, modulo 2^32.
+    /// Highest message sent by then, modulo 2^32: POLL.SEQ.
     pub last: u32,
-    /// Who is to answer.
+    /// Children that must answer.
     pub children: ChildSet<'a>,
 }
 
-/// A response.
+/// Response of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resp<'a> {
-    /// Of the poll.
+    /// Time of the answered poll, in nanoseconds of the parent's clock.
     pub time: u64,
-    /// Of the poll.
+    /// Highest message that the answered poll names, modulo 2^32.
     pub last: u32,
-    /// The first message that is not consumed or not there, modulo 2^32.
+    /// First message that is not consumed or missing, modulo 2^32: LE.
     pub left: u32,
-    /// The first message that is not there, modulo 2^32.
+    /// First missing message, modulo 2^32.
     pub expected: u32,
-    /// One past the highest message heard of, modulo 2^32.
+    /// Number after the highest known message, modulo 2^32: HR + 1.
     pub highest: u32,
-    /// Messages that the buffer holds.
+    /// Buffer of the child in messages: S.
     pub size: u32,
-    /// Which messages beyond `expected` are there.
+    /// Map of the messages present beyond `expected`.
     pub received: Map<'a>,
 }
 
@@ -95,7 +96,7 @@ pub struct Resp<'a> {
 pub const HEADER_LEN: usize = Envelope::LEN + 8;
 /// Bytes of a DATAPOLL before its payload, without the children.
 pub const POLL_HEADER_LEN: usize = HEADER_LEN + 14;
-/// The children of one packet take no more bytes.
+/// Maximum length of a set of children in bytes.
 pub const MAX_CHILDREN_LEN: usize = 1280;
 const RESP_LEN: usize = Envelope::LEN + 30;
 
@@ -161,7 +162,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { poll: None, payload, .. } => HEADER_LEN + payload.len(),
@@ -175,7 +176,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Poll<'_> {
-    /// All but `last`, which stands before.
+    /// Appends the fields except `last`, which stands before them.
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.time.to_be_bytes());
         buf.extend_from_slice(&(self.children.bytes().len() as u16).to_be_bytes());

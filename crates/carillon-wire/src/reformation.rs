@@ -1,4 +1,4 @@
-//! Packets by which the members of a group agree on a new view of it.
+//! Packets by which the members of a group agree on a new view (membership).
 //!
 //! The sources of the total-order protocols (Segovia 1996, 2.7, and Chang and Maxemchuk 1984) only
 //! suggest or sketch this exchange; the layout is Carillon's. A protocol sends these bodies behind its
@@ -28,156 +28,156 @@ use crate::reader::Reader;
 
 pub(crate) use describe::fuzzed;
 
-/// The packet types of this exchange.
+/// Range of the exchange's packet types.
 pub const KINDS: RangeInclusive<u8> = kind::INVITE..=kind::JOIN;
 
-/// An attempt to form a view: the view has its number if it succeeds.
+/// Attempt to form a view, which gets the number of the ballot if it succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ballot {
-    /// Counts up; no two ballots of one number get as far as START.
+    /// Number of the ballot, ascending; at most one ballot of a number reaches START.
     pub number: u32,
-    /// The rank of the member that makes it.
+    /// Rank of the coordinator.
     pub coordinator: u8,
 }
 
-/// A set of ranks.
+/// Set of ranks below [`Ranks::CAPACITY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ranks([u64; 4]);
 
-/// A packet of this exchange.
+/// Packet of the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// The coordinator asks for votes.
+    /// Request of the coordinator for votes.
     Invite {
-        /// For this ballot.
+        /// Ballot of the coordinator.
         ballot: Ballot,
     },
-    /// A member takes part in no lower ballot or view any more.
+    /// Vote: the member no longer takes part in lower ballots or views.
     Vote {
-        /// The ballot it votes for.
+        /// Ballot of the vote.
         ballot: Ballot,
-        /// The number of the last view it accepted.
+        /// Number of the last view that the member accepted.
         accepted: u32,
-        /// One past the last message up to which it lacks none, in the order of that view.
+        /// First missing message of the member, in the order of that view.
         length: u64,
-        /// The members of that view.
+        /// Members of that view.
         members: Ranks,
-        /// Those of them that came to it without any state.
+        /// Members that joined that view without any state.
         joiners: Ranks,
     },
-    /// A member has promised itself to another ballot.
+    /// Refusal, since the member has promised itself to another ballot.
     Refuse {
-        /// The ballot refused.
+        /// Refused ballot.
         ballot: Ballot,
-        /// The other one.
+        /// Ballot of the promise.
         promised: Ballot,
     },
-    /// The coordinator proposes the view.
+    /// Proposal of the view by the coordinator.
     Start {
-        /// The ballot.
+        /// Ballot of the view.
         ballot: Ballot,
-        /// The number of the view whose order goes on.
+        /// Number of the view that has the continued order.
         base: u32,
-        /// One past the last message that is kept.
+        /// First message after the kept ones.
         length: u64,
-        /// The members of the view.
+        /// Members of the view.
         members: Ranks,
-        /// Those of them that come to it without any state, and take nothing before `length`.
+        /// Members that join without any state and take nothing before `length`.
         joiners: Ranks,
-        /// What a joiner must know, in the protocol's own layout.
+        /// State that a joiner must know, in the protocol's own layout.
         state: &'a [u8],
     },
-    /// A member has accepted the view, and holds all messages below its length.
+    /// Acceptance: the member has accepted the view and holds all messages below its length.
     Ready {
-        /// The ballot.
+        /// Ballot of the view.
         ballot: Ballot,
     },
-    /// The view is in force.
+    /// Activation: the view is in force.
     Active {
-        /// The ballot.
+        /// Ballot of the view.
         ballot: Ballot,
     },
-    /// A member knows that the view is in force.
+    /// Confirmation that a member knows that the view is in force.
     Installed {
-        /// The ballot.
+        /// Ballot of the view.
         ballot: Ballot,
     },
-    /// A node wants to be a member.
+    /// Request of a node to become a member.
     Join {
-        /// It has lost all it knew.
+        /// True if the node has lost its state.
         lost: bool,
     },
 }
 
 impl Ranks {
-    /// The greatest group whose ranks fit.
+    /// Maximum number of members in a group.
     pub const CAPACITY: usize = 256;
 
-    /// The ranks below `count`.
+    /// Set of the ranks below `count`.
     ///
     /// # Panics
     ///
-    /// If there are more than [`Ranks::CAPACITY`].
+    /// If `count` exceeds [`Ranks::CAPACITY`].
     pub fn below(count: usize) -> Self {
         assert!(count <= Self::CAPACITY, "{count} ranks do not fit");
         (0..count).collect()
     }
 
-    /// Adds a rank; returns whether it was new.
+    /// Adds a rank; returns true if it was new.
     ///
     /// # Panics
     ///
-    /// If the rank is not below [`Ranks::CAPACITY`], like the other methods that take one.
+    /// If the rank is not below [`Ranks::CAPACITY`], like the other methods with a rank.
     pub fn insert(&mut self, rank: usize) -> bool {
         let new = !self.contains(rank);
         self.0[rank / 64] |= 1 << (rank % 64);
         new
     }
 
-    /// Removes a rank; returns whether it was there.
+    /// Removes a rank; returns true if it was present.
     pub fn remove(&mut self, rank: usize) -> bool {
         let there = self.contains(rank);
         self.0[rank / 64] &= !(1 << (rank % 64));
         there
     }
 
-    /// Whether the rank is in the set.
+    /// Returns true if the rank is in the set.
     pub fn contains(&self, rank: usize) -> bool {
         self.0[rank / 64] & (1 << (rank % 64)) != 0
     }
 
-    /// How many there are.
+    /// Number of ranks.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there are none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == Ranks::default()
     }
 
-    /// The ranks in ascending order.
+    /// Ranks in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         let set = *self;
         (0..Self::CAPACITY).filter(move |&rank| set.contains(rank))
     }
 
-    /// Those that are in the other set too.
+    /// Intersection with another set.
     pub fn and(&self, other: &Ranks) -> Ranks {
         Ranks(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
-    /// Those that are in either.
+    /// Union with another set.
     pub fn or(&self, other: &Ranks) -> Ranks {
         Ranks(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
 
-    /// Those that are not in the other set.
+    /// Difference: the ranks that are not in the other set.
     pub fn without(&self, other: &Ranks) -> Ranks {
         Ranks(std::array::from_fn(|i| self.0[i] & !other.0[i]))
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded set in bytes.
     pub fn wire_len(&self) -> usize {
         1 + self.bytes().count()
     }
@@ -188,7 +188,7 @@ impl Ranks {
         buf.extend(self.bytes());
     }
 
-    /// The bytes up to the last that is not zero.
+    /// Bytes of the set up to the last non-zero one.
     fn bytes(&self) -> impl Iterator<Item = u8> {
         let all = self.0.map(u64::to_le_bytes);
         let count = (0..32).rev().find(|i| all[i / 8][i % 8] != 0).map_or(0, |last| last + 1);
@@ -207,7 +207,7 @@ impl FromIterator<usize> for Ranks {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses what follows the envelope of a packet of this type.
+    /// Parses the bytes behind the envelope of a packet of this type.
     pub fn parse(packet_type: u8, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let mut reader = Reader::new(bytes);
         let packet = match packet_type {
@@ -237,7 +237,7 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// The packet type that the envelope names.
+    /// Packet type for the envelope.
     pub fn packet_type(&self) -> u8 {
         match self {
             Packet::Invite { .. } => kind::INVITE,
@@ -251,7 +251,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Its name in traces.
+    /// Name of the packet in traces.
     pub fn name(&self) -> &'static str {
         match self {
             Packet::Invite { .. } => "invite",
@@ -265,7 +265,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Appends what follows the envelope.
+    /// Appends the bytes behind the envelope.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         match self {
             Packet::Invite { ballot }
@@ -289,7 +289,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the bytes that `emit` appends.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Invite { .. }
@@ -327,7 +327,7 @@ impl Reader<'_> {
         Ok(Ballot { number: self.u32()?, coordinator: self.rank("coordinator")? })
     }
 
-    /// A length that leaves room to count on.
+    /// Reads a length of at most [`MAX_LENGTH`].
     fn length(&mut self) -> Result<u64, ParseError> {
         match self.u64()? {
             length if length <= MAX_LENGTH => Ok(length),
@@ -335,7 +335,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A set of ranks, as [`Ranks::emit`] appends it.
+    /// Reads a set of ranks, as [`Ranks::emit`] writes it.
     pub(crate) fn ranks(&mut self) -> Result<Ranks, ParseError> {
         let count = self.u8()?;
         let field = |value| ParseError::Field { field: "ranks", value };
@@ -405,5 +405,5 @@ mod kind {
 
 /// Bytes of a ballot.
 const BALLOT_LEN: usize = 6;
-/// No group orders more messages than this.
+/// Maximum length of an order, which leaves room to count on without overflow.
 const MAX_LENGTH: u64 = 1 << 62;

@@ -15,12 +15,12 @@
 //! +----------------------+---------------+
 //! ```
 //!
-//! Sequence numbers count modulo 2^32. `oldest` is the first message that is still kept for anybody: what lies before it
-//! will not come any more. In an ACK `next` is the source's L, the first message that the receiver lacks, and bit i of V
-//! (words in order, each from its lowest bit) says that the message `next` + 1 + i is there. All below the node have
-//! everything before `stable`; there is room for no message from `limit` on; what was sent more than `span` microseconds
-//! before the ACK arrives, and is not in it, was lost. Flag 1 says that another node repairs what the receiver lacks.
-//! What follows a packet without a payload is padding.
+//! Sequence numbers count modulo 2^32. `oldest` is the first message that is still kept for any receiver: earlier
+//! ones will not be repaired. In an ACK `next` is the source's L, the first missing message, and bit i of V (words in
+//! order, each from its lowest bit) says that the message `next` + 1 + i is present. The node and its whole subtree
+//! have everything before `stable`, and there is no room from message `limit` on. A message sent more than `span`
+//! microseconds before the ACK arrives, and not in it, was lost. Flag 1 says that another node repairs the missing
+//! messages. Bytes behind a packet without a payload are padding.
 
 mod describe;
 
@@ -35,53 +35,53 @@ use crate::reader::Reader;
 
 pub use describe::{FORMAT, forge_feedback};
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, from the sender or from a designated receiver that repairs.
+    /// Message of the sender, or repair of a designated receiver.
     Data {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         sequence: u32,
-        /// Oldest message that is kept for anybody, modulo 2^32.
+        /// Oldest message that is kept for any receiver, modulo 2^32.
         oldest: u32,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// What a receiver has.
+    /// Status of a receiver.
     Ack(Ack<'a>),
-    /// The same, from one that is far behind: repairs are to leave at once, and to it alone.
+    /// Status of a straggler (ACK_TXNOW): its repairs must leave at once and by unicast.
     AckTxnow(Ack<'a>),
-    /// Asks how long an answer takes.
+    /// Request for an RTT measurement.
     RttMeasure {
-        /// Of the asker's clock, in nanoseconds.
+        /// Clock of the requesting node, in nanoseconds.
         timestamp: u64,
     },
-    /// The answer.
+    /// Answer to an RTT_MEASURE.
     RttAck {
-        /// What was asked with.
+        /// Timestamp of the request.
         timestamp: u64,
     },
-    /// A node that repairs offers itself: receivers turn to the nearest.
+    /// Offer of a repairing node; each receiver turns to the nearest one (SND_ACK_TOME).
     SndAckTome {
-        /// The first message that it can repair, modulo 2^32.
+        /// First message that the node can repair, modulo 2^32.
         oldest: u32,
     },
 }
 
-/// What a receiver, and those behind it, have.
+/// Status of a receiver and of its subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
-    /// The first message that it lacks, modulo 2^32: the source's L.
+    /// First missing message, modulo 2^32: the source's L.
     pub next: u32,
-    /// All below it have everything before this, modulo 2^32.
+    /// First message that some node of the subtree may be missing, modulo 2^32.
     pub stable: u32,
-    /// The first message for which there is no room, modulo 2^32.
+    /// First message without room in the buffer, modulo 2^32.
     pub limit: u32,
-    /// How old the news is at most, in microseconds: the interval between two of them, no less than a round trip.
+    /// Maximum age of the status in microseconds: the interval between two of them, no less than a round trip.
     pub span: u32,
-    /// Another node repairs what it lacks: who hears this only has to know.
+    /// True if another node repairs the missing messages, and the receiver of this ACK must not.
     pub served: bool,
-    /// What is there beyond `next`: the source's V.
+    /// Map of the messages present beyond `next`: the source's V.
     pub received: Map<'a>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),

@@ -12,13 +12,12 @@
 //! +-----------------------------+---------------+------------+------------+---------------+---------
 //! ```
 //!
-//! Sequence numbers count modulo 2^32. `first` is the oldest message the sender still holds: what
-//! lies before it will not come any more. A packet with a `question` other than 0 asks: `acker` names
-//! the receiver that acknowledges, and its ACK names the question; without one `acker` is 0. A POLL is a DATA without a message:
-//! its `sequence` is the last one sent. In an ACK, bit i of the map (words in order, each from its
-//! lowest bit) says that the message `expected` + 1 + i is there; `arrived` counts the DATA that have
-//! reached the receiver, and `room` is how many messages from `expected` on it can take, 65535 for
-//! that many or more.
+//! Sequence numbers count modulo 2^32. `first` is the oldest message that the sender still holds: earlier ones will
+//! not be repaired. A packet with a `question` other than 0 is a request for an acknowledgment: `acker` names the
+//! receiver that must answer, and its ACK repeats the question. Without a question `acker` is 0. A POLL is a DATA
+//! without a message: its `sequence` is the last one sent. In an ACK, bit i of the map (words in order, each from its
+//! lowest bit) says that the message `expected` + 1 + i is present. `arrived` counts the DATA that have reached the
+//! receiver. `room` is the number of messages from `expected` on that it can take, 65535 for that many or more.
 
 mod describe;
 
@@ -33,50 +32,50 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, or a retransmission of it.
+    /// First transmission or retransmission of a message.
     Data {
-        /// Modulo 2^32.
+        /// Number of the message, modulo 2^32.
         sequence: u32,
-        /// Oldest message still held, modulo 2^32.
+        /// Oldest message that the sender still holds, modulo 2^32.
         first: u32,
-        /// Whom it asks, if anyone.
+        /// Request for an acknowledgment, if any.
         asks: Option<AckRequest>,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Asks for an acknowledgment.
+    /// Request for an acknowledgment without a message.
     Poll {
         /// Last message sent, modulo 2^32.
         sequence: u32,
-        /// Oldest message still held, modulo 2^32.
+        /// Oldest message that the sender still holds, modulo 2^32.
         first: u32,
-        /// Whom it asks.
+        /// Receiver that must answer.
         asks: AckRequest,
     },
-    /// What a receiver has.
+    /// Acknowledgment and status of a receiver.
     Ack {
-        /// First message it lacks, modulo 2^32.
+        /// First missing message, modulo 2^32.
         expected: u32,
-        /// The question that it answers.
+        /// Number of the answered request.
         question: u32,
-        /// DATA that have reached the receiver, modulo 2^32.
+        /// Number of received DATA, modulo 2^32.
         arrived: u32,
-        /// Messages from `expected` on that it can take.
+        /// Number of messages from `expected` on that the receiver can take; 65535 for that many or more.
         room: u16,
-        /// Which messages beyond `expected` it has.
+        /// Map of the messages present beyond `expected`.
         received: Map<'a>,
     },
 }
 
-/// A question to one receiver.
+/// Request for an acknowledgment of one receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckRequest {
-    /// Who acknowledges.
+    /// Receiver that must acknowledge.
     pub acker: u32,
-    /// The number of the question: not 0.
+    /// Number of the request, 1 or more.
     pub question: u32,
 }
 
@@ -141,7 +140,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
@@ -192,5 +191,5 @@ mod packet_type {
     pub const POLL: u8 = 3;
 }
 
-/// In the place of a question's number: nobody is asked.
+/// Value of `question` in a packet without a request.
 const NO_REQUEST: u32 = 0;

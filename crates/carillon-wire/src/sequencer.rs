@@ -14,16 +14,16 @@
 //! 0x10 ACK, 0x11 DUMMY, 0x12 ACK_COMMIT, 0x13 ACK_PHASE2, 0x14 ALIVEREQ
 //!                  ack (32)
 //! 0x20 ACCEPT, 0x21 ALIVE, 0x22 PHASE1, 0x23 PHASE2
-//!                  next (32) | accepted (32) | purge (32) | who is to answer (a set of ranks)
+//!                  next (32) | accepted (32) | purge (32) | members that must answer (a set of ranks)
 //! 0x30 FETCH       sequenceNr (32)
 //! 0x31 FETCHED     sequenceNr (32) | source (16) | messageNr (32) | message
 //! 0x32 GONE        sequenceNr (32) | the next messageNr of each member (64 each)
 //! 0x40 to 0x47     the reformation's: no view, see [`reformation`](crate::reformation)
 //! ```
 //!
-//! Numbers count modulo 2^32. `ack`, `next`, `accepted` and `purge` are one past the last message that
-//! the member has without a gap, that is ordered, that is accepted, that all members have. `source` is a rank. Behind an
-//! ACK or another packet that does not end with a message or a state there may be padding.
+//! Numbers count modulo 2^32. `ack`, `next`, `accepted` and `purge` are one past the last message that the member has
+//! without a gap, that is ordered, that is accepted, and that all members have. `source` is a rank. Padding may
+//! follow an ACK or another packet that does not end with a message or a state.
 
 mod describe;
 
@@ -38,126 +38,126 @@ use crate::reformation::{self, Ranks};
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A packet of a view.
+    /// Packet of a view.
     Normal {
-        /// The number of the view.
+        /// Number of the view.
         view: u32,
-        /// The packet.
+        /// Contents of the packet.
         body: Body<'a>,
     },
-    /// A packet by which a new view is agreed on.
+    /// Packet of the agreement on a new view.
     Reformation(reformation::Packet<'a>),
 }
 
-/// What a packet of a view says.
+/// Contents of a packet of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// A member wants a message ordered.
+    /// Request of a member to order a message.
     Request {
-        /// It has all messages before this one.
+        /// First message that the member is missing: it has all earlier ones.
         ack: u32,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: u32,
-        /// Sent to all members (BB) and not to the sequencer alone (PB).
+        /// True if sent to all members (BB), false if to the sequencer alone (PB).
         broadcast: bool,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// A message in its place.
+    /// Ordered message.
     Ordered {
-        /// The place.
+        /// Sequence number of the message in the total order.
         order: u32,
-        /// Messages before this one are accepted.
+        /// First message that is not accepted yet.
         accepted: u32,
-        /// Messages before this one are with all members.
+        /// First message that some member may be missing.
         purge: u32,
-        /// The rank of the member whose message it is.
+        /// Rank of the member that offered the message.
         source: u8,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: u32,
-        /// The message; the members may have it already (BB).
+        /// Contents of the message; `None` if the members may have it already (BB).
         payload: Option<&'a [u8]>,
     },
-    /// A member lacks a message.
+    /// Request of a member for a missing message.
     Retrans {
-        /// It has all messages before this one.
+        /// First message that the member is missing: it has all earlier ones.
         ack: u32,
-        /// The place of the message.
+        /// Sequence number of the missing message.
         order: u32,
     },
-    /// What a member has.
+    /// Report of a member.
     Report {
-        /// Why it says so.
+        /// Cause of the report.
         kind: Report,
-        /// It has all messages before this one.
+        /// First message that the member is missing: it has all earlier ones.
         ack: u32,
     },
-    /// What the sequencer knows.
+    /// Status of the sequencer.
     Status {
-        /// Why it says so.
+        /// Cause of the status.
         kind: Status,
-        /// The place of the next message.
+        /// Sequence number of the next message.
         next: u32,
-        /// Messages before this one are accepted.
+        /// First message that is not accepted yet.
         accepted: u32,
-        /// Messages before this one are with all members.
+        /// First message that some member may be missing.
         purge: u32,
-        /// Who is to answer.
+        /// Members that must answer.
         wanted: Ranks,
     },
-    /// Between views: a node lacks a message of the log that goes on.
+    /// Request of a node for a missing message of the surviving log, between views.
     Fetch {
-        /// The place of the message.
+        /// Sequence number of the message.
         order: u32,
     },
-    /// Between views: that message.
+    /// Answer to a FETCH.
     Fetched {
-        /// Its place.
+        /// Sequence number of the message.
         order: u32,
-        /// The rank of the member whose message it is.
+        /// Rank of the member that offered the message.
         source: u8,
-        /// Which of its messages.
+        /// Number of the message at its source.
         message: u32,
-        /// The message.
+        /// Contents of the message.
         payload: &'a [u8],
     },
-    /// Nothing before this place is held any more.
+    /// Answer to a request for messages that are no longer held.
     Gone {
-        /// The place.
+        /// First sequence number that is held.
         order: u32,
-        /// What a node that has to go on from there must know, in the protocol's own layout.
+        /// State from which a node can continue there, in the protocol's own layout.
         state: &'a [u8],
     },
 }
 
-/// Why a member says what it has.
+/// Cause of a member's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// It stores a tentative message.
+    /// Member has stored a tentative message.
     Ack,
-    /// It has not sent anything for long.
+    /// Member has been silent for long (heartbeat).
     Dummy,
-    /// The answer to PHASE1.
+    /// Answer to PHASE1.
     AckCommit,
-    /// The answer to PHASE2.
+    /// Answer to PHASE2.
     AckPhase2,
-    /// It has not heard of the sequencer for long.
+    /// Sequencer has been silent for long.
     AliveReq,
 }
 
-/// Why the sequencer says what it knows.
+/// Cause of a sequencer's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Tentative messages are accepted.
     Accept,
-    /// The answer to ALIVEREQ, or to a request for a message that was ordered long ago.
+    /// Answer to ALIVEREQ, or to a request for a message that was ordered long ago.
     Alive,
-    /// Who lacks something is to ask for it, who does not is to say so.
+    /// Members must request missing messages, or report that none is missing.
     Phase1,
-    /// All have everything.
+    /// No member is missing a message.
     Phase2,
 }
 
@@ -165,7 +165,7 @@ pub enum Status {
 pub const HEADER_LEN: usize = Envelope::LEN + 22;
 
 impl Report {
-    /// Its name in traces.
+    /// Name of the packet in traces.
     pub fn name(self) -> &'static str {
         match self {
             Report::Ack => "ack",
@@ -178,7 +178,7 @@ impl Report {
 }
 
 impl Status {
-    /// Its name in traces.
+    /// Name of the packet in traces.
     pub fn name(self) -> &'static str {
         match self {
             Status::Accept => "accept",
@@ -219,7 +219,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         Envelope::LEN
             + match self {
@@ -228,7 +228,7 @@ impl<'a> Packet<'a> {
             }
     }
 
-    /// Its name in traces.
+    /// Name of the packet in traces.
     pub fn name(&self) -> &'static str {
         match self {
             Packet::Normal { body, .. } => body.name(),
@@ -238,7 +238,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Body<'_> {
-    /// Its name in traces.
+    /// Name of the packet in traces.
     pub fn name(&self) -> &'static str {
         match self {
             Body::Request { broadcast: false, .. } => "request",
@@ -387,7 +387,7 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// What comes after the name and the view.
+/// Display of the fields after the name and the view.
 impl fmt::Display for Body<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

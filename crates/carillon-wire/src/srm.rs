@@ -64,9 +64,9 @@
 //! +-------------------------------+
 //! ```
 //!
-//! DATA and REPAIR have one layout, so that a repair is as long as what it repairs; DATA has zeros from
-//! `round` on. With nothing below it a SESSION is as long as in ns-2, 20 + 16 G bytes where G members
-//! are known, the sender too.
+//! DATA and REPAIR have one layout, so that a repair is as long as the message that it repairs; DATA has zeros from
+//! `round` on. Without padding a SESSION is as long as in ns-2: 20 + 16 G bytes for G known members, the sender
+//! included.
 
 mod describe;
 
@@ -80,103 +80,103 @@ use crate::reader::Reader;
 
 pub use describe::FORMAT;
 
-/// A packet of the protocol.
+/// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// A message, sent for the first time by its source.
+    /// First transmission of a message by its source.
     Data(Data<'a>),
-    /// What a member knows of the others.
+    /// Session message: a member's knowledge of the others.
     Session(Session<'a>),
-    /// Asks whoever has a message for it.
+    /// Request for a message, to any member that has it.
     Request(Request),
-    /// A message sent again, by any member.
+    /// Retransmission of a message by any member.
     Repair {
-        /// The message.
+        /// Repaired message.
         data: Data<'a>,
-        /// How it came to be sent.
+        /// Request that the repair answers.
         answer: Answer,
     },
 }
 
-/// A message.
+/// Message with its source and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Rank of the member that sends it.
+    /// Rank of the sending member.
     pub from: u32,
-    /// Rank of the member whose message it is.
+    /// Rank of the member that offered the message.
     pub source: u32,
-    /// Its number, modulo 2^32.
+    /// Number of the message at its source, modulo 2^32.
     pub sequence: u32,
-    /// The message.
+    /// Contents of the message.
     pub payload: &'a [u8],
 }
 
-/// The request that a repair answers.
+/// Request that a repair answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How often the member has begun to repair this message, at most 255.
+    /// Number of times that the member has begun to repair this message, at most 255.
     pub round: u8,
-    /// The hops it may travel from its sender, 255 if to all; with the hops that are left at a member,
-    /// this gives the hops between the two.
+    /// Scope at the sender in hops, 255 for the whole group. Its difference to the hops left at a receiver is the
+    /// distance between the two.
     pub scope: u8,
-    /// The hops over which the requester is to send it once more, 0 if it is not (two-step repair).
+    /// Scope in hops over which the requester must repeat the repair; 0 if it must not (two-step repair).
     pub again: u8,
-    /// Distance from the repairing member to the requester, microseconds.
+    /// Distance from the repairing member to the requester, in microseconds.
     pub distance_us: u32,
-    /// Rank of the member whose request it answers.
+    /// Rank of the requester.
     pub requester: u32,
 }
 
-/// Asks for a message.
+/// Request for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Rank of the member that asks.
+    /// Rank of the requesting member.
     pub from: u32,
-    /// Rank of the member whose message it is.
+    /// Rank of the member that offered the message.
     pub source: u32,
-    /// Its number, modulo 2^32.
+    /// Number of the message at its source, modulo 2^32.
     pub sequence: u32,
-    /// How many request timers the member has set for it, at most 255.
+    /// Number of request timers that the member has set for the message, at most 255.
     pub round: u8,
-    /// The hops it may travel, 255 if to all.
+    /// Scope in hops, 255 for the whole group.
     pub scope: u8,
-    /// Distance from the member to the source, microseconds.
+    /// Distance from the member to the source, in microseconds.
     pub distance_us: u32,
 }
 
-/// What a member knows of the others, and how far it has come itself.
+/// Session message: progress of a member, and its knowledge of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session<'a> {
     /// Rank of the member.
     pub from: u32,
-    /// Counts its session messages.
+    /// Number of the session message at this member.
     pub number: u32,
-    /// Its clock when it sent this.
+    /// Clock of the member when it sent this, in microseconds.
     pub clock_us: u32,
-    /// Its messages so far, modulo 2^32: the number of the next one.
+    /// Number of the member's next message, modulo 2^32.
     pub next: u32,
-    /// Its oldest message that it can still send again; `next` if there is none.
+    /// Oldest message that the member can retransmit; `next` if there is none.
     pub oldest: u32,
     /// Members that have sent messages.
     pub sources: Entries<'a>,
-    /// Those that have sent none.
+    /// Members that have sent none.
     pub others: Entries<'a>,
 }
 
-/// What a member knows of another one.
+/// Knowledge of another member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Rank of the other.
+    /// Rank of the other member.
     pub member: u32,
-    /// The messages that it is known to have sent, modulo 2^32: the number of the next one.
+    /// Number of the other member's next message, as far as known, modulo 2^32.
     pub next: u32,
-    /// When its last session message came, by the clock of the member that writes this.
+    /// Time of arrival of its last session message by the writing member's clock, in microseconds; 0 if none.
     pub came_us: u32,
-    /// The clock in that message; both are 0 if there was none.
+    /// Clock in that session message, in microseconds; 0 if none.
     pub sent_us: u32,
 }
 
-/// Entries in ascending order of members, as they are in a packet.
+/// Entries in ascending order of members, as in a packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entries<'a>(&'a [[u8; ENTRY_LEN]]);
 
@@ -190,7 +190,7 @@ pub const ENTRY_LEN: usize = 16;
 pub const REQUEST_LEN: usize = Envelope::LEN + 18;
 
 impl Entry {
-    /// The bytes of the entry.
+    /// Encoded entry.
     pub fn to_bytes(&self) -> [u8; ENTRY_LEN] {
         let words = [self.member, self.next, self.came_us, self.sent_us];
         let mut bytes = [0; ENTRY_LEN];
@@ -207,28 +207,28 @@ impl Entry {
 }
 
 impl<'a> Entries<'a> {
-    /// These entries, made by [`Entry::to_bytes`], in ascending order of members.
+    /// Entries made by [`Entry::to_bytes`], in ascending order of members.
     pub fn new(entries: &'a [[u8; ENTRY_LEN]]) -> Self {
         Entries(entries)
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entry of a member, found in O(log n) without reading the others.
+    /// Entry of a member, by binary search.
     pub fn of(&self, member: u32) -> Option<Entry> {
         let at = self.0.binary_search_by_key(&member, |bytes| Entry::of(bytes).member).ok()?;
         Some(Entry::of(&self.0[at]))
     }
 
-    /// All of them.
+    /// Entries in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry> + use<'a> {
         self.0.iter().map(Entry::of)
     }
@@ -241,7 +241,7 @@ impl fmt::Debug for Entries<'_> {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram. What follows a SESSION or a REQUEST is padding.
+    /// Parses a datagram. Bytes behind a SESSION or a REQUEST are padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, mut fields) = Reader::behind_envelope(protocol::SRM, bytes)?;
         let packet = match envelope.packet_type {
@@ -323,7 +323,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data(data) | Packet::Repair { data, .. } => HEADER_LEN + data.payload.len(),
@@ -334,7 +334,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Rank of the member that sent it.
+    /// Rank of the member that sent the packet.
     pub fn sender(&self) -> u32 {
         match self {
             Packet::Data(data) | Packet::Repair { data, .. } => data.from,

@@ -20,17 +20,17 @@
 //! +----------------------+----------+------------+------------+---------------+--------+
 //! ```
 //!
-//! MVCI and LMVCI are the envelope's association and the datagram's destination, EPI and LEPI the datagram's source. Types 0
-//! and 1 are a status to the source and to a representative or exchange; 2 and 3 are data from an endpoint to its region
-//! and from the source to all. Numbers count modulo 2^32, times are microseconds.
+//! MVCI and LMVCI are the envelope's association and the datagram's destination, EPI and LEPI the datagram's source.
+//! Types 0 and 1 are a status to the source and to a representative or exchange; types 2 and 3 are data from an
+//! endpoint to its region and from the source to all. Numbers count modulo 2^32, times are microseconds.
 //!
-//! `lower` is LW_r: all blocks before it are there; bit i of the map (LOB), words in order and each from its lowest bit, says
-//! that the block `lower` + i is. `done` is Carillon's: all endpoints on whose behalf the status speaks have the blocks before
-//! it. `echo` is the Seq# of the source's latest packet that was heard (0: none), `held` how long ago, `age` how old the
-//! oldest of the statuses is of which this one was made. `k` is the time to the next status in units of T_IN; 0 says that
-//! there is nobody on whose behalf to speak. In DATA and STATE `first` is the oldest block that the source still keeps, and `interval`
-//! is T_IN. `upper` is UW_t: the blocks before it have been sent. `start` is 1, and 0 to stop. What follows a packet without a
-//! payload is padding.
+//! `lower` is LW_r: all blocks before it are present. Bit i of the map (LOB), words in order and each from its lowest
+//! bit, says that the block `lower` + i is present. `done` is Carillon's: all endpoints that the status covers have
+//! the blocks before it. `echo` is the Seq# of the source's latest received packet (0: none), `held` the time since
+//! then, and `age` the age of the oldest status from which this one was combined. `k` is the time to the next status
+//! in units of T_IN; 0 says that the status covers no endpoint. In DATA and STATE `first` is the oldest block that
+//! the source still keeps, and `interval` is T_IN. `upper` is UW_t: the blocks before it have been sent. `start` is 1
+//! to start and 0 to stop. Bytes behind a packet without a payload are padding.
 
 mod describe;
 
@@ -45,21 +45,21 @@ use crate::reader::Reader;
 
 pub use describe::{CP, CSP, DSP, SNR, forge_feedback};
 
-/// Which of the protocols: each has its number in the envelope.
+/// Protocol of the family, each with its number in the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Status of each receiver.
+    /// Status of each receiver (SNR).
     Snr,
-    /// Status of a representative.
+    /// Status of a representative (DSP).
     Dsp,
-    /// Consolidated status, pessimistic.
+    /// Consolidated status, pessimistic (CSP).
     Csp,
-    /// Consolidated status, optimistic.
+    /// Consolidated status, optimistic (CP).
     Cp,
 }
 
 impl Family {
-    /// Its name.
+    /// Name of the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Snr => "snr",
@@ -79,70 +79,70 @@ impl Family {
     }
 }
 
-/// A packet of the family.
+/// Packet of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// What a receiver has, or those have for whom a helper speaks.
+    /// Status of a receiver, or combined status of the endpoints below a helper.
     Status(Status<'a>),
-    /// A block.
+    /// Block.
     Data {
-        /// From an endpoint to its region, and not from the source to all.
+        /// True from an endpoint to its region, false from the source to all.
         local: bool,
-        /// Counts what its sender sent.
+        /// Sequence number of the packet at its sender: Seq#.
         seq: u32,
-        /// Which block.
+        /// Number of the block, modulo 2^32.
         block: u32,
-        /// The oldest block that the source keeps.
+        /// Oldest block that the source keeps, modulo 2^32.
         first: u32,
-        /// T_IN, in microseconds.
+        /// Interval T_IN in microseconds.
         interval: u32,
-        /// The block.
+        /// Contents of the block.
         payload: &'a [u8],
     },
-    /// A local source is to start multicasting a block, or to stop.
+    /// Order to a local source to start or to stop multicasting a block.
     Order {
-        /// Which block.
+        /// Number of the block, modulo 2^32.
         block: u32,
-        /// Start, or stop.
+        /// True to start, false to stop.
         start: bool,
     },
-    /// What the transmitter has sent.
+    /// State of the transmitter.
     State {
-        /// Counts what its sender sent.
+        /// Sequence number of the packet at its sender: Seq#.
         seq: u32,
-        /// Blocks before this one were sent.
+        /// First block that has not been sent, modulo 2^32: UW_t.
         upper: u32,
-        /// The oldest block that the source keeps.
+        /// Oldest block that the source keeps, modulo 2^32.
         first: u32,
-        /// T_IN, in microseconds.
+        /// Interval T_IN in microseconds.
         interval: u32,
-        /// Time to the next one, in units of T_IN.
+        /// Time to the next STATE, in units of T_IN.
         k: u8,
     },
 }
 
-/// The fields of a status.
+/// Fields of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status<'a> {
-    /// To a representative or an exchange, and not to the source.
+    /// True to a representative or an exchange, false to the source.
     pub local: bool,
-    /// Counts the statuses of its sender.
+    /// Sequence number of the status at its sender.
     pub seq: u32,
-    /// LW_r.
+    /// First missing block, modulo 2^32: LW_r.
     pub lower: u32,
-    /// All have the blocks before this one.
+    /// First block that some covered endpoint may be missing, modulo 2^32.
     pub done: u32,
-    /// The latest Seq# of the source that was heard; 0 is none.
+    /// Sequence number of the source's latest received packet; 0 for none.
     pub echo: u32,
-    /// How long ago, in microseconds.
+    /// Time since that packet, in microseconds.
     pub held: u32,
-    /// How old what it says may be, in microseconds.
+    /// Age of the oldest combined status, in microseconds.
     pub age: u32,
     /// Free blocks in the buffer; 65535 for that many or more.
     pub buffer: u16,
-    /// Time to the next one in units of T_IN; 0: there is nobody.
+    /// Time to the next status in units of T_IN; 0 if the status covers no endpoint.
     pub k: u8,
-    /// LOB, from LW_r on.
+    /// Map of the present blocks from LW_r on: LOB.
     pub map: Map<'a>,
 }
 
@@ -212,7 +212,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Status(status) => STATUS_LEN + 8 * status.map.count(),
@@ -262,7 +262,7 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// As the paper numbers them, from 4 on Carillon's.
+/// Packet types: 0 to 3 as the paper numbers them, the others Carillon's.
 mod packet_type {
     pub const STATUS: u8 = 0;
     pub const LOCAL_STATUS: u8 = 1;

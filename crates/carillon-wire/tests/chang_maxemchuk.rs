@@ -1,4 +1,4 @@
-//! Packets of Chang and Maxemchuk: round trips, golden bytes, and any bytes at all.
+//! Packets of Chang and Maxemchuk: round trips, golden bytes, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::chang_maxemchuk::{Ack, Body, Datagram, Id, Packet};

@@ -1,4 +1,4 @@
-//! Packets of Erramilli and Singh: round trips, golden bytes, and any bytes at all.
+//! Packets of Erramilli and Singh: round trips, golden bytes, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::erramilli_singh::{Packet, Progress};

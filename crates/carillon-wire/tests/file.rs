@@ -1,5 +1,4 @@
-//! File delivery records: golden bytes, round trips, paths that are refused, and bytes that are no
-//! record.
+//! File delivery records: golden bytes, round trips, refused paths, and arbitrary bytes.
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
@@ -27,7 +26,7 @@ fn golden_bytes() {
     each_golden(&mut golden);
 }
 
-/// Each golden record with its bytes and its line.
+/// Passes each golden record with its bytes and its line to `check`.
 pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
     check(
         Record::Offer { entries: 2, bytes: Some(300) },
@@ -140,7 +139,7 @@ fn a_pack_has_its_records_one_after_the_other() {
     );
     let two = [Record::Data { index: 1, offset: 2, bytes: b"ab" }, Record::EndOfStream { messages: 4 }];
     assert_eq!(records(&message).collect::<Result<Vec<_>, _>>(), Ok(two.to_vec()));
-    // One record goes without a pack.
+    // A single record needs no pack.
     assert!(packer.is_empty());
     packer.push(&Record::EndOfStream { messages: 4 });
     let message = packer.take();
@@ -190,10 +189,10 @@ fn pack_iteration_stops_at_the_first_error() {
     let good = |bytes: &[u8]| records(bytes).take_while(Result::is_ok).count();
     assert_eq!(good(&[&[11], &twice[..]].concat()), 2);
     for (bad, before) in [
-        // No room for a length; longer than the message.
+        // A record without its length, and one that is longer than the message.
         (&[0][..], 2),
         (&[0, 14, 5, 0], 2),
-        // No record, a pack, a message without its number.
+        // No record, a nested pack, and a message without its number.
         (&[0, 0], 2),
         (&[0, 1, 11], 2),
         (&[0, 8, 6, 0, 0, 0, 0, 0, 0, 0], 2),
@@ -281,7 +280,7 @@ fn a_path_that_leaves_the_directory_is_refused() {
         let parsed = Record::parse(&message);
         assert!(matches!(parsed, Ok(Record::File { path, .. }) if path.as_bytes() == good), "{good:?}");
     }
-    // As long as file systems have names and paths, and as deep as a receiver has handles.
+    // Longest names and paths of file systems, and the deepest directory for which receivers have handles.
     let name = "x".repeat(256);
     assert!(RelativePath::new(&name[1..]).is_some());
     assert_eq!(RelativePath::new(&name), None);
@@ -290,7 +289,7 @@ fn a_path_that_leaves_the_directory_is_refused() {
     assert_eq!(RelativePath::new(&long[..4097]), None);
     assert!(RelativePath::new(&["x"; 128].join("/")).is_some());
     assert_eq!(RelativePath::new(&["x"; 129].join("/")), None);
-    // Logs show what is no text, and nothing that acts on a terminal.
+    // Logs escape bytes that are not text and characters that act on a terminal.
     let odd = [&file_begins()[..], b"caf\xe9\n\\x"].concat();
     let line = Record::parse(&odd).map(|record| record.to_string());
     assert!(line.as_ref().is_ok_and(|line| line.ends_with("path \"caf\\xe9\\n\\\\x\"")), "{line:?}");
@@ -300,7 +299,7 @@ fn a_path_that_leaves_the_directory_is_refused() {
 fn invalid_modes_and_offsets_are_refused() {
     let mut message = Vec::new();
     let path = RelativePath::new("x").unwrap();
-    // What a file system adds to the permissions is left out.
+    // Bits that a file system adds to the permissions are left out.
     Record::File { index: 0, size: None, mode: 0o104_755, modified: None, path }.emit(&mut message);
     assert_eq!(
         Record::parse(&message),
@@ -463,7 +462,7 @@ proptest! {
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());
-        // A file whose mode is good, so that its path is looked at.
+        // A file with a valid mode, so that its path is parsed.
         let text: Vec<u8> = rest.iter().map(|byte| byte & 0x7F).collect();
         canonical(&[&file_begins()[..], &text].concat());
     }
@@ -472,7 +471,7 @@ proptest! {
 #[test]
 fn data_filled_in_place_equals_pushed_data() {
     let (mut copied, mut written) = (Packer::new(40_000), Packer::new(40_000));
-    // The second message is in the buffer of the first, and the third is shorter than that.
+    // The second message reuses the buffer of the first, and the third is shorter.
     for (byte, len) in [(1u8, 20_000), (2, 30_000), (3, 16_400), (4, 30_000)] {
         for index in 0..1 + u32::from(byte % 2) {
             let bytes = vec![byte + 10 * index as u8; len / (1 + index as usize)];
@@ -529,13 +528,13 @@ fn long_message_buffer_is_reused_after_release() {
         let message = packer.take();
         assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(record)]);
         places.insert(message.as_ptr());
-        // Two are held, and must stay what they are.
+        // Two buffers are held and must stay unchanged.
         if turn < 2 {
             held.push(message);
         } else {
             drop(message);
         }
-        // What the allocator had back it would give to this.
+        // The allocator would hand out a freed buffer again.
         others.push(Vec::<u8>::with_capacity(40_003));
     }
     for (message, turn) in held.iter().zip(0u8..) {

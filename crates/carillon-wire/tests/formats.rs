@@ -1,4 +1,4 @@
-//! Every packet format: golden bytes, laws of parsing and emitting. One program, which is linked once.
+//! Tests of every packet format: golden bytes, laws of parsing and emitting. They are one program, which links once.
 
 mod chang_maxemchuk;
 mod erramilli_singh;

@@ -1,4 +1,4 @@
-//! Packets of LMS: round trips, golden bytes, and any bytes at all.
+//! Packets of LMS: round trips, golden bytes, and arbitrary bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ fn address() -> impl Strategy<Value = Option<IpAddr>> {
     prop_oneof![
         Just(None),
         any::<u32>().prop_map(|bits| Some(Ipv4Addr::from(bits).into())),
-        // Others would be taken for none, or for one of IPv4.
+        // Other addresses would be parsed as none, or as one of IPv4.
         (1..u64::MAX, any::<u64>())
             .prop_map(|(high, low)| Some(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).into())),
     ]

@@ -1,4 +1,4 @@
-//! Packets of PF and FF: round trips, any bytes at all, and sets of children.
+//! Packets of PF and FF: round trips, arbitrary bytes, and sets of children.
 
 use carillon_core::AssociationId;
 use carillon_wire::ff;

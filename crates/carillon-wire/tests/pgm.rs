@@ -1,4 +1,4 @@
-//! PGM packets: the worked ones byte for byte, round trips, and any bytes at all.
+//! PGM packets: worked examples byte for byte, round trips, and arbitrary bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use carillon_wire::pgm::{
 };
 use proptest::prelude::*;
 
-/// MD5 of "pgmhost", its low-order 48 bits, and a port.
+/// TSI from the low-order 48 bits of the MD5 of "pgmhost", and a port.
 const TSI: Tsi = Tsi { gsi: [0x0e, 0xe6, 0x09, 0x19, 0x9e, 0x4b], port: 20_000 };
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 0, 1));
@@ -30,7 +30,7 @@ fn nak() -> Nak {
     Nak { sqn: 105, source: SOURCE, group: GROUP }
 }
 
-/// Made by other means and seen by the Wireshark dissector, which found their checksums good.
+/// Packets made by other means; the Wireshark dissector accepts their checksums.
 #[test]
 fn worked_packets() {
     let none = Options::default();
@@ -80,7 +80,7 @@ fn worked_packets() {
 
 #[test]
 fn a_checksum_of_zero_is_sent_as_all_ones_and_means_none() {
-    // The sum of this SPMR is all ones when the port makes up for the rest.
+    // The port is chosen so that the sum of this SPMR is all ones.
     let rest = Packet {
         tsi: Tsi { gsi: [0; 6], port: 0 },
         destination_port: 0,
@@ -94,7 +94,7 @@ fn a_checksum_of_zero_is_sent_as_all_ones_and_means_none() {
     full.emit(&mut buf);
     assert_eq!(buf[6..8], [0xff, 0xff]);
     assert_eq!(Packet::parse(&buf), Ok(full));
-    // None computed: taken of a packet without data, not of one with.
+    // A zero checksum is valid for a packet without data only.
     buf[6..8].fill(0);
     assert_eq!(Packet::parse(&buf), Ok(full));
     buf.clear();
@@ -125,7 +125,7 @@ fn a_network_element_puts_its_own_path_into_an_spm() {
     assert_eq!(spm, Spm { sqn: 5, trail: 100, lead: 109, path: own });
     assert_eq!((parsed.options.fin, parsed.options.join), (true, Some(100)));
     assert_eq!(with_path(&buf, Ipv6Addr::LOCALHOST.into()), None);
-    // And into a POLL: everything else stays.
+    // The same for a POLL: all other bytes stay.
     let poll =
         Poll { sqn: 1, round: 2, subtype: 1, path: SOURCE, back_off_us: 3, random: 4, mask: 0xffff_ffff };
     buf.clear();
@@ -147,7 +147,7 @@ fn a_repair_is_the_original_with_another_type_and_trailing_edge() {
     assert!(emit_repair(&buf, 100, &mut repair));
     // The worked RDATA 105.
     assert_eq!(hex(&repair[6..]), "4e201d4c050094a40ee609199e4b0005000000690000006468656c6c6f");
-    // A repair of a repair, and options.
+    // A repair of a repair, and one with options.
     let mut again = Vec::new();
     assert!(emit_repair(&repair[6..], 101, &mut again));
     let options = Options {
@@ -161,7 +161,7 @@ fn a_repair_is_the_original_with_another_type_and_trailing_edge() {
     assert!(emit_repair(&buf, 100, &mut again));
     let body = Body::Rdata(Data { sqn: 105, trail: 100, payload: b"hello" });
     assert_eq!(Packet::parse(&again), Ok(packet(body, options)));
-    // Of anything else there is none.
+    // Other packets have no repair.
     for bytes in [b"", &buf[..20]] {
         assert!(!emit_repair(bytes, 100, &mut again));
     }
@@ -176,7 +176,7 @@ fn options_beyond_their_length_or_number_are_refused() {
     let mut buf = Vec::new();
     let options = Options { join: Some(1), fin: true, ..Options::default() };
     packet(spm(5), options).emit(&mut buf);
-    // OPT_LENGTH at 36, OPT_JOIN at 40, OPT_FIN at 48. Without a checksum every change counts by itself.
+    // OPT_LENGTH at 36, OPT_JOIN at 40, OPT_FIN at 48. Without a checksum every change takes effect.
     buf[6..8].fill(0);
     assert!(Packet::parse(&buf).is_ok());
     let changed = |at: usize, value: u8| {
@@ -189,9 +189,9 @@ fn options_beyond_their_length_or_number_are_refused() {
     {
         assert!(changed(at, value).is_err(), "byte {at} = {value}");
     }
-    // An unknown option is passed over.
+    // An unknown option is skipped.
     assert!(changed(48, 0x80 | 0x55).is_ok());
-    // Parity packets are not taken for data.
+    // Parity packets are no data.
     assert!(changed(5, 0x81).is_err());
 }
 

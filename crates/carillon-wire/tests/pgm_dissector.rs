@@ -1,4 +1,4 @@
-//! PGM packets as a dissector that was made by others reads them: the golden bytes, and every field that the crate emits.
+//! PGM packets as an independent dissector reads them: the golden bytes, and every field that the crate emits.
 
 #![expect(clippy::disallowed_methods, reason = "tshark reads a file")]
 
@@ -10,7 +10,7 @@ use carillon_testkit::skip;
 
 use crate::pgm_offsets::{by_offsets, every_field, golden};
 
-/// The dissector's names, and what it shows for the field of the RFC: which of its values.
+/// The dissector's field names, the field of the RFC, and the index of its value in the output.
 const FIELDS: &[(&str, &str, usize)] = &[
     ("pgm.hdr.sport", "source port", 0),
     ("pgm.hdr.dport", "destination port", 0),
@@ -32,7 +32,7 @@ const FIELDS: &[(&str, &str, usize)] = &[
     ("pgm.opts.fragment.total_length", "OPT_FRAGMENT: first, offset, length", 2),
     ("pgm.opts.nak_bo_ivl.bo_ivl", "OPT_NAK_BO_IVL: interval, POLL", 0),
     ("pgm.opts.nak_bo_ivl.bo_ivl_sqn", "OPT_NAK_BO_IVL: interval, POLL", 1),
-    // Here it has the two in the wrong order: section 15.4.2 has the maximum first.
+    // The dissector swaps the two: section 15.4.2 has the maximum first.
     ("pgm.opts.nak_bo_rng.min_bo_ivl", "OPT_NAK_BO_RNG: maximum, minimum", 0),
     ("pgm.opts.nak_bo_rng.max_bo_ivl", "OPT_NAK_BO_RNG: maximum, minimum", 1),
     ("pgm.opts.parity_prm.op", "OPT_PARITY_PRM: flags, group size", 0),
@@ -40,15 +40,15 @@ const FIELDS: &[(&str, &str, usize)] = &[
     ("pgm.opts.redirect.afi", "OPT_REDIRECT", 0),
 ];
 
-/// The dissector's names for what it calls by several.
-const SEVERAL: &[(&[&str], &str)] = &[
+/// Fields for which the dissector has several names.
+const ALIASED_FIELDS: &[(&[&str], &str)] = &[
     (&["pgm.spm.sqn"], "SPM's sequence number"),
     (&["pgm.spm.sqn"], "sequence number"),
     (&["pgm.poll.sqn", "pgm.polr.sqn"], "POLL's sequence number"),
     (&["pgm.poll.round", "pgm.polr.round"], "round"),
 ];
 
-/// The dissector's names of addresses, less the family at their end.
+/// The dissector's names of addresses, without the family at their end.
 const ADDRESSES: &[(&[&str], &str)] = &[
     (&["pgm.spm.path", "pgm.poll.path"], "path"),
     (&["pgm.nak.src"], "source"),
@@ -56,8 +56,8 @@ const ADDRESSES: &[(&[&str], &str)] = &[
     (&["pgm.opts.redirect.dlr"], "OPT_REDIRECT"),
 ];
 
-/// What the dissector shows of these fields, each packet on a line; nothing, said aloud, where it is not there, or has other names
-/// in this version of it.
+/// Runs the dissector on a capture and returns these fields, one line for each packet. `None`, with a printed reason,
+/// if it is missing or has other names in this version.
 pub fn shown(capture: &Path, options: &[&str], names: &[impl AsRef<str>]) -> Option<String> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(capture).args(options).args(["-T", "fields"]);
@@ -84,7 +84,7 @@ fn tshark_finds_each_field_where_the_rfc_has_it() {
         ["_ws.malformed", "pgm.hdr.cksum.status", "pgm.hdr.gsi", "pgm.opts.nak.list"]
             .into_iter()
             .chain(FIELDS.iter().map(|field| field.0))
-            .chain(SEVERAL.iter().flat_map(|field| field.0.iter().copied()))
+            .chain(ALIASED_FIELDS.iter().flat_map(|field| field.0.iter().copied()))
             .map(String::from)
             .collect();
     for name in ADDRESSES.iter().flat_map(|field| field.0) {
@@ -118,14 +118,14 @@ fn tshark_finds_each_field_where_the_rfc_has_it() {
             "the checksum is good: {line:?}"
         );
         assert_eq!(number(&format!("0x{}", of("pgm.hdr.gsi"))), fields["global source id"][0]);
-        // What the packet does not have is not shown, and what is shown has the value.
+        // A field that the packet does not have is not shown, and a shown field has the right value.
         for &(name, field, at) in FIELDS {
             let value = fields.get(field).map(|values| values[at]);
             let shown = of(name);
             assert_eq!((!shown.is_empty()).then(|| number(shown)), value, "{name}: {line:?}");
         }
         let seen = |names: &[&str]| names.iter().map(|name| of(name)).find(|shown| !shown.is_empty());
-        for &(names, field) in SEVERAL {
+        for &(names, field) in ALIASED_FIELDS {
             if let Some(values) = fields.get(field) {
                 assert_eq!(seen(names).map(number), Some(values[0]), "{field}: {line:?}");
             }
@@ -146,7 +146,7 @@ fn tshark_finds_each_field_where_the_rfc_has_it() {
                 "{field}: {line:?}"
             );
         }
-        // Of a list it shows text of its own for bytes of the packet, as long as those are.
+        // For a list it shows its own text for as many bytes as the list has.
         let list = fields.get("OPT_NAK_LIST").map_or(&[][..], |list| list);
         let text: String = list.iter().map(|number| format!("{number:#x} ")).collect();
         let bytes: String = text.bytes().take(4 * list.len()).map(|byte| format!("{byte:02x}")).collect();
@@ -162,9 +162,9 @@ fn number(shown: &str) -> u64 {
     number.unwrap_or_else(|error| panic!("{shown:?}: {error}"))
 }
 
-/// A capture of these packets, each in an IP datagram of this protocol.
+/// Builds a capture of these packets, each in an IP datagram of this protocol.
 pub fn capture(packets: &[Vec<u8>], protocol: u8) -> Vec<u8> {
-    // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
+    // Magic, version 2.4, no offset, no accuracy, whole packets, IP datagrams without a link layer.
     let mut capture = Vec::new();
     for word in [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32] {
         capture.extend_from_slice(&word.to_be_bytes());

@@ -1,5 +1,5 @@
-//! PGM packets read a second time, by the offsets of RFC 3208 and with nothing that the crate reads or writes with: the golden bytes, and
-//! what the crate emits, every field of it.
+//! PGM packets parsed a second time, by the offsets of RFC 3208 and without code of the crate: the golden bytes, and
+//! every field that the crate emits.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use carillon_wire::pgm::{
     ParityParameters, Poll, Spm, Tsi,
 };
 
-/// What stands in a packet: each field by its name in the RFC, an address as its family and its octets.
+/// Fields of a packet by their names in the RFC; an address is its family and its octets.
 pub type Fields = BTreeMap<&'static str, Vec<u64>>;
 
-// Section 8, the header of all packets: where a field begins. Integers are big-endian.
+// Header of all packets, section 8: offset of each field. Integers are big-endian.
 const SOURCE_PORT: usize = 0;
 const DESTINATION_PORT: usize = 2;
 const TYPE: usize = 4;
@@ -26,12 +26,12 @@ const HEADER: usize = 16;
 const EXTENSIONS: u64 = 0x01;
 const NETWORK_SIGNIFICANT: u64 = 0x02;
 
-/// An integer of so many bytes at this place.
+/// Integer of `width` bytes at this offset.
 fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
     bytes[at..at + width].iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// An address behind its family (sections 8.1 and 8.3, "NLA AFI"; RFC 1700: 1 is IPv4, 2 is IPv6), and where it ends.
+/// Address behind its family (sections 8.1 and 8.3, "NLA AFI"; RFC 1700: 1 is IPv4, 2 is IPv6), and its end.
 fn nla(bytes: &[u8], at: usize) -> (Vec<u64>, usize) {
     let family = number(bytes, at, 2);
     assert_eq!(number(bytes, at + 2, 2), 0, "reserved");
@@ -44,7 +44,7 @@ fn nla(bytes: &[u8], at: usize) -> (Vec<u64>, usize) {
     (std::iter::once(family).chain(address).collect(), at + 4 + octets)
 }
 
-/// The fields of a packet.
+/// Fields of a packet, read by offsets.
 pub fn by_offsets(bytes: &[u8]) -> Fields {
     let mut fields = Fields::new();
     for (name, at, width) in [
@@ -57,13 +57,13 @@ pub fn by_offsets(bytes: &[u8]) -> Fields {
     ] {
         fields.insert(name, vec![number(bytes, at, width)]);
     }
-    // The sum of all of it is all ones where its checksum is right; an odd byte is the high one of a pair.
+    // The sum of the whole packet is all ones if its checksum is right; an odd byte is the high one of a pair.
     let pair = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
     let sum: u64 = bytes.chunks(2).map(pair).sum();
     assert_eq!((sum % 0xffff, sum > 0), (0, true), "checksum");
     assert_ne!(number(bytes, CHECKSUM, 2), 0, "a checksum of 0 is none");
 
-    // What each type has behind the header: numbers with their places and widths, and addresses.
+    // Fields of each type behind the header: numbers with their offsets and widths, and addresses.
     let mut at = |name, at, width| _ = fields.insert(name, vec![number(bytes, at, width)]);
     let mut addresses = Vec::new();
     let end = match bytes[TYPE] {
@@ -120,7 +120,7 @@ pub fn by_offsets(bytes: &[u8]) -> Fields {
     fields
 }
 
-/// The options from here on, put to the other fields; returns where they end.
+/// Reads the options from here on into `fields`; returns their end.
 fn options(bytes: &[u8], start: usize, fields: &mut Fields) -> usize {
     // OPT_LENGTH, section 9.1: type, length, and the length of all options in two bytes.
     assert_eq!((bytes[start], bytes[start + 1]), (0x00, 4), "OPT_LENGTH comes first");
@@ -177,7 +177,7 @@ fn options(bytes: &[u8], start: usize, fields: &mut Fields) -> usize {
     end
 }
 
-/// The fields that the crate's types say a packet has.
+/// Fields of a packet, from the crate's types.
 pub fn by_types(packet: &Packet<'_>) -> Fields {
     let mut fields = Fields::new();
     let mut put = |name, value: &[u32]| _ = fields.insert(name, value.iter().map(|&n| n.into()).collect());
@@ -280,7 +280,7 @@ fn octets(address: IpAddr) -> Vec<u64> {
     }
 }
 
-/// The line that a golden packet is shown as, from its fields.
+/// Line of a golden packet, from its fields.
 fn line(fields: &Fields) -> String {
     let field = |name: &str| fields[name][0];
     let address = |name: &str| match fields[name][..] {
@@ -335,7 +335,7 @@ fn line(fields: &Fields) -> String {
     format!("pgm {line}")
 }
 
-/// The golden bytes, with their lines.
+/// Golden bytes with their lines.
 pub fn golden() -> Vec<(&'static str, Vec<u8>)> {
     let bytes = |hex: &str| {
         let digits: Vec<u64> = hex.chars().filter_map(|c| c.to_digit(16)).map(u64::from).collect();
@@ -344,7 +344,7 @@ pub fn golden() -> Vec<(&'static str, Vec<u8>)> {
     FORMAT.golden.iter().map(|golden| (golden.line, bytes(golden.hex))).collect()
 }
 
-/// Packets of all types, with all options, each number another; addresses of IPv4 or of IPv6.
+/// Packets of all types with all options, each with different numbers; addresses of IPv4 or of IPv6.
 pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
     let address = |last: u8| match is_ipv4 {
         true => IpAddr::from([10, 20, 30, last]),
@@ -430,7 +430,7 @@ fn the_golden_bytes_say_what_their_lines_say() {
     for (expected, bytes) in golden {
         let fields = by_offsets(&bytes);
         assert_eq!(line(&fields), expected);
-        // "CL" and association 7 name the source; its port is 20000 more than that.
+        // "CL" and association 7 name the source; its port is 20000 above that.
         assert_eq!(fields["global source id"], [0x434c_0000_0007], "{expected}");
         let ports = [fields["source port"][0], fields["destination port"][0]];
         let upstream = matches!(fields["type"][0], 0x02 | 0x08 | 0x09 | 0x0c);

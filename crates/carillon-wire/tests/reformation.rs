@@ -1,4 +1,4 @@
-//! Packets of the reformation: round trips, golden bytes, truncation, and any bytes at all.
+//! Packets of the reformation: round trips, golden bytes, truncation, and arbitrary bytes.
 
 use carillon_wire::reformation::{Ballot, KINDS, Packet, Ranks};
 use proptest::prelude::*;

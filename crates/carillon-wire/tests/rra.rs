@@ -1,4 +1,4 @@
-//! RRA packets: round trips, golden bytes, and any bytes at all.
+//! RRA packets: round trips, golden bytes, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::map::Map;

@@ -1,4 +1,4 @@
-//! MSAW and MBAP packets: round trips, golden bytes, and any bytes at all.
+//! MSAW and MBAP packets: round trips, golden bytes, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::{mbap as mbap_format, msaw as msaw_format};

@@ -1,4 +1,4 @@
-//! Packets of the sequencer protocol: round trips, golden bytes, truncation, and any bytes at all.
+//! Packets of the sequencer protocol: round trips, golden bytes, truncation, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::reformation::{self, Ballot, Ranks};

@@ -1,4 +1,4 @@
-//! Session packets: golden bytes, round trips, and bytes that are none.
+//! Session packets: golden bytes, round trips, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
@@ -38,7 +38,7 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
     assert_eq!(hex(&emitted), bytes.replace(' ', "").replace("OPENING", &opening));
     assert_eq!(Packet::parse(&emitted), Ok(packet));
     assert_eq!(packet.to_string(), display);
-    // Where an extension of a JOIN begins, one without it ends.
+    // Offset at which an extension of a JOIN begins and a JOIN without one ends.
     let whole = match body {
         Body::Join { origin: Some(_), .. } => Some(emitted.len() - 3 - 17),
         Body::Invite(Invite { job: Some(_), .. }) => Some(emitted.len() - 3 - 16),
@@ -60,7 +60,7 @@ fn golden_bytes() {
     each_golden(&mut golden);
 }
 
-/// Each golden packet with its bytes and its line.
+/// Passes each golden packet with its bytes and its line to `check`.
 pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
     check(
         Body::Invite(Invite {
@@ -173,7 +173,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         "session a16909060 roster edition 3 from 7 of 9: \
          0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
     );
-    // A helper, a member that turns to it, and one that helps too.
+    // A helper, its child, and a designated receiver.
     let mut list = Vec::new();
     let helper = Peer { part: MemberRole::Helps, ..peer(1, false, false, "h") };
     let member = Peer { parent: 7, ..peer(2, false, false, "a") };
@@ -432,7 +432,7 @@ fn fields_with_impossible_values_are_named() {
         emitted(Body::Report { nonce: NONCE, bytes: 0, verdict: Verdict::Verified, text: Text::default() });
     report[24] = 3;
     assert_eq!(field(&report), ("verdict", 3));
-    // A name of no or too many bytes.
+    // Empty and too long names.
     let join = emitted(Body::Join {
         nonce: NONCE,
         receive_buffer: 1,
@@ -446,7 +446,7 @@ fn fields_with_impossible_values_are_named() {
     let mut stranger = join.clone();
     stranger[27] = 4;
     assert_eq!(field(&stranger), ("part", 4));
-    // What is attached has a length, which is neither nothing nor too much, and is all there.
+    // The length of an attachment must be 1 to the maximum and match its bytes.
     let attached = |len: u16, bytes: usize| {
         let tail = [2].into_iter().chain(len.to_be_bytes()).chain(vec![1; bytes]);
         join.iter().copied().chain(tail).collect::<Vec<u8>>()
@@ -464,8 +464,8 @@ fn fields_with_impossible_values_are_named() {
     assert_eq!(Packet::parse(short), Err(ParseError::Truncated { have: 30, need: 79 }));
 }
 
-/// Bytes that end a line, move the cursor, or turn the text around would let a name from the network
-/// write what it likes on a terminal.
+/// Hidden characters, which end a line, move the cursor, or reverse the text, would let a name from the network write
+/// anything on a terminal.
 #[test]
 fn no_text_has_hidden_characters() {
     for c in [
@@ -490,7 +490,7 @@ fn no_text_has_hidden_characters() {
     assert!(Name::new("नमस्ते\u{200d} zoë").is_some(), "joiners stay");
 }
 
-/// Releases from before wire versions drop every packet of this one: notices speak their formats.
+/// Releases from before wire versions drop every packet of this one, so notices use their formats.
 #[test]
 fn notices_to_earlier_releases_are_invitations_of_theirs() {
     let fixed = [
@@ -509,7 +509,7 @@ fn notices_to_earlier_releases_are_invitations_of_theirs() {
     assert!(!emit_notices(3, ASSOCIATION, Name::new("src").unwrap(), &mut Vec::new()));
 }
 
-/// The bytes are those that release 0.1.0 sends with session version 2.
+/// The bytes are those of release 0.1.0 with session version 2.
 #[test]
 fn answers_of_earlier_releases_are_understood() {
     let parsed = |body: &str| {
@@ -541,7 +541,7 @@ fn answers_of_earlier_releases_are_understood() {
     );
 }
 
-/// Whatever follows the opening, every release reads who speaks.
+/// Every release reads the sender's name and release, with any bytes behind the opening.
 #[test]
 fn openings_of_other_wire_versions_are_named() {
     for packet_type in [1u8, 2, 12] {
@@ -627,7 +627,7 @@ fn settings() -> impl Strategy<Value = String> {
 }
 
 prop_compose! {
-    /// A packet of any type, as bytes.
+    /// Draws a packet of any type, as bytes.
     fn any_packet()(
         kind in 0usize..19,
         association: u32,
@@ -724,7 +724,8 @@ prop_compose! {
     }
 }
 
-/// Emitting what was parsed gives the same bytes, or, where releases and unknown extensions are left out, the same packet.
+/// Checks that emitting a parsed packet gives the same bytes, or the same packet where releases and unknown
+/// extensions are lost.
 fn canonical(bytes: &[u8]) {
     if let Ok(packet) = Packet::parse(bytes) {
         let mut again = Vec::new();

@@ -1,4 +1,4 @@
-//! Packets of SRM: round trips, golden bytes, and any bytes at all.
+//! Packets of SRM: round trips, golden bytes, and arbitrary bytes.
 
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
@@ -15,7 +15,7 @@ fn round_trip(packet: Packet<'_>) -> Vec<u8> {
     buf
 }
 
-/// None of the lengths before the whole is a packet.
+/// Checks that no proper prefix of a packet parses.
 fn no_prefix_parses(bytes: &[u8], fixed: usize) {
     for len in 0..fixed {
         assert!(matches!(Packet::parse(&bytes[..len]), Err(ParseError::Truncated { .. })), "{len}");
@@ -75,7 +75,7 @@ proptest! {
 
 #[test]
 fn a_session_is_as_long_as_in_ns_2() {
-    // (1 + 4 G) integers and a header of four, G members known, the sender too.
+    // The size in ns-2: (1 + 4 G) integers and a header of four, with G known members, the sender included.
     for group in [1, 2, 21, 129] {
         assert_eq!(SESSION_LEN + ENTRY_LEN * (group - 1), 4 * (1 + 4 * group) + 16);
     }

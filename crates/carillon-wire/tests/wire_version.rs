@@ -1,5 +1,5 @@
-//! The golden bytes of the session, file records, doctor and daemon belong to the wire version; those of the protocols are held to it by
-//! `carillon-proto`.
+//! Golden bytes of session, file records, doctor and daemon, which belong to the wire version. `carillon-proto` has
+//! the same test for the protocols.
 
 use std::collections::BTreeMap;
 use std::path::Path;

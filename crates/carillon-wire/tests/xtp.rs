@@ -1,4 +1,4 @@
-//! Packets of XTP: golden bytes, round trips, any bytes at all, and a dissector that was made by others.
+//! Packets of XTP: golden bytes, round trips, arbitrary bytes, and an independent dissector.
 
 #![expect(clippy::disallowed_methods, reason = "tshark reads a file")]
 
@@ -62,7 +62,7 @@ fn a_checksum_covers_everything_or_the_header() {
     }
 }
 
-/// What packets are made of.
+/// Random parts of which packets are made.
 #[derive(Clone, Debug)]
 struct Parts {
     key: u64,
@@ -106,7 +106,7 @@ fn parts() -> impl Strategy<Value = Parts> {
 }
 
 impl Parts {
-    /// The packet of each format that they make.
+    /// One packet of each format, made of the parts.
     fn packets<'a>(&'a self, room: &'a mut Vec<[u8; 16]>) -> Vec<Packet<'a>> {
         let address = Address {
             domain: self.forms.0,
@@ -250,7 +250,7 @@ fn tshark_reads_every_packet_without_an_error_mark() {
             _ => {}
         }
     }
-    // It says of each checksum what it thinks of it.
+    // The dissector reports its opinion of each checksum.
     let shown = String::from_utf8_lossy(&shown.stdout);
     assert_eq!(shown.matches("[correct]").count(), packets.len(), "{shown}");
 }

@@ -1,15 +1,14 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Ack, Body, Datagram, Id, Packet};
 use crate::reformation;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "chang_maxemchuk", fuzzed, read, golden: GOLDEN };
 
-/// Packets of Chang and Maxemchuk with fuzzed fields; most ranks are those of other members, most
-/// numbers near the start of the range.
+/// Makes packets with fuzzed fields: most ranks belong to other members, and most numbers are small.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     if form & 3 == 0 {
@@ -55,7 +54,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden { line: "cm active 4.2", hex: "ca010645 00000007 00000004 0002" },
     Golden { line: "cm installed 5.3", hex: "ca010646 00000007 00000005 0003" },

@@ -1,14 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Packet, Progress};
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "erramilli_singh", fuzzed, read, golden: GOLDEN };
 
-/// Packets of Erramilli and Singh with fuzzed fields; most ranks are those of other members, most
-/// numbers near the start of the range.
+/// Makes packets with fuzzed fields: most ranks belong to other members, and most numbers are small.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let rank = |input: &mut Input<'_>| u16::from(input.byte() % 6);
@@ -43,7 +42,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "erramilli-singh choke from 4 pause 2529921133 us",

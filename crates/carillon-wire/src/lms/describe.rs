@@ -1,13 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, PortId, Remainder};
 
 use super::{Data, Offer, Packet, Progress, Request, TurningPoint};
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "lms", fuzzed, read, golden: GOLDEN };
 
-/// Packets of LMS with fuzzed fields, near the start of the numbers; most turning points are nodes.
+/// Makes packets with fuzzed fields, mostly small numbers and turning points that are nodes.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 4 {
@@ -60,7 +60,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "lms data seq 3718085573 oldest 3560469437 len 0",

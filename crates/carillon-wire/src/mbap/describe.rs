@@ -1,13 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::Packet;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "mbap", fuzzed, read, golden: GOLDEN };
 
-/// Packets of block acknowledgment; most sequence numbers are small.
+/// Makes packets with mostly small sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let sequence = match form >> 1 & 7 {
@@ -40,7 +40,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden { line: "mbap ack seq 59726", hex: "ca010202 00000007 e94e" },
     Golden {

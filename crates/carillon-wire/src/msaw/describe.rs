@@ -1,13 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::Packet;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "msaw", fuzzed, read, golden: GOLDEN };
 
-/// Packets of stop-and-wait.
+/// Makes packets with fuzzed fields.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let sequence = form >> 1 & 1;
@@ -43,7 +43,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden { line: "msaw ack seq 1", hex: "ca010102 00000007 01" },
     Golden { line: "msaw ack up to seq 113", hex: "ca010106 00000007 71" },

@@ -1,22 +1,23 @@
-//! The children that a poll asks: a set of numbers, written as shortly as they allow.
+//! Set of polled children, in the shorter of two codes.
 
 use std::fmt;
 
 use crate::ParseError;
 
-/// A set of 32-bit numbers that name children, in one of two codes, whichever is the shorter.
+/// Set of 32-bit numbers that name children, in the shorter of two codes.
 ///
 /// ```text
 /// 0 | first, then each gap to the next less one          numbers of 7 bits a byte, the low ones first
 /// 1 | first | a bit for each number from the first on    which is the lowest bit of the first byte
 /// ```
 ///
-/// The first suits children with random names, or few of many; the second those whose numbers lie together: a bit each.
+/// The first code suits children with random names, or few of many; the second one suits numbers that lie together
+/// and takes a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildSet<'a>(&'a [u8]);
 
 impl<'a> ChildSet<'a> {
-    /// Reads a set; all of these bytes.
+    /// Parses a set from all of these bytes.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let set = ChildSet(bytes);
         let mut numbers = set.iter();
@@ -28,7 +29,7 @@ impl<'a> ChildSet<'a> {
                 if numbers.rest.is_empty() && !numbers.wrong { Ok(set) } else { bad(u64::from(LIST)) }
             }
             Some(&BITS) => match number(&bytes[1..]) {
-                // No number may lie beyond 32 bits.
+                // No number may exceed 32 bits.
                 Some((first, rest)) if first + 8 * rest.len() as u64 <= 1 << 32 => Ok(set),
                 _ => bad(u64::from(BITS)),
             },
@@ -36,7 +37,7 @@ impl<'a> ChildSet<'a> {
         }
     }
 
-    /// Writes ascending numbers into `buf`, which is cleared.
+    /// Encodes ascending numbers into `buf`, which is cleared first.
     pub fn encode(numbers: &[u32], buf: &'a mut Vec<u8>) -> Self {
         buf.clear();
         let Some((&first, &last)) = numbers.first().zip(numbers.last()) else { return ChildSet(&[]) };
@@ -64,7 +65,7 @@ impl<'a> ChildSet<'a> {
         ChildSet(buf)
     }
 
-    /// Whether a child is asked.
+    /// Returns true if a child is in the set.
     pub fn contains(self, child: u32) -> bool {
         match self.0.first() {
             Some(&BITS) => {
@@ -76,7 +77,7 @@ impl<'a> ChildSet<'a> {
         }
     }
 
-    /// The numbers, ascending.
+    /// Numbers in ascending order.
     pub fn iter(self) -> Children<'a> {
         let rest = self.0.get(1..).unwrap_or_default();
         if self.0.first() == Some(&BITS)
@@ -87,13 +88,13 @@ impl<'a> ChildSet<'a> {
         Children { bits: false, next: 0, at: 0, rest, wrong: false }
     }
 
-    /// As it is written.
+    /// Encoded set.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 }
 
-/// The numbers of a [`ChildSet`].
+/// Iterator over the numbers of a [`ChildSet`].
 #[derive(Clone, Debug)]
 pub struct Children<'a> {
     bits: bool,
@@ -143,7 +144,7 @@ impl fmt::Display for ChildSet<'_> {
     }
 }
 
-/// A number of at most 33 bits off the front.
+/// Reads a number of at most 33 bits, 7 bits a byte.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().enumerate().take(5) {

@@ -1,4 +1,4 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
@@ -7,10 +7,10 @@ use crate::envelope::Envelope;
 use crate::feedback::{clear, raise};
 use crate::map::Map;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "pf", fuzzed, read, golden: GOLDEN };
 
-/// What a member that lies makes of a response.
+/// Forges a response in place.
 pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Resp(resp))) = Packet::parse(bytes) else { return };
     let (behind, consumed) =
@@ -20,12 +20,12 @@ pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let [left, expected, highest, size] = [12, 16, 20, 24].map(|at| Envelope::LEN + at);
     let by = match lie {
         Forgery::UnlimitedRoom => {
-            // And it has consumed all that it has.
+            // The child also claims to have consumed everything that it has.
             raise(bytes, left, consumed);
             return raise(bytes, size, growth);
         }
         Forgery::Ahead(by) => by,
-        // What is missing first is before the map.
+        // The map begins behind the first missing message.
         Forgery::Complete => match clear(&mut bytes[map]) {
             0 => 0,
             end => end + 1,
@@ -38,7 +38,7 @@ pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     }
 }
 
-/// Packets with fuzzed fields, near the start of the numbers, most of them about the first members.
+/// Makes packets with fuzzed fields, mostly small numbers and sets of the first members.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 2 & 7 {
@@ -46,7 +46,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         _ => u32::from(input.byte() % 24),
     };
     let (seq, first, last) = (number(input), number(input), number(input));
-    // A response is heard if it names a poll: they go out at full milliseconds.
+    // Only a response to a known poll counts; polls go out at full milliseconds.
     let time = u64::from(input.byte() % 32) * if form & 0x20 == 0 { 1_000_000 } else { 1 };
     let mut asked: Vec<u32> = (0..input.below(4)).map(|_| u32::from(input.byte() % 8)).collect();
     asked.sort_unstable();
@@ -84,7 +84,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden { line: "pf data seq 5 first 2 len 3", hex: "ca011e01 00000007 00000005 00000002 616263" },
     Golden {

@@ -1,4 +1,4 @@
-//! Fields, addresses, and the checksum.
+//! Address fields and checksum of PGM packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use crate::checksum::OnesSum;
 use crate::reader::Reader;
 
 impl Reader<'_> {
-    /// An address behind its family.
+    /// Reads an address behind its family.
     pub(super) fn nla(&mut self) -> Result<IpAddr, ParseError> {
         let family = self.u16()?;
         self.u16()?;
@@ -36,8 +36,8 @@ pub(super) fn put_address(address: IpAddr, buf: &mut Vec<u8>) {
     }
 }
 
-/// The ones' complement of the ones' complement sum of the packet, its checksum field taken as zero and
-/// an odd byte as the high one; a zero is sent as all ones, since zero says that there is none (section 8).
+/// Checksum of a packet (section 8): the ones' complement of the ones' complement sum, with the checksum field as
+/// zero and an odd byte as the high one. Zero is sent as all ones, since zero means that there is none.
 pub(super) fn checksum(packet: &[u8]) -> u16 {
     match OnesSum::without(packet, CHECKSUM_AT).complement() {
         0 => 0xffff,
@@ -45,6 +45,6 @@ pub(super) fn checksum(packet: &[u8]) -> u16 {
     }
 }
 
-/// Address families (RFC 1700).
+/// Address family identifiers (RFC 1700).
 const IPV4: u16 = 1;
 const IPV6: u16 = 2;

@@ -1,13 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "pgm", fuzzed, read, golden: GOLDEN };
 
-/// Packets of PGM with fuzzed fields, near the start of the numbers or anywhere.
+/// Makes packets with fuzzed fields, small numbers or any.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session).0);
     let number = |input: &mut Input<'_>| match form >> 5 {
@@ -57,7 +57,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     Packet { tsi, destination_port: 7500, body, options }.emit(buf);
 }
 
-/// Options that are not known are left out when a packet is emitted again, and a checksum is put in.
+/// Parses and emits a packet; unknown options are lost, and the checksum is computed anew.
 fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let packet = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
@@ -65,7 +65,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::UnknownFields))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "pgm n-nak 950087978 list [26220340, 1386257669, 3855307039] join 1808826435 fin reset",

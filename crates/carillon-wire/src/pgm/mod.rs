@@ -26,11 +26,11 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! An NLA is a network address behind its family: AFI 2, reserved 2, address 4 or 16. Packets that go
-//! upstream (NAK, NNAK, SPMR, POLR) have the two ports the other way round.
+//! An NLA (network-layer address) stands behind its address family: AFI 2, reserved 2, address 4 or 16 bytes. Packets
+//! that go upstream (NAK, NNAK, SPMR, POLR) have the two ports exchanged.
 //!
-//! Left out: parity packets (appendix A) and the ACK of PGMCC, which is not in the RFC; both are
-//! refused. Options that are not among the fields of [`Options`] are skipped.
+//! Parity packets (appendix A) and the ACK of PGMCC, which is not in the RFC, are left out and refused. Options
+//! without a field in [`Options`] are skipped.
 
 mod bytes;
 mod describe;
@@ -47,121 +47,121 @@ use bytes::{checksum, put_nla};
 
 pub use describe::FORMAT;
 
-/// The transport session identifier: what every packet of one source carries.
+/// Transport session identifier (TSI), which every packet of a source carries (RFC 3208, section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tsi {
-    /// The global source identifier.
+    /// Global source identifier (GSI), 48 bits.
     pub gsi: [u8; 6],
-    /// The data-source port.
+    /// Data-source port.
     pub port: u16,
 }
 
-/// A packet of the protocol.
+/// PGM packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The session.
+    /// Session of the packet.
     pub tsi: Tsi,
-    /// The data-destination port: that of the application.
+    /// Data-destination port, which is the application's.
     pub destination_port: u16,
-    /// What depends on the type.
+    /// Fields of the packet type.
     pub body: Body<'a>,
-    /// The option extensions.
+    /// Option extensions.
     pub options: Options<'a>,
 }
 
-/// What depends on the packet type.
+/// Contents that depend on the packet type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// Source path message.
+    /// Source path message (SPM; section 8.1).
     Spm(Spm),
-    /// Asks children to make themselves known.
+    /// Poll request (POLL; section 14.7.1).
     Poll(Poll),
-    /// Answers a POLL.
+    /// Poll response (POLR; section 14.7.2).
     Polr {
-        /// The number of the POLL.
+        /// Sequence number of the answered POLL.
         sqn: u32,
-        /// The round of the POLL.
+        /// Round of the answered POLL.
         round: u16,
     },
-    /// Original data.
+    /// Original data (ODATA; section 8.2).
     Odata(Data<'a>),
-    /// Repair data.
+    /// Repair data (RDATA; section 8.2).
     Rdata(Data<'a>),
-    /// Negative acknowledgment.
+    /// Negative acknowledgment (NAK; section 8.3).
     Nak(Nak),
-    /// Null negative acknowledgment.
+    /// Null negative acknowledgment (N-NAK; section 8.3).
     Nnak(Nak),
-    /// NAK confirmation.
+    /// NAK confirmation (NCF; section 8.3).
     Ncf(Nak),
-    /// Asks for an SPM.
+    /// SPM request (SPMR; section 13.6).
     Spmr,
 }
 
 /// Source path message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spm {
-    /// Its own number.
+    /// Sequence number of the SPM itself.
     pub sqn: u32,
-    /// The trailing edge of the transmit window.
+    /// Trailing edge of the transmit window (TXW_TRAIL).
     pub trail: u32,
-    /// The leading edge of the transmit window; trail - 1 if it is empty.
+    /// Leading edge of the transmit window (TXW_LEAD); trail - 1 if the window is empty.
     pub lead: u32,
-    /// Where the next NAK goes: the address of the node that sent it on.
+    /// Address of the node that forwarded the SPM, to which the next NAK goes.
     pub path: IpAddr,
 }
 
 impl Spm {
-    /// The window of an SPM that says nothing about it, trail and lead.
+    /// Trail and lead of an SPM without window information.
     pub const NO_WINDOW: (u32, u32) = (0, 0x8000_0000);
 }
 
-/// Asks children to make themselves known.
+/// Poll request to the children of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// Its number.
+    /// Sequence number of the POLL.
     pub sqn: u32,
-    /// Its round.
+    /// Round of the POLL.
     pub round: u16,
-    /// What is asked for: 0 anyone, 1 designated local repairers.
+    /// Polled children: 0 any, 1 designated local repairers.
     pub subtype: u16,
-    /// Who asks.
+    /// Address of the polling node.
     pub path: IpAddr,
-    /// Microseconds over which answers are spread.
+    /// Back-off interval of the answers, in microseconds.
     pub back_off_us: u32,
-    /// Compared with a child's own random number.
+    /// Random number, compared with a child's own one.
     pub random: u32,
-    /// The bits that are compared.
+    /// Mask of the compared bits.
     pub mask: u32,
 }
 
 impl Poll {
-    /// The subtype that asks for designated local repairers.
+    /// Subtype for designated local repairers (DLRs).
     pub const REPAIRERS: u16 = 1;
 }
 
 /// Original or repair data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Its number.
+    /// Sequence number of the packet.
     pub sqn: u32,
-    /// The trailing edge of the transmit window.
+    /// Trailing edge of the transmit window (DATA_TRAIL).
     pub trail: u32,
-    /// The data.
+    /// Data.
     pub payload: &'a [u8],
 }
 
-/// Asks for a packet, or confirms that it was asked for. More numbers are in [`Options::nak_list`].
+/// Request for a packet, or confirmation of the request. Further sequence numbers are in [`Options::nak_list`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nak {
-    /// The packet.
+    /// Sequence number of the requested packet.
     pub sqn: u32,
-    /// The address of the source of the data.
+    /// Address of the source of the data.
     pub source: IpAddr,
-    /// The address of the group.
+    /// Address of the group.
     pub group: IpAddr,
 }
 
-/// Packet types.
+/// Packet types (section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketType {
@@ -189,11 +189,11 @@ pub enum PacketType {
 pub const COMMON_LEN: usize = 16;
 /// Bytes of a data packet before its options and its payload.
 pub const DATA_HEADER_LEN: usize = COMMON_LEN + 8;
-/// Bytes of payload that a packet can carry: its length has 16 bits, and so has that of a datagram.
+/// Maximum payload of a packet in bytes: both its length and that of a datagram have 16 bits.
 pub const MAX_TSDU: usize = 65_000;
 
 impl PacketType {
-    /// The type of what looks like a PGM packet: only the fixed header is looked at.
+    /// Packet type, if the fixed header looks like PGM; nothing else is checked.
     pub fn peek(bytes: &[u8]) -> Option<PacketType> {
         if bytes.len() < COMMON_LEN { None } else { PacketType::of(bytes[TYPE_AT]) }
     }
@@ -203,7 +203,7 @@ impl PacketType {
         [Spm, Poll, Polr, Odata, Rdata, Nak, Nnak, Ncf, Spmr].into_iter().find(|&known| known as u8 == byte)
     }
 
-    /// Whether it goes towards the source, with the ports the other way round.
+    /// Returns true for a packet towards the source, which has its ports exchanged.
     fn is_upstream(self) -> bool {
         matches!(self, PacketType::Polr | PacketType::Nak | PacketType::Nnak | PacketType::Spmr)
     }
@@ -224,7 +224,7 @@ impl PacketType {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram: its checksum too.
+    /// Parses a datagram and verifies its checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let mut reader = Reader::new(bytes);
         let ports = [reader.u16()?, reader.u16()?];
@@ -234,7 +234,7 @@ impl<'a> Packet<'a> {
         let tsdu = usize::from(reader.u16()?);
         let kind = PacketType::of(kind).ok_or(ParseError::Type(kind))?;
         let is_data = matches!(kind, PacketType::Odata | PacketType::Rdata);
-        // A zero says that none was computed, which data must not say (section 8).
+        // Zero means that no checksum was computed, which data must not claim (section 8).
         if (stored == 0 && is_data) || (stored != 0 && checksum(bytes) != stored) {
             return Err(ParseError::Field { field: "checksum", value: stored.into() });
         }
@@ -344,7 +344,7 @@ impl<'a> Packet<'a> {
         buf[start + CHECKSUM_AT..start + CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         let nla = |address: IpAddr| if address.is_ipv4() { 8 } else { 20 };
         let body = match self.body {
@@ -358,7 +358,7 @@ impl<'a> Packet<'a> {
         COMMON_LEN + body + self.options.wire_len()
     }
 
-    /// Its type.
+    /// Packet type.
     pub fn packet_type(&self) -> PacketType {
         match self.body {
             Body::Spm(_) => PacketType::Spm,
@@ -373,7 +373,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The data it carries, if any.
+    /// Data of the packet, if any.
     pub fn payload(&self) -> &'a [u8] {
         match self.body {
             Body::Odata(data) | Body::Rdata(data) => data.payload,
@@ -390,8 +390,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The same SPM or POLL with another path, as a network element sends it on; everything else stays, options
-/// too that this module does not know. `None` if it is neither or the families of the addresses differ.
+/// Replaces the path of an SPM or POLL, as a network element does when it forwards one; all other bytes stay,
+/// including unknown options. `None` for other packets and for an address of another family.
 pub fn with_path(packet: &[u8], path: IpAddr) -> Option<Vec<u8>> {
     let (old, at) = match Packet::parse(packet).ok()?.body {
         Body::Spm(spm) => (spm.path, COMMON_LEN + 16),
@@ -409,9 +409,8 @@ pub fn with_path(packet: &[u8], path: IpAddr) -> Option<Vec<u8>> {
     Some(again)
 }
 
-/// Appends the repair of a data packet: RDATA with this trailing edge. Everything else is as it went out
-/// first (section 5.3), options too that this module does not know. Appends nothing and returns false if it
-/// is no data packet.
+/// Appends the repair of a data packet: an RDATA with this trailing edge. All other bytes are those of the first
+/// transmission (section 5.3), including unknown options. Appends nothing and returns false for other packets.
 pub fn emit_repair(packet: &[u8], trail: u32, buf: &mut Vec<u8>) -> bool {
     let Ok(Body::Odata(_) | Body::Rdata(_)) = Packet::parse(packet).map(|packet| packet.body) else {
         return false;
@@ -447,14 +446,14 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// Bits of the options byte, from the lowest: the prose of section 8 counts them from the highest,
-/// but every implementation does this.
+/// Bits of the options byte, from the lowest. The prose of section 8 counts them from the highest, but every
+/// implementation does this.
 mod flag {
-    /// There are option extensions.
+    /// Option extensions are present.
     pub const PRESENT: u8 = 0x01;
-    /// Network elements have to look at one of them.
+    /// Network elements must process an option.
     pub const NETWORK_SIGNIFICANT: u8 = 0x02;
-    /// A parity packet, of packets of one or of several lengths.
+    /// Parity packet, for packets of one or of several lengths.
     pub const PARITY_OR_VARIABLE: u8 = 0xc0;
 }
 

@@ -1,4 +1,5 @@
-//! Option extensions: RFC 3208, section 9; those of appendices: 11.8 (OPT_PARITY_PRM) and 15.4 (back-off, OPT_NBR_UNREACH, OPT_PATH_NLA).
+//! Option extensions of PGM packets: RFC 3208, section 9, and its appendices 11.8 (OPT_PARITY_PRM) and 15.4 (back-off,
+//! OPT_NBR_UNREACH, OPT_PATH_NLA).
 //!
 //! They stand behind the fixed header, OPT_LENGTH first, each as
 //!
@@ -8,7 +9,7 @@
 //! +-+-------------+---------------+-----------+---+---------------+
 //! ```
 //!
-//! E marks the last one. OPT_LENGTH has the length of all options in the place of its last two bytes.
+//! E marks the last option. OPT_LENGTH has the total length of all options in its last two bytes.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +18,7 @@ use super::bytes::{put_address, put_nla};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The option extensions of a packet: those that are there.
+/// Option extensions of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options<'a> {
     /// OPT_NAK_LIST: further numbers of a NAK or an NCF.
@@ -30,85 +31,85 @@ pub struct Options<'a> {
     pub redirect: Option<IpAddr>,
     /// OPT_PARITY_PRM.
     pub parity_parameters: Option<ParityParameters>,
-    /// OPT_NBR_UNREACH: the window of this SPM means nothing.
+    /// OPT_NBR_UNREACH: the window of this SPM is meaningless.
     pub neighbour_unreachable: bool,
-    /// OPT_PATH_NLA: an address of the network element that sends this.
+    /// OPT_PATH_NLA: an address of the forwarding network element.
     pub path: Option<IpAddr>,
     /// OPT_FRAGMENT.
     pub fragment: Option<Fragment>,
-    /// OPT_JOIN: who comes late may ask for this packet and all after it.
+    /// OPT_JOIN: a late joiner may request this packet and all after it.
     pub join: Option<u32>,
     /// OPT_SYN: the first packet of the session.
     pub syn: bool,
-    /// OPT_FIN: there are no packets after the leading edge.
+    /// OPT_FIN: no packet follows the leading edge.
     pub fin: bool,
-    /// OPT_RST: the session was given up; its byte of flags, 0x40 for "no NAKs any more".
+    /// OPT_RST: the session was aborted; its byte of flags, 0x40 for "no NAKs any more".
     pub reset: Option<u8>,
 }
 
-/// OPT_FRAGMENT: which part of an application's message a packet carries.
+/// OPT_FRAGMENT: position of a packet in an application's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// The packet of the first part.
+    /// Sequence number of the packet with the first fragment.
     pub first: u32,
-    /// Bytes of the message before this part.
+    /// Offset of the fragment in the message, in bytes.
     pub offset: u32,
-    /// Bytes of the message.
+    /// Length of the message in bytes.
     pub length: u32,
 }
 
-/// OPT_NAK_BO_IVL: over what time to back off.
+/// OPT_NAK_BO_IVL: back-off interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOffInterval {
-    /// Microseconds.
+    /// Interval in microseconds.
     pub interval_us: u32,
-    /// From this POLL on; zero is now.
+    /// Sequence number of the POLL from which it holds; zero is now.
     pub poll_sqn: u32,
 }
 
-/// OPT_NAK_BO_RNG: what the source takes for reasonable back-off intervals.
+/// OPT_NAK_BO_RNG: range of back-off intervals that the source regards as reasonable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackOffRange {
-    /// Microseconds.
+    /// Maximum in microseconds.
     pub max_us: u32,
-    /// Microseconds.
+    /// Minimum in microseconds.
     pub min_us: u32,
 }
 
-/// OPT_PARITY_PRM: what parity packets a source sends.
+/// OPT_PARITY_PRM: parity packets of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParityParameters {
-    /// 0x02 without being asked, 0x01 on demand, as the figure (P left of O) and the Wireshark dissector have it; OpenPGM has
-    /// them the other way round.
+    /// Flags: 0x02 for proactive, 0x01 for on-demand parity, as in the figure (P left of O) and in the Wireshark
+    /// dissector; OpenPGM exchanges the two.
     pub flags: u8,
-    /// Packets of a transmission group.
+    /// Number of packets in a transmission group.
     pub group_size: u32,
 }
 
-/// OPT_NAK_LIST: up to 62 numbers besides that of the header, as they stand in the packet.
+/// OPT_NAK_LIST: up to 62 sequence numbers besides that of the header, as in the packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct NakList<'a>(&'a [u8]);
 
 impl<'a> NakList<'a> {
-    /// Numbers it holds at most.
+    /// Maximum number of entries.
     pub const MAX: usize = 62;
 
-    /// The list of these bytes, four for a number; `None` if they are too many or no whole numbers.
+    /// List of these bytes, four for each number; `None` if they are too many or not a multiple of four.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
         (bytes.len().is_multiple_of(4) && bytes.len() <= 4 * Self::MAX).then_some(NakList(bytes))
     }
 
-    /// The numbers.
+    /// Sequence numbers in order.
     pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
         self.0.as_chunks::<4>().0.iter().map(|number| u32::from_be_bytes(*number))
     }
 
-    /// The numbers as they stand in the packet.
+    /// Encoded list.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Whether it is not there.
+    /// Returns true if the list is empty, so that there is no option.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
@@ -121,12 +122,13 @@ impl fmt::Debug for NakList<'_> {
 }
 
 impl<'a> Options<'a> {
-    /// A list of further packets, four bytes each, and nothing else. One that is too long for a packet is left out.
+    /// Options with a list of further packets only, four bytes each. A list that is too long for a packet is left
+    /// out.
     pub fn listing(list: &'a [u8]) -> Self {
         Options { nak_list: NakList::from_bytes(list).unwrap_or_default(), ..Options::default() }
     }
 
-    /// Takes the options off the front.
+    /// Parses the options at the front.
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let [kind, len, total @ ..] = reader.array::<4>()?;
         let wrong = |field, value: u8| ParseError::Field { field, value: value.into() };
@@ -190,7 +192,7 @@ impl<'a> Options<'a> {
             SYN => self.syn = true,
             FIN => self.fin = true,
             RST => self.reset = Some(own),
-            // Whatever network elements are to do about it (OPX), end systems pass it over.
+            // End systems skip unknown options; OPX concerns network elements only.
             _ => return Ok(()),
         }
         match reader.rest() {
@@ -199,7 +201,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Appends the options, those first that network elements look at.
+    /// Appends the options, beginning with those for network elements.
     pub(super) fn emit(&self, buf: &mut Vec<u8>) {
         let total = self.wire_len();
         if total == 0 {
@@ -263,7 +265,7 @@ impl<'a> Options<'a> {
         buf[last] |= END;
     }
 
-    /// Bytes of all options, OPT_LENGTH too; none if there are none.
+    /// Bytes of all options and of OPT_LENGTH; 0 without options.
     pub(super) fn wire_len(&self) -> usize {
         let list = if self.nak_list.is_empty() { 0 } else { 4 + self.nak_list.0.len() };
         let present = |is: bool, len: usize| if is { len } else { 0 };
@@ -282,7 +284,7 @@ impl<'a> Options<'a> {
         if sum == 0 { 0 } else { 4 + sum }
     }
 
-    /// Whether network elements have to look at one of them.
+    /// Returns true if network elements must process an option.
     pub(super) fn has_network_significant(&self) -> bool {
         !self.nak_list.is_empty()
             || self.back_off_interval.is_some()
@@ -322,13 +324,13 @@ fn address_len(address: IpAddr) -> usize {
     if address.is_ipv4() { 4 } else { 16 }
 }
 
-/// The last option.
+/// Flag of the last option.
 const END: u8 = 0x80;
-/// Options of a packet at most, OPT_LENGTH too (section 9).
+/// Maximum number of options in a packet, OPT_LENGTH included (section 9).
 const MAX_OPTIONS: usize = 16;
 
 const LENGTH: u8 = 0x00;
-/// With 16 bytes as in its figure; the 12 of its text are an error of the RFC.
+/// OPT_FRAGMENT with 16 bytes as in its figure; the 12 of its text are an error of the RFC.
 const FRAGMENT: u8 = 0x01;
 const NAK_LIST: u8 = 0x02;
 const JOIN: u8 = 0x03;

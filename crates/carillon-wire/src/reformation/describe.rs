@@ -1,10 +1,10 @@
-//! Packets of the agreement for fuzzing.
+//! Fuzzed packets of the agreement.
 
 use carillon_core::Input;
 
 use super::{Ballot, Packet, Ranks};
 
-/// Packets of the agreement on a new view of a group, with fuzzed fields.
+/// Makes packets of the agreement with fuzzed fields.
 pub(crate) fn fuzzed<'a>(form: u8, input: &mut Input<'_>, state: &'a mut Vec<u8>) -> Packet<'a> {
     let ballot =
         |input: &mut Input<'_>| Ballot { number: u32::from(input.byte() % 8), coordinator: input.byte() % 6 };

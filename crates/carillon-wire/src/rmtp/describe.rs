@@ -1,4 +1,4 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
@@ -7,10 +7,10 @@ use crate::envelope::Envelope;
 use crate::feedback::{clear, raise};
 use crate::map::Map;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, golden: GOLDEN };
 
-/// What a member that lies makes of an acknowledgment.
+/// Forges an acknowledgment in place.
 pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Ack(ack) | Packet::AckTxnow(ack))) = Packet::parse(bytes) else { return };
     let room = ack.limit.wrapping_sub(ack.next);
@@ -19,7 +19,7 @@ pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     let by = match lie {
         Forgery::UnlimitedRoom => return raise(bytes, limit, (1 << 19) - room.min(1 << 19)),
         Forgery::Ahead(by) => by,
-        // What is missing first is before the map.
+        // The map begins behind the first missing message.
         Forgery::Complete => match clear(&mut bytes[map]) {
             0 => 0,
             end => end + 1,
@@ -30,7 +30,7 @@ pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     raise(bytes, limit, by);
 }
 
-/// Packets with fuzzed fields, near the start of the numbers.
+/// Makes packets with fuzzed fields and mostly small sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 4 {
@@ -72,7 +72,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden { line: "rmtp data seq 5 oldest 3 len 2", hex: "ca011401 00000007 00000005 00000003 6869" },
     Golden {

@@ -1,14 +1,14 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{AckRequest, Packet};
 use crate::map::Map;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "rra", fuzzed, read, golden: GOLDEN };
 
-/// Packets of round-robin acknowledgment with fuzzed fields, near the start of the numbers.
+/// Makes packets with fuzzed fields and mostly small numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 2 & 7 {
@@ -46,7 +46,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "rra ack expected 1247027600 question 15 arrived 504470842 room 24 map 0x2713795e2830a3d7 0xdc7d4559eb50f6cf 0x380857949e8f342d",

@@ -1,14 +1,14 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Body, Packet, Report, Status};
 use crate::reformation;
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "sequencer", fuzzed, read, golden: GOLDEN };
 
-/// Packets of the sequencer protocol, of small views and places for the most part.
+/// Makes packets with mostly small views and sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let view = number(input) >> 3;
@@ -45,7 +45,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     Packet::Normal { view, body }.emit(association, buf);
 }
 
-/// A small number, or any.
+/// Draws a small number, or any number.
 fn number(input: &mut Input<'_>) -> u32 {
     match input.byte() {
         255 => input.u32(),
@@ -71,7 +71,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "sequencer accept view 0 next 8 accepted 10 purge 2570973760 wanted {1 5 6}",

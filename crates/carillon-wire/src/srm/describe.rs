@@ -1,13 +1,13 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
 use super::{Answer, Data, Entries, Entry, Packet, Request, Session};
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "srm", fuzzed, read, golden: GOLDEN };
 
-/// Packets of SRM: from any member, and one who is none.
+/// Makes packets from any member and from a non-member.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let rank = |input: &mut Input<'_>| u32::from(input.byte() % 6);
@@ -62,7 +62,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     ))
 }
 
-/// One packet of each type.
+/// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "srm data from 3 seq 2459152710 len 3",

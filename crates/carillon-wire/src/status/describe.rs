@@ -1,4 +1,4 @@
-//! What the formats say of themselves.
+//! Self-descriptions of the formats, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
 
@@ -7,7 +7,7 @@ use crate::envelope::Envelope;
 use crate::feedback::{clear, raise};
 use crate::map::Map;
 
-/// What a member that lies makes of a status of one of the family.
+/// Forges a status of one protocol of the family in place.
 pub fn forge_feedback(family: Family, lie: Forgery, bytes: &mut [u8]) {
     let Ok((_, Packet::Status(status))) = Packet::parse(family, bytes) else { return };
     let behind = status.lower.wrapping_sub(status.done);
@@ -60,23 +60,23 @@ macro_rules! format {
 }
 
 format!(
-    /// The format of SNR.
+    /// Format of SNR.
     SNR, Family::Snr, "snr", "28"
 );
 format!(
-    /// The format of DSP.
+    /// Format of DSP.
     DSP, Family::Dsp, "dsp", "29"
 );
 format!(
-    /// The format of CSP.
+    /// Format of CSP.
     CSP, Family::Csp, "csp", "2a"
 );
 format!(
-    /// The format of CP.
+    /// Format of CP.
     CP, Family::Cp, "cp", "2b"
 );
 
-/// Packets with fuzzed fields, near the start of the numbers.
+/// Makes packets with fuzzed fields and mostly small sequence numbers.
 fn fuzzed(family: Family, input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let mut number = || match form >> 3 & 7 {

@@ -1,4 +1,4 @@
-//! What the format says of itself.
+//! Self-description of the format, for suites and fuzz targets.
 
 use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
 
@@ -7,10 +7,10 @@ use super::{
     option, service,
 };
 
-/// The format.
+/// Format of the protocol.
 pub const FORMAT: Format = Format { name: "xtp", fuzzed, read, golden: GOLDEN };
 
-/// Packets with fuzzed fields, near the start of the stream or anywhere.
+/// Makes packets with fuzzed fields, with small positions in the stream or any.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), input.association(session));
     let number = |input: &mut Input<'_>| match form >> 5 {
@@ -71,7 +71,7 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::Empty))
 }
 
-/// One packet of each format, as the public dissector has been seen to read them.
+/// Golden vectors: one packet of each format, as the public dissector reads them.
 const GOLDEN: &[Golden] = &[
     Golden {
         line: "xtp first key 0102030405060708 sync 7 seq 1000 multi fastnak sreq to 239.0.0.239:5000 from 10.0.0.1:6000 service 6 maxdata 1448 in 100000/8000 out 200000/9000 len 5",

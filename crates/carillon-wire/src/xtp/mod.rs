@@ -29,8 +29,8 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! `dlen` counts what follows the header, and must be all of it. The checksum is the Internet's, over header and segments, or
-//! with NOCHECK over the header alone. Bits of the options that are reserved have to be zero.
+//! `dlen` counts the bytes behind the header and must match them. The checksum is the Internet checksum over header
+//! and segments, or over the header alone with NOCHECK. Reserved bits of the options must be zero.
 
 mod describe;
 mod segments;
@@ -46,104 +46,104 @@ use crate::reader::Reader;
 pub use describe::FORMAT;
 pub use segments::{Address, AddressForm, Common, Handover, Rates, Spans, Traffic, TrafficForm, service};
 
-/// A packet of the protocol.
+/// XTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The context that it is for; with [`RTN`] that of the node that it goes to.
+    /// Key of the addressed context; with [`RTN`] the key of the receiving node's context.
     pub key: u64,
-    /// The options, without [`option::BTAG`], which says that there is a tag.
+    /// Options without [`option::BTAG`], which follows from the tag.
     pub options: u32,
-    /// The priority, where [`option::SORT`] is set.
+    /// Priority, if [`option::SORT`] is set.
     pub sort: u16,
-    /// The number of the sender's synchronizing handshake.
+    /// Number of the sender's synchronizing handshake.
     pub sync: u32,
-    /// Of the first byte of data, or of control packets that of the next byte that will be sent.
+    /// Position of the first byte of data in the stream; in a control packet, of the next byte that will be sent.
     pub seq: u64,
-    /// What depends on the format.
+    /// Contents of the packet's format.
     pub body: Body<'a>,
 }
 
-/// What depends on the format.
+/// Contents that depend on the packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// Data.
+    /// Data (DATA).
     Data(Data<'a>),
-    /// The first packet of an association, perhaps with data.
+    /// First packet of an association, with or without data (FIRST).
     First(Address<'a>, Traffic<'a>, Data<'a>),
-    /// What the node has.
+    /// Status of a node (CNTL).
     Cntl(Common),
-    /// The same, and what it has beyond a gap.
+    /// Status of a node and the ranges that it has beyond a gap (ECNTL).
     Ecntl(Common, Spans<'a>),
-    /// What it has, its key, and what traffic it takes.
+    /// Status of a node, its key, and its traffic specification (TCNTL).
     Tcntl(Handover, Traffic<'a>),
-    /// The same of a node that joins, or of the one that lets it in.
+    /// Like `Tcntl`, from a node that joins or from the one that admits it (JCNTL).
     Jcntl(Handover, Address<'a>, Traffic<'a>),
-    /// To join, in revision 4.0.
+    /// Join request of revision 4.0 (JOIN).
     Join(&'a [u8]),
-    /// Something is wrong.
+    /// Error report (DIAG).
     Diag(Diag<'a>),
 }
 
-/// A data segment.
+/// Data segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Bytes that are no part of the stream.
+    /// Tag: bytes that are no part of the stream.
     pub tag: Option<[u8; TAG_LEN]>,
     /// Bytes of the stream.
     pub bytes: &'a [u8],
 }
 
-/// Something is wrong.
+/// Error report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Diag<'a> {
-    /// What.
+    /// Error code, one of the constants below.
     pub code: u32,
-    /// Why.
+    /// Reason code.
     pub value: u32,
-    /// In words.
+    /// Description in words.
     pub text: &'a [u8],
 }
 
 impl Diag<'_> {
-    /// The context was refused.
+    /// Code: the context was refused.
     pub const CONTEXT_REFUSED: u32 = 1;
-    /// The context was abandoned.
+    /// Code: the context was abandoned.
     pub const CONTEXT_ABANDONED: u32 = 2;
-    /// There is no such context.
+    /// Code: the context does not exist.
     pub const INVALID_CONTEXT: u32 = 3;
-    /// What was asked for was refused.
+    /// Code: the request was refused.
     pub const REQUEST_REFUSED: u32 = 4;
-    /// It may not join.
+    /// Code: the node may not join.
     pub const JOIN_REFUSED: u32 = 5;
-    /// No reason is given.
+    /// Reason: not given.
     pub const UNSPECIFIED: u32 = 0;
-    /// What is to be sent again is not there any more.
+    /// Reason: the requested bytes are no longer available.
     pub const INVALID_RETRANSMISSION_REQUEST: u32 = 11;
-    /// The sender does not let it in.
+    /// Reason: the sender does not admit the node.
     pub const JOIN_DENIED: u32 = 13;
 }
 
-/// Bits of the options.
+/// Bits of the options field.
 pub mod option {
     /// The checksum covers the header only.
     pub const NOCHECK: u32 = 0x40_0000;
-    /// The other end answers whenever this bit differs from that of the last packet.
+    /// The other end must answer when this bit differs from that of the last packet.
     pub const EDGE: u32 = 0x20_0000;
-    /// Nothing is sent again.
+    /// No retransmission.
     pub const NOERR: u32 = 0x10_0000;
-    /// Of a multicast association.
+    /// Multicast association.
     pub const MULTI: u32 = 0x08_0000;
-    /// Room is what the receiving user has reserved.
+    /// The allocation is the space that the receiving user has reserved.
     pub const RES: u32 = 0x04_0000;
-    /// The sort field says the priority.
+    /// The sort field has the priority.
     pub const SORT: u32 = 0x02_0000;
-    /// The sender does not look at the room there is.
+    /// The sender ignores the allocation (no flow control).
     pub const NOFLOW: u32 = 0x01_0000;
-    /// A receiver that sees a gap says so at once.
+    /// A receiver reports a gap at once.
     pub const FASTNAK: u32 = 0x00_8000;
-    /// The receiver is to say now what it has.
+    /// The receiver must report its status now.
     pub const SREQ: u32 = 0x00_4000;
-    /// The same once everything up to here has been taken by its user.
+    /// The receiver must report its status once its user has taken everything up to here.
     pub const DREQ: u32 = 0x00_2000;
     /// The node reads no more.
     pub const RCLOSE: u32 = 0x00_1000;
@@ -151,13 +151,13 @@ pub mod option {
     pub const WCLOSE: u32 = 0x00_0800;
     /// The last byte ends a message.
     pub const EOM: u32 = 0x00_0400;
-    /// The node's context is gone.
+    /// The node has closed its context.
     pub const END: u32 = 0x00_0200;
-    /// The data begin with a tag.
+    /// The data begins with a tag.
     pub const BTAG: u32 = 0x00_0100;
-    /// All of them.
+    /// Mask of all options.
     pub const ALL: u32 = 0x7f_ff00;
-    /// With their names.
+    /// Names of all options.
     pub(super) const NAMES: [(u32, &str); 15] = [
         (NOCHECK, "nocheck"),
         (EDGE, "edge"),
@@ -177,13 +177,13 @@ pub mod option {
     ];
 }
 
-/// The bit of a key that says that it was given by the node that the packet goes to.
+/// Bit of a key that was assigned by the receiving node.
 pub const RTN: u64 = 1 << 63;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 32;
 /// Bytes of a tag.
 pub const TAG_LEN: usize = 8;
-/// The protocol's number in IP.
+/// Protocol number in the IP header.
 pub const IP_PROTOCOL: u8 = 36;
 
 const VERSION: u8 = 1;
@@ -197,17 +197,17 @@ const JOIN: u8 = 6;
 const JCNTL: u8 = 7;
 const DIAG: u8 = 8;
 
-/// Whether a datagram is a packet of the protocol, as far as its header says: version, format, and how long it is.
+/// Returns true if the header is that of an XTP packet: version, format, and length.
 pub fn is_packet(bytes: &[u8]) -> bool {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return false };
     let dlen = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
     header[11] >> 5 == VERSION && header[11] & 31 <= DIAG && rest.len() as u64 == u64::from(dlen)
 }
 
-/// The key of the context that the initiator of this association opens: 63 bits of which half are the association's and
-/// half follow from it, so that any other number is no key.
+/// Key of the context that the initiator of this association opens. Half of its 63 bits are the association, the
+/// other half follow from it, so that no other number is a key.
 pub fn key_of(association: AssociationId) -> u64 {
-    // The finalizer of SplitMix64: bits of the number turn about half of the others.
+    // Finalizer of SplitMix64 (Steele, Lea and Flood 2014): each bit of the number changes about half of the result.
     let mut mixed = u64::from(association.0).wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -215,7 +215,7 @@ pub fn key_of(association: AssociationId) -> u64 {
 }
 
 impl<'a> Packet<'a> {
-    /// Parses a datagram: its checksum too.
+    /// Parses a datagram and verifies its checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let mut reader = Reader::new(bytes);
         let key = reader.u64()?;
@@ -307,7 +307,7 @@ impl<'a> Packet<'a> {
         buf[start + CHECK_AT..start + CHECK_AT + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// Bytes that `emit` appends.
+    /// Length of the encoded packet in bytes.
     pub fn wire_len(&self) -> usize {
         HEADER_LEN
             + match self.body {
@@ -324,18 +324,18 @@ impl<'a> Packet<'a> {
             }
     }
 
-    /// The association whose key this is, in either direction, if it is one of [`key_of`].
+    /// Association of the key, in either direction; `None` if [`key_of`] makes no such key.
     pub fn association(&self) -> Option<AssociationId> {
         let association = AssociationId(self.key as u32);
         (key_of(association) == self.key & !RTN).then_some(association)
     }
 
-    /// Whether this option is set.
+    /// Returns true if this option is set.
     pub fn has(&self, option: u32) -> bool {
         self.options & option != 0
     }
 
-    /// The data it carries, if its format has some.
+    /// Data segment, if the format has one.
     pub fn data(&self) -> Option<Data<'a>> {
         match self.body {
             Body::Data(data) | Body::First(_, _, data) => Some(data),
@@ -343,7 +343,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What it says of the stream in the other direction, if it says so.
+    /// Status of the opposite direction of the stream, if the format has one.
     pub fn status(&self) -> Option<Common> {
         match self.body {
             Body::Cntl(common) | Body::Ecntl(common, _) => Some(common),
@@ -352,7 +352,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The name of its format.
+    /// Name of the format.
     pub fn name(&self) -> &'static str {
         match self.body {
             Body::Data(_) => "data",
@@ -381,7 +381,7 @@ impl<'a> Packet<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// Without a tag.
+    /// Data without a tag.
     pub const fn plain(bytes: &'a [u8]) -> Self {
         Data { tag: None, bytes }
     }
@@ -401,7 +401,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Over all of the packet or its header alone, the field itself taken as zero.
+/// Checksum over the packet or its header alone, with the field itself as zero.
 fn checksum(packet: &[u8], options: u32) -> u16 {
     let covered = if options & option::NOCHECK != 0 { &packet[..HEADER_LEN] } else { packet };
     OnesSum::without(covered, CHECK_AT).complement()

@@ -1,4 +1,4 @@
-//! The segments of packets.
+//! Segments of XTP packets.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The services that a traffic segment names.
+/// Services in a traffic segment.
 pub mod service {
-    /// Not said.
+    /// Unspecified service.
     pub const UNSPECIFIED: u8 = 0;
     /// An unacknowledged datagram.
     pub const DATAGRAM: u8 = 1;
@@ -24,92 +24,92 @@ pub mod service {
     pub const RELIABLE_MULTICAST: u8 = 6;
 }
 
-/// What a node has and takes.
+/// Status of a node in a control segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Common {
-    /// All bytes below it have come in order.
+    /// First missing byte of the stream: all earlier ones have been received (RSEQ).
     pub rseq: u64,
-    /// The first byte that there is no room for.
+    /// First byte beyond the receive window (ALLOC).
     pub alloc: u64,
-    /// The highest number of a handshake that has come.
+    /// Highest received handshake number (ECHO).
     pub echo: u32,
 }
 
-/// The same of a node that hands its key over.
+/// Control segment of a node that also conveys its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handover {
-    /// What it has and takes.
+    /// Status of the node.
     pub common: Common,
-    /// The key of its context.
+    /// Key of the node's context (XKEY).
     pub xkey: u64,
 }
 
-/// Ranges of bytes that have come beyond a gap, each from its first byte to one past its last.
+/// Ranges of bytes received beyond a gap, each from its first byte to one past its last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spans<'a>(&'a [[u8; 16]]);
 
-/// An address segment.
+/// Address segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// The space that ports are of.
+    /// Domain of the port numbers.
     pub domain: u8,
-    /// The address.
+    /// Address.
     pub form: AddressForm<'a>,
 }
 
-/// An address, by its format.
+/// Address by its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressForm<'a> {
-    /// None.
+    /// No address.
     Null([u8; 4]),
-    /// Of IP version 4.
+    /// Addresses of IP version 4.
     V4 {
-        /// Where it goes.
+        /// Destination address and port.
         destination: (Ipv4Addr, u16),
-        /// Where it comes from.
+        /// Source address and port.
         source: (Ipv4Addr, u16),
     },
-    /// One of another format.
+    /// Address of another format, which is kept as bytes.
     Other(u8, &'a [u8]),
 }
 
-/// A traffic segment.
+/// Traffic segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic<'a> {
-    /// One of [`service`].
+    /// Service, one of [`service`].
     pub service: u8,
-    /// How much of it.
+    /// Traffic specification.
     pub form: TrafficForm<'a>,
 }
 
-/// How much traffic, by its format.
+/// Traffic specification by its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficForm<'a> {
-    /// Not said.
+    /// No specification.
     Null([u8; 4]),
     /// Sizes and rates.
     Rates(Rates),
-    /// Of another format.
+    /// Specification of another format, which is kept as bytes.
     Other(u8, &'a [u8]),
 }
 
-/// Sizes in bytes and rates in bytes a second.
+/// Sizes in bytes and rates in bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Data of a packet, at most.
+    /// Maximum data of a packet in bytes.
     pub maxdata: u32,
-    /// What its sender takes in a second.
+    /// Rate that the sender of the segment accepts, in bytes per second.
     pub inrate: u32,
-    /// And at once.
+    /// Burst that it accepts, in bytes.
     pub inburst: u32,
-    /// What its sender sends in a second.
+    /// Rate at which it sends, in bytes per second.
     pub outrate: u32,
-    /// And at once.
+    /// Burst in which it sends, in bytes.
     pub outburst: u32,
 }
 
 impl Rates {
-    /// As fast as it goes.
+    /// Rate without limit.
     pub const UNLIMITED: u32 = u32::MAX;
 }
 
@@ -146,7 +146,7 @@ impl Handover {
 }
 
 impl<'a> Spans<'a> {
-    /// Of these ranges, which are put where the packet is to be made of them.
+    /// Encodes these ranges into `room`.
     pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>, room: &'a mut Vec<[u8; 16]>) -> Self {
         room.clear();
         room.extend(ranges.into_iter().map(|(left, right)| {
@@ -158,7 +158,7 @@ impl<'a> Spans<'a> {
         Spans(room)
     }
 
-    /// They, in the order of the packet.
+    /// Ranges in the order of the packet.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + 'a {
         self.0.iter().map(|span| {
             let (left, right) = span.split_at(8);
@@ -187,7 +187,7 @@ impl<'a> Spans<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// No address.
+    /// Empty address.
     pub const NULL: Address<'static> = Address { domain: 0, form: AddressForm::Null([0; 4]) };
 
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
@@ -234,7 +234,7 @@ impl<'a> Address<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// This service, with sizes and rates.
+    /// Segment of this service with sizes and rates.
     pub fn rates(service: u8, rates: Rates) -> Self {
         Traffic { service, form: TrafficForm::Rates(rates) }
     }
@@ -283,16 +283,18 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// How many bytes of a segment follow these four, and the last two of them.
+/// Reads the head of a segment: the number of bytes behind its four, and the last two of those.
 fn head(reader: &mut Reader<'_>, field: &'static str) -> Result<(usize, [u8; 2]), ParseError> {
     let len = reader.u16()?;
     let rest = usize::from(len).checked_sub(4).ok_or(ParseError::Field { field, value: len.into() })?;
     Ok((rest, reader.array()?))
 }
 
+/// Appends the head of a segment.
+///
 /// # Panics
 ///
-/// If the segment is longer than its length field can say.
+/// If the segment is longer than its length field can express.
 fn put_head(len: usize, kinds: [u8; 2], buf: &mut Vec<u8>) {
     let len = u16::try_from(len).expect("a segment has at most 65535 bytes");
     buf.extend_from_slice(&len.to_be_bytes());
