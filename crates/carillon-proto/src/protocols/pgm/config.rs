@@ -1,4 +1,4 @@
-//! Parameters.
+//! Parameters of PGM, named after the variables of RFC 3208.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use carillon_core::{BitRate, Config, ConfigError, Parameter};
 
 use crate::blocks::REPAIR_BUDGET;
 
-/// A span that a repeated timer has: zero would repeat it without end.
+/// Duration of a repeated timer. Fails if it is zero, which would fire without end.
 pub(super) fn interval(settings: &Config, rate: BitRate, name: &str) -> Result<Duration, ConfigError> {
     let span = settings.span(name).at(rate);
     match span.is_zero() {
@@ -17,7 +17,7 @@ pub(super) fn interval(settings: &Config, rate: BitRate, name: &str) -> Result<D
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("dport", (1, 65_535), "7500").doc("data-destination port; 51712 to 51967 are refused"),
-    // The source.
+    // Source.
     Parameter::choice("window_advance", &["time", "data"], "time")
         .doc("time: a packet is held for txw_secs; data: until its room is needed and it was not asked for in txw_adv_ivl"),
     Parameter::span("txw_secs", "30 s")
@@ -39,7 +39,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::span("rdata_holdoff", "0 ms")
         .doc("a packet repaired less than this ago is confirmed, but not repaired again"),
     REPAIR_BUDGET,
-    // The receiver.
+    // Receiver.
     Parameter::span("nak_bo_ivl", "30 ms").doc("a request waits for a random time up to this; ns-2's"),
     Parameter::span("nak_rpt_ivl", "50 ms").doc("how long a receiver waits for the NCF; ns-2's"),
     Parameter::span("nak_rdata_ivl", "1 s").doc("how long it waits for the repair after that; ns-2's"),
@@ -52,7 +52,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::span("spmr_bo_ivl", "250 ms")
         .doc("data without an SPM: one is asked for after a random time up to this"),
     Parameter::span("spmr_spm_ivl", "1 s").doc("and again after this"),
-    // The network element.
+    // Network element.
     Parameter::span("ne_nak_rpt_rte", "50 ms")
         .doc("a router repeats a request each so long until the NCF comes; ns-2's"),
     Parameter::span("ne_nak_rpt_ivl", "1 s").doc("for this long; ns-2's"),
@@ -78,7 +78,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("packets of each source that a router keeps, at most, and repairs itself; 0: routers repair nothing"),
 ];
 
-/// For files over a real network: a window that holds on to what was asked for, and short waits.
+/// Settings for files over a real network: a window that advances with data (section 5.1.2) and short timers.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("window_advance", "data"),
     ("txw_sqns", "32768"),
@@ -89,7 +89,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ihb_min", "10 ms"),
     ("ihb_max", "1 s"),
     ("rdata_delay", "2 ms"),
-    // Whoever asks, and however often, has a packet repaired at most a hundred times a second.
+    // At most 100 repairs of a packet per second, however many receivers request it.
     ("rdata_holdoff", "10 ms"),
     ("repair_budget", "9"),
     ("nak_bo_ivl", "5 ms"),

@@ -1,17 +1,17 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machines of PGM.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Whatever is still in the transmit window is repaired. Where a way of nine links loses a fifth on each, one
-    // repair in eight comes, and each request for it is sent on and confirmed at each of them.
+    // The source repairs everything that is still in the transmit window. On a path of nine links with 20 % loss
+    // each, one repair in eight arrives, and every hop forwards and confirms each NAK.
     guarantee: DeliveryGuarantee::ByRequest {
         control_per_node_and_second: 20.0,
         repeated_by_routers: Some("nak"),
     },
-    // The window has all messages. Requests and repairs go on until everything is there; routers give way to a
-    // second request soon, so that a repair lost on a long way costs little.
+    // The window holds all messages of a trial. Requests and repairs continue until every receiver is complete, and
+    // routers soon forward a second NAK, so that a repair lost on a long path costs little.
     trial: |trial| {
         match trial.chance(0.5) {
             true => trial.set("window_advance", "time").set("txw_secs", "600 s"),
@@ -25,7 +25,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             trial.ms("ne_nak_rdata_ivl", 300, 2000);
         }
         if trial.chance(0.5) {
-            // The window of a source has all messages, or routers keep less.
+            // A router may store fewer packets than the source's window, which holds all messages.
             trial.pick("ne_dlr_sqns", &["1", "4", "16", "1000"]);
         }
         if trial.chance(0.5) {

@@ -1,21 +1,22 @@
-//! What a session is called on the wire.
+//! Transport session identifier, addresses and sequence numbers of a PGM session on the wire.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use carillon_core::{Addresses, AssociationId, Config, ConfigError, DropReason, Events, NodeId};
 use carillon_wire::pgm::{Nak, NakList, Packet, Tsi};
 
-/// The transport session identifier of a session: its association and two letters in the place of a
-/// hash of the source's host name, and a port that no other session is likely to have.
+/// Transport session identifier (TSI) of a session. The global source identifier holds two letters and the
+/// association instead of a hash of the host name; the port is derived from the association too.
 ///
-/// No port begins with the first byte of the common envelope, so a packet of the session layer cannot
-/// be taken for one of this protocol or the other way round.
+/// No port begins with the first byte of the common envelope, so that packets of the session layer and of PGM cannot
+/// be confused.
 pub(super) fn tsi(association: AssociationId) -> Tsi {
     let [a, b, c, d] = association.0.to_be_bytes();
     Tsi { gsi: [b'C', b'L', a, b, c, d], port: FIRST_PORT + (association.0 % PORTS) as u16 }
 }
 
-/// A packet of this session, or of any if none is given, to this port. What is none is counted.
+/// Parses a packet that is addressed to `port` and, if `session` is given, belongs to it. Counts any other datagram
+/// as dropped.
 pub(super) fn parse<'a>(
     events: &mut Events,
     (session, port): (Option<Tsi>, u16),
@@ -32,7 +33,7 @@ pub(super) fn parse<'a>(
     Some(packet)
 }
 
-/// The data-destination port.
+/// Data-destination port from the settings. Fails if its first byte equals that of the session's envelope.
 pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
     let port = settings.count("dport") as u16;
     if port.to_be_bytes()[0] == ENVELOPE {
@@ -43,14 +44,14 @@ pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
     Ok(port)
 }
 
-/// The address of a node; the unspecified one if it is not known.
+/// Address of a node, or the unspecified address if it is unknown.
 pub(super) fn address_of(addresses: &Addresses, node: NodeId) -> IpAddr {
     addresses.of_node(node).unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
 
-/// The node that an SPM names as its path: who sent it if the address is its own, since several
-/// processes may share one; else who is known there. Over UDP an address may be nobody's: then requests
-/// go back to where the SPM came from.
+/// Resolves the path address of an SPM to a node. Prefers `from` if the address is its own, since several processes
+/// may share one address, then the node known at that address. Falls back to `from` where the address names no other
+/// node, as it can over UDP.
 pub(super) fn node_on_path(addresses: &Addresses, path: IpAddr, from: NodeId, own: NodeId) -> NodeId {
     if addresses.of_node(from) == Some(path) {
         return from;
@@ -58,22 +59,22 @@ pub(super) fn node_on_path(addresses: &Addresses, path: IpAddr, from: NodeId, ow
     addresses.node_at(path).filter(|&node| node != own).unwrap_or(from)
 }
 
-/// All packets that a request or its confirmation names.
+/// Sequence numbers that a NAK or NCF names: its own and those of its list.
 pub(super) fn numbers(nak: Nak, list: NakList<'_>) -> impl Iterator<Item = u32> {
     std::iter::once(nak.sqn).chain(list.iter())
 }
 
-/// The list of what a request names besides its first packet, as far as they fit.
+/// Encodes an OPT_NAK_LIST from the sequence numbers after the first, up to the list's capacity.
 pub(super) fn list_of(others: impl Iterator<Item = u32>) -> Vec<u8> {
     others.take(NakList::MAX).flat_map(u32::to_be_bytes).collect()
 }
 
-/// Whether number `a` comes after `b` on the circle of 32-bit numbers (RFC 1982).
+/// Returns true if `a` is newer than `b` in serial number arithmetic (RFC 1982, 32 bits).
 pub(super) fn is_newer(a: u32, b: u32) -> bool {
     a != b && a.wrapping_sub(b) < 1 << 31
 }
 
-/// The first byte of the common envelope.
+/// First byte of the session layer's envelope.
 const ENVELOPE: u8 = 0xca;
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u32 = 10_000;

@@ -1,10 +1,11 @@
-//! PGM: Pragmatic General Multicast.
+//! PGM: Pragmatic General Multicast (RFC 3208, 2001).
 //!
-//! RFC 3208 (2001), of which Papadopoulos evaluates a part beside LMS and SRM. Receivers ask for what
-//! they miss with negative acknowledgments, NAKs, which go back towards the source from network
-//! element to network element; each confirms them at once (NCF), sends one of them on, and remembers
-//! from where they came, so that the repair goes where it was asked for and nowhere else. Nobody knows
-//! the receivers. What is left out is said in `docs/protocols/pgm.md`.
+//! Receivers request missing packets with negative acknowledgments (NAKs), which travel hop by hop along the network
+//! elements towards the source. Each element confirms a NAK at once with an NCF, forwards one NAK for each packet,
+//! and remembers the ports of all requesters, so that the repair reaches only those ports. The source does not know
+//! its receivers.
+//!
+//! Papadopoulos compares a part of PGM with LMS and SRM. `docs/protocols/pgm.md` lists what is left out.
 
 mod config;
 mod describe;
@@ -22,7 +23,7 @@ pub use receiver::PgmReceiver;
 pub use relay::PgmRelay;
 pub use source::PgmSource;
 
-/// Pragmatic General Multicast.
+/// Registry entry of Pragmatic General Multicast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pgm",
     family: "receiver-driven, negative acknowledgment, repair by the source with the help of routers",

@@ -1,4 +1,4 @@
-//! The source: RFC 3208, section 5.
+//! The PGM source (RFC 3208, section 5): transmit window, SPMs, confirmations and repairs.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -20,31 +20,31 @@ use crate::blocks::{
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends data and SPMs, confirms requests and repairs.
+/// Sends data, SPMs, NCFs and repairs.
 #[derive(Debug)]
 pub struct PgmSource {
     tsi: Tsi,
     destination_port: u16,
-    /// Its own address, the first path.
+    /// Address of the source, the path of its own SPMs.
     path: IpAddr,
     group_address: IpAddr,
     link_overhead: u64,
     window: TransmitWindow,
     pace: TokenBucket,
-    /// Repairs count against the rate too.
+    /// True if repairs count against the rate too (section 5.1.1, window that advances with data).
     paces_repairs: bool,
     txw_secs: Duration,
     spm_ivl: Duration,
     ihb_min: Duration,
-    /// By SPM.
+    /// Back-off of heartbeat SPMs (IHB_MIN to IHB_MAX).
     heartbeats: Heartbeats,
     rdata_delay: Duration,
     rdata_holdoff: Duration,
     members: Members,
-    /// By member; of all others, such as routers, together.
+    /// Repair budget for each member; all other requesters, such as routers, share one.
     budget: RepairBudget<Option<usize>>,
     join: bool,
-    /// How often designated local repairers are looked for, if there are any.
+    /// Interval of POLLs for designated local repairers; `None` without them.
     poll_ivl: Option<Duration>,
     poll_back_off_us: u32,
     poll_sqn: u32,
@@ -52,36 +52,36 @@ pub struct PgmSource {
     spm_sqn: u32,
     spm_due: bool,
     last_spm: Option<Time>,
-    /// What the confirmations that are due repeat of a NAK and its list, oldest first.
+    /// NCFs to send, oldest first: the NAK that each repeats, and its list.
     confirmations: VecDeque<(Nak, Box<[u8]>)>,
-    /// Repairs that are due.
+    /// Sequence numbers of repairs to send.
     repairs: BTreeSet<u64>,
     finished: bool,
-    /// It has finished, and everything has gone out.
+    /// True once the host has finished and the whole window was sent.
     closed: bool,
 }
 
-/// The source's timers.
+/// Timers of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The trailing edge advances, or there may be room for a message.
+    /// The trailing edge advances, or room for a message may appear.
     Advance,
-    /// The next ambient SPM is due.
+    /// Next ambient SPM (SPM_AMBIENT_IVL).
     Ambient,
-    /// Designated local repairers are to be looked for.
+    /// Next POLL for designated local repairers.
     Poll,
-    /// The next heartbeat SPM is due.
+    /// Next heartbeat SPM.
     Heartbeat,
-    /// The group has been told long enough that the session is over.
+    /// End of the SPMs that announce the end of the session (TXW_SECS after the last packet).
     SessionEnd,
-    /// The next packet may go.
+    /// The rate limit allows the next packet.
     Pace,
-    /// The repair of this message is due.
+    /// Repair of this packet, after RDATA_DELAY.
     Repair(u64),
 }
 
 impl PgmSource {
-    /// The source of a session.
+    /// Creates the source of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
@@ -99,7 +99,7 @@ impl PgmSource {
             group_address: build.addresses.of_group(build.group),
             link_overhead: build.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
-            // Section 5.1.1.
+            // Section 5.1.1: TXW_MAX_RTE limits the rate by a token bucket.
             pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             paces_repairs: with_data,
             txw_secs: interval("txw_secs")?,
@@ -126,7 +126,7 @@ impl PgmSource {
         .play(build))
     }
 
-    /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
+    /// Handles a NAK (section 5.3): confirms it at once, and schedules repairs of packets in the window.
     fn on_nak(&mut self, context: &mut Context, from: NodeId, nak: Nak, list: NakList<'_>) {
         if nak.group != self.group_address {
             return context.events.dropped(DropReason::Foreign);
@@ -134,7 +134,7 @@ impl PgmSource {
         let (requester, expected) = (self.members.index_of(from), self.window.next());
         let left = self.budget.left(requester, expected);
         if left == 0 {
-            // It has had its share: its requests hold nothing in the window, and are not confirmed.
+            // The requester's repair budget is spent: its NAKs neither keep packets in the window nor get an NCF.
             return context.events.dropped(DropReason::Redundant);
         }
         let (mut held, mut new) = (false, 0);
@@ -152,7 +152,7 @@ impl PgmSource {
             }
         }
         if !held {
-            // Whoever asks does not know the window: an SPM tells it.
+            // A NAK outside the window shows that the requester does not know it: an SPM announces it.
             context.events.dropped(DropReason::OutOfWindow);
             return self.request_spm(context);
         }
@@ -169,8 +169,8 @@ impl PgmSource {
         }
     }
 
-    /// A designated local repairer says that it repairs: the packets are not sent, but held as if they
-    /// were asked for.
+    /// Handles an N-NAK of a designated local repairer: keeps the named packets in the window as if they were
+    /// requested, without repairing them.
     fn on_nnak(&mut self, context: &mut Context, nak: Nak, list: NakList<'_>) {
         let expected = self.window.next();
         for sqn in numbers(nak, list) {
@@ -179,12 +179,13 @@ impl PgmSource {
         context.events.received("n-nak", near(nak.sqn, expected));
     }
 
-    /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
+    /// Schedules an SPM, unless one was sent within IHB_MIN (section 5.2).
     fn request_spm(&mut self, context: &mut Context) {
         self.spm_due |= self.last_spm.is_none_or(|last| context.now.since(last) >= self.ihb_min);
     }
 
-    /// With everything sent after `finish`, the group is told at once that this was all.
+    /// Ends the session once the host has finished and every packet was sent: announces it with OPT_FIN at once and
+    /// for TXW_SECS.
     fn close_when_sent(&mut self, context: &mut Context) {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
@@ -224,8 +225,8 @@ impl PgmSource {
         context.to_group()
     }
 
-    /// Asks designated local repairers to make themselves known to their parents: each network element
-    /// asks in its own name in turn.
+    /// Emits a POLL that asks designated local repairers to answer their parents. Each network element replaces the
+    /// path by its own address.
     fn emit_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.poll_due = false;
         let poll = Poll {
@@ -246,7 +247,7 @@ impl PgmSource {
     fn emit_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(number) = self.repairs.pop_first() {
             let trail = wire(self.window.trail());
-            // It may have left the window since it was asked for.
+            // The packet may have left the window since the NAK.
             let Some(slot) = self.window.send_again(context.now, number, self.rdata_holdoff) else {
                 continue;
             };
@@ -283,7 +284,7 @@ impl Part for PgmSource {
         Some(self.window.next() - self.window.trail())
     }
 
-    /// The first SPM goes out before all data.
+    /// Schedules the first SPM, which precedes all data (section 5.2), and the first POLL.
     fn start(&mut self, context: &mut Context) {
         self.on_timer(context, Timer::Ambient);
         self.on_timer(context, Timer::Poll);
@@ -333,7 +334,7 @@ impl Part for PgmSource {
         }
     }
 
-    /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
+    /// Emits NCFs first, then SPMs and POLLs, repairs, and new data last (section 5.1.1).
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.emit_confirmation(context, buf) {
             return Some(transmit);
@@ -386,5 +387,5 @@ impl Part for PgmSource {
     }
 }
 
-/// Confirmations that may wait for the port.
+/// Maximum number of NCFs that wait for the port; further NAKs are repaired without one.
 const MAX_PENDING_CONFIRMATIONS: usize = 1024;

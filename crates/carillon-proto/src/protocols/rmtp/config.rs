@@ -1,5 +1,5 @@
-//! Parameters. The sources leave them to a session manager and publish no defaults: these suit networks where a packet
-//! takes some tens of milliseconds.
+//! Parameters of RMTP. The papers leave them to a session manager and publish no defaults; these suit networks with
+//! delays of some tens of milliseconds.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     REPAIR_BUDGET,
 ];
 
-/// For files over a real network: small round trips, and as fast as they allow.
+/// Settings for files over a real network: short round trips and no rate limit beyond the windows.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("t_send", "1 ms"),
     ("t_retx", "1 ms"),
@@ -54,14 +54,14 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("repair_budget", "9"),
 ];
 
-/// No more is under way than fits the receivers' buffers.
+/// Values from the host: no more messages in flight than fit the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Window { min: 4, max: 8192 }),
     ("cache_size", HostValue::Bytes(32 << 20)),
     ("failure_timeout", HostValue::MemberTimeout),
 ];
 
-/// The parameters as the machines use them.
+/// Parameters in the units that the machines use.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub window: u64,
@@ -84,7 +84,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Checks that the parameters go together.
+    /// Reads and checks the parameters. Fails if a duration is zero.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name: &str| {
             let span = config.span(name).at(context.bit_rate);

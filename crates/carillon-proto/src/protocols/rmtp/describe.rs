@@ -1,12 +1,12 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machines of RMTP.
 
 use std::time::Duration;
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Receivers go on saying what they have at regular times.
+    // Receivers send periodic acknowledgments even when idle.
     guarantee: DeliveryGuarantee::Acknowledged {
         in_order: false,
         idle_feedback: Some(Duration::from_millis(10)),
@@ -15,7 +15,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.set("ack_limit", trial.max_attempts.map_or(200, |tries| 2 * tries + 4));
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
         match trial.network {
-            // Frames that take more than a millisecond: what is sent again at once fills the medium.
+            // A frame takes more than a millisecond: short intervals would fill the medium with repeated repairs.
             TrialNetwork::Ethernet => trial.set("t_ack", "200 ms").set("t_retx", "100 ms"),
             TrialNetwork::Loopback => trial.set("t_ack", "40 ms"),
             _ => trial.pick("t_ack", &["20 ms", "50 ms"]).pick("t_retx", &["5 ms", "30 ms"]),

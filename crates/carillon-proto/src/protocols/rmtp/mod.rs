@@ -1,12 +1,12 @@
 //! RMTP: the Reliable Multicast Transport Protocol (Lin and Paul, INFOCOM 1996; Paul, Sabnani, Lin and Bhattacharyya,
 //! IEEE JSAC 1997).
 //!
-//! Receivers say at regular times what they have: how far it is complete, and a bit for each message beyond. They say so
-//! to the *acknowledgment processor* of their region, a designated receiver, which repairs what they lack out of its
-//! cache and itself says what it has to the next one up, and so on to the sender. So the sender hears a few, and a repair
-//! has a short way. It is what DSP became.
+//! Receivers send periodic acknowledgments with a cumulative number and a bitmap. The *acknowledgment processor* of
+//! their region, a designated receiver, repairs missing messages from its cache and acknowledges upwards on behalf of
+//! its region, up to the sender. The sender therefore handles few acknowledgments, and repairs travel short
+//! distances. RMTP is the successor of DSP.
 //!
-//! What the sources leave open, or leave to a session manager, is decided in `docs/protocols/rmtp.md`.
+//! `docs/protocols/rmtp.md` lists the decisions that the papers leave open or to a session manager.
 
 mod config;
 mod describe;
@@ -23,7 +23,7 @@ use carillon_wire::rmtp::HEADER_LEN;
 pub use node::RmtpNode;
 pub use sender::RmtpSender;
 
-/// The Reliable Multicast Transport Protocol.
+/// Registry entry of the Reliable Multicast Transport Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "rmtp",
     family: "periodic acknowledgment along a tree, designated receivers repair",

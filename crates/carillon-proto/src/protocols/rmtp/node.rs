@@ -1,4 +1,4 @@
-//! A receiver, a designated receiver, or a node that only repairs.
+//! RMTP below the sender: a receiver, a designated receiver, or a helper that only repairs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip, near, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Says what it has, and repairs for those that report to it, if it is to.
+/// Acknowledges periodically and, if designated, repairs for the nodes that report to it.
 #[derive(Debug)]
 pub struct RmtpNode {
     settings: Settings,
@@ -27,53 +27,53 @@ pub struct RmtpNode {
     table: Arc<HelperTable>,
     delivers: bool,
     window: KeptWindow,
-    /// Of a designated receiver.
+    /// Acknowledgment processor, if the node is designated.
     processor: Option<Processor>,
     selector: ProcessorSelector,
-    /// One past the last message that was heard of.
+    /// Number after the newest message known to exist.
     known_end: u64,
-    /// The oldest message that is kept for anybody.
+    /// Oldest message that the sender still keeps.
     oldest: u64,
     rtt: RoundTrip,
     measured: bool,
-    /// What the last acknowledgment said, and how many before it said the same.
+    /// Status in the last acknowledgment: next message, known end, stable prefix.
     last_status: (u64, u64, u64),
     unchanged_acks: u32,
     due: Due,
-    /// Acknowledgments since the session's own acknowledgment processor was told, where another serves.
+    /// Acknowledgments since the last report to the session's parent, while another processor serves this node.
     acks_since_parent_report: u32,
     rtt_acks: BTreeMap<NodeId, u64>,
     rng: Rng,
     map: Vec<u8>,
 }
 
-/// What is to be sent.
+/// Packets due to be sent.
 #[derive(Debug, Default)]
 struct Due {
     ack: bool,
-    /// To the session's own acknowledgment processor, where another serves.
+    /// Report to the session's parent, while another processor serves this node.
     parent_report: bool,
     measure: bool,
     sap: bool,
 }
 
-/// The timers of a receiver.
+/// Timers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// It says what it has.
+    /// Next acknowledgment (T_ack).
     Ack,
-    /// It measures the round trip.
+    /// Next measurement of the round-trip time (T_rtt).
     Rtt,
-    /// What was asked for is repaired.
+    /// Repairs of requested messages (T_retx).
     Retx,
-    /// It is looked whether those who report here get on.
+    /// Check of the children's progress.
     Check,
-    /// It offers itself.
+    /// Next offer to serve as acknowledgment processor (SND_ACK_TOME).
     Sap,
 }
 
 impl RmtpNode {
-    /// A receiver of this session, or a helper.
+    /// Creates a receiver or helper of a session.
     pub fn new(role: Role, build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         let helps = role == Role::Helper || build.helpers.is_helper(build.node);
@@ -103,28 +103,29 @@ impl RmtpNode {
         .play(build))
     }
 
-    /// Whom the session has it report to.
+    /// Parent in the session's table, or the sender.
     fn parent(&self, context: &Context) -> NodeId {
         self.table.parent(self.node).unwrap_or(context.sender)
     }
 
-    /// Whom it reports to. Those who repair report to whom the session says: so no circle can form.
+    /// Acknowledgment processor that this node reports to. A repairing node always reports to its parent, so that no
+    /// cycle can form.
     fn reports_to(&self, context: &Context) -> NodeId {
         let parent = self.parent(context);
         if self.processor.is_some() { parent } else { self.selector.processor(parent) }
     }
 
-    /// How old what it says may be: a round trip at least.
+    /// Minimum acknowledgment interval: T_ack, or the round-trip time if that is longer.
     fn interval(&self) -> Duration {
         self.settings.t_ack.max(self.rtt.timeout().unwrap_or_default())
     }
 
-    /// Time to the next acknowledgment: longer and longer while there is nothing new, if the settings say so.
+    /// Time to the next acknowledgment. Doubles up to `k_max` intervals while the status does not change.
     fn ack_interval(&self) -> Duration {
         self.interval() * 2_u32.saturating_pow(self.unchanged_acks).min(self.settings.k_max)
     }
 
-    /// Something passes: what it has is to be said in an interval at most.
+    /// Ends the back-off of acknowledgments: new data must be acknowledged within one interval.
     fn on_progress(&mut self, context: &mut Context) {
         let at = context.now + self.interval();
         if std::mem::take(&mut self.unchanged_acks) > 0
@@ -135,6 +136,7 @@ impl RmtpNode {
     }
 
     fn on_data(&mut self, context: &mut Context, sequence: u32, oldest: u32, payload: Bytes) {
+        // New data ends the back-off of acknowledgments.
         self.on_progress(context);
         let expected = self.window.expected();
         let number = near(sequence, expected);
@@ -142,6 +144,7 @@ impl RmtpNode {
         if number.abs_diff(oldest) > MAX_SEQUENCE_SPAN {
             return context.events.dropped(DropReason::Malformed);
         }
+        // The sender keeps nothing before `oldest`: skip what is missing there.
         self.oldest = self.oldest.max(oldest);
         self.skip(context);
         self.known_end = self.known_end.max(number + 1);
@@ -153,6 +156,7 @@ impl RmtpNode {
             Arrival::NoRoom => return context.events.dropped(DropReason::BufferFull),
             Arrival::New => context.events.received("data", number),
         }
+        // Children that do not report this message later have lost it.
         if let Some(processor) = &mut self.processor {
             processor.on_passed(context.now, number);
         }
@@ -163,7 +167,7 @@ impl RmtpNode {
         self.settle(context);
     }
 
-    /// What lies before the oldest message that is kept will not come any more.
+    /// Skips missing messages that the sender no longer keeps.
     fn skip(&mut self, context: &mut Context) {
         let Some((skipped, _)) = self.window.skip_to(self.oldest) else { return };
         context.unrecoverable(None, skipped.range.start, skipped.lost());
@@ -184,18 +188,18 @@ impl RmtpNode {
             true => {
                 context.events.push(Event::Delivered { source: context.sender, message: MessageId(number) })
             }
-            // It has no application: it is kept, and that is all.
+            // A helper has no application: discard the delivery and keep the message for repairs only.
             false => _ = self.window.fetch(),
         }
     }
 
-    /// All below it, and itself, have everything before this.
+    /// Prefix of messages that this node and all nodes below it hold.
     fn stable(&self) -> u64 {
         let expected = self.window.expected();
         self.processor.as_ref().map_or(expected, |processor| processor.base().min(expected))
     }
 
-    /// The first message for which there is no room, here.
+    /// First message beyond the window and the cache of this node.
     fn room(&self) -> u64 {
         let kept =
             self.processor.as_ref().map_or(u64::MAX, |processor| processor.base() + self.settings.cache);
@@ -206,7 +210,7 @@ impl RmtpNode {
         let RmtpNode { processor, window, known_end, .. } = self;
         let Some(processor) = processor else { return context.events.dropped(DropReason::NotAMember) };
         let holds = |number| window.message(number).is_some();
-        // It may have heard what this node has not.
+        // A child may know newer messages than this node, so its acknowledgment has no upper bound.
         match processor.on_ack(context.now, from, ack, (*known_end, u64::MAX), holds) {
             Ok(next) => {
                 context.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
@@ -254,7 +258,7 @@ impl RmtpNode {
         self.measured = true;
     }
 
-    /// Looks who is nearest.
+    /// Selects the nearest acknowledgment processor, and restarts the RTT estimator if it changed.
     fn choose(&mut self, context: &Context) {
         let (parent, expected) = (self.parent(context), self.window.expected());
         if self.selector.choose(context.now, expected, parent) {
@@ -281,7 +285,7 @@ impl RmtpNode {
         let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let received = Map::new(&self.map);
         let ack = Ack { next: wire(next), stable: wire(stable), limit: wire(limit), span, served, received };
-        // A whole window behind: repairs are to come at once.
+        // More than a window behind: request immediate repairs (ACK_TXNOW).
         let (packet, name) = match self.known_end.saturating_sub(next) > self.settings.window {
             true => (Packet::AckTxnow(ack), "ack_txnow"),
             false => (Packet::Ack(ack), "ack"),
@@ -341,7 +345,7 @@ impl Part for RmtpNode {
     }
 
     fn start(&mut self, context: &mut Context) {
-        // All start at once: their acknowledgments are not to come at once for ever.
+        // A random first interval spreads the acknowledgments of nodes that start together.
         let first = self.settings.t_ack.mul_f64(self.rng.unit());
         context.timers.arm(Timer::Ack, context.now + first.max(Duration::from_nanos(1)));
         context.timers.arm(Timer::Rtt, context.now + self.settings.t_rtt);
@@ -444,7 +448,7 @@ impl Part for RmtpNode {
             processor.set_children(table.children(self.node), |node| table.is_helper(node));
         }
         self.settle(context);
-        // Who is turned to now does not know what is here.
+        // A new processor does not know this node's status: report at once and measure the round trip.
         if self.reports_to(context) != before {
             (self.rtt, self.measured) = (RoundTrip::default(), false);
             (self.due.ack, self.due.measure) = (true, true);
@@ -452,12 +456,12 @@ impl Part for RmtpNode {
     }
 }
 
-/// One acknowledgment in so many goes to the session's own acknowledgment processor too, where another serves: it
-/// waits for this receiver all the same.
+/// Acknowledgments per report to the session's parent while another processor serves this node. The parent keeps
+/// messages for it all the same.
 const ACKS_PER_PARENT_REPORT: u32 = 4;
-/// How far apart numbers may lie in one packet.
+/// Maximum distance of the sequence numbers in one packet; larger ones are malformed.
 const MAX_SEQUENCE_SPAN: u64 = 1 << 20;
-/// What the round trip is taken for before it was measured (RFC 6298, section 2.1).
+/// Round-trip time assumed before the first measurement (RFC 6298, section 2.1).
 const INITIAL_ROUND_TRIP: Duration = Duration::from_secs(1);
-/// No answer is waited for longer.
+/// Maximum plausible round-trip time; later answers are dropped.
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The acknowledgment processor: what those who report to a node have, and what it sends them again.
+//! Acknowledgment processor: the status of the nodes that report to a node, and the repairs it sends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,65 +12,66 @@ use super::config::Settings;
 use super::describe::DESCRIBED;
 use crate::blocks::{HoldOff, Lowest, Numbered, PastLimit, ReceiverMap, RepairBudget, Silence, near};
 
-/// Of the sender, or of a designated receiver. Which messages there are to repair with, its node says in each call.
+/// Acknowledgment processor of the sender or of a designated receiver. The owner passes in which messages it holds.
 #[derive(Debug)]
 pub(super) struct Processor {
     settings: Settings,
     members: Arc<[NodeId]>,
     children: BTreeMap<NodeId, Child>,
-    /// Members that report here though another waits for them: they are nearer to this node.
+    /// Members that report here because this node is nearer, while their parent is another node.
     extra_reporters: BTreeMap<NodeId, Child>,
-    /// Of the children: before which all below it have everything, what it lacks first, how far it has room.
+    /// Minima over the children: stable prefix, first missing message, and first message without room.
     stable: Lowest,
     next: Lowest,
     limit: Lowest,
-    /// Children that were given up: they do not come back with a table.
+    /// Expelled children, which a later table does not bring back.
     lost: BTreeSet<NodeId>,
-    /// From the first message on that somebody may lack.
+    /// State of messages, from the first that may be missing below.
     slots: Numbered<Slot>,
-    /// What was asked for since repairs were last sent.
+    /// Messages requested since the last repair interval.
     requested: BTreeSet<u64>,
     due: BTreeSet<(u64, RepairTarget)>,
     requests: u64,
     budget: RepairBudget<NodeId>,
-    /// The oldest news that an acknowledgment has been.
+    /// Maximum report age seen in acknowledgments, capped at `MAX_REPORT_AGE`.
     max_report_age: Duration,
 }
 
-/// Whom a repair goes to.
+/// Destination of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RepairTarget {
     Group,
     Node(NodeId),
 }
 
-/// A message that has passed.
+/// Repair state of one message.
 #[derive(Debug, Default)]
 struct Slot {
-    /// When all could last have heard it.
+    /// Time of the last transmission to the group.
     at: Option<Time>,
     to: HoldOff<NodeId>,
     requested: Vec<NodeId>,
 }
 
-/// A node that reports here.
+/// Status of one reporting node.
 #[derive(Debug, Default)]
 struct Child {
     map: ReceiverMap,
     stable: u64,
     limit: u64,
     silence: Silence,
-    /// What it lacked first when it was last looked at.
+    /// First missing message at the last check.
     last_next: u64,
-    /// It has said something since it was last looked at.
+    /// True if an acknowledgment came since the last check.
     has_reported: bool,
-    /// It is repaired elsewhere.
+    /// True if another processor repairs for it.
     served: bool,
-    /// It was given up, and has helped others: what they may lack is kept until they have another.
+    /// True for an expelled helper. Its children may need messages until they report elsewhere, so its status is
+    /// kept.
     is_lost_helper: bool,
 }
 
-/// An acknowledgment with its numbers as they were.
+/// Sequence numbers of an acknowledgment, expanded to 64 bits.
 struct AckFields {
     next: u64,
     stable: u64,
@@ -78,7 +79,7 @@ struct AckFields {
 }
 
 impl Processor {
-    /// Of a node that these report to. Other members may turn to it as well.
+    /// Creates a processor for these children; other members may report too.
     pub fn new(settings: &Settings, members: &Arc<[NodeId]>, children: Vec<NodeId>) -> Self {
         let mut processor = Processor {
             settings: settings.clone(),
@@ -100,8 +101,8 @@ impl Processor {
         processor
     }
 
-    /// These report here from now on. Who is new may lack whatever is kept; who was given up stays only as long as others
-    /// report to it.
+    /// Replaces the children. A new child may miss every kept message; an expelled one stays only while it is the
+    /// parent of others.
     pub fn set_children(&mut self, children: Vec<NodeId>, is_helper: impl Fn(NodeId) -> bool) {
         let wanted: BTreeSet<NodeId> = children.into_iter().collect();
         let stays = |node: &NodeId| wanted.contains(node) && (!self.lost.contains(node) || is_helper(*node));
@@ -133,8 +134,7 @@ impl Processor {
         self.limit.remove(child.limit);
     }
 
-    /// Nothing waits for this child any more; what those below one that has helped may lack is kept until they report
-    /// elsewhere.
+    /// Expels a child. A helper's status is kept until its children report elsewhere.
     pub fn expel(&mut self, node: NodeId, is_helper: bool) {
         self.lost.insert(node);
         match self.children.get_mut(&node).filter(|_| is_helper) {
@@ -143,7 +143,7 @@ impl Processor {
         }
     }
 
-    /// A message passes here, or is sent to all: who lacks it later has lost it.
+    /// Records that a message passed this node or was sent to the group.
     pub fn on_passed(&mut self, now: Time, number: u64) {
         while self.slots.end() <= number {
             self.slots.push(Slot::default());
@@ -153,8 +153,8 @@ impl Processor {
         }
     }
 
-    /// A node says what it has: no more than the messages before `most`. Those before `end` are known here to have been
-    /// sent; `holds` says which of them are here. Returns what it lacks first.
+    /// Handles an acknowledgment. `end` is one past the newest message known here, `most` bounds the acknowledged
+    /// prefix, and `holds` tells which messages can be repaired. Returns the first missing message.
     pub fn on_ack(
         &mut self,
         now: Time,
@@ -167,6 +167,7 @@ impl Processor {
         if !is_child && (ack.served || !self.may_report(from)) {
             return Err(DropReason::NotAMember);
         }
+        // An expelled helper is ignored: its kept status must not advance.
         let base = self.slots.start();
         let extra_reporter = || Child { map: ReceiverMap::new(base, []), ..Child::default() };
         let child = match is_child {
@@ -176,36 +177,39 @@ impl Processor {
         let Some(child) = child.filter(|child| !child.is_lost_helper) else {
             return Err(DropReason::OutOfWindow);
         };
-        let news = AckFields::read(ack, child.map.next())?;
-        if news.next > most {
+        let fields = AckFields::read(ack, child.map.next())?;
+        if fields.next > most {
             return Err(DropReason::OutOfWindow);
         }
+        // Merge the report; prefix and limit never move back.
         let before = (child.stable, child.map.next(), child.limit);
-        child.map = child.map.or(&ReceiverMap::new(news.next, ack.received.words()));
-        child.stable = child.stable.max(news.stable);
-        child.limit = child.limit.max(news.limit);
+        child.map = child.map.or(&ReceiverMap::new(fields.next, ack.received.words()));
+        child.stable = child.stable.max(fields.stable);
+        child.limit = child.limit.max(fields.limit);
         (child.has_reported, child.served) = (true, ack.served);
         if is_child {
             self.stable.change(before.0, child.stable);
             self.next.change(before.1, child.map.next());
             self.limit.change(before.2, child.limit);
         }
+        // Another processor serves this node: only its stable prefix matters here.
         if ack.served {
-            return Ok(news.next);
+            return Ok(fields.next);
         }
-        // What was cut off at the end of the longest map is not said to be missing.
+        // A bitmap of maximum length may be truncated; messages beyond it are not reported as missing.
         let whole = ack.received.count() < MAX_WORDS;
-        let told = if whole { end } else { news.next + 1 + ack.received.span() };
+        let report_end = if whole { end } else { fields.next + 1 + ack.received.span() };
+        // A report is as old as the acknowledgment interval: ignore losses of messages sent since.
         let age = Duration::from_micros(ack.span.into());
         self.max_report_age = self.max_report_age.max(age.min(MAX_REPORT_AGE));
         let left = self.budget.left(from, end).min(MAX_REQUESTS_PER_ACK) as usize;
-        let wanted = child.map.missing(news.next.max(base)..end.min(told).min(child.limit));
+        let wanted = child.map.missing(fields.next.max(base)..end.min(report_end).min(child.limit));
         let mut requested = 0;
         for number in wanted.filter(|&number| holds(number)) {
             let Some(slot) = self.slots.get_mut(number) else { break };
-            // It may be on its way.
-            let under_way = slot.at.is_none_or(|at| now.since(at) < age) || !slot.to.is_over(now, from, age);
-            if under_way || slot.requested.contains(&from) {
+            // A message sent within the report's age may be in flight.
+            let in_flight = slot.at.is_none_or(|at| now.since(at) < age) || !slot.to.is_over(now, from, age);
+            if in_flight || slot.requested.contains(&from) {
                 continue;
             }
             if requested == left {
@@ -217,10 +221,10 @@ impl Processor {
         }
         self.requests += requested as u64;
         self.budget.spend(from, requested as u64);
-        Ok(news.next)
+        Ok(fields.next)
     }
 
-    /// What this node has asked for goes to it at once, and to it alone.
+    /// Moves up to `txnow_burst` requests of a node to immediate unicast repairs (ACK_TXNOW).
     pub fn repair_at_once(&mut self, node: NodeId) {
         let mine =
             |number: &&u64| self.slots.get(**number).is_some_and(|slot| slot.requested.contains(&node));
@@ -229,30 +233,33 @@ impl Processor {
         for number in numbers {
             self.due.insert((number, RepairTarget::Node(node)));
             if let Some(slot) = self.slots.get_mut(number) {
-                slot.requested.retain(|asker| *asker != node);
+                slot.requested.retain(|requester| *requester != node);
             }
         }
     }
 
-    /// Whether something was asked for that is not due yet.
+    /// Returns true if requests wait for the next repair interval.
     pub fn has_requests(&self) -> bool {
         !self.requested.is_empty()
     }
 
-    /// It is time to repair: to the group what many lack, to each the rest.
+    /// Schedules repairs at T_retx: multicast for more than `mcast_thresh` requesters, unicast to each otherwise.
     pub fn on_retx(&mut self) {
         for number in std::mem::take(&mut self.requested) {
             let Some(slot) = self.slots.get_mut(number) else { continue };
-            let askers = std::mem::take(&mut slot.requested);
-            match askers.len() > self.settings.mcast_thresh {
+            let requesters = std::mem::take(&mut slot.requested);
+            match requesters.len() > self.settings.mcast_thresh {
                 true => _ = self.due.insert((number, RepairTarget::Group)),
-                false => self.due.extend(askers.into_iter().map(|node| (number, RepairTarget::Node(node)))),
+                false => {
+                    self.due.extend(requesters.into_iter().map(|node| (number, RepairTarget::Node(node))))
+                }
             }
         }
     }
 
-    /// The next repair, unless it has become needless.
+    /// Next repair that is still needed, and its destination.
     pub fn next_repair(&mut self, now: Time, holds: impl Fn(u64) -> bool) -> Option<(u64, RepairTarget)> {
+        // An acknowledgment may have arrived since the request.
         while let Some((number, to)) = self.due.pop_first() {
             let Some(slot) = self.slots.get_mut(number).filter(|_| holds(number)) else { continue };
             match to {
@@ -270,7 +277,8 @@ impl Processor {
         None
     }
 
-    /// Looks whether all get on. Returns who is given up, and whether messages were skipped for somebody.
+    /// Checks the progress of all children. Returns the expelled ones, and whether messages were skipped for any
+    /// child.
     pub fn check(
         &mut self,
         end: u64,
@@ -284,6 +292,7 @@ impl Processor {
         let mut over = Vec::new();
         for (&node, child) in self.children.iter_mut().filter(|(_, child)| !child.is_lost_helper) {
             let next = child.map.next();
+            // A child fails the check if it could progress and did not, or if it is incomplete and silent.
             let can_get_on = next < end.min(child.limit) && holds(next) && !child.served;
             let waits_silently = child.stable < end && !std::mem::take(&mut child.has_reported);
             if next > child.last_next || !(can_get_on || waits_silently) {
@@ -293,7 +302,7 @@ impl Processor {
                 over.push(node);
             }
         }
-        // Who has helped others cannot be skipped: they need another.
+        // A helper cannot be skipped, since its children need another processor.
         let skips = self.settings.past_limit == PastLimit::Skip;
         let (skipped, lost): (Vec<_>, Vec<_>) = over.into_iter().partition(|&node| skips && !is_helper(node));
         skipped.iter().for_each(|&node| self.skip(node, end));
@@ -301,7 +310,7 @@ impl Processor {
         (lost, !skipped.is_empty())
     }
 
-    /// This child is taken to have everything.
+    /// Marks all messages before `end` as received by a child.
     fn skip(&mut self, node: NodeId, end: u64) {
         let Some(child) = self.children.get_mut(&node) else { return };
         let before = (child.stable, child.map.next(), child.limit);
@@ -314,7 +323,8 @@ impl Processor {
         self.limit.change(before.2, child.limit);
     }
 
-    /// The first message that somebody below may lack, this node having all before `own`; what lies before it is forgotten.
+    /// Forgets messages that this node (prefix `own`) and all children hold. Returns the first that may be missing
+    /// below.
     pub fn settle(&mut self, own: u64) -> u64 {
         let base = self.stable.get().unwrap_or(own).min(own);
         while self.slots.start() < base {
@@ -327,54 +337,54 @@ impl Processor {
         self.slots.start()
     }
 
-    /// The first message that somebody below may lack.
+    /// First message that may be missing below.
     pub fn base(&self) -> u64 {
         self.slots.start()
     }
 
-    /// The first message that a node that reports here lacks.
+    /// First message that a child is missing.
     pub fn next(&self) -> Option<u64> {
         self.next.get()
     }
 
-    /// The first message for which one of them has no room.
+    /// First message that a child has no room for.
     pub fn limit(&self) -> Option<u64> {
         self.limit.get()
     }
 
-    /// Requests since this was last asked.
+    /// Takes the number of requests since the last call.
     pub fn take_requests(&mut self) -> u64 {
         std::mem::take(&mut self.requests)
     }
 
-    /// Whether a node may report here.
+    /// Returns true if a node may report here.
     pub fn may_report(&self, node: NodeId) -> bool {
         self.children.contains_key(&node)
             || self.extra_reporters.contains_key(&node)
             || self.members.contains(&node)
     }
 
-    /// How much a child has, if it is one.
+    /// Acknowledged prefix of a child; `None` for other nodes.
     pub fn has(&self, node: NodeId) -> Option<u64> {
         self.children.get(&node).map(|child| child.map.next())
     }
 
-    /// Whether the first message that is kept is kept for this child.
+    /// Returns true if the first kept message is kept for this child.
     pub fn awaits(&self, node: NodeId, end: u64) -> bool {
         self.children.get(&node).is_some_and(|child| child.stable < end && child.stable <= self.base())
     }
 
-    /// Whether this child has no room for this message.
+    /// Returns true if this child has no room for a message.
     pub fn is_full(&self, node: NodeId, number: u64) -> bool {
         self.children.get(&node).is_some_and(|child| child.limit <= number)
     }
 
-    /// Whether somebody below may lack something.
+    /// Returns true if messages before `end` may be missing below.
     pub fn is_behind(&self, end: u64) -> bool {
         self.stable.get().is_some_and(|stable| stable < end)
     }
 
-    /// Which states it is in for each of them.
+    /// Reports the state for each child.
     pub fn report_states(&self, end: u64, tell: &mut dyn FnMut(ObservedState)) {
         for (node, child) in &self.children {
             let state = match child.stable {
@@ -388,7 +398,7 @@ impl Processor {
 }
 
 impl AckFields {
-    /// The numbers near what is known; an error where they cannot go together.
+    /// Expands the numbers near `known`. Fails if they contradict each other.
     fn read(ack: &Ack<'_>, known: u64) -> Result<Self, DropReason> {
         let next = near(ack.next, known);
         let below = u64::from(ack.next.wrapping_sub(ack.stable));
@@ -402,9 +412,9 @@ impl AckFields {
     }
 }
 
-/// Numbers of one acknowledgment lie no further apart.
+/// Maximum distance of the sequence numbers in one acknowledgment; larger ones are malformed.
 const MAX_SEQUENCE_SPAN: u64 = 1 << 20;
-/// What one acknowledgment may ask for: more is asked for by the next.
+/// Maximum number of messages that one acknowledgment requests; the next one requests the rest.
 const MAX_REQUESTS_PER_ACK: u64 = 1024;
-/// No news is taken to be older.
+/// Maximum age of a report that an acknowledgment may claim.
 const MAX_REPORT_AGE: Duration = Duration::from_secs(10);

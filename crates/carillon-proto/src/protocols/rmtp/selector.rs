@@ -1,14 +1,14 @@
-//! Whom a receiver reports to.
+//! Selection of the acknowledgment processor that a receiver reports to.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carillon_core::{NodeId, Scope, Time};
 
-/// Those who offer to repair, as far as they were heard.
+/// Offers of acknowledgment processors (SND_ACK_TOME) and the selected one.
 #[derive(Debug)]
 pub(super) struct ProcessorSelector {
-    /// How long an offer stands.
+    /// Lifetime of an offer.
     lifetime: Duration,
     offers: BTreeMap<NodeId, Offer>,
     chosen: Option<NodeId>,
@@ -16,31 +16,31 @@ pub(super) struct ProcessorSelector {
 
 #[derive(Debug)]
 struct Offer {
-    /// Routers that it could still have passed: the more, the nearer.
+    /// Remaining TTL of the offer; the highest is the nearest node.
     remaining_ttl: Scope,
     at: Time,
-    /// The first message that it can repair.
+    /// First message that the node can repair.
     oldest: u64,
 }
 
 impl ProcessorSelector {
-    /// Nobody has offered yet.
+    /// Creates a selector without offers.
     pub fn new(lifetime: Duration) -> Self {
         ProcessorSelector { lifetime, offers: BTreeMap::new(), chosen: None }
     }
 
-    /// A node offers itself.
+    /// Records an offer of a node.
     pub fn on_offer(&mut self, now: Time, from: NodeId, remaining_ttl: Scope, oldest: u64) {
         self.offers.insert(from, Offer { remaining_ttl, at: now, oldest });
     }
 
-    /// Only these may be turned to from now on.
+    /// Drops offers of nodes that `stays` rejects.
     pub fn retain(&mut self, stays: impl Fn(NodeId) -> bool) {
         self.offers.retain(|&node, _| stays(node));
     }
 
-    /// Chooses the nearest that can repair what is lacked from this message on; of equals whom it has, then the `default`.
-    /// Whether that is another than before.
+    /// Selects the nearest processor that can repair from message `missing_from` on. Ties go to the current
+    /// processor, then to `default`. Returns true if the selection changed.
     pub fn choose(&mut self, now: Time, missing_from: u64, default: NodeId) -> bool {
         self.offers.retain(|_, offer| now.since(offer.at) <= self.lifetime);
         let (before, nearest) = (self.processor(default), self.offers.iter());
@@ -51,7 +51,7 @@ impl ProcessorSelector {
         self.processor(default) != before
     }
 
-    /// Who was chosen.
+    /// Selected processor, or `default`.
     pub fn processor(&self, default: NodeId) -> NodeId {
         self.chosen.unwrap_or(default)
     }
@@ -75,7 +75,7 @@ mod tests {
         selector.on_offer(at(200), NodeId(8), Scope(58), 0);
         assert!(selector.choose(at(200), 5, DEFAULT));
         assert_eq!(selector.processor(DEFAULT), NodeId(7));
-        // The next best once it is silent, whom the session says when all are.
+        // The next nearest follows a silent one; the session's parent is the last resort.
         assert!(selector.choose(at(301), 5, DEFAULT));
         assert_eq!(selector.processor(DEFAULT), NodeId(8));
         assert!(selector.choose(at(501), 5, DEFAULT));

@@ -1,4 +1,4 @@
-//! The sender: the acknowledgment processor at the top.
+//! RMTP sender: the acknowledgment processor at the root of the tree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,48 +16,49 @@ use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends as much at each opportunity as the congestion window has, and repairs for those that report to it.
+/// Sends new messages at periodic opportunities, as many as the congestion window holds, and repairs for its
+/// children.
 #[derive(Debug)]
 pub struct RmtpSender {
     settings: Settings,
     table: Arc<HelperTable>,
     processor: Processor,
-    /// From the first message on that somebody may lack.
+    /// Messages kept for repairs, from the first that may be missing below.
     kept: Numbered<Bytes>,
     sent: u64,
     finished: bool,
-    /// Messages before this may have been skipped for somebody.
+    /// Number after the last message that may have been skipped for a child.
     skipped: u64,
     opportunity: Opportunity,
-    /// Who is to be told how long an answer takes.
+    /// RTT_ACKs to send: node and echoed timestamp.
     rtt_acks: BTreeMap<NodeId, u64>,
     sap_due: bool,
 }
 
-/// When new messages may go, and how many.
+/// Periodic opportunity to send (T_send), with its congestion window.
 #[derive(Debug)]
 struct Opportunity {
-    /// The congestion window, in messages.
+    /// Congestion window, in messages.
     window: u64,
     left: u64,
     next: Time,
 }
 
-/// The timers of a sender.
+/// Timers of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The next opportunity to send.
+    /// Next opportunity to send (T_send).
     Send,
-    /// What was asked for is repaired.
+    /// Repairs of requested messages (T_retx).
     Retx,
-    /// It is looked whether all get on.
+    /// Check of the children's progress.
     Check,
-    /// It offers itself.
+    /// Next offer to serve as acknowledgment processor (SND_ACK_TOME).
     Sap,
 }
 
 impl RmtpSender {
-    /// The sender of this session.
+    /// Creates the sender of a session.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         let children = build.helpers.children_of_sender(&build.members);
@@ -121,7 +122,7 @@ impl RmtpSender {
         self.settle(context);
     }
 
-    /// One past the last message that those who report here have room for.
+    /// Number after the last message that the window and the children's buffers admit.
     fn limit(&self) -> u64 {
         let window = FixedWindow(self.settings.window);
         let window = self.processor.next().map_or(u64::MAX, |next| window.limit(next));
@@ -160,6 +161,8 @@ impl RmtpSender {
             return None;
         }
         let opportunity = &mut self.opportunity;
+        // Slow start of RMTP: the window grows by one each interval and falls to one when many repairs were
+        // requested.
         if opportunity.left == 0 {
             if context.now < opportunity.next {
                 context.timers.arm(Timer::Send, opportunity.next);
@@ -176,7 +179,7 @@ impl RmtpSender {
         self.sent += 1;
         self.processor.on_passed(context.now, number);
         let transmit = self.send(context, number, context.to_group(), false, buf);
-        // With nobody left to acknowledge, the message is with all receivers at once.
+        // Without children every message is stable at once.
         self.settle(context);
         Some(transmit)
     }

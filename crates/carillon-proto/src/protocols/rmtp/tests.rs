@@ -1,4 +1,4 @@
-//! One rule each; the rules are those of docs/protocols/rmtp.md.
+//! Tests of the rules in `docs/protocols/rmtp.md`, one each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::ENTRY;
 
 const ASSOCIATION: AssociationId = AssociationId(7);
 
-/// One machine; times are milliseconds. Node 0 sends, 1 to 4 receive, and 5 helps 3 and 4 where there is a helper.
+/// Fixture of one machine, with times in milliseconds. Node 0 sends, nodes 1 to 4 receive, and helper 5, if present,
+/// serves 3 and 4.
 struct Fixture {
     machine: Box<dyn Machine>,
     now: Time,
@@ -119,7 +120,7 @@ impl Fixture {
         self
     }
 
-    /// A node has everything before `next`, and beyond it what this map says; an old one unless told otherwise.
+    /// Receives an acknowledgment of everything before `next` and of the messages in the bitmap.
     fn ack(&mut self, from: u32, next: u32, map: &[u8]) -> &mut Self {
         self.receive(from, Packet::Ack(ack(next, map)))
     }
@@ -143,7 +144,7 @@ impl Fixture {
         std::mem::take(&mut self.out.sent).iter().map(line).collect()
     }
 
-    /// What goes out with messages, and whither.
+    /// Takes the data packets sent, each as its number and destination.
     fn messages(&mut self) -> Vec<String> {
         let data = self.sent().into_iter().filter(|line| line.starts_with("data"));
         data.map(|line| {
@@ -166,7 +167,7 @@ fn ack(next: u32, map: &[u8]) -> Ack<'_> {
     Ack { next, stable: next, limit: next + 64, span: 20_000, served: false, received: Map::new(map) }
 }
 
-/// Message `next` + 2 is there, and nothing else beyond `next`.
+/// Bitmap with message `next` + 2 alone.
 const SECOND: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 0b10];
 
 #[test]
@@ -177,7 +178,7 @@ fn congestion_window_grows_by_one_per_opportunity() {
     for millis in [9, 19, 29, 39] {
         counts.push(fixture.at(millis).messages().len());
     }
-    // The congestion window begins at one and has grown once when the first message goes.
+    // The congestion window starts at one and has grown once at the first opportunity.
     assert_eq!(counts, [2, 3, 4, 1]);
 }
 
@@ -212,7 +213,7 @@ fn repairs_go_by_unicast_or_multicast_after_t_retx() {
     (1..=3).for_each(|node| _ = fixture.ack(node, 0, &SECOND));
     fixture.ack(4, 1, &SECOND);
     assert_eq!(fixture.at(69).messages(), [""; 0]);
-    // 0 is missing at three; 1 at three, 2 at 4 alone; 3 at all of them.
+    // Missing: 0 at three receivers, 1 at three, 2 at node 4 alone, and 3 at all.
     assert_eq!(fixture.at(70).messages(), ["0 to all", "1 to all", "2 to n4", "3 to all"][..]);
 }
 
@@ -224,7 +225,7 @@ fn message_in_flight_is_not_repaired() {
     assert_eq!(fixture.at(60).messages(), [""; 0]);
     fixture.ack(1, 0, &[]);
     assert_eq!(fixture.at(80).messages(), ["0 to n1"]);
-    // Nor what went again a moment ago.
+    // A recent repair is in flight too.
     fixture.at(90).ack(1, 0, &[]);
     assert_eq!(fixture.at(120).messages(), [""; 0]);
 }
@@ -250,7 +251,7 @@ fn message_is_kept_until_stable_below_all_reporters() {
     assert_eq!(completed(&fixture), 1);
     fixture.ack(5, 2, &[]);
     assert_eq!(completed(&fixture), 2);
-    // Who reports to another is no child of the sender's.
+    // A receiver that reports to another processor is no child of the sender.
     assert_eq!(fixture.ack(3, 2, &[]).drops(), []);
     assert_eq!(
         fixture.receive(3, Packet::Ack(Ack { served: true, ..ack(2, &[]) })).drops(),
@@ -268,7 +269,7 @@ fn designated_receiver_reports_own_and_stable_prefix() {
     assert_eq!(acks(&mut fixture), ["ack next 2 stable 0 limit 64 span 1000000 us map 0x1 to n0"]);
     fixture.ack(3, 2, &[]).ack(4, 1, &[]).at(110);
     assert_eq!(acks(&mut fixture), ["ack next 2 stable 1 limit 65 span 1000000 us map 0x1 to n0"]);
-    // It repairs what it has, to each that lacks it, and asks for the rest itself.
+    // It repairs its own messages for each child, and requests the missing one itself.
     assert_eq!(fixture.messages(), [""; 0]);
     fixture.ack(4, 1, &[]);
     assert_eq!(fixture.at(130).messages(), ["1 to n4", "3 to n4"]);
@@ -286,7 +287,7 @@ fn ack_interval_is_the_longer_of_t_ack_and_rtt() {
     assert!(sent.iter().any(|line| line.starts_with("rtt_measure") && line.ends_with("to n5")), "{sent:?}");
     let apart = times(&mut fixture, 51, 400);
     assert!(apart.windows(2).all(|two| two[1] - two[0] == 50), "{apart:?}");
-    // An answer after 100 ms: mean and four deviations are 300 ms.
+    // An answer after 100 ms: the mean and four deviations amount to 300 ms.
     let then = fixture.now - Time::ZERO - Duration::from_millis(100);
     fixture.receive(5, Packet::RttAck { timestamp: then.as_nanos() as u64 });
     let apart = times(&mut fixture, 401, 1000);

@@ -1,4 +1,4 @@
-//! Parameters.
+//! Parameters of RRA.
 
 use carillon_core::{HostValue, Parameter};
 
@@ -28,7 +28,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ACK_BYTES,
 ];
 
-/// For files over a real network.
+/// Settings for files over a real network: concurrent polls and adaptive timeouts.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("burst", "32"),
     ("questions", "4096"),
@@ -41,7 +41,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ack_bytes", "0"),
 ];
 
-/// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
+/// Values from the host. Messages are kept until every receiver has them, and no more are in flight than fit the
+/// receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Outstanding(8 << 20)),
     ("flight", HostValue::AdaptiveWindow { min: 4, max: 65_536 }),

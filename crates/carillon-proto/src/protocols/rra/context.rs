@@ -1,15 +1,15 @@
-//! Where the parts of a sender act, and its timers.
+//! Machine context and timers of the sender.
 
-/// Where the parts of a sender act.
+/// Machine context with the sender's timers.
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The receiver that was asked this has had time to answer: ask again, or give up.
+    /// Timeout of the poll with this number: repeat it, or apply `past_limit`.
     Answer(u64),
-    /// Nothing more was sent for a while: those who were not asked about the last of it are.
+    /// Idle delay after the last packet: poll the receivers that were not polled since.
     Quiet,
-    /// The next packet may leave.
+    /// The pacer allows the next packet.
     Pace,
 }

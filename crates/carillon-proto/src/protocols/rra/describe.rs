@@ -1,10 +1,10 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machine of RRA.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::retransmission;
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {

@@ -1,4 +1,4 @@
-//! What a sender has under way: messages, who lacks which, and what is to be sent again.
+//! Send window of RRA: unacknowledged messages and the repairs to send.
 
 use std::collections::BTreeSet;
 
@@ -10,36 +10,37 @@ use super::context::Context;
 use super::receiver::MODULUS;
 use crate::blocks::{AckWindow, OutstandingPoll, ReceiverMap};
 
-/// The messages that not all have, and those of them that somebody is known to lack.
+/// Unacknowledged messages, and those among them that a receiver reported missing.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub window: AckWindow,
-    /// Messages that some receiver lacks.
+    /// Messages that some receiver is missing.
     pub repairs: BTreeSet<u64>,
-    /// What a receiver says it has; kept for its room.
+    /// Last report of a receiver, kept to reuse its allocation.
     last_report: ReceiverMap,
-    /// One past the last message sent.
+    /// Number after the last message sent.
     pub sent: u64,
-    /// Packets of messages sent.
+    /// Number of data packets sent, the transmit order of packets.
     pub serial: u64,
 }
 
 impl Messages {
-    /// None yet.
+    /// Creates an empty window.
     pub fn new(window: AckWindow) -> Self {
         let (repairs, last_report) = (BTreeSet::new(), ReceiverMap::default());
         Messages { window, repairs, last_report, sent: 0, serial: 0 }
     }
 
-    /// What a receiver lacks of what had been sent when it was asked, which lies before `end`, is to be sent again,
-    /// unless that has been done since; so many more than others lack, at most. Says how many those were, and how many
-    /// in all.
+    /// Schedules repairs of messages before `end` that a receiver is missing, out of those sent before its poll and
+    /// not repeated since. At most `most` of them are new requests, which no other receiver has made. Returns the
+    /// number of new requests, and of all.
     pub fn mark_missing(
         &mut self,
         question: &OutstandingPoll,
         (expected, end): (u64, u64),
         received: Map<'_>,
         most: u64,
+        // A message sent after the poll may be in flight: the next answer covers it.
     ) -> (u64, u32) {
         let (mut news, mut messages) = (0, 0);
         self.last_report.assign(expected, received.words());
@@ -58,7 +59,7 @@ impl Messages {
         (news, messages)
     }
 
-    /// Completes what all have acknowledged.
+    /// Completes the messages that every receiver has acknowledged.
     pub fn advance(&mut self, context: &mut Context) {
         let before = self.window.start();
         while let Some((number, _)) = self.window.complete_first(&mut context.events) {
@@ -69,13 +70,13 @@ impl Messages {
         }
     }
 
-    /// A packet with this message is about to go out.
+    /// Counts a packet with this message, about to be sent.
     pub fn on_send(&mut self, number: u64) {
         self.serial += 1;
         self.sent = self.sent.max(number + 1);
     }
 
-    /// The packet, which asks somebody, or nobody.
+    /// Emits the packet, with a poll if `asks` is given.
     pub fn emit(
         &mut self,
         context: &mut Context,

@@ -1,9 +1,9 @@
 //! RRA: round-robin acknowledgment.
 //!
-//! Segovia 1996, chapter 5, proposes it in one paragraph: each message names the receiver that
-//! acknowledges it and all it has received before; the receivers take turns, so acknowledgments
-//! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
-//! decided in `docs/protocols/rra.md`.
+//! Segovia 1996, chapter 5, proposes it in one paragraph. Each message names one receiver, which acknowledges it and
+//! everything received before. The receivers take turns, so that acknowledgments never contend for the medium.
+//!
+//! `docs/protocols/rra.md` decides what the paragraph leaves open: windows, missing acknowledgments and losses.
 
 mod config;
 mod context;
@@ -21,7 +21,7 @@ use carillon_wire::rra::HEADER_LEN;
 pub use receiver::RraReceiver;
 pub use sender::RraSender;
 
-/// Round-robin acknowledgment.
+/// Registry entry of round-robin acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "rra",
     family: "sender-driven, positive acknowledgment by turns",

@@ -1,4 +1,4 @@
-//! Whom a sender asks, when, and what it has asked.
+//! Scheduling of polls: which receiver is polled, when, and which polls are outstanding.
 
 use carillon_core::{BuildContext, Config, ConfigError, Identities};
 use carillon_wire::rra::{AckRequest, HEADER_LEN};
@@ -7,32 +7,32 @@ use super::context::{Context, Timer};
 use super::messages::Messages;
 use crate::blocks::{OutstandingPoll, OutstandingPolls, PollingList, Retransmission, RetransmissionTimeout};
 
-/// The receivers, whose turn it is, and the questions under way.
+/// Receivers in polling order, and the outstanding polls.
 #[derive(Debug)]
 pub(super) struct PollScheduler {
     burst: u64,
-    /// Questions that may be open.
+    /// Maximum number of outstanding polls.
     max_outstanding_polls: usize,
-    /// What may be under way follows the paths.
+    /// True with `flow_control = "path"`: the congestion window of the slowest path limits data in flight.
     pub by_path: bool,
     pub retransmission: Retransmission,
-    /// What names each member on the wire.
+    /// Identities that name the members on the wire.
     identities: Identities,
     pub members: PollingList,
     pub outstanding: OutstandingPolls,
-    /// Packets of messages sent since a receiver was last asked.
+    /// Data packets sent since the last poll.
     in_burst: u64,
-    /// The receiver that last reported losses: repairs ask it.
+    /// Receiver that last reported losses, which polls with repairs address.
     pub reporter: Option<usize>,
-    /// All that have something to acknowledge and were not asked are to be.
+    /// True to poll every receiver that has messages to acknowledge and no outstanding poll.
     pub poll_all: bool,
 }
 
 impl PollScheduler {
-    /// Nobody was asked.
+    /// Creates a scheduler without outstanding polls. Fails if `flow_control = "path"` allows one poll only.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let burst = settings.count("burst");
-        // One acknowledgment at a time: the formula's r is 1.
+        // One acknowledgment at a time: r is 1 in the timeout formula.
         let retransmission =
             Retransmission::new(build, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
         let max_outstanding_polls = settings.count("questions") as usize;
@@ -56,12 +56,12 @@ impl PollScheduler {
         })
     }
 
-    /// Whether nothing is sent until the receiver that was asked has answered.
+    /// Returns true if the sender waits for each answer before it sends anything else, as in the thesis.
     pub fn polls_one_at_a_time(&self) -> bool {
         self.max_outstanding_polls == 1
     }
 
-    /// Asks a receiver with the packet that is about to go out.
+    /// Polls a receiver with the packet about to be sent.
     pub fn start_poll(
         &mut self,
         context: &mut Context,
@@ -81,8 +81,8 @@ impl PollScheduler {
         AckRequest { acker, question: number as u32 }
     }
 
-    /// What a receiver answers, unless it was not asked this or has answered it; and how many questions to it fewer
-    /// are open: it will not answer earlier ones any more.
+    /// Handles an answer. Returns the poll it answers, and the number of polls to this receiver that are closed by
+    /// it. `None` if the poll is unknown or was answered.
     pub fn on_answer(
         &mut self,
         context: &mut Context,
@@ -92,18 +92,18 @@ impl PollScheduler {
         let number = self.outstanding.expand(number)?;
         let (question, open) = self.outstanding.answer(number, index)?;
         context.timers.cancel(Timer::Answer(number));
-        // Of one question at a time all are the same one, asked again, and a late answer is one too.
+        // With one poll at a time, all polls are repetitions of one: a late answer closes them all.
         let before = if self.polls_one_at_a_time() { u64::MAX } else { number };
         Some((question, self.withdraw(context, index, before) as u32 + u32::from(open)))
     }
 
-    /// It is no longer in the group.
+    /// Removes a receiver that left the group.
     pub fn remove(&mut self, context: &mut Context, index: usize) {
         self.withdraw(context, index, u64::MAX);
         self.members.remove(index);
     }
 
-    /// There is nothing to ask about.
+    /// Forgets all polls, once every message is acknowledged.
     pub fn clear(&mut self, context: &mut Context) {
         self.outstanding.clear();
         self.members.clear_polls();
@@ -111,13 +111,13 @@ impl PollScheduler {
         context.timers.clear();
     }
 
-    /// Counts a packet of a message; whether it is the last of its burst.
+    /// Counts a data packet. Returns true if it is the last of its burst and carries a poll.
     pub fn ends_burst(&mut self, last: bool) -> bool {
         self.in_burst += 1;
         last || self.in_burst >= self.burst()
     }
 
-    /// Whether as much is under way as may be, with so many packets sent.
+    /// Returns true if the limit of outstanding polls or the congestion window is reached, after `serial` packets.
     pub fn is_full(&self, context: &Context, serial: u64) -> bool {
         if self.outstanding.open_count() >= self.max_outstanding_polls {
             return true;
@@ -125,7 +125,7 @@ impl PollScheduler {
         self.by_path && self.members.is_full(context.now, serial, self.outstanding.open())
     }
 
-    /// Packets for each question: by path few enough that each receiver is asked some times in a window.
+    /// Data packets per poll. With path flow control, few enough to poll each receiver about four times per window.
     fn burst(&self) -> u64 {
         if !self.by_path {
             return self.burst;
@@ -134,7 +134,7 @@ impl PollScheduler {
         (self.members.window() / asked).clamp(1, self.burst)
     }
 
-    /// Questions to a receiver before this one will not be answered; how many there were.
+    /// Withdraws a receiver's outstanding polls before the given one. Returns their number.
     fn withdraw(&mut self, context: &mut Context, index: usize, before: u64) -> usize {
         let earlier = self.outstanding.withdraw(index, before);
         for &number in &earlier {

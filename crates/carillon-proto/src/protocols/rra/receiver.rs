@@ -1,4 +1,4 @@
-//! The receiving side: keeps what comes, and acknowledges when it is named.
+//! Receiver of RRA: orders messages, and acknowledges when it is named.
 
 use bytes::Bytes;
 use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, expand};
@@ -7,37 +7,38 @@ use carillon_wire::rra::{HEADER_LEN, Packet};
 
 use crate::blocks::{AckWait, MachineContext, Part, PastLimit, Player, Reception};
 
-/// Delivers in order; acknowledges when the sender names it.
+/// Delivers messages in order, and acknowledges when the sender names it.
 #[derive(Debug)]
 pub struct RraReceiver {
-    /// What the sender calls it.
+    /// Identity by which the sender names this receiver.
     identity: u32,
     window: u64,
-    /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
+    /// True if the sender never skips missing messages (`past_limit = "wait"`). Packets that skip some mean that the
+    /// sender has expelled this receiver.
     sender_waits: bool,
-    /// Messages that its memory holds.
+    /// Maximum number of messages that fit its memory.
     capacity: u64,
-    /// Words that the map of an acknowledgment may have.
+    /// Maximum number of bitmap words in an acknowledgment.
     max_map_words: usize,
     reception: Reception,
-    /// DATA that have come.
+    /// Number of DATA packets received, modulo 2^32.
     arrived: u32,
-    /// The newest question that is to be answered: its answer says all that those before would.
+    /// Newest poll to answer; its answer covers all earlier ones.
     pending_poll: Option<u32>,
     ack_wait: AckWait,
-    /// The map of the last acknowledgment, kept for its room.
+    /// Bitmap of the last acknowledgment, kept to reuse its allocation.
     map: Vec<u8>,
 }
 
 impl RraReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         RraReceiver {
             identity: build.identities.own(build.node) as u32,
             window: settings.count("window"),
             sender_waits: matches!(PastLimit::of(settings), PastLimit::Wait),
             capacity: build.max_messages(u64::MAX),
-            // One question at a time is the thesis's, whose acknowledgments are small.
+            // The thesis polls one receiver at a time and has small acknowledgments.
             max_map_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
             reception: Reception::default(),
             arrived: 0,
@@ -48,8 +49,8 @@ impl RraReceiver {
         .play(build)
     }
 
-    /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
-    /// lost. One event for all, however far the numbers jump.
+    /// Skips to `first`, the oldest message that the sender holds: delivers what is present and reports one loss
+    /// event for the rest, however large the jump.
     fn give_up_before(&mut self, context: &mut MachineContext, first: u64) {
         context.events.loss_found(context.sender, self.reception.expected());
         for (number, payload) in self.reception.skip_to(first) {
@@ -74,7 +75,7 @@ impl RraReceiver {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         if number - expected >= self.room(context) {
-            // The application does not keep up: as good as lost, the sender will repeat it.
+            // The application is too slow: treat the message as lost, since the sender will repeat it.
             return context.events.dropped(DropReason::BufferFull);
         }
         context.events.received("data", number);
@@ -85,7 +86,7 @@ impl RraReceiver {
         self.deliver_in_order(context);
     }
 
-    /// Messages from the expected one on that it can take.
+    /// Number of messages from the expected one on that fit the window and memory.
     fn room(&self, context: &MachineContext) -> u64 {
         self.window.min(self.capacity).saturating_sub(context.waiting() as u64)
     }
@@ -110,7 +111,7 @@ impl Part for RraReceiver {
         let expected = self.reception.expected();
         let number = expand(sequence.into(), MODULUS, expected);
         let first = expand(first.into(), MODULUS, expected);
-        // What the sender holds spans at most a window before its newest message.
+        // The sender's window spans at most `window` messages up to its newest.
         if first > number || number - first >= self.window {
             return context.events.dropped(DropReason::Malformed);
         }
@@ -147,5 +148,5 @@ impl Part for RraReceiver {
     }
 }
 
-/// Sequence numbers on the wire have 32 bits.
+/// Modulus of 32-bit sequence numbers on the wire.
 pub(super) const MODULUS: u64 = 1 << 32;

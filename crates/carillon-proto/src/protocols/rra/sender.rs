@@ -1,4 +1,4 @@
-//! The sending side: names receivers by turns, and goes by what they say.
+//! Sender of RRA: polls receivers in turn, and acts on their answers.
 
 use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, NodeId, ObservedState, PathMeasure,
@@ -15,23 +15,23 @@ use crate::blocks::{
     AckWindow, Answer, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
 };
 
-/// Sends messages, each burst of them naming the receiver whose turn it is.
+/// Sends bursts of messages, each of which polls the next receiver in turn.
 ///
-/// With one question at a time, as in the thesis, nothing is sent until the receiver that was asked has
-/// answered. With several, packets have serial numbers, a question remembers the last of them, and its answer
-/// tells what became of everything up to there: what has been sent again since is not asked for twice.
+/// With one poll at a time, as in the thesis, the sender waits for the answer before it sends anything else. With
+/// several, each poll records the serial number of the last packet before it, and its answer covers packets up to
+/// there, so that a repair sent since is not sent twice.
 #[derive(Debug)]
 pub struct RraSender {
     messages: Messages,
     polling: PollScheduler,
-    /// With several questions packets are spread over time.
+    /// Pacer of data packets with path flow control.
     pace: TokenBucket,
-    /// How long a receiver that has no room is left in peace before it is asked again.
+    /// Delay before a receiver without room is polled again; doubles up to `MAX_BLOCKED_POLL_DELAY`.
     blocked_poll_delay: Duration,
 }
 
 impl RraSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members of the context.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let window = FixedWindow(settings.count("window"));
         Ok(RraSender {
@@ -48,7 +48,7 @@ impl RraSender {
         let Some(question) = polling.outstanding.expire(number) else { return };
         context.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
-        // If it was asked something else since, it may still answer that.
+        // A later poll to this receiver may still be answered.
         if !polling.members.on_no_answer(context.now, &question)
             || !polling.retransmission.is_exceeded(polling.members.member(index).repeats - 1)
         {
@@ -69,7 +69,7 @@ impl RraSender {
         self.advance(context);
     }
 
-    /// Emits message `number`, which asks `index` if anyone.
+    /// Emits message `number`, with a poll of receiver `asks` if given.
     fn send(
         &mut self,
         context: &mut Context,
@@ -88,15 +88,15 @@ impl RraSender {
         let first = (self.messages.window.start().min(last) % MODULUS) as u32;
         Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(context.association, buf);
         context.events.control("poll", last);
-        // The thesis knows multicast only; the others need not hear a question that is not theirs.
+        // The thesis uses multicast only; otherwise a poll concerns its receiver alone.
         Transmit::now(match self.polling.polls_one_at_a_time() {
             true => Dest::group(context.group),
             false => Dest::Node(self.messages.window.node(index)),
         })
     }
 
-    /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
-    /// now, or if there is more to ask about than one message.
+    /// Repeats an unanswered poll: with its message if polls go one at a time and it is still unacknowledged, or else
+    /// as a POLL packet.
     fn repeat_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (index, message) = self.polling.members.next_repeated()?;
         let there = self.messages.window.get_mut(message).is_some();
@@ -106,11 +106,11 @@ impl RraSender {
         })
     }
 
-    /// The next repair, or message, that may go out, and whom it asks.
+    /// Next repair or new message, and the receiver that it polls.
     fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
         if let Some(number) = self.messages.repairs.pop_first() {
             let more = !self.messages.repairs.is_empty() || (self.polling.by_path && self.has_new());
-            // The last of a burst asks the receiver that reported the loss.
+            // The end of a burst of repairs polls the receiver that reported the losses.
             let asks = self.polling.ends_burst(!more).then(|| {
                 let reporter =
                     self.polling.reporter.filter(|&index| !self.messages.window.is_expelled(index));
@@ -123,19 +123,19 @@ impl RraSender {
         }
         self.blocked_poll_delay = MIN_BLOCKED_POLL_DELAY;
         let number = self.messages.sent.max(self.messages.window.start());
-        // With several questions under way more may be offered at once: the quiet timer asks.
+        // With concurrent polls the host may offer more at once: the idle timer polls instead.
         let last = self.polling.polls_one_at_a_time() && number + 1 == self.messages.window.end();
         let asks = self.polling.ends_burst(last).then(|| self.polling.members.next_turn(|_, _| true));
         Some((number, asks.flatten()))
     }
 
-    /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
+    /// Returns true if an unsent message fits the room that the receivers reported.
     fn has_new(&self) -> bool {
         let limit = if self.polling.polls_one_at_a_time() { u64::MAX } else { self.polling.members.room() };
         self.messages.sent < self.messages.window.end().min(limit)
     }
 
-    /// Nothing to send: asks those who have not acknowledged everything.
+    /// Polls receivers that miss acknowledgments, when there is no data to send.
     fn next_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.messages.sent, &self.messages.window);
         let lacks = |index: usize| window.acknowledged_below(index) < sent;
@@ -143,7 +143,7 @@ impl RraSender {
             let index = self.polling.members.next_turn(|index, _| lacks(index))?;
             return Some(self.poll(context, index, buf));
         }
-        // One that has no room tells so, and that it has again, only when it is asked.
+        // A receiver without room reports new room only when it is polled.
         let blocked = sent < window.end();
         let members = &mut self.polling.members;
         let next = members.next_unpolled(|index, member| lacks(index) || (blocked && member.limit <= sent));
@@ -182,7 +182,7 @@ impl Part for RraSender {
         let Some((question, closed)) = polling.on_answer(context, index, question) else {
             return context.events.dropped(DropReason::OutOfWindow);
         };
-        // It may have heard more since it was asked; not more than there is.
+        // An answer may acknowledge messages sent after the poll, but none that were never sent.
         let expected = expand(expected.into(), MODULUS, question.end).min(messages.sent);
         context.events.received("ack", expected.saturating_sub(1));
         let limit = expected.saturating_add(room.into());
@@ -200,7 +200,7 @@ impl Part for RraSender {
         if expected > messages.window.start() {
             messages.window.acknowledge(index, expected - 1);
         }
-        // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
+        // A complete bitmap covers everything up to the poll; a truncated one covers its own span only.
         let whole = received.span() < MAX_MAP_SPAN && !polling.polls_one_at_a_time();
         let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
         let budget = polling.members.budget.left(index, messages.sent);
@@ -300,14 +300,14 @@ impl Part for RraSender {
     }
 }
 
-/// What may leave at once: enough for one system call to carry much, and for timers that are late.
+/// Burst of the pacer, long enough to fill one system call and to absorb late timers.
 const PACE_BURST: Duration = Duration::from_millis(4);
-/// What an acknowledgment can tell of beyond its first missing message.
+/// Number of messages that the bitmap of an acknowledgment covers after the first missing one.
 const MAX_MAP_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
-/// How long after the last packet those are asked who were not.
+/// Idle time after the last packet before unpolled receivers are polled.
 const IDLE_POLL_DELAY: Duration = Duration::from_millis(1);
-/// How long at first while a receiver has no room, of which it tells only when asked: one whose disk was behind for a
-/// moment has it soon.
+/// Initial delay before a receiver without room is polled again: a short stall of its disk ends soon.
 const MIN_BLOCKED_POLL_DELAY: Duration = Duration::from_micros(500);
-/// How long at most, after twice as long each time: one that stands still is not to be asked all the time.
+/// Maximum delay before a receiver without room is polled again: one that has stopped must not be polled all the
+/// time.
 const MAX_BLOCKED_POLL_DELAY: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! One rule each; the rules are those of docs/protocols/rra.md.
+//! Tests of the rules in `docs/protocols/rra.md`, one each.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -68,7 +68,7 @@ fn shown(datagrams: &[Bytes]) -> Vec<String> {
     datagrams.iter().map(|bytes| Packet::parse(bytes).unwrap().1.to_string()).collect()
 }
 
-/// Gives a datagram to a receiver and its answers to the sender; returns how many there were.
+/// Passes a datagram to a receiver and its answers to the sender. Returns the number of answers.
 fn answer(
     sender: &mut Player<RraSender>,
     receivers: &mut [Player<RraReceiver>],
@@ -133,7 +133,7 @@ fn missing_messages_are_repaired_before_new_ones() {
             "rra data seq 2 first 0 acker 0x1 question 1 len 1"
         ]
     );
-    // The first receiver misses message 1.
+    // The first receiver is missing message 1.
     assert_eq!(answer(&mut sender, &mut receivers, 0, &burst[0], at(1)), 0);
     assert_eq!(answer(&mut sender, &mut receivers, 0, &burst[2], at(1)), 1);
     assert_eq!(shown(&sent(&mut sender, at(2))), ["rra data seq 1 first 0 acker 0x1 question 2 len 1"]);
@@ -163,7 +163,7 @@ fn silent_receiver_is_polled_again_then_expelled() {
             break;
         }
     }
-    // Once, and again while the count had not exceeded 1.
+    // Once, and twice again until the count exceeds the limit of 1.
     assert_eq!(asked, 3);
     let poll = sent(&mut sender, now);
     assert_eq!(shown(&poll), ["rra poll seq 0 first 0 acker 0x2 question 4"]);
@@ -200,7 +200,7 @@ fn first_beyond_the_window_is_malformed() {
     }
 }
 
-/// What `carillon send` uses, but for the window.
+/// Sender and receivers with the settings of `carillon send`, except for the window.
 fn several(receivers: u32, more: &[(&str, &str)]) -> (Player<RraSender>, Vec<Player<RraReceiver>>) {
     let mut settings = vec![
         ("questions", "64"),
@@ -230,7 +230,7 @@ fn concurrent_polls_allow_a_first_window_in_flight() {
         sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     }
     let out = sent(&mut sender, at(0));
-    // A question is asked with each fourth packet; 128 may be under way.
+    // Every fourth packet polls, and 128 packets may be in flight.
     assert_eq!(out.len(), 128);
     let ackers: Vec<u32> = questions(&out).iter().map(|(_, asks)| asks.acker).collect();
     let by_turns: Vec<u32> = (0..32).map(|question| 1 + question % 2).collect();
@@ -246,7 +246,7 @@ fn answer_covers_packets_before_its_poll_only() {
     }
     let out = sent(&mut sender, at(0));
     assert_eq!(questions(&out).len(), 3);
-    // Message 1 is lost with its question; the next one tells, and so does the one after it.
+    // Message 1 is lost, and the poll in it; both later answers report the loss.
     let mut acks = Vec::new();
     for bytes in [&out[0], &out[2], &out[3], &out[4], &out[5]] {
         give(&mut receivers[0], at(1), SENDER, bytes);
@@ -256,7 +256,7 @@ fn answer_covers_packets_before_its_poll_only() {
     give(&mut sender, at(2), NodeId(1), &acks[0]);
     let repair = sent(&mut sender, at(2));
     assert_eq!(shown(&repair), ["rra data seq 1 first 1 acker 0x1 question 4 len 1"]);
-    // The later answer was given before the repair: it asks for nothing more.
+    // The later answer is older than the repair and requests no more.
     give(&mut sender, at(3), NodeId(1), &acks[1]);
     assert!(sent(&mut sender, at(3)).is_empty());
     give(&mut receivers[0], at(4), SENDER, &repair[0]);
@@ -307,7 +307,7 @@ fn full_receiver_stops_the_sender_until_it_has_room() {
         now = Time::from_nanos(now.as_nanos() + 5_000_000);
         step(now, &mut sender, &mut receivers);
     }
-    // Eight are with the receiver, eight more wait at the sender; polls ask whether there is room.
+    // Eight messages fill the receiver and eight more wait at the sender; polls ask for room.
     assert_eq!(step(now, &mut sender, &mut receivers), 16);
     for _ in 0..8 {
         assert!(receivers[0].poll_delivery().is_some());
@@ -323,7 +323,7 @@ fn full_receiver_stops_the_sender_until_it_has_room() {
 fn polls_of_full_receiver_back_off_exponentially() {
     let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
     let mut now = at(0);
-    // From the beginning again once there was room.
+    // The back-off restarts after the receiver had room.
     for _ in 0..2 {
         let mut asked = Vec::new();
         while asked.len() < 8 {
@@ -342,7 +342,7 @@ fn polls_of_full_receiver_back_off_exponentially() {
         let gaps: Vec<_> = asked.windows(2).map(|two| two[1].since(two[0]).as_micros()).collect();
         assert_eq!(gaps, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
         while receivers[0].poll_delivery().is_some() {}
-        // It learns of the room when it asks next.
+        // The next poll learns of the room.
         assert!(sent(&mut sender, now).is_empty());
         now = sender.poll_timeout().expect("it will ask again");
         sender.handle_timeout(now);
@@ -368,7 +368,7 @@ fn silent_receiver_is_polled_without_end_at_bounded_rate() {
     }
     let got = std::iter::from_fn(|| receivers[0].poll_delivery()).count();
     assert_eq!(got, 200, "the window was sent to the one that lives");
-    // 200 messages, and no storm of questions in these seconds: one each 250 ms at most.
+    // 200 messages, and at most one poll per 250 ms.
     let seconds = now.as_nanos() / 1_000_000_000;
     assert!(sent_ever < 220 + 5 * seconds, "{sent_ever} in {seconds} s");
     assert!(sender.awaits(NodeId(2)) && !sender.awaits(NodeId(1)));
@@ -384,12 +384,12 @@ fn unsolicited_answer_is_ignored() {
     let out = sent(&mut sender, at(0));
     give(&mut receivers[0], at(0), SENDER, &out[0]);
     let ack = sent(&mut receivers[0], at(0)).remove(0);
-    // The other one claims it.
+    // Another receiver claims the answer.
     give(&mut sender, at(1), NodeId(2), &ack);
     assert!(sender.awaits(NodeId(2)));
     give(&mut sender, at(1), NodeId(1), &ack);
     assert!(!sender.awaits(NodeId(1)));
-    // Twice is once.
+    // A repeated answer is ignored.
     give(&mut sender, at(1), NodeId(1), &ack);
     assert!(sender.awaits(NodeId(2)));
 }
@@ -416,7 +416,7 @@ fn repair_budget_limits_receiver_that_claims_all_missing() {
         now = Time::from_nanos(now.as_nanos() + 1_000_000);
         sender.handle_timeout(now);
     }
-    // 64 messages that it never acknowledges, and their repairs; the rest is polls, one a round.
+    // 64 unacknowledged messages and their repairs; the rest are polls, one per round.
     assert!(packets < 64 + 1024 + 9 * 64 + 20_100, "{packets}");
     let (mut polls, mut data) = (0, 0);
     for _ in 0..100 {

@@ -25,7 +25,7 @@ pub(super) struct Leader {
     /// Followers that hold a message before it is accepted.
     resilience: usize,
     next: u64,
-    /// One past the last place that has been sent to all.
+    /// Number after the last place that has been sent to all.
     sent: u64,
     /// For each rank, one past the last place up to which it lacks nothing.
     acks: Vec<u64>,
@@ -263,7 +263,7 @@ impl Leader {
         first && self.has_tentative() && self.acks[rank] <= self.accepted()
     }
 
-    /// One past the last place up to which this member is known to lack nothing.
+    /// Number after the last place up to which this member is known to lack nothing.
     pub fn acknowledged(&self, rank: usize) -> u64 {
         self.acks[rank]
     }

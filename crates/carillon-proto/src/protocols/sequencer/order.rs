@@ -40,7 +40,7 @@ pub(super) struct Order {
     pub accepted: u64,
     /// Messages before this one are with all members.
     purge: u64,
-    /// One past the last place that is known to be taken.
+    /// Number after the last place that is known to be taken.
     horizon: u64,
 }
 

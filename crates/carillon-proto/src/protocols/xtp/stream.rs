@@ -12,7 +12,7 @@ use crate::blocks::Numbered;
 pub(super) struct SendStream {
     messages: Numbered<Message>,
     pieces: Numbered<Piece>,
-    /// One past the last byte offered.
+    /// Number after the last byte offered.
     end: u64,
     /// The first piece that has never gone out.
     first_unsent: u64,
@@ -186,7 +186,7 @@ impl SendStream {
         begins.into_iter().find(|piece| piece.edges.0).map_or(self.end, |piece| piece.seq)
     }
 
-    /// One past the last byte of this message.
+    /// Number after the last byte of this message.
     pub fn end_of(&self, message: u64) -> u64 {
         match self.messages.get(message) {
             Some(message) => message.end,
@@ -200,7 +200,7 @@ impl SendStream {
         self.pieces.first().map_or(self.end, |piece| piece.seq)
     }
 
-    /// One past the last byte that has gone out.
+    /// Number after the last byte that has gone out.
     pub fn sent_end(&self) -> u64 {
         match self.pieces.get(self.first_unsent) {
             Some(piece) => piece.seq,
@@ -208,7 +208,7 @@ impl SendStream {
         }
     }
 
-    /// One past the last byte offered.
+    /// Number after the last byte offered.
     pub fn end(&self) -> u64 {
         self.end
     }

@@ -1,4 +1,4 @@
-//! The receiver: RFC 3208, section 6.
+//! The PGM receiver (RFC 3208, section 6): ordered delivery and NAKs for missing packets.
 
 mod repairer;
 
@@ -22,7 +22,7 @@ use crate::blocks::{
 };
 use repairer::{Repairer, Task};
 
-/// Delivers in order, and asks for what it misses.
+/// Delivers packets in order and requests missing ones.
 #[derive(Debug)]
 pub struct PgmReceiver {
     tsi: Tsi,
@@ -31,34 +31,34 @@ pub struct PgmReceiver {
     addresses: Addresses,
     rxw_sqns: u64,
     nak_list: u8,
-    /// Where requests go, since the first SPM.
+    /// Destination of NAKs; `None` before the first SPM.
     upstream: Option<Upstream>,
     spm_sqn: u32,
-    /// All packets before this are there or missed.
+    /// Sequence number up to which every packet was received or is known to be missing.
     tracked: u64,
-    /// One past the last packet that is known to exist, if any packet or SPM came.
+    /// Number after the last packet known to exist; `None` before any packet or SPM.
     known: Option<u64>,
-    /// The trailing edge of the transmit window.
+    /// Trailing edge of the transmit window (TXW_TRAIL).
     trail: u64,
-    /// Packets that came before an SPM has said where to begin: their numbers may be any.
+    /// Packets received before the first SPM, when the start of the window is unknown.
     before_spm: BTreeMap<u64, Bytes>,
-    /// Packets from the next to deliver on: there, or given up.
+    /// Receive window from the next packet to deliver; `None` marks a lost packet.
     early: Reception<Option<Bytes>>,
     missing: ConfirmedRequests,
     spm_request: SpmRequest,
-    /// What it does as a designated local repairer, if it is one.
+    /// Repairer role, if the receiver is a designated local repairer.
     repairer: Option<Box<Repairer>>,
 }
 
-/// Where requests go.
+/// Upstream node and source address for NAKs.
 #[derive(Clone, Copy, Debug)]
 struct Upstream {
     node: NodeId,
-    /// The address of the source, as it is named in requests.
+    /// Source address named in NAKs.
     source: IpAddr,
 }
 
-/// Data came without an SPM: one is asked for.
+/// Back-off of SPM requests (SPMR), sent when data arrives before an SPM.
 #[derive(Debug)]
 struct SpmRequest {
     back_off: Uniform,
@@ -68,7 +68,7 @@ struct SpmRequest {
 }
 
 impl PgmReceiver {
-    /// A receiver of a session.
+    /// Creates the receiver of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
@@ -111,12 +111,12 @@ impl PgmReceiver {
         .play(build))
     }
 
-    /// The full number of one that came in a packet.
+    /// Expands a 32-bit sequence number to 64 bits, nearest to the newest known one.
     fn expand(&self, sqn: u32) -> u64 {
         self.known.map_or(sqn.into(), |known| near(sqn, known))
     }
 
-    /// Section 6.2: an SPM says where requests go, and what there is.
+    /// Handles an SPM (section 6.2): updates the upstream node and the transmit window.
     fn on_spm(&mut self, context: &mut MachineContext, from: NodeId, spm: Spm, options: Options<'_>) {
         if self.upstream.is_some() && !is_newer(spm.sqn, self.spm_sqn) {
             return context.events.dropped(DropReason::Redundant);
@@ -147,19 +147,20 @@ impl PgmReceiver {
         }
     }
 
-    /// The first packet for which there is no room.
+    /// First sequence number beyond the receive window.
     fn limit(&self) -> u64 {
         self.early.expected().saturating_add(self.rxw_sqns)
     }
 
-    /// The window that an SPM tells, from its trailing edge to one past the leading edge.
+    /// Window that an SPM announces: trailing edge, and one past the leading edge. `None` if they contradict each
+    /// other.
     fn window_of(&self, spm: Spm) -> Option<(u64, u64)> {
         let end = near(spm.lead.wrapping_add(1), self.known.unwrap_or(spm.trail.into()));
         let trail = near(spm.trail, end);
         (trail <= end).then_some((trail, end))
     }
 
-    /// The first SPM: what came before it, and what it says, decide where to begin (section 6.1).
+    /// Chooses the start of reception at the first SPM, from early data and OPT_JOIN (section 6.1).
     fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
         let earliest = self.before_spm.first_key_value().map(|(&number, _)| number);
         let start = match join {
@@ -178,7 +179,7 @@ impl PgmReceiver {
         self.spm_request.request.remove(());
     }
 
-    /// The source holds nothing before `trail` any more (section 6.3): what is missed of that is lost.
+    /// Advances the trailing edge (section 6.3): missing packets behind it are lost.
     fn on_trail(&mut self, context: &mut MachineContext, trail: u64) {
         if trail <= self.trail {
             return;
@@ -188,7 +189,7 @@ impl PgmReceiver {
             return;
         }
         self.declare_lost_before(context, trail.min(self.tracked));
-        // Of a jump beyond all that is kept only so many losses are told one by one.
+        // After a jump far beyond the window, report a bounded number of losses.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
             context.events.loss_found(context.sender, number);
             context.events.loss_final(context.sender, MessageId(number));
@@ -208,13 +209,13 @@ impl PgmReceiver {
         }
     }
 
-    /// A packet will not be asked for any more.
+    /// Declares a packet lost and stops its requests.
     fn declare_lost(&mut self, context: &mut MachineContext, number: u64) {
         self.early.insert(number, None);
         context.events.loss_final(context.sender, MessageId(number));
     }
 
-    /// Delivers what can be, and finds out what is missed of what is known to exist.
+    /// Delivers packets in order, and starts NAKs for gaps up to the newest known packet.
     fn advance(&mut self, context: &mut MachineContext) {
         if self.upstream.is_none() {
             return;
@@ -239,7 +240,7 @@ impl PgmReceiver {
         self.tracked = self.tracked.max(self.early.expected());
     }
 
-    /// Original data or a repair.
+    /// Handles ODATA or RDATA.
     fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = self.expand(data.sqn);
         let message = MessageId(number);
@@ -264,7 +265,7 @@ impl PgmReceiver {
             }
         }
         if (self.before_spm.len() + self.early.len() + context.waiting()) as u64 >= self.rxw_sqns {
-            // The application does not keep up: as good as lost.
+            // The application is too slow: treat the packet as lost and request it later.
             context.events.dropped(DropReason::BufferFull);
             return self.advance(context);
         }
@@ -282,7 +283,7 @@ impl PgmReceiver {
         self.advance(context);
     }
 
-    /// Section 6.4: what was confirmed for anybody is not asked for.
+    /// Handles an NCF (section 6.4): suppresses the receiver's own NAKs for its packets.
     fn on_ncf(&mut self, context: &mut MachineContext, nak: Nak, list: NakList<'_>) {
         context.events.received("ncf", self.expand(nak.sqn));
         if self.upstream.is_none() {
@@ -296,7 +297,7 @@ impl PgmReceiver {
         }
     }
 
-    /// A packet that somebody asks for was sent (section 6.3).
+    /// Learns that a packet exists because another receiver requested it (section 6.3).
     fn learn_of(&mut self, context: &mut MachineContext, number: u64) {
         if number >= self.tracked && number < self.limit() {
             self.known = self.known.max(Some(number + 1));
@@ -304,8 +305,8 @@ impl PgmReceiver {
         }
     }
 
-    /// The parent asks its repairer for what others miss. What is not held is not answered; if it is
-    /// missed here too, then the parent is told so at once by a request.
+    /// Handles a NAK that the parent redirects to this repairer. Repairs held packets, and requests missing ones at
+    /// once, which tells the parent to ask elsewhere.
     fn on_redirected_nak(&mut self, context: &mut MachineContext, from: NodeId, nak: Nak, list: NakList<'_>) {
         let numbers = self.numbers(nak, list);
         let is_parent = self.upstream.is_some_and(|upstream| upstream.node == from);
@@ -322,8 +323,8 @@ impl PgmReceiver {
         }
     }
 
-    /// Somebody looks for repairers: one answers if it is its parent. One right below the source has
-    /// nobody to help.
+    /// Handles a POLL: a repairer answers its own parent, unless that is the source, below which it could help no
+    /// receiver.
     fn on_poll(&mut self, context: &mut MachineContext, poll: Poll) {
         context.events.received("poll", poll.sqn);
         let path = self.addresses.node_at(poll.path);
@@ -337,7 +338,7 @@ impl PgmReceiver {
         }
     }
 
-    /// Another receiver's NAK.
+    /// Handles the NAK of another receiver (section 6.4), which suppresses the own one.
     fn on_nak(&mut self, context: &mut MachineContext, nak: Nak, list: NakList<'_>) {
         context.events.received("nak", self.expand(nak.sqn));
         for number in self.numbers(nak, list) {
@@ -351,7 +352,7 @@ impl PgmReceiver {
         numbers(nak, list).map(|sqn| self.expand(sqn)).collect()
     }
 
-    /// Section 6.5: without an SPM nothing can be asked for.
+    /// Starts the back-off of an SPMR (section 6.5).
     fn request_spm(&mut self, context: &mut MachineContext) {
         let SpmRequest { back_off, retry_interval, last_sent, request } = &mut self.spm_request;
         if request.stage(()).is_some() {
@@ -369,7 +370,7 @@ impl PgmReceiver {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
 
-    /// Asks for the oldest of what is due.
+    /// Emits one NAK for the oldest due packets, up to `nak_list`.
     fn emit_nak(
         &mut self,
         context: &mut MachineContext,
@@ -389,7 +390,7 @@ impl PgmReceiver {
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
-    /// What a repairer owes its parent.
+    /// Emits the repairer's next packet to its parent.
     fn emit_task(
         &mut self,
         context: &mut MachineContext,
@@ -470,7 +471,7 @@ impl Part for PgmReceiver {
                 self.on_redirected_nak(context, datagram.source, nak, options.nak_list);
             }
             Body::Nak(nak) => self.on_nak(context, nak, options.nak_list),
-            // What goes downstream bears the name of the source, whoever sent it on.
+            // Downstream packets carry the source's address, also when an element forwards them.
             _ if datagram.source != context.sender => context.events.dropped(DropReason::NotAMember),
             Body::Spm(spm) => self.on_spm(context, datagram.source, spm, options),
             Body::Odata(data) => self.on_data(context, data, payload(), false),
@@ -510,5 +511,5 @@ impl Part for PgmReceiver {
     }
 }
 
-/// The N of OPT_RST: nothing will be repaired any more.
+/// The N bit of OPT_RST: the source repairs nothing more.
 const RESET_NO_NAKS: u8 = 0x40;

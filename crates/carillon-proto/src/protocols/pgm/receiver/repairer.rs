@@ -1,7 +1,7 @@
-//! A receiver that repairs for others: the designated local repairer (DLR) of RFC 3208.
+//! Designated local repairer (DLR) of RFC 3208: a receiver that repairs for others.
 //!
-//! It is off the tree: a leaf, behind another port of its network element than those it helps. The
-//! element asks it instead of the source, and sends on what it answers.
+//! It stands off the tree: a leaf behind another port of its network element than the receivers it helps. The element
+//! redirects NAKs to it instead of the source, and forwards its repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,35 +13,35 @@ use carillon_wire::pgm::Poll;
 use super::super::identity::{is_newer, list_of};
 use crate::blocks::{RequestSchedule, Tries, wire};
 
-/// What a repairer holds for others, and what it owes them. All of it goes to its parent.
+/// Packets held for other receivers, and the answers to send to the parent.
 #[derive(Debug)]
 pub(super) struct Repairer {
-    /// Packets held, at most.
+    /// Maximum number of packets held.
     limit: usize,
     held: BTreeMap<u64, Bytes>,
-    /// Drawn once: POLLs can ask those only whose numbers agree in some bits.
+    /// Random identifier, drawn once; a POLL addresses the repairers with matching bits.
     id: u32,
-    /// The newest POLL.
+    /// Sequence number and round of the newest POLL.
     poll: Option<(u32, u16)>,
-    /// The answer to it.
+    /// Random delay of the POLR.
     answer: RequestSchedule<()>,
-    /// To be confirmed, announced to the source, and repaired. Only what is held.
+    /// Held packets to confirm with an NCF.
     confirmations: BTreeSet<u64>,
     nnaks: BTreeSet<u64>,
     repairs: BTreeSet<u64>,
     delays: Rng,
 }
 
-/// What goes to the parent.
+/// A packet to the parent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// The packet and the list of others are confirmed.
+    /// NCF for a packet and the list of others.
     Confirm(u64, Vec<u8>),
-    /// The source is told that they were asked for and need no repair of its own.
+    /// N-NAK: tells the source that these packets were requested and need no repair from it.
     Nnak(u64, Vec<u8>),
-    /// The repairer makes itself known.
+    /// POLR with the sequence number and round of its POLL.
     Polr(u32, u16),
-    /// A packet is repaired.
+    /// Repair of a packet.
     Repair(u64, Bytes),
 }
 
@@ -61,7 +61,7 @@ impl Repairer {
         }
     }
 
-    /// A packet came: of all only the newest are held.
+    /// Stores a packet, evicting the oldest beyond the limit.
     pub(super) fn hold(&mut self, number: u64, payload: Bytes) {
         self.held.insert(number, payload);
         if self.held.len() > self.limit {
@@ -69,7 +69,8 @@ impl Repairer {
         }
     }
 
-    /// A packet is asked for; whether it is held, and still in the source's window.
+    /// Queues NCF, N-NAK and repair of a requested packet. Returns false if it is not held or has left the source's
+    /// window.
     pub(super) fn on_request(&mut self, number: u64, trail: u64) -> bool {
         let is_held = number >= trail && self.held.contains_key(&number);
         if is_held {
@@ -80,10 +81,10 @@ impl Repairer {
         is_held
     }
 
-    /// The parent looks for repairers: the answer goes after a random time.
+    /// Handles a POLL of the parent: schedules a POLR after a random delay.
     pub(super) fn on_poll(&mut self, now: Time, poll: Poll) {
         let is_next = match self.poll {
-            // Rounds but the first are for who has heard that.
+            // Rounds after the first address only repairers that received the first.
             Some((sqn, round)) if sqn == poll.sqn => poll.round > round,
             Some((sqn, _)) => poll.round == 0 && is_newer(poll.sqn, sqn),
             None => poll.round == 0,
@@ -100,7 +101,7 @@ impl Repairer {
         }
     }
 
-    /// When it next has something to do.
+    /// Earliest timeout.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.answer.next_timeout()
     }
@@ -109,7 +110,7 @@ impl Repairer {
         while self.answer.expire(now).is_some() {}
     }
 
-    /// What goes next: confirmations before all, and N-NAKs before repairs.
+    /// Next packet to the parent: NCFs first, then N-NAKs, POLRs and repairs.
     pub(super) fn next_task(&mut self) -> Option<Task> {
         if let Some((first, list)) = take_list(&mut self.confirmations) {
             return Some(Task::Confirm(first, list));
@@ -130,7 +131,7 @@ impl Repairer {
     }
 }
 
-/// As many numbers as fit one packet: the first, and the list of the others.
+/// Takes as many sequence numbers as fit one packet: the first, and the encoded list of the others.
 fn take_list(numbers: &mut BTreeSet<u64>) -> Option<(u64, Vec<u8>)> {
     let first = numbers.pop_first()?;
     Some((first, list_of(std::iter::from_fn(|| numbers.pop_first()).map(wire))))

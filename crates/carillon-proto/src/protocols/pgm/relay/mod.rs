@@ -1,4 +1,4 @@
-//! The network element: RFC 3208, section 7. It stands at a router and sees what passes.
+//! The PGM network element (RFC 3208, section 7), which stands at a router and inspects passing packets.
 
 mod repairers;
 mod state;
@@ -19,13 +19,13 @@ use super::identity::{address_of, destination_port, is_newer, list_of, node_on_p
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
 use state::{Repair, Repairers, RequestRoute, Session};
 
-/// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
+/// Confirms NAKs, forwards one of them for each packet, and sends repairs out of the ports of their requesters.
 #[derive(Debug)]
 pub struct PgmRelay {
     destination_port: u16,
     node: NodeId,
     addresses: Addresses,
-    /// Its own address: the path it writes into SPMs.
+    /// Address of the element, which it writes as the path into SPMs.
     address: IpAddr,
     nak_rpt_rte: Duration,
     nak_rpt_ivl: Duration,
@@ -37,24 +37,24 @@ pub struct PgmRelay {
     dlr_nak_rpt_ivl: Duration,
     dlr_expiry: Duration,
     max_repairers: usize,
-    /// Packets of each source that it keeps to repair them.
+    /// Maximum number of packets stored per source for repairs; 0 disables the store.
     max_stored: usize,
     sessions: BTreeMap<Tsi, Session>,
-    /// Confirmations that are due, oldest first.
+    /// NCFs to send, oldest first.
     confirmations: VecDeque<Confirmation>,
-    /// Packets that were asked for: a request goes on again and again until it is confirmed, and is given up by time.
+    /// Requested packets. The element repeats a NAK until it is confirmed, and drops the state after a timeout.
     requests: RequestSchedule<(Tsi, u32), Repair>,
-    /// N-NAKs that are to go upstream now.
+    /// N-NAKs to send upstream.
     nnaks_due: BTreeSet<(Tsi, u32)>,
-    /// Repairs that came from designated local repairers and go on now.
+    /// Repairs of designated local repairers to forward.
     forwarded_repairs: VecDeque<(Tsi, u32, Bytes)>,
-    /// Repairs of its own that are to go now, and where.
+    /// Repairs from the element's own store, and their ports.
     repairs_due: BTreeMap<(Tsi, u32), PortSet>,
     timers: Timers<Timer>,
     events: Events,
 }
 
-/// What an NCF repeats of a NAK, and where it goes.
+/// An NCF to send: the NAK and list that it repeats, and its port.
 #[derive(Debug, PartialEq, Eq)]
 struct Confirmation {
     tsi: Tsi,
@@ -63,17 +63,17 @@ struct Confirmation {
     list: Box<[u8]>,
 }
 
-/// The element's timers.
+/// Timers of the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// An N-NAK for this packet may go on again.
+    /// End of the interval in which an N-NAK for this packet is not repeated.
     Nnak(Tsi, u32),
-    /// The source is silent.
+    /// No SPM of this session came within `ne_tsi_expiry`.
     SessionExpiry(Tsi),
 }
 
 impl PgmRelay {
-    /// The network element at a node, for all sources.
+    /// Creates the network element at a node, for all sources.
     pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let interval = |name| interval(settings, context.bit_rate, name);
         Ok(PgmRelay {
@@ -103,10 +103,10 @@ impl PgmRelay {
         })
     }
 
-    /// Section 7.1: an SPM tells where the source is, and goes on with this element as its path.
+    /// Handles an SPM (section 7.1): learns the upstream node and forwards the SPM with this element as its path.
     fn on_spm(&mut self, now: Time, tsi: Tsi, spm: Spm, datagram: Received<'_>) -> Verdict {
         let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
-        // Unless the addresses are of one family, the source is not helped.
+        // Without an address of the same family as the path, the element does not serve this source.
         let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
         let upstream = node_on_path(&self.addresses, spm.path, datagram.source, self.node);
         let known = self.sessions.get(&tsi);
@@ -140,10 +140,10 @@ impl PgmRelay {
         Verdict::ForwardAs(Bytes::from(bytes))
     }
 
-    /// Section 7.4: a repair goes where it was asked for, and the state is deleted.
+    /// Handles a repair (section 7.4): forwards it out of the requesters' ports and deletes the repair state.
     fn on_repair(&mut self, now: Time, tsi: Tsi, sqn: u32, datagram: Received<'_>) -> Verdict {
         let Some(session) = self.sessions.get_mut(&tsi) else {
-            // No SPM has passed: this is a router like any other.
+            // Without an SPM the element acts as an ordinary router.
             return Verdict::Forward;
         };
         if session.is_downstream(datagram) {
@@ -155,7 +155,7 @@ impl PgmRelay {
         Verdict::ForwardOn(repair.ports)
     }
 
-    /// Section 7.1: original data passes; an element that repairs keeps it.
+    /// Handles original data (section 7.1): forwards it unchanged, and stores it if the element repairs.
     fn on_original(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) -> Verdict {
         if let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.is_downstream(datagram)) {
             session.store.keep(sqn, datagram.bytes);
@@ -163,7 +163,8 @@ impl PgmRelay {
         Verdict::Forward
     }
 
-    /// Sections 7.3 and 7.5: the request for a packet is confirmed, or was made elsewhere and will be.
+    /// Handles an NCF from upstream: confirms a pending NAK (section 7.3), or creates repair state for NAKs to come
+    /// (NAK anticipation, section 7.5).
     fn on_ncf(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) -> Verdict {
         let Some(session) = self.sessions.get_mut(&tsi) else { return Verdict::Forward };
         if session.upstream_port != ingress {
@@ -180,15 +181,15 @@ impl PgmRelay {
         Verdict::Absorb
     }
 
-    /// The request is confirmed: it is not repeated, and for a time no other goes on.
+    /// Marks a NAK as confirmed: stops repeating it, and suppresses further NAKs for NAK_ELIM_IVL.
     fn confirm(&mut self, now: Time, tsi: Tsi, sqn: u32) {
         let Some(repair) = self.requests.get_mut((tsi, sqn)) else { return };
         repair.quiet_until = Some(now + self.nak_elim_ivl);
         self.requests.confirm(now, (tsi, sqn), self.nak_rdata_ivl);
     }
 
-    /// Section 7.2: a request is confirmed where it came from, and sent on unless another was. What is kept
-    /// here is repaired instead.
+    /// Handles a NAK (section 7.2): confirms it on its port, and forwards it unless another NAK for the packet is
+    /// pending. Repairs packets from the element's own store instead.
     fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, from: Received<'_>) {
         let ingress = from.ingress;
         let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
@@ -202,6 +203,7 @@ impl PgmRelay {
         }
         let mut is_forwarded = false;
         let mut repaired = Vec::new();
+        // A stored packet is repaired here; the source only learns of it through an N-NAK.
         for sqn in numbers(nak, list) {
             match session.store.ask(now, sqn, ingress) {
                 Passed::Absent => {}
@@ -219,15 +221,17 @@ impl PgmRelay {
                 self.requests.begin(now, key, Duration::ZERO, Repair::default());
             }
             let Some(repair) = self.requests.get_mut(key) else { continue };
+            // The repair will go out of every port that a NAK came in by.
             repair.ports.insert(ingress);
-            // A repairer that asks for what it is asked for does not have it.
+            // A repairer that requests the packet it was asked for does not have it.
             let lacks = repair.route == RequestRoute::Repairer(from.source);
+            // NAK elimination (section 7.3): another NAK for this packet is pending or was just confirmed.
             if is_known && repair.eliminates(now) && !lacks {
                 continue;
             }
             is_forwarded = true;
             repair.quiet_until = None;
-            // A repairer below has had nothing that has not passed here.
+            // A repairer below this element cannot have a packet that never passed here.
             repair.route = match is_known || session.store.is_missed(sqn) {
                 true => RequestRoute::Upstream,
                 false => session.repairers.choose(now, &repair.ports),
@@ -236,6 +240,7 @@ impl PgmRelay {
                 RequestRoute::Upstream => self.nak_rpt_ivl,
                 RequestRoute::Repairer(_) => self.dlr_nak_rpt_ivl,
             };
+            // Send the NAK now, and give up after the timeout of its next node.
             self.requests.back_off(now, key, Duration::ZERO);
             self.requests.give_up_at(key, now + limit);
         }
@@ -244,6 +249,7 @@ impl PgmRelay {
             true => self.events.received("nak", nak.sqn),
             false => self.events.dropped(DropReason::Redundant),
         }
+        // Every NAK is confirmed, also an eliminated one (section 7.2).
         self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list: list.as_bytes().into() });
     }
 
@@ -251,7 +257,7 @@ impl PgmRelay {
         Packet { tsi, destination_port: self.destination_port, body, options }
     }
 
-    /// In the name of the source, out of the port the request came in by.
+    /// Emits an NCF in the source's name out of the port of the NAK.
     fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(Confirmation { tsi, port, nak, list }) = self.confirmations.pop_front() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
@@ -263,7 +269,7 @@ impl PgmRelay {
         None
     }
 
-    /// All requests of one source that are due and go the same way, as far as they fit one packet.
+    /// Emits one NAK for all due requests of one source with the same next node, as far as they fit the list.
     fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.requests.take_due() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
@@ -290,7 +296,7 @@ impl PgmRelay {
         None
     }
 
-    /// What is kept here, as if the source repaired it, out of the ports by which it was asked for.
+    /// Emits a stored packet as a repair in the source's name, out of the requesters' ports.
     fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(((tsi, sqn), ports)) = self.repairs_due.pop_first() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
@@ -373,11 +379,11 @@ impl Relay for PgmRelay {
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
         let is_of_interest = |kind| match kind {
             PacketType::Spm | PacketType::Rdata | PacketType::Ncf | PacketType::Poll => true,
-            // Most of what passes, and nobody's business but that of who repairs (section 7.1).
+            // ODATA is most of the traffic; only an element with a store inspects it (section 7.1).
             PacketType::Odata => self.max_stored > 0,
             _ => false,
         };
-        // What a repairer sends to another element is not addressed to the group.
+        // Unicast between repairers and other elements is not addressed to the group.
         let is_to_group = matches!(datagram.destination, Dest::Group { .. });
         if !is_to_group || !PacketType::peek(datagram.bytes).is_some_and(is_of_interest) {
             return Verdict::Forward;
@@ -400,5 +406,5 @@ impl Relay for PgmRelay {
     }
 }
 
-/// Confirmations, or repairs of others, that may wait for the port.
+/// Maximum number of NCFs, or of repairers' repairs, that wait for a port.
 const MAX_PENDING_CONFIRMATIONS: usize = 4096;

@@ -1,4 +1,5 @@
-//! What a network element does with the designated local repairers that it knows of: RFC 3208, off-tree repairers.
+//! Designated local repairers below a network element (RFC 3208, off-tree repairers): discovery, requests, and
+//! forwarding of their repairs.
 
 use std::iter;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::state::{Repair, RequestRoute};
 use super::{MAX_PENDING_CONFIRMATIONS, PgmRelay, Timer};
 
 impl PgmRelay {
-    /// The parent looks for its children: so does this element for its own.
+    /// Handles a POLL from upstream: forwards it with this element as its path, so that repairers below answer here.
     pub(super) fn on_poll(&mut self, tsi: Tsi, poll: Poll, datagram: Received<'_>) -> Verdict {
         let Some(session) = self.sessions.get_mut(&tsi) else { return Verdict::Forward };
         if session.upstream_port != datagram.ingress {
@@ -23,7 +24,7 @@ impl PgmRelay {
         Verdict::ForwardAs(Bytes::from(bytes))
     }
 
-    /// A child says that it repairs.
+    /// Handles a POLR: registers the child as a repairer.
     pub(super) fn on_polr(
         &mut self,
         now: Time,
@@ -36,7 +37,7 @@ impl PgmRelay {
         let session = self.sessions.get_mut(&tsi).filter(|session| {
             session.poll_sqn == Some(sqn)
                 && session.upstream_port != from.ingress
-                // It speaks for itself only.
+                // A repairer may only offer its own address.
                 && node == Some(from.source)
         });
         let Some(session) = session else { return self.events.dropped(DropReason::Foreign) };
@@ -47,7 +48,7 @@ impl PgmRelay {
         }
     }
 
-    /// A repairer confirms what it was asked for.
+    /// Handles the NCF of a repairer, which confirms a forwarded NAK.
     pub(super) fn on_repairer_ncf(&mut self, now: Time, tsi: Tsi, from: NodeId, numbers: &[u32]) {
         let mut is_new = false;
         for &sqn in numbers {
@@ -63,7 +64,7 @@ impl PgmRelay {
         }
     }
 
-    /// A repairer repairs.
+    /// Handles a repair by a repairer: queues it for the group below.
     pub(super) fn on_repairer_data(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
         let repair = self.requests.get((tsi, sqn));
         if repair.is_none_or(|repair| repair.route != RequestRoute::Repairer(datagram.source)) {
@@ -76,11 +77,11 @@ impl PgmRelay {
         self.forwarded_repairs.push_back((tsi, sqn, datagram.bytes.clone()));
     }
 
-    /// As if the source had sent it, out of the ports by which it was asked for.
+    /// Emits a repairer's repair in the source's name, out of the requesters' ports.
     pub(super) fn emit_forwarded_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn, bytes)) = self.forwarded_repairs.pop_front() {
             let Some(session) = self.sessions.get_mut(&tsi) else { continue };
-            // The repair of another may have come first.
+            // A repair from elsewhere may have deleted the state first.
             let Some(repair) = self.requests.remove((tsi, sqn)) else { continue };
             session.repairs -= 1;
             session.store.keep(sqn, &bytes);
@@ -92,8 +93,8 @@ impl PgmRelay {
         None
     }
 
-    /// A packet has been asked for too long. Where no repairer has answered, it is taken to be gone, and the source is
-    /// asked.
+    /// Handles the timeout of a NAK. If it went to a repairer without an NCF, drops that repairer and sends the NAK
+    /// upstream; otherwise deletes the state.
     pub(super) fn fall_back(&mut self, now: Time, key: (Tsi, u32), mut repair: Repair) {
         let Some(session) = self.sessions.get_mut(&key.0) else { return };
         let (RequestRoute::Repairer(node), None) = (repair.route, repair.quiet_until) else {
@@ -106,8 +107,8 @@ impl PgmRelay {
         self.requests.give_up_at(key, now + self.nak_rpt_ivl);
     }
 
-    /// A repairer says that a packet was asked for and is repaired: that goes on to the source, once,
-    /// and stands in the way of no NAK.
+    /// Handles an N-NAK from below, which reports a local repair: forwards it upstream once, without suppressing
+    /// NAKs.
     pub(super) fn on_nnak(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) {
         if self.sessions.get(&tsi).is_none_or(|session| session.upstream_port == ingress) {
             return self.events.dropped(DropReason::Foreign);
@@ -118,8 +119,8 @@ impl PgmRelay {
         }
     }
 
-    /// The source is to be told of packets that are repaired here or below, unless it has been or was asked
-    /// for them. Whether there are such.
+    /// Queues N-NAKs that tell the source of repairs made here or below, except for packets already announced or
+    /// requested upstream. Returns true if any was queued.
     pub(super) fn announce_repairs(&mut self, now: Time, tsi: Tsi, numbers: &[u32]) -> bool {
         let Some(session) = self.sessions.get_mut(&tsi) else { return false };
         let mut is_new = false;
@@ -136,7 +137,7 @@ impl PgmRelay {
         is_new
     }
 
-    /// All N-NAKs of one source, as far as they fit one packet.
+    /// Emits one N-NAK for all packets of one source, as far as they fit the list.
     pub(super) fn emit_nnak(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.nnaks_due.pop_first() {
             let Some(session) = self.sessions.get(&tsi) else { continue };

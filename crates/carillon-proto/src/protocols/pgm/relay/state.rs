@@ -1,4 +1,4 @@
-//! What a network element remembers: RFC 3208, section 7.
+//! State of a network element for each source and each requested packet (RFC 3208, section 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,74 +8,74 @@ use carillon_wire::pgm::Nak;
 
 use crate::blocks::PassedPackets;
 
-/// A source whose path leads through this element.
+/// State of one source that this element serves.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) spm_sqn: u32,
-    /// Where its SPMs come from, and requests go.
+    /// Next node towards the source, the destination of NAKs.
     pub(super) upstream: NodeId,
     pub(super) upstream_port: PortId,
     pub(super) source: NodeId,
     pub(super) group: GroupId,
     pub(super) source_address: IpAddr,
     pub(super) group_address: IpAddr,
-    /// How many packets were asked for.
+    /// Number of packets with repair state.
     pub(super) repairs: usize,
-    /// The newest POLL that has passed: what answers to children refer to.
+    /// Sequence number of the newest POLL that passed, which POLRs refer to.
     pub(super) poll_sqn: Option<u32>,
-    /// The designated local repairers among the children.
+    /// Designated local repairers among the children.
     pub(super) repairers: Repairers,
-    /// Packets of which an N-NAK has gone on.
+    /// Packets with a recent N-NAK.
     pub(super) nnaks: BTreeSet<u32>,
-    /// What this element repairs itself.
+    /// Packets stored for repairs by this element.
     pub(super) store: PassedPackets,
 }
 
 impl Session {
-    /// Whether something of the source comes from where it should, by the port of its SPMs.
+    /// Returns true if the packet comes from the source through the port of its SPMs.
     pub(super) fn is_downstream(&self, datagram: Received<'_>) -> bool {
         datagram.ingress == self.upstream_port && datagram.source == self.source
     }
 
-    /// Asks for a packet of the source.
+    /// NAK for one packet of this source.
     pub(super) fn nak(&self, sqn: u32) -> Nak {
         Nak { sqn, source: self.source_address, group: self.group_address }
     }
 }
 
-/// A packet that was asked for.
+/// Repair state of one requested packet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repair {
-    /// Where the repair goes.
+    /// Ports of the requesters, where the repair goes.
     pub(super) ports: PortSet,
-    /// If the request is confirmed: until then no other goes upstream.
+    /// End of NAK elimination, once the NAK is confirmed; `None` until then.
     pub(super) quiet_until: Option<Time>,
     pub(super) route: RequestRoute,
 }
 
-/// Where a request goes.
+/// Next node of a NAK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RequestRoute {
-    /// Towards the source.
+    /// Upstream, towards the source.
     #[default]
     Upstream,
-    /// To this designated local repairer: once for each packet, and then upstream.
+    /// A designated local repairer, at most once for each packet.
     Repairer(NodeId),
 }
 
 impl Repair {
-    /// Whether a further request for the packet is not sent on. One that is not confirmed goes upstream again and again
-    /// until it is.
+    /// Returns true if a further NAK for the packet is eliminated: the pending one is unconfirmed and repeats by
+    /// itself, or was confirmed within NAK_ELIM_IVL.
     pub(super) fn eliminates(&self, now: Time) -> bool {
         self.quiet_until.is_none_or(|until| now < until)
     }
 }
 
-/// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
+/// Repairers among the children of one source. Each expires unless it answers the POLLs.
 #[derive(Debug, Default)]
 pub(super) struct Repairers(BTreeMap<NodeId, RepairerEntry>);
 
-/// Where a repairer is, and until when it is believed to be there.
+/// Port and expiry of a repairer.
 #[derive(Clone, Copy, Debug)]
 struct RepairerEntry {
     port: PortId,
@@ -83,7 +83,7 @@ struct RepairerEntry {
 }
 
 impl Repairers {
-    /// A repairer is there; whether there is room for it.
+    /// Adds or refreshes a repairer. Returns false if the table is full.
     pub(super) fn insert(
         &mut self,
         now: Time,
@@ -100,13 +100,13 @@ impl Repairers {
         has_room
     }
 
-    /// It does not answer.
+    /// Removes a repairer that did not answer.
     pub(super) fn remove(&mut self, node: NodeId) {
         self.0.remove(&node);
     }
 
-    /// Whom to ask for a packet that was asked for by these ports. What is missed behind a port is
-    /// likely missed by a repairer there, and the request may be its own.
+    /// Chooses the next node of a NAK that came in by these ports. Skips repairers behind those ports, since they
+    /// likely miss the packet too, and the NAK may be their own.
     pub(super) fn choose(&self, now: Time, ports: &PortSet) -> RequestRoute {
         let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
         found.map_or(RequestRoute::Upstream, |(&node, _)| RequestRoute::Repairer(node))

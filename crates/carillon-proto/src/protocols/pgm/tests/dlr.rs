@@ -1,5 +1,5 @@
-//! Designated local repairers. The element is node 9: the source behind port 0, upstream of it node 3;
-//! behind port 2 the repairer, node 5, behind 1 and 4 receivers.
+//! Designated local repairers. The element is node 9, with the source behind port 0 and node 3 upstream. The
+//! repairer, node 5, is behind port 2; receivers are behind ports 1 and 4.
 
 use carillon_core::{DropReason, Event, Role};
 use carillon_wire::pgm::{Body, Poll};
@@ -24,7 +24,7 @@ fn answer(sqn: u32) -> Body<'static> {
     Body::Polr { sqn, round: 0 }
 }
 
-/// An element that has a repairer.
+/// Element with one repairer.
 fn element(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = fixture(Role::Relay, settings);
     fixture.pass(0, spm(0, 3, 0, 0), none());
@@ -34,7 +34,7 @@ fn element(settings: &[(&str, &str)]) -> Fixture {
     fixture
 }
 
-/// A repairer that has packets 0 to 2, below element 9.
+/// Repairer below element 9 that holds packets 0 to 2.
 fn repairer(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = fixture(Role::Receiver, settings);
     fixture.receive(0, spm(0, 9, 0, 0), none());
@@ -84,8 +84,8 @@ fn repairer_answers_its_parents_poll_after_random_delay() {
     assert!(at <= time(50), "{at}");
     fixture.at(50);
     assert_eq!(fixture.sent(), ["polr 4 round 0 redirect 10.0.0.6 to n9"]);
-    // The same again, an older one, that of another parent, another kind, one for others, a later
-    // round of one whose first was not heard.
+    // Ignored: a repeated POLL, an older one, another parent's, another subtype, other addressees, and a later round
+    // without its first.
     let other = Poll { subtype: 0, ..poll(6, 0, 9) };
     let [zeros, ones] = [0, u32::MAX].map(|random| Poll { random, mask: 1, ..poll(8, 0, 9) });
     for poll in [poll(4, 0, 9), poll(3, 0, 9), poll(5, 0, 8), other, poll(7, 1, 9)] {
@@ -94,7 +94,7 @@ fn repairer_answers_its_parents_poll_after_random_delay() {
     fixture.at(200);
     assert_eq!(fixture.sent(), NO_PACKETS);
     fixture.receive(0, Body::Poll(zeros), none()).receive(0, Body::Poll(Poll { sqn: 9, ..ones }), none());
-    // A new POLL takes the place of the old; of the two one is for this node.
+    // A new POLL replaces the pending one; exactly one of the two addresses this node.
     fixture.at(300);
     assert!(fixture.sent().len() <= 1);
     fixture.receive(0, Body::Poll(Poll { sqn: 10, ..ones }), none()).at(400);
@@ -127,7 +127,7 @@ fn repairer_sends_ncf_n_nak_and_repair_to_its_parent() {
         "rdata 2 trail 0 len 4 to n9",
     ];
     assert_eq!(fixture.sent(), answers);
-    // Only for its parent.
+    // It serves its parent only.
     fixture.events();
     fixture.receive(8, nak(0), none());
     assert_eq!(fixture.drops(), [DropReason::Foreign]);
@@ -140,7 +140,7 @@ fn repairer_requests_missing_packet_instead_of_answering() {
     fixture.receive(9, nak(1), list(&[0, 0, 0, 3]));
     let answers = ["ncf 1 to n9", "n-nak 1 to n9", "rdata 1 trail 0 len 4 to n9", "nak 3 to n9"];
     assert_eq!(fixture.sent(), answers);
-    // It was asked for already: that is not repeated.
+    // A pending NAK is not repeated.
     fixture.receive(9, nak(3), none());
     assert_eq!(fixture.sent(), NO_PACKETS);
 }
@@ -165,21 +165,21 @@ fn element_forwards_repair_of_repairer_to_the_group() {
     fixture.receive_on(1, 6, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p1 as n0 to all", "nak 3 to n5"]);
     fixture.receive_on(2, 5, ncf(3), none());
-    // The source has not heard of it otherwise.
+    // The N-NAK is the only packet that tells the source.
     fixture.receive_on(2, 5, nnak(3), none());
     assert_eq!(fixture.sent(), ["n-nak 3 to n3"]);
     fixture.receive_on(4, 7, nak(3), none());
-    // Confirmed: it is not repeated, and others are eliminated.
+    // After the NCF the NAK is not repeated, and further NAKs are eliminated.
     fixture.at(400);
     assert_eq!(fixture.sent(), ["ncf 3 to p4 as n0 to all"]);
     fixture.receive_on(2, 5, rdata(3), none());
     assert_eq!(fixture.sent(), ["rdata 3 trail 0 len 4 to p1 p4 as n0 to all"]);
-    // The state is gone.
+    // The repair deleted the state.
     fixture.receive_on(2, 5, rdata(3), none());
     fixture.at(600);
     assert_eq!(fixture.sent(), NO_PACKETS);
     assert_eq!(fixture.pass(0, rdata(3), none()), "absorb");
-    // Only the source's silence is left.
+    // Only the session's expiry timer is left.
     assert_eq!(fixture.timer(), Some(time(300_000)));
 }
 
@@ -191,16 +191,16 @@ fn repairer_without_ncf_is_dropped_in_favour_of_the_source() {
     assert_eq!(fixture.sent(), ["ncf 3 to p1 as n0 to all", "nak 3 to n5", "nak 3 to n5"]);
     fixture.at(100);
     assert_eq!(fixture.sent(), ["nak 3 to n3"]);
-    // It goes on there until it is confirmed, and so do all others.
+    // The element repeats the NAK upstream, and sends later NAKs there too.
     fixture.at(150);
     assert_eq!(fixture.sent(), ["nak 3 to n3"]);
     fixture.receive_on(1, 6, nak(4), none());
     assert_eq!(fixture.sent(), ["ncf 4 to p1 as n0 to all", "nak 4 to n3"]);
-    // The repairer is too late now.
+    // An NCF and repair of the dropped repairer come too late.
     fixture.receive_on(2, 5, ncf(3), none()).receive_on(2, 5, rdata(3), none());
     assert_eq!(fixture.sent(), NO_PACKETS);
     assert_eq!(fixture.pass(0, rdata(3), none()), "forward on p1");
-    // Until it answers again.
+    // A new POLR registers it again.
     fixture.receive_on(2, 5, answer(0), redirect(5));
     fixture.receive_on(1, 6, nak(5), none());
     assert_eq!(fixture.sent(), ["ncf 5 to p1 as n0 to all", "nak 5 to n5"]);
@@ -209,10 +209,10 @@ fn repairer_without_ncf_is_dropped_in_favour_of_the_source() {
 #[test]
 fn requesting_repairer_gets_no_request() {
     let mut fixture = element(&[]);
-    // Before it was asked: by its port.
+    // A NAK from the repairer's own port goes upstream.
     fixture.receive_on(2, 5, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p2 as n0 to all", "nak 3 to n3"]);
-    // After it was: the source is asked at once, and the repairer stays.
+    // A NAK of the repairer for a packet it was asked for redirects the request to the source and keeps the repairer.
     fixture.receive_on(1, 6, nak(4), none());
     fixture.at(10).receive_on(2, 5, nak(4), none());
     let sent = ["ncf 4 to p1 as n0 to all", "nak 4 to n5", "ncf 4 to p2 as n0 to all", "nak 4 to n3"];
@@ -223,7 +223,7 @@ fn requesting_repairer_gets_no_request() {
     assert_eq!(fixture.pass(0, rdata(4), none()), "forward on p1 p2");
 }
 
-/// The repair was lost on its way to the element.
+/// The repair was lost on its way to the element: the second NAK goes upstream.
 #[test]
 fn repairer_gets_one_request_per_packet() {
     let mut fixture = element(&[]);
@@ -239,7 +239,7 @@ fn requests_to_different_nodes_go_in_separate_packets() {
     fixture.receive_on(2, 5, nak(4), none());
     fixture.receive_on(1, 6, nak(3), list(&[0, 0, 0, 5, 0, 0, 0, 6]));
     fixture.sent();
-    // All are due again at once, in the order of their numbers.
+    // All NAKs are due again at once, in the order of their sequence numbers.
     fixture.at(50);
     assert_eq!(fixture.sent(), ["nak 3 to n5", "nak 4 to n3", "nak 5 list [6] to n5"]);
 }
@@ -259,7 +259,7 @@ fn repairer_expires_unless_it_answers_again() {
 fn element_accepts_limited_number_of_polled_children() {
     let mut fixture = element(&[("ne_dlrs", "1")]);
     fixture.events();
-    // Of an old POLL, from upstream, for somebody else.
+    // An old POLL, an answer from upstream, and another node's address.
     fixture.receive_on(4, 7, answer(9), redirect(7)).receive_on(0, 7, answer(0), redirect(7));
     fixture.receive_on(4, 7, answer(0), redirect(6)).receive_on(4, 7, answer(0), none());
     assert_eq!(fixture.drops(), [DropReason::Foreign; 4]);
@@ -298,12 +298,12 @@ fn n_nak_is_forwarded_once_and_suppresses_no_nak() {
     assert_eq!(fixture.sent(), NO_PACKETS);
     fixture.receive_on(2, 5, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p2 as n0 to all", "nak 3 to n3"]);
-    // Where a NAK has gone on, the source knows.
+    // The source knows of packets with a forwarded NAK.
     fixture.at(600);
     fixture.sent();
     fixture.receive_on(2, 5, nnak(3), list(&[0, 0, 0, 4]));
     assert_eq!(fixture.sent(), ["n-nak 4 to n3"]);
-    // It makes no state for repairs.
+    // An N-NAK creates no repair state.
     assert_eq!(fixture.pass(0, rdata(4), none()), "absorb");
 }
 

@@ -1,4 +1,4 @@
-//! One machine alone, and the packets that go in and out.
+//! Fixture of one machine, with its incoming and outgoing packets as text.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,7 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm};
 
 use crate::protocols::pgm::{ENTRY, identity};
 
-/// A machine. The source is node 0; the machine is node 0 if it is the source, 5 if it is a receiver,
-/// and 9 if it is a network element.
+/// One machine. The source is node 0, a receiver is node 5, and a network element is node 9.
 pub(super) struct Fixture {
     pub(super) machine: Box<dyn Machine>,
     pub(super) now: Time,
@@ -72,7 +71,7 @@ impl Fixture {
         fixture
     }
 
-    /// Time passes.
+    /// Advances the time to `ms` milliseconds and fires the timers on the way.
     pub(super) fn at(&mut self, ms: u64) -> &mut Self {
         let end = time(ms);
         while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
@@ -85,12 +84,12 @@ impl Fixture {
         self
     }
 
-    /// A packet to the group comes from the source, or one to this node from another.
+    /// Receives a packet from a node through port 0.
     pub(super) fn receive(&mut self, from: u32, body: Body<'_>, options: Options<'_>) -> &mut Self {
         self.receive_on(0, from, body, options)
     }
 
-    /// The same by a port.
+    /// Receives a packet from a node through the given port.
     pub(super) fn receive_on(
         &mut self,
         port: u16,
@@ -111,12 +110,12 @@ impl Fixture {
         self
     }
 
-    /// A packet of the source to the group passes a network element, in by a port: what becomes of it.
+    /// Passes a packet of the source to the group through the network element; returns the verdict as text.
     pub(super) fn pass(&mut self, port: u16, body: Body<'_>, options: Options<'_>) -> String {
         self.pass_to(&Dest::group(GroupId(0)), port, body, options)
     }
 
-    /// The same for a packet to another node.
+    /// Passes a unicast packet to another node through the network element.
     pub(super) fn pass_to_node(&mut self, port: u16, body: Body<'_>) -> String {
         self.pass_to(&Dest::Node(NodeId(8)), port, body, none())
     }
@@ -161,17 +160,17 @@ impl Fixture {
         drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
     }
 
-    /// What was sent since it was last asked for.
+    /// Takes the packets sent since the last call.
     pub(super) fn sent(&mut self) -> Vec<String> {
         std::mem::take(&mut self.out.sent)
     }
 
-    /// What was sent but SPMs.
+    /// Takes the packets sent since the last call, without SPMs.
     pub(super) fn sent_but_spms(&mut self) -> Vec<String> {
         self.sent().into_iter().filter(|line| !line.starts_with("spm ")).collect()
     }
 
-    /// When it next wants to be called.
+    /// Next timeout of the machine.
     pub(super) fn timer(&self) -> Option<Time> {
         self.machine.poll_timeout()
     }
@@ -180,7 +179,7 @@ impl Fixture {
         std::mem::take(&mut self.out.events)
     }
 
-    /// What became of messages, in a word each.
+    /// Takes the events about messages, one phrase each.
     pub(super) fn message_events(&mut self) -> Vec<String> {
         let word = |event| match event {
             Event::Delivered { message, .. } => Some(format!("delivered {}", message.0)),
@@ -236,7 +235,7 @@ pub(super) fn address(node: u32) -> IpAddr {
     Addresses::default().of_node(NodeId(node)).expect("every node has one")
 }
 
-/// An SPM of the source whose path is a node: its number, the trailing edge, and one past the leading edge.
+/// SPM of the source with its sequence number, path node, trailing edge, and one past the leading edge.
 pub(super) fn spm(sqn: u32, path: u32, trail: u32, end: u32) -> Body<'static> {
     Body::Spm(Spm { sqn, trail, lead: end.wrapping_sub(1), path: address(path) })
 }
@@ -265,13 +264,13 @@ pub(super) fn nnak(sqn: u32) -> Body<'static> {
     Body::Nnak(request(sqn))
 }
 
-/// A POLL for designated local repairers by the parent at a node, answered within 50 ms.
+/// POLL for designated local repairers from the parent at a node, with a back-off of 50 ms.
 pub(super) fn poll(sqn: u32, round: u16, path: u32) -> Poll {
     let (subtype, path) = (Poll::REPAIRERS, address(path));
     Poll { sqn, round, subtype, path, back_off_us: 50_000, random: 0, mask: 0 }
 }
 
-/// What a designated local repairer says of itself.
+/// OPT_REDIRECT with the address of a designated local repairer.
 pub(super) fn redirect(node: u32) -> Options<'static> {
     Options { redirect: Some(address(node)), ..none() }
 }

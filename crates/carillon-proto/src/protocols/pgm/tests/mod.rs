@@ -1,4 +1,4 @@
-//! Transcripts: one rule of the RFC each. Times are milliseconds.
+//! Transcripts of PGM machines, one rule of RFC 3208 each. Times are in milliseconds.
 
 mod dlr;
 mod fixture;

@@ -1,5 +1,5 @@
-//! A network element that repairs. It is node 9: the source behind port 0, upstream of it node 3; behind 1, 2
-//! and 4 others.
+//! Network element that repairs from its own store. It is node 9, with the source behind port 0, node 3 upstream, and
+//! other nodes behind ports 1, 2 and 4.
 
 use carillon_core::{DropReason, Event, Role};
 use carillon_wire::pgm::{Body, Data, Options, Spm};
@@ -12,7 +12,7 @@ const NO_PACKETS: [&str; 0] = [];
 const SETTINGS: &[(&str, &str)] =
     &[("ne_dlr_sqns", "4"), ("nak_elim_ivl", "500 ms"), ("ne_nak_rpt_rte", "50 ms")];
 
-/// An element through which packets 0 to 2 have passed.
+/// Element through which packets 0 to 2 have passed.
 fn element(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = Fixture::new(Role::Relay, &[SETTINGS, settings].concat());
     fixture.pass(0, spm(0, 3, 0, 0), none());
@@ -36,7 +36,7 @@ fn element_confirms_announces_and_repairs_stored_packet() {
     let events = fixture.events();
     assert_eq!(events.iter().filter_map(forwarded).collect::<Vec<_>>(), [(SOURCE, message(1), 28, true)]);
     assert!(events.contains(&Event::Received { packet: "nak", message: message(1) }));
-    // Nothing waits for anything.
+    // No timer or state is left.
     assert_eq!(fixture.pass(0, rdata(1), none()), "absorb");
     fixture.at(60_000);
     assert_eq!(fixture.sent(), NO_PACKETS);
@@ -55,7 +55,7 @@ fn unstored_packets_of_a_list_are_requested_upstream() {
         "rdata 2 trail 0 len 4 to p1 as n0 to all",
     ];
     assert_eq!(fixture.sent(), answers);
-    // What comes of it goes on, and is kept then.
+    // A forwarded repair is stored for later NAKs.
     fixture.pass(0, ncf(3), list(&[0, 0, 0, 4]));
     assert_eq!(fixture.pass(0, rdata(3), none()), "forward on p1");
     fixture.receive_on(2, 6, nak(3), none());
@@ -63,8 +63,7 @@ fn unstored_packets_of_a_list_are_requested_upstream() {
     assert_eq!(fixture.sent(), answers);
 }
 
-/// As a further request for what is on its way is eliminated for that long: a repair that was lost is asked
-/// for again later than that.
+/// A NAK within NAK_ELIM_IVL of the repair counts as a duplicate; a lost repair is requested again later.
 #[test]
 fn port_gets_one_repair_per_elimination_interval() {
     let mut fixture = element(&[]);
@@ -74,7 +73,7 @@ fn port_gets_one_repair_per_elimination_interval() {
     fixture.at(499).receive_on(1, 5, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to p1 as n0 to all"]);
     assert_eq!(fixture.drops(), [DropReason::Redundant]);
-    // The source has heard of it; another port has not had it.
+    // The source knows already; the other port has not had the repair.
     fixture.receive_on(2, 6, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to p2 as n0 to all", "rdata 1 trail 0 len 4 to p2 as n0 to all"]);
     fixture.at(500).receive_on(1, 5, nak(1), none()).receive_on(2, 6, nak(1), none());
@@ -107,7 +106,7 @@ fn element_stores_newest_packets_of_the_transmit_window() {
     assert_eq!(fixture.sent(), ["ncf 0 to p1 as n0 to all", "nak 0 to n3"]);
     fixture.receive_on(1, 5, nak(1), none());
     assert_eq!(fixture.sent()[2..], ["rdata 1 trail 0 len 4 to p1 as n0 to all"]);
-    // The trailing edge of SPMs, which does not go back; repairs tell it too.
+    // The trailing edge of SPMs never moves back, and repairs carry it too.
     fixture.pass(0, ncf(0), none());
     fixture.pass(0, spm(1, 3, 2, 3), none());
     fixture.pass(0, spm(2, 3, 1, 3), none());
@@ -115,7 +114,7 @@ fn element_stores_newest_packets_of_the_transmit_window() {
     assert_eq!(fixture.sent(), ["ncf 1 to p1 as n0 to all", "nak 1 to n3"]);
     fixture.receive_on(1, 5, nak(2), none());
     assert_eq!(fixture.sent()[2..], ["rdata 2 trail 2 len 4 to p1 as n0 to all"]);
-    // What the source does not hold any more is not kept when it comes late.
+    // Late data behind the trailing edge is not stored.
     fixture.pass(0, odata(1), none());
     fixture.receive_on(2, 6, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to p2 as n0 to all"]);
@@ -130,7 +129,7 @@ fn stored_sequence_numbers_wrap() {
     for sqn in [last - 1, last, 0, 1, 2] {
         fixture.pass(0, Body::Odata(Data { sqn, trail: last - 1, payload: b"data" }), none());
     }
-    // The oldest has made room.
+    // The oldest packet was evicted.
     fixture.receive_on(1, 5, nak(last - 1), none());
     assert_eq!(fixture.sent()[1..], ["nak 4294967294 to n3"]);
     fixture.receive_on(1, 5, nak(last), list(&[0, 0, 0, 0]));
@@ -178,7 +177,7 @@ fn element_stores_nothing_without_setting_or_window() {
     assert_eq!(fixture.sent()[1..], ["nak 0 list [1] to n3"]);
 }
 
-/// What repairs on the tree has nothing to offer its parent: what the parent misses, it misses too.
+/// The element misses every packet that its parent misses, so it does not offer itself as a repairer.
 #[test]
 fn repairing_element_does_not_answer_polls() {
     let mut fixture = element(&[("dlr_every", "1")]);
@@ -188,7 +187,7 @@ fn repairing_element_does_not_answer_polls() {
     assert_eq!(fixture.sent(), NO_PACKETS);
 }
 
-/// An element that keeps packets 1 and 2 of what has passed, with node 5 behind port 2 a repairer off the tree.
+/// Element that stores packets 1 and 2, with an off-tree repairer, node 5, behind port 2.
 fn with_repairer() -> Fixture {
     let mut fixture = element(&[("ne_dlr_sqns", "2"), ("dlr_every", "1"), ("dlr_nak_rpt_ivl", "100 ms")]);
     fixture.pass(0, Body::Poll(poll(0, 0, 3)), none());
@@ -216,7 +215,7 @@ fn off_tree_repairer_is_asked_for_evicted_packet() {
     assert_eq!(fixture.sent(), ["n-nak 0 to n3", "rdata 0 trail 0 len 4 to p1 as n0 to all"]);
 }
 
-/// What has not passed it does not have either: the source is asked at once.
+/// A packet that never passed is missing at the repairer too: the NAK goes to the source at once.
 #[test]
 fn off_tree_repairer_is_not_asked_for_packet_lost_above() {
     let mut fixture = with_repairer();
@@ -228,12 +227,12 @@ fn off_tree_repairer_is_not_asked_for_packet_lost_above() {
     fixture.pass(0, odata(5), none());
     fixture.receive_on(1, 6, nak(4), none());
     assert_eq!(fixture.sent(), ["ncf 4 to p1 as n0 to all", "nak 4 to n3"]);
-    // Now 3 and 5 are kept, and 2 may be there.
+    // Packets 3 and 5 are stored now; the repairer may hold packet 2.
     fixture.receive_on(1, 6, nak(2), none());
     assert_eq!(fixture.sent(), ["ncf 2 to p1 as n0 to all", "nak 2 to n5"]);
 }
 
-/// After a restart nothing is known of what has passed.
+/// After a restart, the element does not know which packets passed before.
 #[test]
 fn restarted_element_asks_the_off_tree_repairer() {
     let mut fixture = Fixture::new(Role::Relay, &[SETTINGS, &[("dlr_every", "1")]].concat());
@@ -245,7 +244,7 @@ fn restarted_element_asks_the_off_tree_repairer() {
     fixture.pass(0, odata(8), none());
     fixture.receive_on(1, 6, nak(7), none());
     assert_eq!(fixture.sent()[1..], ["nak 7 to n5"]);
-    // What it sends is kept.
+    // A repair of the repairer is stored.
     fixture.receive_on(2, 5, ncf(7), none()).receive_on(2, 5, rdata(7), none());
     assert_eq!(fixture.sent(), ["rdata 7 trail 0 len 4 to p1 as n0 to all"]);
     fixture.receive_on(4, 7, nak(7), none());
@@ -259,20 +258,20 @@ fn element_repairs_the_off_tree_repairer() {
     let mut fixture = with_repairer();
     fixture.receive_on(2, 5, nak(1), none());
     assert_eq!(fixture.sent()[2..], ["rdata 1 trail 0 len 4 to p2 as n0 to all"]);
-    // It was asked for what it lacks: its own request goes to the source.
+    // The repairer requests a packet that it was asked for: its NAK goes to the source.
     fixture.receive_on(1, 6, nak(0), none()).receive_on(2, 5, nak(0), none());
     let answers = ["ncf 0 to p1 as n0 to all", "nak 0 to n5", "ncf 0 to p2 as n0 to all", "nak 0 to n3"];
     assert_eq!(fixture.sent(), answers);
     assert_eq!(fixture.pass(0, rdata(0), none()), "forward on p1 p2");
 }
 
-/// An N-NAK of an element below goes on to the source, past one that keeps the packet itself.
+/// The element forwards an N-NAK from below even if it stores the packet.
 #[test]
 fn n_nak_of_element_below_is_forwarded() {
     let mut fixture = element(&[]);
     fixture.receive_on(1, 5, nnak(1), none());
     assert_eq!(fixture.sent(), ["n-nak 1 to n3"]);
-    // The same source need not hear of it twice.
+    // The source needs no second N-NAK.
     fixture.receive_on(2, 6, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to p2 as n0 to all", "rdata 1 trail 0 len 4 to p2 as n0 to all"]);
 }
@@ -286,7 +285,7 @@ fn expired_session_frees_the_store() {
     assert_eq!(fixture.sent(), ["ncf 1 to p1 as n0 to all", "nak 1 to n3"]);
 }
 
-/// Whatever passes: of each source so many packets, and each once.
+/// The store keeps a bounded number of distinct packets per source, whatever sequence numbers pass.
 #[test]
 fn store_is_bounded() {
     let mut fixture = element(&[("ne_dlr_sqns", "4"), ("ne_repairs", "1")]);

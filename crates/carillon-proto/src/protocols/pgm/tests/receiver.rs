@@ -1,4 +1,4 @@
-//! The receiver.
+//! Tests of the receiver.
 
 use carillon_core::{AssociationId, Config, DropReason, NodeId, Role};
 use carillon_wire::pgm::Options;
@@ -7,14 +7,14 @@ use super::fixture::{Fixture, context, list, nak, ncf, none, odata, rdata, spm, 
 use crate::blocks::Player;
 use crate::protocols::pgm::{ENTRY, PgmReceiver};
 
-/// Back-off of no time, so that what is sent is sent at once.
+/// Receiver without back-off, so that NAKs leave at once.
 fn receiver(settings: &[(&str, &str)]) -> Fixture {
     let mut all = vec![("nak_bo_ivl", "0 ms")];
     all.extend_from_slice(settings);
     Fixture::new(Role::Receiver, &all)
 }
 
-/// It knows the window and has delivered packets 0 to 2.
+/// Receiver that has a window and has delivered packets 0 to 2.
 fn running(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = receiver(settings);
     fixture.receive(0, spm(0, 9, 0, 0), none());
@@ -45,7 +45,7 @@ fn gap_is_requested_at_the_path_of_the_spm() {
 fn newest_spm_sets_the_upstream_node() {
     let mut fixture = running(&[]);
     fixture.receive(0, spm(2, 8, 0, 3), none());
-    // An older one says nothing.
+    // An older SPM is ignored.
     fixture.receive(0, spm(1, 7, 0, 9), none());
     assert_eq!(fixture.drops(), [DropReason::Redundant]);
     fixture.receive(0, odata(4), none());
@@ -68,7 +68,7 @@ fn back_off_is_random_and_ends_with_late_data() {
     fixture.receive(0, odata(1), none());
     let wait = fixture.timer().expect("a back-off");
     assert!(wait > time(0) && wait < time(30), "{wait}");
-    // The original was only late: nothing was lost, and nothing is asked for.
+    // The original was late, not lost.
     fixture.receive(0, odata(0), none());
     fixture.at(1000);
     assert_eq!(fixture.sent(), [""; 0]);
@@ -84,7 +84,7 @@ fn ncf_in_back_off_suppresses_the_nak() {
     fixture.receive(0, ncf(0), none());
     assert_eq!(fixture.timer(), Some(time(1000)));
     assert_eq!(fixture.message_events(), ["found 0", "suppressed 0"]);
-    // No repair: back-off again, then its own NAK.
+    // Without a repair it backs off again and then sends its own NAK.
     fixture.at(1030);
     assert_eq!(fixture.sent(), ["nak 0 to n9"]);
 }
@@ -117,7 +117,7 @@ fn nak_without_ncf_is_repeated_up_to_the_limit() {
     fixture.events();
     fixture.at(150);
     assert_eq!(fixture.sent().len(), 0);
-    // Delivery goes on behind the gap.
+    // Delivery continues behind the gap.
     assert_eq!(fixture.message_events(), ["final 3", "delivered 4"]);
     assert_eq!(fixture.timer(), None);
     fixture.receive(0, rdata(3), none());
@@ -139,7 +139,7 @@ fn ncf_restarts_the_wait_for_data_with_its_own_retries() {
     assert_eq!(fixture.message_events(), ["found 3", "requested 3", "requested 3", "final 3", "delivered 4"]);
 }
 
-/// Section 9.4 (OPT_NAK_LIST): one NAK names up to `nak_list` missing packets.
+/// OPT_NAK_LIST: one NAK names up to `nak_list` missing packets.
 #[test]
 fn nak_lists_missing_packets_oldest_first() {
     let mut fixture = running(&[("nak_list", "3")]);
@@ -156,7 +156,7 @@ fn spm_reveals_loss_of_the_last_packet() {
     let mut fixture = running(&[]);
     fixture.receive(0, spm(1, 9, 0, 5), none());
     assert_eq!(fixture.sent(), ["nak 3 list [4] to n9"]);
-    // Without a window it says nothing of the kind (9.8.1).
+    // An SPM without a window reveals no loss (9.8.1).
     let mut fixture = running(&[]);
     fixture.receive(0, spm(1, 9, 0, 5), Options { neighbour_unreachable: true, ..none() });
     fixture.receive(0, spm(2, 9, 0, 0x8000_0001), none());
@@ -182,7 +182,7 @@ fn packets_behind_the_trailing_edge_are_lost() {
     assert_eq!(fixture.message_events(), ["final 3"]);
     fixture.receive(0, rdata(4), none());
     assert_eq!(fixture.message_events(), ["repaired 4", "delivered 4", "delivered 5"]);
-    // Far beyond everything known.
+    // A jump far beyond the known packets.
     fixture.receive(0, spm(2, 9, 9, 11), none());
     let message_events = fixture.message_events();
     assert_eq!(message_events[..6], ["found 6", "final 6", "found 7", "final 7", "found 8", "final 8"]);
@@ -212,14 +212,14 @@ fn receiver_without_spm_sends_spmr_and_delivers_nothing() {
     fixture.at(300).receive(0, odata(4), none());
     fixture.at(1300);
     assert_eq!(fixture.sent(), ["spmr to n0"]);
-    // The first packet heard is the first one there is for it (6.1).
+    // Reception starts at the first packet received (6.1).
     fixture.receive(0, spm(0, 9, 0, 5), none());
     assert_eq!(fixture.message_events(), ["delivered 1", "found 2", "requested 2"]);
     fixture.receive(0, rdata(2), none());
     assert_eq!(fixture.message_events(), ["repaired 2", "delivered 2", "delivered 3", "delivered 4"]);
 }
 
-/// Section 6.5.
+/// Section 6.5: data waits for the first SPM.
 #[test]
 fn first_packet_waits_for_an_spm() {
     let mut fixture = receiver(&[]);
@@ -237,7 +237,7 @@ fn opt_join_starts_reception_at_the_trailing_edge() {
     fixture.receive(0, odata(2), none());
     fixture.receive(0, spm(0, 9, 0, 3), join);
     assert_eq!(fixture.sent(), ["nak 0 list [1] to n9"]);
-    // With nothing but an SPM too; without the option it begins with the next packet.
+    // OPT_JOIN works with an SPM alone; without it reception starts at the next packet.
     let mut fixture = receiver(&[]);
     fixture.receive(0, spm(0, 9, 0, 2), join);
     assert_eq!(fixture.sent(), ["nak 0 list [1] to n9"]);
@@ -293,7 +293,7 @@ fn slow_application_bounds_the_receive_window() {
     assert!(fixture.message_events().ends_with(&["repaired 5".to_owned(), "delivered 5".to_owned()]));
 }
 
-/// Simulations have hundreds of thousands of them.
+/// Simulations hold hundreds of thousands of receivers.
 #[test]
 fn an_idle_receiver_is_small() {
     let size = size_of::<Player<PgmReceiver>>();

@@ -1,11 +1,12 @@
-//! The network element. The source lies behind port 0, upstream of it node 3; receivers behind 1 and 2.
+//! Tests of the network element. The source is behind port 0 with node 3 upstream; receivers are behind ports 1 and
+//! 2.
 
 use carillon_core::{DropReason, Role};
 use carillon_wire::pgm::Options;
 
 use super::fixture::{Fixture, list, nak, ncf, none, odata, rdata, spm};
 
-/// Its interval of elimination is 500 ms.
+/// Element with NAK_ELIM_IVL = 500 ms that knows the source.
 fn element(settings: &[(&str, &str)]) -> Fixture {
     let mut all = vec![("nak_elim_ivl", "500 ms")];
     all.extend_from_slice(settings);
@@ -16,19 +17,19 @@ fn element(settings: &[(&str, &str)]) -> Fixture {
 
 const NO_PACKETS: [&str; 0] = [];
 
-/// Section 7.1.
+/// Section 7.1: the element writes its own address into SPMs and drops old ones.
 #[test]
 fn spm_is_forwarded_with_element_as_path() {
     let mut fixture = Fixture::new(Role::Relay, &[]);
     let passed = fixture.pass(0, spm(4, 3, 0, 7), Options { fin: true, ..none() });
     assert_eq!(passed, "pgm spm 4 trail 0 lead 6 path 10.0.0.10 fin");
-    // Old ones go nowhere.
+    // Old SPMs are absorbed.
     assert_eq!(fixture.pass(0, spm(4, 3, 0, 7), none()), "absorb");
     assert_eq!(fixture.drops(), [DropReason::Redundant]);
     assert_eq!(fixture.pass(0, spm(5, 3, 0, 7), none()), "pgm spm 5 trail 0 lead 6 path 10.0.0.10");
 }
 
-/// Section 7.1.
+/// Section 7.1: original data leaves repair state alone.
 #[test]
 fn original_data_passes_without_state_change() {
     let mut fixture = element(&[]);
@@ -74,7 +75,7 @@ fn further_naks_are_eliminated_but_confirmed() {
     fixture.at(499).receive_on(2, 6, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p2 as n0 to all"]);
     assert_eq!(fixture.drops(), [DropReason::Redundant]);
-    // The first one after the interval goes on, and begins it anew.
+    // The first NAK after the interval is forwarded and restarts it.
     fixture.at(500).receive_on(2, 6, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p2 as n0 to all", "nak 3 to n3"]);
     fixture.receive_on(1, 5, nak(3), none());
@@ -82,7 +83,7 @@ fn further_naks_are_eliminated_but_confirmed() {
     assert_eq!(fixture.pass(0, rdata(3), none()), "forward on p1 p2");
 }
 
-/// What makes a source repair again and again: the repair took the state away before the slower branch asked.
+/// Section 7.4: the repair for the faster branch deletes the state, so that the slower branch causes a second repair.
 #[test]
 fn repair_deletes_state_so_that_later_nak_goes_upstream() {
     let mut fixture = element(&[]);
@@ -106,12 +107,12 @@ fn ncf_creates_state_for_later_naks() {
     fixture.receive_on(1, 5, nak(3), none());
     assert_eq!(fixture.sent(), ["ncf 3 to p1 as n0 to all"]);
     assert_eq!(fixture.pass(0, rdata(3), none()), "forward on p1");
-    // But nobody has asked here for the next.
+    // No requester below asked for the next packet.
     fixture.pass(0, ncf(4), none());
     assert_eq!(fixture.pass(0, rdata(4), none()), "forward on ");
 }
 
-/// Section 7.2.
+/// Section 7.2: only an NCF from upstream confirms.
 #[test]
 fn ncf_from_downstream_confirms_nothing() {
     let mut fixture = element(&[("ne_nak_rpt_rte", "50 ms")]);
@@ -132,7 +133,7 @@ fn repair_state_expires() {
     assert_eq!(fixture.pass(0, rdata(3), none()), "absorb");
 }
 
-/// Section 7.6.
+/// Section 7.6: the NCF repeats the whole list; the forwarded NAK has the new packets only.
 #[test]
 fn whole_nak_list_is_confirmed_and_new_part_forwarded() {
     let mut fixture = element(&[]);
@@ -175,7 +176,7 @@ fn repair_state_is_bounded() {
     fixture.events();
     fixture.receive_on(1, 5, nak(5), none());
     assert_eq!(fixture.drops(), [DropReason::BufferFull]);
-    // Not confirmed: whoever asks asks again.
+    // Without an NCF the requester asks again.
     assert_eq!(fixture.sent(), NO_PACKETS);
     fixture.pass(0, ncf(6), none());
     assert_eq!(fixture.pass(0, rdata(6), none()), "absorb");

@@ -1,4 +1,4 @@
-//! The source.
+//! Tests of the source.
 
 use carillon_core::{DropReason, Role};
 use carillon_wire::pgm::Body;
@@ -9,7 +9,7 @@ fn source(settings: &[(&str, &str)]) -> Fixture {
     Fixture::new(Role::Sender, settings)
 }
 
-/// It has sent packets 0 to 2 at time zero.
+/// Source that sent packets 0 to 2 at time zero.
 fn sending(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = source(settings);
     for payload in ["zero", "one", "two"] {
@@ -24,7 +24,7 @@ fn sending(settings: &[(&str, &str)]) -> Fixture {
 #[test]
 fn spm_precedes_data_and_repeats() {
     let mut fixture = source(&[("spm_ivl", "500 ms")]);
-    // Its window is empty: the leading edge lies before the trailing edge.
+    // The window is empty: the leading edge is behind the trailing edge.
     assert_eq!(fixture.sent(), ["spm 0 trail 0 lead 4294967295 path 10.0.0.1 join 0 to all"]);
     fixture.at(1000);
     assert_eq!(fixture.sent().len(), 2);
@@ -54,13 +54,13 @@ fn heartbeat_spms_back_off_exponentially() {
     assert_eq!(fixture.sent(), ["spm 7 trail 0 lead 1 path 10.0.0.1 join 0 to all"]);
 }
 
-/// Section 5.3.
+/// Section 5.3: a repair follows after RDATA_DELAY and serves all NAKs until then.
 #[test]
 fn nak_is_confirmed_at_once_and_repaired_after_delay() {
     let mut fixture = sending(&[("rdata_delay", "70 ms")]);
     fixture.at(10).receive(9, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to all"]);
-    // Others in the meantime are confirmed, and have the same repair.
+    // A second NAK before the repair is confirmed and gets the same repair.
     fixture.at(60).receive(8, nak(1), none());
     assert_eq!(fixture.sent(), ["ncf 1 to all"]);
     assert_eq!(fixture.drops(), [DropReason::Redundant]);
@@ -86,11 +86,11 @@ fn repeated_nak_is_repaired_unless_within_holdoff() {
     assert_eq!(fixture.sent(), ["ncf 1 to all", "rdata 1 trail 0 len 3 to all"]);
 }
 
-/// Section 5.3.
+/// Section 5.3: an NCF copies the list of the NAK.
 #[test]
 fn ncf_repeats_the_list_of_its_nak() {
     let mut fixture = sending(&[("rdata_delay", "0 ms")]);
-    // 7 was not sent, and is not answered.
+    // Packet 7 was never sent and is not repaired.
     fixture.receive(9, nak(2), list(&[0, 0, 0, 0, 0, 0, 0, 7]));
     let answers =
         ["ncf 2 list [0, 7] to all", "rdata 0 trail 0 len 4 to all", "rdata 2 trail 0 len 3 to all"];
@@ -107,12 +107,12 @@ fn nak_outside_the_window_triggers_an_spm() {
     assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
     let told = fixture.sent();
     assert!(told.len() == 1 && told[0].contains("trail 3 lead 2"), "{told:?}");
-    // Not more often than the shortest heartbeat.
+    // At most one SPM within IHB_MIN.
     fixture.at(1499).receive(9, nak(1), none());
     assert_eq!(fixture.sent(), [""; 0]);
 }
 
-/// Section 5.2.
+/// Section 5.2: SPMs on request keep IHB_MIN apart.
 #[test]
 fn spmr_is_answered_at_most_once_per_ihb_min() {
     let mut fixture = source(&[("spm_ivl", "1 h"), ("ihb_min", "250 ms")]);
@@ -134,7 +134,7 @@ fn time_window_holds_packets_for_txw_secs() {
     assert_eq!(fixture.sent_but_spms()[2..], ["rdata 0 trail 0 len 4 to all"]);
     fixture.at(1000);
     assert!(fixture.offer("four"));
-    // A repair tells the trailing edge of now (5.1.2).
+    // A repair carries the current trailing edge (5.1.2).
     fixture.receive(9, nak(3), none());
     assert_eq!(fixture.sent_but_spms()[2..], ["rdata 3 trail 3 len 5 to all"]);
 }
@@ -155,7 +155,7 @@ fn data_window_advances_past_unrequested_packets() {
     fixture.at(1600);
     assert!(fixture.offer("three"));
     assert!(fixture.offer("four"), "nobody asked for packet 1");
-    // Without a need it stays.
+    // Without need of room the window keeps a packet.
     fixture.at(100_000).receive(9, nak(2), none());
     assert!(fixture.sent_but_spms().contains(&"rdata 2 trail 2 len 3 to all".to_owned()));
 }
@@ -163,7 +163,7 @@ fn data_window_advances_past_unrequested_packets() {
 /// Section 5.1.1: with a window that advances with data, repairs count against TXW_MAX_RTE too.
 #[test]
 fn rate_limits_data_and_repairs_of_data_window() {
-    // 52 bytes with 28 of the network and 24 of the header: ten in a second.
+    // 56 bytes each: 4 of payload, 24 of the header and 28 of the network, ten per second.
     let settings = [
         ("txw_max_rte", "560"),
         ("txw_burst", "0"),
@@ -194,7 +194,7 @@ fn fin_spms_follow_the_last_packet_for_txw_secs() {
     fixture.at(100).finish();
     assert_eq!(fixture.sent(), ["spm 1 trail 0 lead 2 path 10.0.0.1 join 0 fin to all"]);
     assert!(fixture.machine.as_sender().expect("a source").is_finished());
-    // It goes on answering.
+    // The source still answers NAKs.
     fixture.at(1000).receive(9, nak(2), none());
     assert!(fixture.sent().contains(&"ncf 2 to all".to_owned()));
     fixture.at(2100);
@@ -239,7 +239,7 @@ fn repair_budget_limits_repeated_naks() {
     }
     // 1024, and nine for each of the three messages.
     assert_eq!(repairs, 1024 + 27);
-    // Nor is it confirmed any more, and what it asks for goes when its room is needed.
+    // Its NAKs get no NCF either, and keep nothing in the window.
     assert_eq!(fixture.sent(), [""; 0]);
     fixture.at(ms + 1000).receive(9, nak(0), none());
     assert!(fixture.offer("three"));
