@@ -1,4 +1,4 @@
-//! Parameters.
+//! Parameters of the sequencer protocol.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use carillon_core::{BuildContext, Config, HostValue, Kind, Parameter};
 
 use crate::blocks::{FAILURE_TIMEOUT, Patience};
 
-/// The settings of one member.
+/// Settings of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Members beside the sequencer that hold a message before it is accepted.
+    /// Resilience r: number of members besides the sequencer that hold a message before it is accepted.
     pub resilience: usize,
-    /// Messages from this size on are sent to all first (BB).
+    /// Minimum payload, in bytes, that a member broadcasts itself (method BB).
     pub large: usize,
     pub window: usize,
     pub history: usize,
@@ -35,7 +35,7 @@ impl Settings {
                 _ => config.size("large").0 as usize,
             },
             window: config.count("window") as usize,
-            // Between views a log that is fetched may stand beside the one that is held.
+            // Between views, a member may hold a fetched log beside its own.
             history: (context.max_messages(config.count("history").saturating_mul(MAX_HISTORIES))
                 / MAX_HISTORIES)
                 .max(1) as usize,
@@ -49,13 +49,13 @@ impl Settings {
     }
 }
 
-/// A timer moves on when it fires.
+/// Minimum interval of a timer, so that time advances when it fires.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_micros(1);
 
-/// Histories that a member may hold at once.
+/// Maximum number of histories that a member holds at once, which divide its memory.
 const MAX_HISTORIES: u64 = 2 * MAX_FETCHED_HISTORIES;
 
-/// Of them, what it may fetch while a new view is agreed on.
+/// Maximum number of histories that a member fetches while a new view is agreed on.
 pub(super) const MAX_FETCHED_HISTORIES: u64 = 4;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -128,7 +128,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     FAILURE_TIMEOUT,
 ];
 
-/// For files over a real network.
+/// Settings for files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("window", "32"),
     ("history", "1024"),
@@ -139,6 +139,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("tries", "10"),
 ];
 
-/// As many messages as fit the receivers' buffers; nobody is given up before the session would.
+/// Values from the host: as many messages as fit the receivers' buffers, and the session's own timeout for silent
+/// members.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
     &[("window", HostValue::Window { min: 1, max: 64 }), ("failure_timeout", HostValue::MemberTimeout)];

@@ -1,33 +1,33 @@
-//! Where the parts of a member act, and its timers.
+//! Machine context and timers of a member.
 
 use carillon_core::Transmit;
 use carillon_wire::sequencer::{Body, Packet};
 
 use crate::blocks::reformation::To;
 
-/// Where the parts of a member act.
+/// Machine context with the member's timers.
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// The timers of a member.
+/// Timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The sequencer has not done what this member waits for: ask.
+    /// Timeout of what this member awaits from the sequencer: ask for it.
     Wait,
-    /// What was asked for has not come: ask again.
+    /// Timeout of a RETRANS: ask again.
     Retrans,
-    /// The sequencer: members are not known to have everything.
+    /// At the sequencer: members are not known to be complete.
     Sync,
-    /// Between views: what was asked for has not come.
+    /// Timeout of a FETCH between views.
     Fetch,
 }
 
 impl Context {
-    /// Appends a packet of this view, or ballot.
+    /// Emits a packet of this view, or ballot.
     pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
         Packet::Normal { view, body }.emit(self.association, buf);
     }
 
-    /// A packet without a message.
+    /// Emits a control packet and records it.
     pub(super) fn control_to(
         &mut self,
         to: To,

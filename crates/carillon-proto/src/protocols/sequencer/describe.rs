@@ -1,12 +1,12 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machine of the sequencer protocol.
 
 use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Survives as many crashes as its resilience while a majority lives.
+    // Survives as many crashes as its resilience, as long as a majority lives.
     guarantee: DeliveryGuarantee::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 },
     trial: |trial| {
         match trial.crashes {
@@ -20,8 +20,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             10,
             20,
         );
-        // With three packets in ten lost in either direction, half of all questions are answered: silence is no
-        // sign of failure until it is very long.
+        // At 30 % loss each way, half of all polls are answered: only a long silence indicates a crash.
         trial.count("tries", 40, 20);
     },
     states: &[States {

@@ -1,4 +1,5 @@
-//! What a member does that is not the sequencer: it says what it has and asks for what it lacks.
+//! The role of a member that is not the sequencer: acknowledgments, requests for missing messages, and retransmission
+//! of its own.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +14,34 @@ use super::order::Order;
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{Silence, near};
 
-/// What a member has told the sequencer, and has to tell.
+/// State of a member towards its sequencer.
 #[derive(Debug)]
 pub(super) struct Follower {
     settings: Settings,
-    /// Whether its acknowledgments make a message accepted: those of the first ones by rank do, beside the sequencer.
+    /// True if messages are accepted by this member's acknowledgments: it is one of the first `resilience` members by
+    /// rank after the sequencer.
     is_acker: bool,
-    /// After so many messages that it has not acknowledged it says so: a quarter to half of the history, each member at
-    /// another time.
+    /// Number of unacknowledged messages after which the member sends a DUMMY. Between a quarter and half of the
+    /// history, staggered by rank.
     dummy_after: u64,
-    /// The last acknowledgment sent.
+    /// Number of messages in the last acknowledgment sent.
     reported: u64,
-    /// An acknowledgment is to be sent, and why.
+    /// Report to send, and its reason.
     report: Option<Report>,
-    /// Places that have been asked for, and when.
+    /// Outstanding RETRANS requests by sequence number, with the time of each.
     requested: BTreeMap<u64, Time>,
-    /// Whom the sequencer has asked what they have, since the order went on last.
+    /// Ranks that the sequencer has polled since the last new message.
     wanted: Ranks,
-    /// How often nothing came from the sequencer.
+    /// Silence of the sequencer.
     pub silence: Silence,
-    /// How often the request timeout has been doubled.
+    /// Number of doublings of the request timeout.
     doubled: u32,
-    /// Something that it waits for came since the timer was set.
+    /// True if an awaited message or sequence number arrived since the timer was armed.
     pub progress: bool,
 }
 
 impl Follower {
-    /// A member of this view, of whose order it has all.
+    /// Creates a follower in this view that holds all `length` messages of the order.
     pub fn new(context: &Context, settings: &Settings, view: &View, length: u64) -> Self {
         let others = view.members.iter().filter(|&rank| rank != view.leader());
         let (history, count) = (settings.history as u64, context.nodes.len() as u64);
@@ -57,8 +59,8 @@ impl Follower {
         }
     }
 
-    /// 2.7: a message out of order is kept if there is room, and those before it are asked for. `of` is whose message it
-    /// is, and the low bits of its number.
+    /// Handles a message with its sequence number (2.7): keeps it if there is room, and requests earlier missing
+    /// ones. `of` is the rank of its source and the low bits of its number.
     pub fn on_ordered(
         &mut self,
         context: &mut Context,
@@ -73,7 +75,7 @@ impl Follower {
         }
         let number = near(of.1, order.log.next(source));
         let known = order.has(place);
-        // Its own messages it has itself.
+        // A message of this member is in its own outbox.
         let own = || order.outbox.get(number).filter(|_| source == context.rank).cloned();
         let payload = payload.or_else(own);
         if known {
@@ -88,6 +90,7 @@ impl Follower {
         } else {
             context.events.dropped(DropReason::BufferFull);
         }
+        // A new gap below this message is a loss.
         let new =
             order.missing(context, MAX_RETRANS_REQUESTS).find(|place| !self.requested.contains_key(place));
         if let Some(lacking) = new {
@@ -95,7 +98,7 @@ impl Follower {
         }
         let has = order.log.length();
         if self.is_acker {
-            // Again if it comes again: the acknowledgment may have been lost.
+            // A repeated packet repeats the acknowledgment, which may have been lost.
             if has > before || (known && order.accepted < has) {
                 self.report = Some(Report::Ack);
             }
@@ -104,7 +107,7 @@ impl Follower {
         }
     }
 
-    /// The sequencer says what it knows, and who is to answer.
+    /// Handles a STATUS of the sequencer, with the ranks that are to answer.
     pub fn on_status(&mut self, context: &Context, order: &Order, kind: Status, wanted: Ranks) {
         if wanted.contains(context.rank) {
             let report = match kind {
@@ -121,32 +124,32 @@ impl Follower {
         }
     }
 
-    /// The sequencer, or the messages lacking, or an acceptance are waited for in vain. Returns whether the sequencer is
-    /// taken to be dead.
+    /// Handles the timeout of an awaited acceptance, message or sequence number. Returns true if the sequencer is
+    /// considered crashed.
     pub fn on_wait(&mut self, context: &Context, order: &mut Order) -> bool {
         self.doubled = (self.doubled + 1).min(MAX_TIMEOUT_DOUBLINGS);
         if self.silence.missed(self.settings.patience, self.settings.request_timeout) {
             self.silence.heard();
             return true;
         }
-        // Only the oldest: the sequencer keeps later ones until it has that, and what is too much for
-        // the network is not helped by more.
+        // Repeat the oldest request only: the sequencer keeps later ones until it has this, and more packets would
+        // not help a congested network.
         if let Some(oldest) = order.outbox.first_unordered() {
             order.outbox.repeat(oldest);
         } else if order.missing(context, MAX_RETRANS_REQUESTS).next().is_none() {
-            // What is in its place lacks only its acceptance, if it is here.
+            // The message is here and lacks its acceptance only: ask the sequencer for its status.
             self.report = Some(Report::AliveReq);
         }
         false
     }
 
-    /// Messages that were asked for have not come.
+    /// Drops outstanding RETRANS requests that have timed out, so that they are sent again.
     pub fn on_retrans_timer(&mut self, now: Time) {
         let interval = self.settings.retrans_interval;
         self.requested.retain(|_, &mut requested| requested + interval > now);
     }
 
-    /// The next packet, if there is one. An acknowledgment that waits rides on whatever goes to the sequencer anyway.
+    /// Emits the next packet. A pending acknowledgment rides on any packet to the sequencer.
     pub fn poll(
         &mut self,
         context: &mut Context,
@@ -177,10 +180,10 @@ impl Follower {
         Some(context.control_to(leader, view, Body::Report { kind, ack }, has, buf))
     }
 
-    /// Sets the timers of what is waited for.
+    /// Arms the timers for the awaited packets.
     pub fn arm_timers(&mut self, context: &mut Context, order: &Order, has_lost_sequencer: bool) {
         if std::mem::take(&mut self.progress) {
-            // What is waited for next has all of the time.
+            // Progress gives the next awaited packet a full timeout.
             self.doubled = 0;
             context.timers.cancel(Timer::Wait);
         }
@@ -204,13 +207,13 @@ impl Follower {
         }
     }
 
-    /// Whether it waits for this member: for the sequencer, which says for whom it waits itself.
+    /// Returns true if this member awaits `rank`: the members that the sequencer polls, or else the sequencer.
     pub fn awaits(&self, order: &Order, view: &View, rank: usize) -> bool {
         let waits = !order.outbox.is_empty() || order.waits();
         waits && if self.wanted.is_empty() { rank == view.leader() } else { self.wanted.contains(rank) }
     }
 
-    /// The next place to ask for.
+    /// Sequence number of the next message to request.
     fn next_missing(&mut self, context: &Context, order: &Order) -> Option<u64> {
         let (requested, interval) = (&mut self.requested, self.settings.retrans_interval);
         let missing: Vec<u64> = order.missing(context, MAX_RETRANS_REQUESTS).collect();
@@ -218,16 +221,16 @@ impl Follower {
         missing.into_iter().find(|place| requested.get(place).is_none_or(|&at| at + interval <= context.now))
     }
 
-    /// An acknowledgment rode on another packet: it need not go alone.
+    /// Records an acknowledgment that rode on another packet, and drops the separate report.
     fn on_reported(&mut self, has: u64) {
         self.reported = has;
         self.report.take_if(|report| matches!(report, Report::Ack | Report::Dummy | Report::AckCommit));
     }
 }
 
-/// Messages that are asked for at once, at most (Amoeba: 4): more than that would make the answers of a
-/// busy sequencer come so late that they are asked for again.
+/// Maximum number of outstanding RETRANS requests (Amoeba: 4). With more, a busy sequencer would answer so late that
+/// they are repeated.
 pub(super) const MAX_RETRANS_REQUESTS: u64 = 4;
 
-/// The request timeout doubles so often, at most, while nothing happens.
+/// Maximum number of doublings of the request timeout.
 const MAX_TIMEOUT_DOUBLINGS: u32 = 2;

@@ -1,4 +1,5 @@
-//! What the sequencer does: it gives places, and knows what the other members have.
+//! The role of the sequencer: assigns sequence numbers, tracks acknowledgments, and synchronises when the history is
+//! full.
 
 use std::collections::BTreeSet;
 
@@ -13,53 +14,53 @@ use super::order::{Entry, Order};
 use crate::blocks::Silence;
 use crate::blocks::reformation::To;
 
-/// The sequencer's side: the next place, the table of acknowledgments, the synchronisation
-/// (Segovia 1996, 2.7).
+/// State of the sequencer: next sequence number, table of acknowledgments, and synchronisation (Segovia 1996, 2.7).
 #[derive(Debug)]
 pub(super) struct Leader {
     settings: Settings,
-    /// It has sent no message and asked nobody since then.
+    /// Time of the last message or poll.
     idle_since: Time,
-    /// The members whose acknowledgments it waits for.
+    /// Members that the sequencer awaits acknowledgments from.
     followers: Ranks,
-    /// Followers that hold a message before it is accepted.
+    /// Number of followers that hold a message before it is accepted.
     resilience: usize,
     next: u64,
-    /// Number after the last place that has been sent to all.
+    /// Number after the last sequence number sent to the group.
     sent: u64,
-    /// For each rank, one past the last place up to which it lacks nothing.
+    /// Acknowledged prefix for each rank.
     acks: Vec<u64>,
-    /// For each rank, how often it has not answered.
+    /// Silence for each rank.
     silence: Vec<Silence>,
     sync: Sync,
     due: Due,
 }
 
-/// Whether messages are ordered.
+/// State of the synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
-    /// They are.
+    /// Messages are ordered.
     Open,
-    /// The history is full: all members are to get what they lack.
+    /// The history is full: all members fetch what they are missing.
     Phase1,
-    /// They have; these are to know that all have.
+    /// All members are complete: these have yet to confirm that they know so.
     Phase2(Ranks),
 }
 
-/// What the sequencer has to send besides the next places.
+/// Packets due besides the next messages.
 #[derive(Debug, Default)]
 struct Due {
-    /// Messages have been accepted, and no other packet has said so.
+    /// Acceptances that no other packet has announced.
     accept: bool,
-    /// PHASE1, to those that are not known to have everything; or PHASE2, to those that have not answered it.
+    /// PHASE1 to members not known to be complete, or PHASE2 to members that have not confirmed.
     phase: bool,
-    /// Who asked whether it lives.
+    /// Ranks with an unanswered ALIVEREQ.
     alive: Ranks,
-    /// Places, and who lacks them.
+    /// Repairs: sequence number and rank.
     repairs: BTreeSet<(u64, usize)>,
 }
 
-/// A message in its place, to all or to who asked for it, by the sequencer or between views; or that it is gone.
+/// Emits a message with its sequence number to `to`, or GONE if it was purged. Without `leader` it answers a FETCH
+/// between views.
 pub(super) fn answer(
     context: &mut Context,
     order: &mut Order,
@@ -83,7 +84,7 @@ pub(super) fn answer(
 }
 
 impl Leader {
-    /// The sequencer of a view with these members, all of which hold everything there is.
+    /// Creates the sequencer of a view. All its members hold the whole order.
     pub fn new(context: &Context, order: &mut Order, settings: &Settings, members: &Ranks) -> Self {
         let (next, count, mut followers) = (order.log.length(), context.nodes.len(), *members);
         followers.remove(context.rank);
@@ -102,22 +103,23 @@ impl Leader {
         }
     }
 
-    /// Gives places to the messages that wait for them, the members taking turns.
+    /// Assigns sequence numbers to waiting messages, round-robin over the members.
     pub fn assign_sequence_numbers(&mut self, context: &Context, order: &mut Order) {
-        // One at a time: what has a place is sent before the next has one.
+        // Send each message before the next one gets a number.
         while self.sent == self.next && self.sync == Sync::Open {
             let waiting = order.parked.in_turn(|source| match source == context.rank {
                 true => order.outbox.get(order.log.next(source)).is_some(),
                 false => order.parked.get(source, order.log.next(source)).is_some(),
             });
             let Some(source) = waiting else { return };
+            // A full history: synchronise in two phases before more messages are ordered (2.7).
             if self.next - self.purge() >= self.settings.history as u64 {
                 self.idle_since = context.now;
                 (self.sync, self.due.phase) = (Sync::Phase1, true);
                 return self.advance_sync();
             }
             if !order.has_room(context, self.next) {
-                // Its own application is too slow.
+                // The sequencer's own application is too slow.
                 return;
             }
             let message = order.log.next(source);
@@ -132,7 +134,7 @@ impl Leader {
         }
     }
 
-    /// A member wants a message ordered.
+    /// Handles a message to be ordered.
     pub fn on_request(
         &mut self,
         context: &mut Context,
@@ -145,22 +147,22 @@ impl Leader {
             Some(ahead) if ahead < self.settings.window as u64 => order.park(from, message, payload),
             Some(_) => context.events.dropped(DropReason::OutOfWindow),
             None => {
-                // It has a place, which its source does not know: it asks for what it lacks when it learns
-                // how far the order has come. Often the message is just on its way.
+                // The message was ordered, which its source does not know. An ALIVE tells it how far the order is, so
+                // that it requests what it misses.
                 context.events.dropped(DropReason::Duplicate);
                 self.due.alive.insert(from);
             }
         }
     }
 
-    /// A member lacks the message in this place.
+    /// Handles a RETRANS for one sequence number.
     pub fn on_retrans(&mut self, from: usize, place: u64) {
         if place < self.next {
             self.due.repairs.insert((place, from));
         }
     }
 
-    /// Why a member says what it has.
+    /// Handles the reason of a report.
     pub fn on_report(&mut self, from: usize, kind: Report) {
         match kind {
             Report::AckPhase2 => self.on_phase2_ack(from),
@@ -169,28 +171,29 @@ impl Leader {
         }
     }
 
-    /// A member says that it has all messages before this place.
+    /// Handles a cumulative acknowledgment of all messages before `ack`.
     pub fn on_ack(&mut self, context: &mut Context, order: &mut Order, rank: usize, ack: u64) {
         let before = self.accepted();
         self.silence[rank].heard();
         self.acks[rank] = self.acks[rank].max(ack.min(self.next));
+        // The acceptance is announced by the next packet to the group, or by a STATUS.
         self.due.accept |= self.accepted() > before;
         self.advance_sync();
-        // In the basic form it is waited for again, if it lacks nothing that is not held any more.
+        // Basic form: a member that was dropped returns, unless it misses a purged message.
         if self.settings.resilience == 0 && ack >= order.log.base() && self.followers.insert(rank) {
             context.events.push(Event::MemberJoined { member: context.nodes[rank] });
         }
         self.commit(context, order);
     }
 
-    /// Nothing has happened for long: asks again. Returns who has been silent too often.
+    /// Handles the idle timeout: polls again. Returns the ranks that stayed silent too long.
     pub fn on_sync_timer(&mut self, now: Time) -> Ranks {
         (self.idle_since, self.due.phase) = (now, true);
         let (patience, interval) = (self.settings.patience, self.sync_interval());
         self.phase().1.iter().filter(|&rank| self.silence[rank].missed(patience, interval)).collect()
     }
 
-    /// Waits for this member no more; returns whether it did.
+    /// Stops awaiting a member. Returns true if it was awaited.
     pub fn stop_awaiting(&mut self, rank: usize) -> bool {
         let waited = self.followers.remove(rank);
         self.on_phase2_ack(rank);
@@ -198,7 +201,7 @@ impl Leader {
         waited
     }
 
-    /// The next packet, if there is one.
+    /// Emits the next packet.
     pub fn poll(
         &mut self,
         context: &mut Context,
@@ -223,17 +226,17 @@ impl Leader {
         } else {
             return None;
         };
-        // What goes to all says what is accepted.
+        // Packets to the group announce acceptances.
         self.due.accept &= to != To::Group;
         let (next, accepted, purge) = (self.next as u32, self.accepted() as u32, self.purge() as u32);
         let body = Body::Status { kind, next, accepted, purge, wanted };
         Some(context.control_to(to, view, body, self.next, buf))
     }
 
-    /// Sets the timer of what is waited for.
+    /// Arms the timer of the synchronisation or idle poll.
     pub fn arm_timer(&self, context: &mut Context) {
         if self.purge() < self.next || self.sync != Sync::Open {
-            // An acceptance makes it more patient: the timer may move back.
+            // The interval grows when all messages are accepted, so the timer may move back.
             let at = (self.idle_since + self.sync_interval()).max(context.now + MIN_INTERVAL);
             context.timers.arm(Timer::Sync, at);
         } else {
@@ -241,7 +244,7 @@ impl Leader {
         }
     }
 
-    /// A message in its place.
+    /// Body of an ORDERED packet; `short` leaves out the payload (BB).
     pub fn ordered<'a>(&self, place: u64, entry: &'a Entry, short: bool) -> Body<'a> {
         Body::Ordered {
             order: place as u32,
@@ -253,8 +256,8 @@ impl Leader {
         }
     }
 
-    /// Whether ordering or accepting does not go on before this member has said what it has: all have
-    /// to once the history is full, and the first ones by rank for each message.
+    /// Returns true if ordering or acceptance waits for this member: every member once the history is full, and the
+    /// first `resilience` members for each message.
     pub fn awaits(&self, rank: usize) -> bool {
         if self.sync != Sync::Open {
             return self.phase().1.contains(rank);
@@ -263,12 +266,12 @@ impl Leader {
         first && self.has_tentative() && self.acks[rank] <= self.accepted()
     }
 
-    /// Number after the last place up to which this member is known to lack nothing.
+    /// Acknowledged prefix of a member.
     pub fn acknowledged(&self, rank: usize) -> u64 {
         self.acks[rank]
     }
 
-    /// A message in its place, to all.
+    /// Emits a message with its sequence number to the group.
     fn multicast(
         &mut self,
         context: &mut Context,
@@ -277,11 +280,11 @@ impl Leader {
         place: u64,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        // The packet says what is accepted.
+        // The packet announces acceptances too.
         self.due.accept = false;
         let entry = order.log.get(place)?;
         let message = entry.message;
-        // BB: the others have it from its source.
+        // BB: the others have the payload from its source.
         let short = entry.source != context.rank && entry.payload.len() >= self.settings.large;
         let transmit = match short {
             true => context.control_to(To::Group, view, self.ordered(place, entry, short), message, buf),
@@ -292,17 +295,17 @@ impl Leader {
         Some(transmit)
     }
 
-    /// What is accepted is delivered here.
+    /// Delivers accepted messages at the sequencer.
     fn commit(&self, context: &mut Context, order: &mut Order) {
         order.update_bounds(self.next, self.accepted(), self.purge());
         order.purge_history(context);
         order.deliver(context);
     }
 
-    /// How long it waits before it asks.
+    /// Time before the sequencer polls: shorter while a message waits for acceptance.
     fn sync_interval(&self) -> Duration {
         match self.has_tentative() || self.sync != Sync::Open {
-            // Somebody waits for that.
+            // A source awaits the acceptance.
             true => self.settings.retrans_interval.min(self.settings.sync_interval),
             false => self.settings.sync_interval,
         }
@@ -315,7 +318,7 @@ impl Leader {
         }
     }
 
-    /// Messages before this place are accepted: `resilience` members have them beside the sequencer.
+    /// Number of accepted messages: held by `resilience` members besides the sequencer.
     fn accepted(&self) -> u64 {
         if self.resilience == 0 {
             return self.sent;
@@ -325,12 +328,12 @@ impl Leader {
         acks.get(self.resilience - 1).copied().unwrap_or(0)
     }
 
-    /// Messages before this place are with all members.
+    /// Number of messages that all members hold.
     fn purge(&self) -> u64 {
         self.followers.iter().map(|rank| self.acks[rank]).min().unwrap_or(self.next)
     }
 
-    /// Whom it synchronises with: who has not answered PHASE2, or who is not known to have everything.
+    /// Phase of the synchronisation, and the ranks to poll.
     fn phase(&self) -> (Status, Ranks) {
         match self.sync {
             Sync::Phase2(missing) => (Status::Phase2, missing),
@@ -341,7 +344,7 @@ impl Leader {
         }
     }
 
-    /// Whether messages wait to be accepted.
+    /// Returns true if a message waits for acceptance.
     fn has_tentative(&self) -> bool {
         self.accepted() < self.next
     }

@@ -1,14 +1,13 @@
-//! The sequencer protocol: Kaashoek, Tanenbaum, Flynn Hummel and Bal, 1989, as Segovia 1996, 2.7, tells
-//! it.
+//! The sequencer protocol of Kaashoek, Tanenbaum, Flynn Hummel and Bal (1989), after Segovia 1996, 2.7.
 //!
-//! One member, the sequencer, gives every message its place in one order. A member sends it a message
-//! (DATA) and it sends the message on to all (MULTICAST) with a sequence number; the other members ask
-//! for what they lack (RETRANS), and say what they have with the messages they send.
+//! One member, the sequencer, assigns every message its number in one total order. A member sends a message to it
+//! (DATA), and it multicasts the message with the sequence number (MULTICAST). The other members request missing
+//! messages (RETRANS), and acknowledge with the messages they send.
 //!
-//! What the source only suggests, the replacement of a dead sequencer, is the
-//! [reformation](crate::blocks::reformation). For it a message is accepted only when `resilience`
-//! further members hold it, as in Amoeba, from which the second way to send a message (BB) comes too.
-//! `docs/protocols/sequencer.md` has the rules and what was decided where the source is silent.
+//! The source only suggests how to replace a crashed sequencer; here it is the
+//! [reformation](crate::blocks::reformation). For it a message is accepted only when `resilience` further members
+//! hold it, as in Amoeba. The second way to send (BB) comes from Amoeba too. `docs/protocols/sequencer.md` lists the
+//! rules and decisions.
 
 mod config;
 mod context;
@@ -25,7 +24,7 @@ use carillon_wire::sequencer::HEADER_LEN;
 
 pub use peer::SequencerPeer;
 
-/// The sequencer protocol.
+/// Registry entry of the sequencer protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "sequencer",
     family: "sequencer, negative and piggybacked positive acknowledgment, total order",

@@ -1,4 +1,5 @@
-//! What a member holds of the one order, what waits for a place in it, and how far its application has come.
+//! The total order as one member holds it: ordered messages, messages without a sequence number, and the
+//! application's progress.
 
 use bytes::Bytes;
 use carillon_core::{BuildContext, Event, MessageId, Outcome};
@@ -8,12 +9,12 @@ use super::context::{Context, Timer};
 use crate::blocks::reformation::View;
 use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder, near};
 
-/// A message in its place: its bytes, or perhaps these (`P`).
+/// Message with a sequence number, with its payload `P`.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<P = Bytes> {
-    /// The rank of the member whose message it is.
+    /// Rank of the source.
     pub source: usize,
-    /// Which of its messages.
+    /// Number among the messages of its source.
     pub message: u64,
     pub payload: P,
 }
@@ -24,33 +25,33 @@ impl Placed for Entry {
     }
 }
 
-/// What is known of a place beyond a gap: whose message has it, and the message, unless that is lacking (BB).
+/// Message beyond a gap, whose payload may be missing (BB).
 type Early = Entry<Option<Bytes>>;
 
-/// The messages of the group as one member sees them. Places count from 0.
+/// Messages of the group as one member holds them. Sequence numbers count from 0.
 #[derive(Debug)]
 pub(super) struct Order {
     pub log: OrderLog<Entry, Early>,
-    /// Messages that have no place yet, of others (BB).
+    /// Messages of others without a sequence number (BB).
     pub parked: Unplaced,
     pub outbox: Outbox,
     history: u64,
     window: usize,
-    /// Messages before this one are accepted.
+    /// Number of accepted messages.
     pub accepted: u64,
-    /// Messages before this one are with all members.
+    /// Number of messages that all members hold.
     purge: u64,
-    /// Number after the last place that is known to be taken.
+    /// Number after the highest assigned sequence number known.
     horizon: u64,
 }
 
 impl Order {
-    /// Messages that are here, with a place and without.
+    /// Number of messages held, with and without a sequence number.
     pub fn held(&self) -> u64 {
         (self.log.len() + self.parked.len()) as u64
     }
 
-    /// Of a group of so many members, none of which has sent anything.
+    /// Creates an empty order.
     pub fn new(build: &BuildContext, settings: &Settings) -> Self {
         let members = build.members.len();
         Order {
@@ -65,7 +66,7 @@ impl Order {
         }
     }
 
-    /// A message is in this place; returns whether there is room for it.
+    /// Inserts a message at a sequence number. Returns false if there is no room.
     pub fn insert(
         &mut self,
         context: &Context,
@@ -79,6 +80,7 @@ impl Order {
         self.horizon = self.horizon.max(place + 1);
         let (source, message) = of;
         let parked = self.parked.take(source, message);
+        // A message at or beyond the first gap: keep it, and extend the log if the gap is filled.
         if place >= self.log.length() {
             let new = Early { source, message, payload: None };
             let there = self.log.early_mut().entry(place).or_insert(new);
@@ -90,7 +92,7 @@ impl Order {
         true
     }
 
-    /// A message came that has no place yet, as far as this member knows.
+    /// Stores a message that has no sequence number yet.
     pub fn park(&mut self, source: usize, message: u64, payload: Bytes) {
         let lacks = |early: &&mut Early| {
             early.source == source && early.message == message && early.payload.is_none()
@@ -100,11 +102,11 @@ impl Order {
             return self.advance();
         }
         self.parked.keep(source, message, payload);
-        // A member has no more than that under way: what is older is of no use.
+        // A source has at most a window of messages outstanding: older ones are useless.
         self.parked.keep_last(source, self.window);
     }
 
-    /// The sequencer says that so much is ordered, accepted, with all members.
+    /// Updates the bounds that the sequencer announced: ordered, accepted, and held by all.
     pub fn update_bounds(&mut self, next: u64, accepted: u64, purge: u64) {
         let length = self.log.length();
         self.horizon = self.horizon.max(next.min(length + self.history));
@@ -112,8 +114,8 @@ impl Order {
         self.purge = self.purge.max(purge.min(length));
     }
 
-    /// Hands what is accepted to the application. Returns whether that is what this member waits for: its own messages
-    /// may have been lost while those of others go through.
+    /// Delivers accepted messages. Returns true if that is progress for this member: one of its own, or any if it has
+    /// none outstanding. Its own messages may be lost while others get through.
     pub fn deliver(&mut self, context: &mut Context) -> bool {
         let (mut progress, accepted) = (false, self.accepted);
         while self.log.delivered() < accepted
@@ -129,7 +131,7 @@ impl Order {
         progress
     }
 
-    /// Is done with its own messages before this one; returns whether there were any.
+    /// Completes its own messages before `end`. Returns true if there were any.
     pub fn complete_below(&mut self, context: &mut Context, end: u64, outcome: Outcome) -> bool {
         let mut any = false;
         while let Some((number, sent)) = self.outbox.complete_below(end) {
@@ -139,13 +141,13 @@ impl Order {
         any
     }
 
-    /// Forgets the oldest messages that nobody needs.
+    /// Purges old messages that all members and the application have, beyond the history.
     pub fn purge_history(&mut self, context: &Context) {
         let (limit, history) = (self.purge.min(self.consumed(context)), self.history as usize);
         self.log.purge(|place, _, held| place < limit && held > history);
     }
 
-    /// Nothing before this place can be had any more.
+    /// Skips to sequence number `place`, before which messages can no longer be obtained.
     pub fn skip_to(&mut self, context: &mut Context, place: u64, numbers: Vec<u64>) {
         self.accepted = self.accepted.max(self.log.length());
         self.deliver(context);
@@ -155,40 +157,40 @@ impl Order {
                 context.events.push(Event::LossFound { source: None, message });
             }
         }
-        // Those that had them all have delivered its own messages too.
+        // The members that hold the skipped messages have delivered this member's own among them.
         self.complete_below(context, numbers[context.rank], Outcome::Acknowledged);
         self.begin_at(place, numbers);
     }
 
-    /// Whether the message of this place is here.
+    /// Returns true if the message with this sequence number is here.
     pub fn has(&self, place: u64) -> bool {
         place < self.log.length() || self.log.early().get(&place).is_some_and(|early| early.payload.is_some())
     }
 
-    /// The places in which messages are known to be and lacking, not far ahead.
+    /// Missing sequence numbers known to be assigned, within `most` of the first gap.
     pub fn missing(&self, context: &Context, most: u64) -> impl Iterator<Item = u64> {
         let from = self.log.length();
         let end = self.horizon.min(from.saturating_add(most));
         (from..end).filter(|&place| self.has_room(context, place) && !self.has(place))
     }
 
-    /// Whether something is known to be under way that cannot be delivered yet.
+    /// Returns true if messages are known that cannot be delivered yet.
     pub fn waits(&self) -> bool {
         self.log.delivered() < self.horizon
     }
 
-    /// The place of these low 32 bits that is nearest to the first that is lacking.
+    /// Expands the low 32 bits to the nearest sequence number to the first gap.
     pub fn near(&self, low: u32) -> u64 {
         near(low, self.log.length())
     }
 
-    /// Whether a message in this place could be kept: the application must not be too far behind,
-    /// nor the slowest member.
+    /// Returns true if a message with this number fits: neither the application nor the slowest member may be more
+    /// than a history behind.
     pub fn has_room(&self, context: &Context, place: u64) -> bool {
         place < self.consumed(context).min(self.purge).saturating_add(self.history)
     }
 
-    /// The next place for the application.
+    /// Number of messages that the application has read.
     fn consumed(&self, context: &Context) -> u64 {
         self.log.delivered().saturating_sub(context.waiting() as u64)
     }
@@ -222,7 +224,7 @@ impl ViewOrder<Timer> for Order {
         MAX_FETCHED_HISTORIES * self.history
     }
 
-    /// What has no place will be sent again.
+    /// Drops messages without a sequence number; their sources send them again in the next view.
     fn leave(&mut self) {
         self.parked.retain(|_, _| false);
     }

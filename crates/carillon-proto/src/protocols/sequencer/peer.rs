@@ -1,4 +1,4 @@
-//! A member of the group: any of them can be the sequencer.
+//! A member of the group, which may become the sequencer.
 
 use std::collections::BTreeSet;
 
@@ -18,25 +18,25 @@ use super::order::{Entry, Order};
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player, near, next_numbers};
 
-/// A member: sends, delivers, and orders the messages of all while it is the sequencer.
+/// Sends, delivers, and orders the messages of all members while it is the sequencer.
 #[derive(Debug)]
 pub struct SequencerPeer {
     settings: Settings,
     membership: Membership<Entry>,
-    /// Between views: the places that others lack, and their ranks.
+    /// FETCHes to answer between views: sequence number and rank.
     serve: BTreeSet<(u64, usize)>,
     order: Order,
     follower: Follower,
-    /// The sequencer's side, while this member is the sequencer.
+    /// Sequencer's state, while this member is the sequencer.
     leader: Option<Leader>,
-    /// The sequencer of the basic form is dead, and nobody takes its place.
+    /// True if the sequencer of the basic form has crashed, which has no successor.
     has_lost_sequencer: bool,
-    /// Who has sent a packet of a newer view, and is to be told which one this member is in.
+    /// Rank of a member in a newer view, which is to be told this member's view.
     newer: Option<usize>,
 }
 
 impl SequencerPeer {
-    /// The member at the node of the context.
+    /// Creates the member at the node of the context.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config);
         let mut context = Context::of_member(build, Ranks::CAPACITY)?;
@@ -60,12 +60,12 @@ impl SequencerPeer {
         Ok(Player::of(peer, context))
     }
 
-    /// Does what the reformation says.
+    /// Follows the changes of the reformation.
     fn step(&mut self, context: &mut Context) {
         while let Some(change) = self.membership.follow(context, &mut self.order) {
             let is_installed = change == Change::Installed;
             if is_installed {
-                // What was asked for between two views is not any more.
+                // Fetches between the views are obsolete.
                 self.serve.clear();
             }
             let (view, settings) = (self.membership.agreement().view(), &self.settings);
@@ -75,11 +75,11 @@ impl SequencerPeer {
         }
     }
 
-    /// Takes in a packet of the member of this rank.
+    /// Handles a packet of the member with this rank.
     fn on_packet(&mut self, context: &mut Context, from: usize, bytes: &Bytes, packet: Packet<'_>) {
         let agreement = self.membership.agreement_mut();
         let (view, body) = match packet {
-            // In the basic form nobody is replaced, so nobody can come back.
+            // The basic form replaces no sequencer, so no member rejoins.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
                 return context.events.dropped(DropReason::OutOfWindow);
             }
@@ -90,8 +90,8 @@ impl SequencerPeer {
             }
             Packet::Normal { view, body } => (view, body),
         };
-        // What is asked for and answered between views carries the number of a ballot, and does not
-        // show that its view is in force: a second GONE may come when this member is ready.
+        // FETCH and its answers carry the number of a ballot. They do not prove that its view is installed: a second
+        // GONE may arrive after this member is ready.
         let between = match body {
             Body::Fetch { .. } | Body::Fetched { .. } => true,
             Body::Gone { .. } => !agreement.takes_part(),
@@ -104,7 +104,7 @@ impl SequencerPeer {
         agreement.on_packet_of(context.now, from, view);
         self.step(context);
         if self.membership.is_behind(view) {
-            // Whoever leads that view says so in answer.
+            // The leader of that view will announce it in answer.
             self.newer = Some(from);
         }
         if self.membership.admits(context, from, view) {
@@ -112,7 +112,7 @@ impl SequencerPeer {
         }
     }
 
-    /// FETCH, FETCHED and GONE between two views: what the [reformation](crate::blocks::reformation) asks for.
+    /// Handles FETCH, FETCHED and GONE between two views, as part of the [reformation](crate::blocks::reformation).
     fn on_between(&mut self, context: &mut Context, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
         let (order, membership, members) = (&mut self.order, &mut self.membership, context.nodes.len());
         if view != membership.agreement().promised().number {
@@ -146,7 +146,7 @@ impl SequencerPeer {
         }
     }
 
-    /// A packet of this view from another of its members.
+    /// Handles a packet of this view from another member.
     fn on_body(&mut self, context: &mut Context, from: usize, body: Body<'_>, bytes: &Bytes) {
         let (order, follower) = (&mut self.order, &mut self.follower);
         let is_leader = from == self.membership.agreement().view().leader();
@@ -171,7 +171,7 @@ impl SequencerPeer {
                 order.update_bounds(order.near(next), order.near(accepted), order.near(purge));
                 follower.on_status(context, order, kind, wanted);
             }
-            // The sequencer of the basic form has gone on without this member.
+            // Basic form: the sequencer has purged messages that this member misses.
             (Body::Gone { order: place, state }, None) if is_leader => {
                 let place = order.near(place);
                 match next_numbers(state, context.nodes.len()) {
@@ -207,8 +207,7 @@ impl SequencerPeer {
         follower.progress |= order.deliver(context);
     }
 
-    /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
-    /// waited for.
+    /// Handles the suspected crash of a member: starts a view without it, or in the basic form stops awaiting it.
     fn suspect(&mut self, context: &mut Context, rank: usize) {
         let agreement = self.membership.agreement_mut();
         let (member, is_leader) = (context.nodes[rank], rank == agreement.view().leader());
@@ -227,7 +226,7 @@ impl SequencerPeer {
         }
     }
 
-    /// The next packet, if there is one.
+    /// Emits the next packet.
     fn next_packet(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let length = self.order.log.length();
         if let Some((to, packet)) = self.membership.agreement_mut().poll_transmit(length) {
@@ -250,7 +249,7 @@ impl SequencerPeer {
         }
     }
 
-    /// FETCH, and the answers to it.
+    /// Emits FETCHes and their answers.
     fn poll_between(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let view = self.membership.agreement().promised().number;
         if let Some((place, rank)) = self.serve.pop_first() {
@@ -320,7 +319,7 @@ impl Part for SequencerPeer {
         match &self.leader {
             Some(leader) => leader.arm_timer(context),
             None => {
-                // Between views nobody waits for the sequencer.
+                // Between views no member awaits the sequencer.
                 let idle = self.has_lost_sequencer || !self.membership.agreement().takes_part();
                 self.follower.arm_timers(context, &self.order, idle);
             }
@@ -340,7 +339,7 @@ impl Part for SequencerPeer {
         self.order.outbox.finish();
     }
 
-    /// A view is made without it; in the basic form it is not waited for.
+    /// Expels a member by a view without it; in the basic form stops awaiting it.
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         let Some(rank) = context.rank_of(member).filter(|&rank| rank != context.rank) else { return };
         if self.settings.resilience == 0 {

@@ -1,4 +1,4 @@
-//! Parameters. Defaults are those of `Agent/SRM` in ns-2.35, unless said otherwise.
+//! Parameters of SRM. Unless a parameter says otherwise, its default is that of `Agent/SRM` in ns-2.35.
 
 use std::time::Duration;
 
@@ -49,10 +49,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("local_scope", (1, 254), "4").doc("hops of the first request, with local recovery"),
 ];
 
-/// For files over a real network.
+/// Settings for files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("session_ivl", "100 ms"),
-    // Many who have a message do not all repeat it before they hear the first.
+    // A wide range of repair timers: of the many members that hold a message, few repair before the first repair
+    // suppresses them.
     ("d2_percent", "600"),
     ("initial_distance", "5 ms"),
     ("request_ivl", "100 us"),
@@ -60,16 +61,16 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("send_ivl", "50 us"),
     ("buffer", "5698"),
     ("flow_control", "members"),
-    // A datagram's worth: the next ones have the others.
+    // As many entries as fit one datagram; later session messages carry the others.
     ("session_entries", "64"),
     ("hold_down_min", "2 ms"),
     ("repair_budget", "9"),
 ];
 
-/// What is under way fits the memory of the members, beside that of other sources.
+/// Values from the host: unacknowledged messages fit the members' memory, beside the messages of other sources.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("buffer", HostValue::Bytes(8 << 20))];
 
-/// What sets the timers.
+/// Rule that sets the timer constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Fixed,
@@ -77,7 +78,7 @@ pub(super) enum Mode {
     Adaptive,
 }
 
-/// The parameters as the member uses them.
+/// Parameters in the units that the member uses.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub mode: Mode,
@@ -90,29 +91,29 @@ pub(super) struct Settings {
     pub session_ivl: Duration,
     pub session_log: bool,
     pub session_entries: usize,
-    /// Seconds.
+    /// Distance before the first exchange of session messages, in seconds.
     pub initial_distance: f64,
-    /// Weight of a new distance against the old one.
+    /// Gain of the EWMA of distances (1: no smoothing).
     pub distance_gain: f64,
-    /// Microseconds, at least one.
+    /// Resolution of the clock, in microseconds, at least one.
     pub clock_tick: u64,
-    /// Of the datagram.
+    /// Minimum size of a request datagram, in bytes.
     pub request_bytes: usize,
     pub request_ivl: Duration,
     pub send_ivl: Duration,
     pub buffer: u64,
-    /// Sources wait for their members.
+    /// True with flow control: a source waits for the slowest member.
     pub flow: bool,
     pub hold_down_min: Duration,
     pub repair_budget: u64,
-    /// Bytes of messages of all others that a member keeps, at most: each source has its share.
+    /// Memory for messages of other sources, in bytes, shared equally by the sources.
     pub room: usize,
     pub local: LocalRecovery,
     pub local_scope: u8,
 }
 
 impl Settings {
-    /// Checks that the parameters go together.
+    /// Reads and checks the parameters. Fails for session intervals or distances out of range.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name| config.span(name).at(context.bit_rate);
         let hundredths = |name| config.count(name) as f64 / 100.0;
@@ -128,7 +129,7 @@ impl Settings {
             }
         }
         let timers = config.choice("timers");
-        // The larger of the two: what the network adds may be more than a request is to have.
+        // Clamped at zero, since the network's overhead may exceed the whole size.
         let request_bytes = config.size("request_bytes").0.saturating_sub(context.link_overhead.into());
         Ok(Settings {
             mode: match timers {
@@ -155,7 +156,7 @@ impl Settings {
             flow: config.choice("flow_control") == "members",
             hold_down_min: span("hold_down_min"),
             repair_budget: config.count("repair_budget"),
-            // As many again may wait for the application.
+            // The other half is for messages that wait for the application.
             room: context.memory / 2,
             local: LocalRecovery::new(config),
             local_scope: config.count("local_scope") as u8,
@@ -163,7 +164,7 @@ impl Settings {
     }
 }
 
-/// No member is taken to be further away.
+/// Maximum distance to a member.
 pub(super) const MAX_DISTANCE: Duration = Duration::from_secs(60);
-/// Session messages are not sent more often.
+/// Minimum interval of session messages.
 const MIN_SESSION_INTERVAL: Duration = Duration::from_micros(100);

@@ -1,28 +1,28 @@
-//! Where the parts of a member act, and its timers.
+//! Machine context and timers of a member.
 
 use carillon_core::{Dest, Scope};
 
-/// Where the parts of a member act.
+/// Machine context with the member's timers.
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// The timers of a member.
+/// Timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Send a session message.
+    /// Next session message.
     Session,
-    /// The next request may go out.
+    /// The pacer allows the next request.
     RequestPace,
-    /// The next message or repair may go out.
+    /// The pacer allows the next message or repair.
     SendPace,
 }
 
-/// Seconds in whole microseconds.
+/// Converts seconds to whole microseconds.
 pub(super) fn micros(seconds: f64) -> u32 {
     (seconds * 1e6) as u32
 }
 
 impl Context {
-    /// A datagram that goes so many hops far.
+    /// Destination of a datagram to the group, limited to `scope` hops.
     pub(super) fn within(&self, scope: u8) -> Dest {
         Dest::Group { group: self.group, scope: Scope(scope) }
     }

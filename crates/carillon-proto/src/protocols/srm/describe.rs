@@ -1,11 +1,11 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machine of SRM.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Whatever is still in a buffer is repaired. It asks without end, but less and less often: to nine times the
-    // first wait with the settings of a trial, which is at most four times the initial distance.
+    // Members repair everything still in a buffer. Requests repeat without end, with a back-off of up to nine times
+    // the first wait in a trial, which is at most four times the initial distance.
     guarantee: DeliveryGuarantee::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: None },
     trial: |trial| {
         trial.pick("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"]);

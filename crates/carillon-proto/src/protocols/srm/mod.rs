@@ -1,14 +1,13 @@
-//! SRM: Scalable Reliable Multicast of Floyd, Jacobson, Liu, McCanne and Zhang (SIGCOMM '95, ToN 1997),
-//! with the rules and constants of the agents in ns-2.35.
+//! SRM: Scalable Reliable Multicast (Floyd, Jacobson, Liu, McCanne and Zhang, SIGCOMM '95 and ToN 1997), with the
+//! rules and constants of the agents in ns-2.35.
 //!
-//! All members are alike. Who misses a message asks the group for it after a random wait that grows
-//! with the distance to its source; who hears the request in time does not ask too. Any member that has
-//! the message repeats it to the group after a random wait that grows with the distance to the one that
-//! asked; who hears the repair in time does not repeat it too. Distances come from session messages,
-//! which also show that the last messages are missing.
+//! All members are alike. A member that misses a message requests it from the group after a random wait that grows
+//! with the distance to the source; an overheard request suppresses its own. Any member that holds the message
+//! repairs it to the group after a random wait that grows with the distance to the requester; an overheard repair
+//! suppresses its own. Session messages measure the distances and reveal tail losses.
 //!
-//! Left out: the application's own naming and its pages, recovery groups of their own, and loss
-//! fingerprints. What the sources leave open is decided in `docs/protocols/srm.md`.
+//! Application data units and pages, separate recovery groups, and loss fingerprints are left out.
+//! `docs/protocols/srm.md` lists the decisions that the sources leave open.
 
 mod config;
 mod context;
@@ -27,7 +26,7 @@ use carillon_wire::srm::HEADER_LEN;
 
 pub use peer::SrmPeer;
 
-/// Scalable Reliable Multicast.
+/// Registry entry of Scalable Reliable Multicast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "srm",
     family: "receiver-initiated, requests and repairs to the group, suppressed by random timers",

@@ -1,4 +1,4 @@
-//! A member of the group: all of them are alike.
+//! A member of the group, source and receiver in one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{LocalRecovery, Part, Player};
 
-/// A member: sends, receives, asks and repairs.
+/// Sends, receives, requests and repairs messages.
 #[derive(Debug)]
 pub struct SrmPeer {
     settings: Arc<Settings>,
@@ -27,14 +27,14 @@ pub struct SrmPeer {
     source: Source,
     reports: Reports,
     responder: RepairResponder,
-    /// Members that are gone.
+    /// Ranks of expelled members.
     expelled: BTreeSet<u32>,
     request_pace: TokenBucket,
     send_pace: TokenBucket,
 }
 
 impl SrmPeer {
-    /// The member at the node of the context.
+    /// Creates the member at the node of the context.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Arc::new(Settings::new(build, config)?);
         let context = Context::of_member(build, u32::MAX as usize)?;
@@ -52,11 +52,11 @@ impl SrmPeer {
         Ok(Player::of(peer, context))
     }
 
-    /// A message came, from its source or, with `answer`, as a repair.
+    /// Handles a message, from its source or, with `answer`, as a repair.
     fn on_data(&mut self, context: &mut Context, data: Data<'_>, payload: Bytes, answer: Option<Answer>) {
         let streams = &mut self.streams;
         let source = data.source;
-        // Only its source sends a message for the first time.
+        // An original comes from its own source.
         if (answer.is_none() && source != data.from) || source as usize >= context.nodes.len() {
             return context.events.dropped(DropReason::Malformed);
         }
@@ -68,6 +68,7 @@ impl SrmPeer {
         let packet = if answer.is_some() { "repair" } else { "data" };
         let stream = streams.stream(source, data.sequence);
         let (base, is_awaited) = (stream.base(), stream.is_awaited(number));
+        // A new message reveals the loss of all unknown ones before it.
         if number >= stream.next() {
             if source as usize == context.rank {
                 return context.events.dropped(DropReason::OutOfWindow);
@@ -79,6 +80,7 @@ impl SrmPeer {
         if number < base {
             return context.events.dropped(DropReason::OutOfWindow);
         }
+        // A known message: an awaited repair, a late original, or a duplicate that suppresses own repairs.
         let was_missing = streams.recovery.on_arrival(context, key, answer.is_none());
         if let Some(answer) = answer {
             streams.recovery.on_repair(context, key, answer.round, answer.distance_us);
@@ -96,9 +98,9 @@ impl SrmPeer {
         streams.store(context, key, payload);
     }
 
-    /// A wait of a message is over; with how many rounds are over, its hold-down.
+    /// Handles the end of a wait: of a request, or of a hold-down after `rounds` rounds.
     fn on_message_timer(&mut self, context: &mut Context, key: Key, rounds: Option<u8>) {
-        // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
+        // No member may hold a message of an expelled source: give up after a few more rounds.
         let (source, number) = key;
         let is_hopeless = |round| round > self.settings.backoff_limit + 1;
         if self.expelled.contains(&source)
@@ -178,7 +180,7 @@ impl Part for SrmPeer {
     fn on_timer(&mut self, _context: &mut Context, timer: Timer) {
         match timer {
             Timer::Session => self.reports.due = true,
-            // `poll_transmit` looks at the time itself.
+            // `poll_transmit` checks the pacers itself.
             Timer::RequestPace | Timer::SendPace => {}
         }
     }
@@ -209,7 +211,7 @@ impl Part for SrmPeer {
             context.timers.arm(Timer::SendPace, at);
             return None;
         }
-        // Repairs first: others wait for them in order.
+        // Repairs first, since other members wait for them to deliver in order.
         let transmit =
             responder.poll(context, streams, buf).or_else(|| source.poll(context, streams, buf))?;
         self.send_pace.pause(context.now, self.settings.send_ivl);

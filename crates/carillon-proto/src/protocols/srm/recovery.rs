@@ -1,8 +1,7 @@
-//! Requests and repairs: when they are sent, and when they are not.
+//! Loss recovery: request and repair timers, their back-off, suppression and hold-down.
 //!
-//! The rules are those of the request and repair objects of ns-2.35, one object for a message that is
-//! missing or asked for. A member hears its own requests and repairs, as there; here that happens at the
-//! moment of sending.
+//! The rules are those of the request and repair objects of ns-2.35, one object for each missing or requested
+//! message. As there, a member receives its own requests and repairs; here that happens when it sends them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,56 +17,56 @@ use crate::blocks::{
     Stage, Tries, in_seconds,
 };
 
-/// A message: rank of its source, and its number.
+/// Message key: rank of the source and its sequence number.
 pub(super) type Key = (u32, u64);
 
-/// Everything that a member does about missing messages, its own and others'. A request that went out backs off anew, as
-/// if another had been heard; nobody confirms it.
+/// Requests for missing messages, and repairs for other members. A sent request backs off as an overheard one does,
+/// and no member confirms it.
 #[derive(Debug)]
 pub(super) struct Recovery {
     settings: Arc<Settings>,
     pub requests: RequestSchedule<Key, Request>,
     pub repairs: RequestSchedule<Key, Repair>,
-    /// Of the requests and of the repairs, if they adapt.
+    /// Adaptive timer constants of requests and of repairs.
     adaptive: Option<Box<[AdaptiveDelay; 2]>>,
     draws: Draws,
-    /// How far away the others are: what all waits go by.
+    /// Distances to the members, which scale all waits.
     pub distances: Distances,
 }
 
-/// A request object.
+/// State of a request (ns-2 request object).
 #[derive(Debug)]
 pub(super) struct Request {
-    /// When the loss was found.
+    /// Time when the loss was found.
     pub since: Time,
     pub distance: Distance,
-    /// The constants when the loss was found: they hold for all rounds.
+    /// Constants C1 and C2 when the loss was found, which apply to all rounds.
     pub c1: f64,
     pub c2: f64,
-    /// Request timers set, counted from the first time that the message was missed.
+    /// Number of request timers set since the loss was found.
     pub round: u32,
-    /// Requests for it are heard and nothing more until then (ignore-backoff).
+    /// Until then, further requests are ignored (ignore-backoff).
     pub ignore_until: Option<Time>,
 }
 
-/// A repair object.
+/// State of a repair (ns-2 repair object).
 #[derive(Debug)]
 pub(super) struct Repair {
-    /// When the request came.
+    /// Time when the request arrived.
     pub since: Time,
-    /// Rank of the member that asked.
+    /// Rank of the requester.
     pub requester: u32,
-    /// To that member.
+    /// Distance to the requester.
     pub distance: Distance,
     pub round: u32,
-    /// This member has sent it.
+    /// True if this member has sent the repair.
     pub is_sent: bool,
-    /// How far it goes: to the group in any case.
+    /// Scope of the repair, always to the group.
     pub reach: Reach,
 }
 
 impl Recovery {
-    /// Nothing is missing.
+    /// Creates a recovery state without losses.
     pub fn new(settings: Arc<Settings>, own: u32, seeds: Seeds) -> Self {
         let adaptive = (settings.mode == Mode::Adaptive).then(|| {
             let pair = |first, second| AdaptiveDelay::new(first, second, settings.sending_step);
@@ -83,13 +82,14 @@ impl Recovery {
         }
     }
 
-    /// These messages of a source are found missing: a request timer for each.
+    /// Starts a request timer for each missing message of a source.
     pub fn on_missing(&mut self, context: &mut Context, source: u32, numbers: impl Iterator<Item = u64>) {
         let mut found = false;
         for number in numbers {
             found = true;
             let node = context.nodes[source as usize];
             context.events.loss_found(node, number);
+            // Adaptive timers update C1 and C2 before each new loss.
             let (mut c1, mut c2) = (self.settings.c1, self.settings.c2);
             if let Some([pair, _]) = self.adaptive.as_deref_mut() {
                 pair.adapt(MAX_C1, self.distances.group() as f64);
@@ -106,10 +106,11 @@ impl Recovery {
         }
     }
 
-    /// A request for a message that was known came, this member's own too. False if nothing is pending
-    /// for the message: then it is here, and to be repaired.
+    /// Handles a request for a known message, also this member's own. Returns false if no request or repair is
+    /// pending, so that the message is here and must be repaired.
     pub fn on_request(&mut self, context: &mut Context, key: Key, round: u32, is_own: bool) -> bool {
         let is_open = self.is_open(key);
+        // Held down, or a repair is pending already: the request changes nothing.
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else {
             let is_pending = self.requests.stage(key).or(self.repairs.stage(key)).is_some();
             if is_pending {
@@ -118,6 +119,7 @@ impl Recovery {
             return is_pending;
         };
         let ignore = request.ignore_until;
+        // A second request of the first round within the ignore interval counts as a duplicate.
         if round == 1
             && request.round == 2
             && ignore.is_some_and(|until| context.now <= until)
@@ -129,6 +131,7 @@ impl Recovery {
             context.events.dropped(DropReason::Redundant);
             return true;
         }
+        // The overheard request suppresses the own one: back off, and ignore further ones for half the wait.
         end_first_round(&mut self.adaptive, context.now, request);
         let wait = next_wait(&self.settings, &mut self.draws, &self.distances, key.0, request);
         request.ignore_until = Some(context.now + wait / 2);
@@ -139,7 +142,7 @@ impl Recovery {
         true
     }
 
-    /// A member asks for a message that is here: a repair timer. `rounds` is how many were over before.
+    /// Starts a repair timer for a message that is here; `rounds` counts its earlier rounds.
     pub fn begin_repair(
         &mut self,
         context: &mut Context,
@@ -172,38 +175,41 @@ impl Recovery {
         self.repairs.begin(context.now, key, wait, repair);
     }
 
-    /// Somebody far away asks too: the repair that waits goes to all.
+    /// Widens a pending repair to the whole group, after a request from far away.
     pub fn widen(&mut self, key: Key) {
         if let Some(repair) = self.repairs.get_mut(key) {
             repair.reach = Reach::ALL;
         }
     }
 
-    /// The round of the request for a message that is missing.
+    /// Round of the pending request for a message.
     pub fn request_round(&self, key: Key) -> Option<u32> {
         self.requests.get(key).filter(|_| self.is_open(key)).map(|request| request.round)
     }
 
-    /// A message came that is not new: the original, late, or a repair. Whether it was missing.
+    /// Handles the arrival of a known message: a late original or a repair. Returns true if it was missing.
     pub fn on_arrival(&mut self, context: &mut Context, key: Key, is_original: bool) -> bool {
         let is_open = self.is_open(key);
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else { return false };
         if is_original && request.round == 1 {
-            // It was not lost.
+            // The original was late, not lost.
             self.requests.remove(key);
             return true;
         }
+        // Hold down: requests for the message are ignored while the repair may be in flight.
         let away = request.distance.sample(self.distances.distance(key.0));
         end_first_round(&mut self.adaptive, context.now, request);
         self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN_DISTANCES * away, 1.0));
         true
     }
 
-    /// A repair of a message that is here, this member's own too.
+    /// Handles a repair of a message that is here, also this member's own: suppresses the pending repair and starts
+    /// its hold-down.
     pub fn on_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         let is_held_down = self.repairs.stage(key) == Some(Stage::HeldDown);
         let Some(repair) = self.repairs.get_mut(key) else { return };
         let away = self.distances.distance(repair.requester);
+        // Adaptive timers count duplicate repairs of the first round.
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1 && repair.round == 1) {
             if repair.is_sent {
                 let farther = f64::from(distance_us) / 1e6 > FARTHER_RATIO * repair.distance.sample(away);
@@ -222,8 +228,8 @@ impl Recovery {
         self.repairs.hold_down(context.now, key, hold_down);
     }
 
-    /// The next wait that is over: of a request that is due now, or, with how many rounds are over, of one whose
-    /// hold-down has ended. Call until `None`.
+    /// Next expired wait: of a due request or repair, or of a hold-down, with its number of rounds. Call until it
+    /// returns `None`.
     pub fn expire(&mut self, now: Time) -> Option<(Key, Option<u8>)> {
         let (key, over) = match self.requests.expire(now) {
             Some((key, Expired::Over(request))) => (key, Some(request.round)),
@@ -236,12 +242,12 @@ impl Recovery {
         Some((key, over.map(|round| round.min(u8::MAX.into()) as u8)))
     }
 
-    /// When that is.
+    /// Earliest timeout of a wait.
     pub fn next_timeout(&self) -> Option<Time> {
         self.requests.next_timeout().into_iter().chain(self.repairs.next_timeout()).min()
     }
 
-    /// Nothing is to be done any more about the messages of a source with these numbers.
+    /// Drops the requests and repairs of a range of a source's messages.
     pub fn forget(&mut self, source: u32, numbers: Range<u64>) {
         if numbers.is_empty() {
             return;
@@ -251,7 +257,7 @@ impl Recovery {
         self.repairs.remove_all(keys);
     }
 
-    /// The message to be asked for next, and in which round: a request that is sent before this member hears it.
+    /// Next due request and its round.
     pub fn next_request(&mut self) -> Option<(Key, u32)> {
         let key = self.requests.take_due()?;
         let round = self.requests.get(key)?.round;
@@ -261,13 +267,13 @@ impl Recovery {
         Some((key, round))
     }
 
-    /// The message to be repaired next.
+    /// Next due repair.
     pub fn next_repair(&mut self) -> Option<(Key, &Repair)> {
         let key = self.repairs.take_due()?;
         Some((key, self.repairs.get(key)?))
     }
 
-    /// A repair was sent: this member hears it, and has sent it only then, as in ns-2.
+    /// Records a sent repair, which this member receives itself, as in ns-2.
     pub fn on_sent_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
             pair.on_sending(libm::log10(self.distances.group() as f64));
@@ -278,7 +284,7 @@ impl Recovery {
         }
     }
 
-    /// See [`Machine::report_states`](carillon_core::Machine::report_states).
+    /// Reports the states; see [`Machine::report_states`](carillon_core::Machine::report_states).
     pub fn report_states(&self, tell: &mut dyn FnMut(ObservedState)) {
         let requests =
             self.requests.iter().map(|(key, stage, _, r)| (key, stage, "WaitForRequestTimer", r.round));
@@ -293,20 +299,20 @@ impl Recovery {
         }
     }
 
-    /// Whether a message is being asked for.
+    /// Returns true if a request for the message is pending.
     fn is_open(&self, key: Key) -> bool {
         self.requests.stage(key).is_some_and(|stage| stage != Stage::HeldDown)
     }
 }
 
-/// The first round of a request is over.
+/// Ends the first round of a request: adapts the request timers to its delay.
 fn end_first_round(adaptive: &mut Option<Box<[AdaptiveDelay; 2]>>, now: Time, request: &Request) {
     if let Some([pair, _]) = adaptive.as_deref_mut().filter(|_| request.round == 1) {
         pair.on_delay(request.distance.round_trips(now.since(request.since)));
     }
 }
 
-/// The next round of a request begins. Returns its wait.
+/// Starts the next round of a request. Returns its wait.
 fn next_wait(
     settings: &Settings,
     draws: &mut Draws,
@@ -322,9 +328,9 @@ fn next_wait(
     wait
 }
 
-/// The greatest C1.
+/// Maximum of C1.
 pub(super) const MAX_C1: f64 = 2.0;
-/// Hold-down, in distances.
+/// Hold-down of a repaired message, in distances (3 d in the paper).
 const HOLD_DOWN_DISTANCES: f64 = 3.0;
-/// Whose distance is so much smaller is closer.
+/// Ratio of distances above which another repairer counts as farther away (adaptive timers).
 const FARTHER_RATIO: f64 = 1.5;

@@ -1,4 +1,4 @@
-//! Session messages: when this member says what it has, and what the others say.
+//! Session messages: sending this member's status and handling that of others.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{Distances, Echo, KeptStream, in_seconds};
 
-/// What a member says of itself, and when it next does.
+/// Session messages of this member and their timer.
 #[derive(Debug)]
 pub(super) struct Reports {
     settings: Arc<Settings>,
@@ -21,12 +21,12 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Nothing was said.
+    /// Creates the state before the first session message.
     pub fn new(settings: Arc<Settings>, rng: Rng) -> Self {
         Reports { settings, number: 0, due: false, rng }
     }
 
-    /// The next one is due after a random time.
+    /// Arms the timer of the next session message, with random jitter of 10 %.
     pub fn arm(&mut self, context: &mut Context, distances: &Distances) {
         let group = distances.group() as f64;
         let scale = if self.settings.session_log { 1.0 + libm::log(group) } else { 1.0 };
@@ -34,7 +34,7 @@ impl Reports {
         context.timers.arm(Timer::Session, context.now + in_seconds(interval, 1.0));
     }
 
-    /// Another member says how far away it is, and what it has.
+    /// Handles a session message: distance to its sender, and the status of sources.
     pub fn on_session(
         &self,
         context: &mut Context,
@@ -42,7 +42,7 @@ impl Reports {
         source: &mut Source,
         session: &Session<'_>,
     ) {
-        // Only the entry of this member is looked for.
+        // Only the echo of this member's own clock matters.
         let own = context.rank as u32;
         let echo = session.sources.of(own).or_else(|| session.others.of(own));
         let echo = echo.map(|Entry { came_us, sent_us, .. }| Echo { came_us, sent_us });
@@ -61,7 +61,7 @@ impl Reports {
             let next = stream.expand(session.next);
             streams.extend_known(context, session.from, next, None);
             let oldest = streams.stream(session.from, session.next).expand(session.oldest);
-            // What its source has forgotten, the others have too: their buffers are not larger.
+            // Other members hold no older messages than the source, since their buffers are not larger.
             if oldest <= next {
                 streams.declare_lost_before(context, session.from, oldest);
                 streams.deliver(context, session.from);
@@ -77,7 +77,7 @@ impl Reports {
         }
     }
 
-    /// The next session message, if it is due, or if a source may be waiting for it.
+    /// Emits a session message if it is due, or if a source may wait for this member's status.
     pub fn poll(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! What a member repeats for others: who has asked, how much for, and how far it goes.
+//! Repairs for other members: budgets, scopes, and two-step repairs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use super::streams::Streams;
 use crate::blocks::reformation::To;
 use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
 
-/// The repairs of a member: when they go, recovery decides.
+/// Repairs of a member. Recovery decides when they are sent.
 #[derive(Debug)]
 pub(super) struct RepairResponder {
     settings: Arc<Settings>,
-    /// By the rank of who asks.
+    /// Repair budget for each requester's rank.
     budget: RepairBudget<u32>,
-    /// Two-step repairs that this member is to repeat, and over how many hops.
+    /// Two-step repairs to repeat locally, with their scope in hops.
     pub repeats: BTreeMap<Key, u8>,
 }
 
 impl RepairResponder {
-    /// Nobody has asked.
+    /// Creates a responder without requests.
     pub fn new(settings: Arc<Settings>) -> Self {
         RepairResponder {
             budget: RepairBudget::new(settings.repair_budget),
@@ -33,7 +33,7 @@ impl RepairResponder {
         }
     }
 
-    /// A member asks for a message.
+    /// Handles a request of another member.
     pub fn on_request(
         &mut self,
         context: &mut Context,
@@ -50,9 +50,10 @@ impl RepairResponder {
         let (key, rounds, is_here) =
             ((source, number), stream.rounds(number), stream.payload(number).is_some());
         context.events.received("request", number);
+        // A request for an unknown message reveals its loss here.
         if number >= stream.next() {
             if source as usize == context.rank {
-                // It asks for what was never sent.
+                // The message was never sent.
                 return context.events.dropped(DropReason::OutOfWindow);
             }
             return streams.extend_known(context, source, number + 1, None);
@@ -61,6 +62,7 @@ impl RepairResponder {
         if request.scope == u8::MAX {
             streams.recovery.widen(key);
         }
+        // A pending request, repair or hold-down handles the request.
         if streams.recovery.on_request(context, key, request.round.into(), false) {
             return;
         }
@@ -70,14 +72,14 @@ impl RepairResponder {
         if !allowed {
             return context.events.dropped(DropReason::Redundant);
         }
-        // Routers on the way, and one more: the hops that a packet must be able to travel back.
+        // Hops from the requester: the routers on the path, and one more. The repair must travel as far back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
         let reach = self.settings.local.reach(Asked { scope: request.scope, way });
         streams.recovery.begin_repair(context, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }
 
-    /// A message that this member lacked has come by a repair, which it may have to repeat.
+    /// Handles a repair of a missing message. The requester of a two-step repair repeats it in its own neighbourhood.
     pub fn on_repaired(&mut self, context: &Context, key: Key, answer: Answer) {
         let is_asked = answer.again > 0 && answer.requester as usize == context.rank;
         if is_asked && self.settings.local == LocalRecovery::TwoStep {
@@ -85,7 +87,7 @@ impl RepairResponder {
         }
     }
 
-    /// The next repair: one that is to be repeated, or an answer to a request.
+    /// Emits the next repair: a two-step repetition, or the answer to a request.
     pub fn poll(
         &mut self,
         context: &mut Context,
@@ -113,7 +115,7 @@ impl RepairResponder {
     }
 }
 
-/// A repair of a message that is here.
+/// Emits the repair of a message, if it is still here.
 fn emit(
     context: &mut Context,
     streams: &Streams,

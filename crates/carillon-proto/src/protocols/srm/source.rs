@@ -1,4 +1,4 @@
-//! What a member sends itself.
+//! Sending side of a member.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::context::Context;
 use super::streams::Streams;
 use crate::blocks::{FlowControl, Outgoing, SlowestMember};
 
-/// Its messages that were not sent yet, and how far the others are with those that were, if it waits for them.
+/// Unsent messages, and with flow control the progress of the other members.
 #[derive(Debug)]
 pub(super) struct Source {
     settings: Arc<Settings>,
@@ -19,14 +19,14 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The sending side of the member of this rank.
+    /// Creates the sending side of the member with this rank.
     pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
         let flow = || Box::new(SlowestMember::new(own, build.members.len(), settings.buffer));
         let flow = settings.flow.then(flow);
         Source { outgoing: Outgoing::new(MAX_QUEUED_MESSAGES, build.rejoining), flow, settings }
     }
 
-    /// With flow control: a member says which of this member's messages it lacks first.
+    /// Handles the first missing message that a member reports, for flow control.
     pub fn on_report(&mut self, context: &mut Context, streams: &Streams, rank: u32, next: u32) {
         let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(context.rank as u32)) else { return };
         let (sent, lacks) = (stream.next(), stream.expand(next));
@@ -38,7 +38,7 @@ impl Source {
         self.complete(context, before, sent);
     }
 
-    /// A member is gone.
+    /// Stops waiting for an expelled member.
     pub fn expel(&mut self, context: &mut Context, sent: u64, rank: u32) {
         let Some(flow) = &mut self.flow else { return };
         let before = flow.start();
@@ -46,22 +46,22 @@ impl Source {
         self.complete(context, before, sent);
     }
 
-    /// Whether the first message that some lack is held because of this member.
+    /// Returns true if the window is blocked by this member.
     pub fn awaits(&self, sent: u64, rank: u32) -> bool {
         self.flow.as_deref().is_some_and(|flow| flow.start() < sent && flow.awaits(rank))
     }
 
-    /// What a member has.
+    /// Acknowledged prefix of a member; `None` without flow control.
     pub fn acknowledged(&self, rank: u32) -> Option<u64> {
         Some(self.flow.as_deref()?.has(rank))
     }
 
-    /// Whether there is a message for which the members have room.
+    /// Returns true if a message waits and all members have room for it.
     pub fn is_ready(&self, sent: u64) -> bool {
         !self.outgoing.is_empty() && self.flow.as_deref().is_none_or(|flow| sent < flow.limit(0))
     }
 
-    /// The next message.
+    /// Emits the next message.
     pub fn poll(
         &mut self,
         context: &mut Context,
@@ -79,7 +79,7 @@ impl Source {
         Some(context.events.data_sent(context.to_group(), MessageId(number), buf.len(), false))
     }
 
-    /// All members that are left have the messages from `before` on to which they now are.
+    /// Completes the messages that all remaining members hold, from `before` on.
     fn complete(&self, context: &mut Context, before: u64, sent: u64) {
         let now = self.flow.as_deref().map_or(0, SlowestMember::start);
         for number in before.min(sent)..now.min(sent) {
@@ -89,5 +89,5 @@ impl Source {
     }
 }
 
-/// Messages that wait for the interface or for their turn, at most.
+/// Maximum number of messages queued before they are sent.
 const MAX_QUEUED_MESSAGES: u64 = 64;

@@ -1,4 +1,4 @@
-//! What a member has of the messages of each source, and what of it goes to the application.
+//! Received messages of each source, and their delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use super::context::Context;
 use super::recovery::{Key, Recovery};
 use crate::blocks::{Echo, KeptStream, cost};
 
-/// The messages of all sources, this member's own too: what is here, and recovery of what is missing.
+/// Message streams of all sources, including this member, and recovery of their losses.
 #[derive(Debug)]
 pub(super) struct Streams {
     settings: Arc<Settings>,
     /// Rank of this member.
     own: u32,
     rejoining: bool,
-    /// By the rank of their source.
+    /// Stream of each source, by rank.
     streams: BTreeMap<u32, KeptStream>,
-    /// What those cost in memory that wait for the application.
+    /// Memory cost of delivered messages that the application has not read, in bytes.
     waiting: usize,
-    /// Sources whose next message is here and waits for the application.
+    /// Sources with a message ready that waits for the application.
     ready: BTreeSet<u32>,
-    /// What is missing.
+    /// Recovery of missing messages.
     pub recovery: Recovery,
-    /// A source may be waiting to hear how far this member is.
+    /// True if a source may wait for this member's status.
     pub report_due: bool,
 }
 
 impl Streams {
-    /// Messages that are here.
+    /// Number of messages held.
     pub fn held(&self) -> u64 {
         self.streams.values().map(KeptStream::held).sum()
     }
 
-    /// Nothing was sent.
+    /// Creates empty streams.
     pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
         Streams {
             recovery: Recovery::new(settings.clone(), own, build.seeds.clone()),
@@ -50,33 +50,33 @@ impl Streams {
         }
     }
 
-    /// The messages of a source. One that comes back begins with what it hears of first.
+    /// Stream of a source. A rejoining member starts it at the first message that it learns of.
     pub fn stream(&mut self, source: u32, sequence: u32) -> &mut KeptStream {
         let first = if self.rejoining && source != self.own { sequence } else { 0 };
         self.streams.entry(source).or_insert_with(|| KeptStream::new(first.into()))
     }
 
-    /// The same of a source that was heard of.
+    /// Stream of a known source.
     pub fn get(&self, source: u32) -> Option<&KeptStream> {
         self.streams.get(&source)
     }
 
-    /// A message that is here.
+    /// Payload of a message that is here.
     pub fn payload(&self, (source, number): Key) -> Option<&Bytes> {
         self.get(source)?.payload(number)
     }
 
-    /// How many messages this member has sent.
+    /// Number of messages that this member has sent.
     pub fn sent(&self) -> u64 {
         self.get(self.own).map_or(0, KeptStream::next)
     }
 
-    /// How many messages have been here: others may say that there are more than there are.
+    /// Number of messages ever stored. Unlike the known end, other members cannot inflate it.
     pub fn stored(&self) -> u64 {
         self.streams.values().map(KeptStream::stored).sum()
     }
 
-    /// What a session message with so many entries tells: of each member, how much of its messages has come.
+    /// Entries of a session message, at most `most`: each member and the end of its stream here.
     pub fn report(&mut self, most: usize) -> Vec<(u32, u64, Echo)> {
         let (own, flow) = (self.own, self.settings.flow);
         let told = self.streams.iter_mut().map(|(&rank, stream)| match flow {
@@ -87,7 +87,7 @@ impl Streams {
         self.recovery.distances.next_report(most, told)
     }
 
-    /// This member sends a message; the last ones are kept.
+    /// Appends a message of this member; keeps the last `buffer` messages.
     pub fn push(&mut self, context: &mut Context, payload: Bytes) -> u64 {
         let stream = self.streams.entry(self.own).or_insert_with(|| KeptStream::new(0));
         let number = stream.push(payload);
@@ -96,8 +96,8 @@ impl Streams {
         number
     }
 
-    /// With flow control: whether a message has a place. What is still to be delivered makes no room for
-    /// what comes after it, which is as good as lost; but for the one that is next.
+    /// With flow control, returns true if a message fits. A message counts as lost while earlier ones fill the
+    /// buffer, except for the next in order.
     pub fn has_room(&self, source: u32, number: u64, payload: &Bytes) -> bool {
         let Some(stream) = self.get(source).filter(|_| self.settings.flow && source != self.own) else {
             return true;
@@ -107,7 +107,8 @@ impl Streams {
                 && (stream.payload(number).is_some() || stream.undelivered() + cost(payload) <= self.share()))
     }
 
-    /// Keeps a message, and delivers what it makes deliverable; the oldest of its source make room for it.
+    /// Stores a message and delivers what is in order. Evicts the oldest messages of its source beyond its share of
+    /// memory.
     pub fn store(&mut self, context: &mut Context, key: Key, payload: Bytes) {
         let ((source, number), share) = (key, self.share());
         while let Some(stream) = self.get(source).filter(|_| source != self.own)
@@ -121,12 +122,12 @@ impl Streams {
         self.deliver(context, source);
     }
 
-    /// All messages of a source before `next` were sent. Those not known before are missing, but for
-    /// the one that has just come.
+    /// Learns that all messages of a source before `next` were sent. New ones are missing, except for `coming`, which
+    /// has just arrived.
     pub fn extend_known(&mut self, context: &mut Context, source: u32, next: u64, coming: Option<u64>) {
         let stream = &self.streams[&source];
         let known = stream.next();
-        // No source that waits for its members is further ahead of this one.
+        // With flow control no source may be further ahead.
         let next = if self.settings.flow { next.min(stream.deliver() + self.max_slots()) } else { next };
         if source == self.own || next <= known {
             return;
@@ -138,7 +139,7 @@ impl Streams {
         self.recovery.on_missing(context, source, missing);
     }
 
-    /// What is still missing before `limit` will not come any more.
+    /// Declares missing messages before `limit` lost.
     pub fn declare_lost_before(&mut self, context: &mut Context, source: u32, limit: u64) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         let (node, first) = (context.nodes[source as usize], stream.deliver());
@@ -146,7 +147,7 @@ impl Streams {
             return;
         }
         self.recovery.forget(source, first..limit);
-        // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
+        // A forged number may skip any number of unknown messages: report them together.
         let known = stream.next().clamp(first, limit);
         let named = limit.saturating_sub(MAX_NAMED_LOSSES).max(known);
         if named > known {
@@ -167,7 +168,7 @@ impl Streams {
         stream.pass_to(limit);
     }
 
-    /// A message that nobody answers for is given up.
+    /// Declares a message lost that no member repairs.
     pub fn declare_lost(&mut self, context: &mut Context, (source, number): Key) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         if stream.give_up(number) {
@@ -176,14 +177,14 @@ impl Streams {
         self.deliver(context, source);
     }
 
-    /// So many rounds of requests and repairs of a message are over.
+    /// Records the number of finished request and repair rounds of a message.
     pub fn set_rounds(&mut self, (source, number): Key, rounds: u8) {
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.set_rounds(number, rounds);
         }
     }
 
-    /// Hands over what is next in order, while the application takes it.
+    /// Delivers messages in order while the application has room.
     pub fn deliver(&mut self, context: &mut Context, source: u32) {
         let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
         while (context.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room {
@@ -199,7 +200,7 @@ impl Streams {
             self.settings.flow && stream.untold() >= (self.settings.buffer / REPORTS_PER_BUFFER).max(1);
     }
 
-    /// The next message for the application, which makes room for others.
+    /// Next message for the application, which makes room for others.
     pub fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         let delivery = context.poll_delivery()?;
         self.waiting -= cost(&delivery.payload);
@@ -209,7 +210,7 @@ impl Streams {
         Some(delivery)
     }
 
-    /// Messages before `base` are kept no longer.
+    /// Drops messages before `base`.
     fn forget_before(&mut self, context: &mut Context, source: u32, base: u64) {
         let Some(old) = self.get(source).map(KeptStream::base).filter(|&old| old < base) else { return };
         self.declare_lost_before(context, source, base);
@@ -219,21 +220,20 @@ impl Streams {
         }
     }
 
-    /// Bytes that the messages of one source may take.
+    /// Memory share of each source, in bytes.
     fn share(&self) -> usize {
         self.settings.room / self.streams.len().max(1)
     }
 
-    /// Messages of one source that a member keeps or waits for: a place costs something too, whether its
-    /// message ever comes or not.
+    /// Maximum number of messages kept or awaited per source. A missing message costs memory too.
     fn max_slots(&self) -> u64 {
         ((self.share() / BYTES_PER_SLOT).max(1) as u64).min(self.settings.buffer)
     }
 }
 
-/// A member says what it has when so manyth of a window has come since it last did.
+/// Number of status reports per buffer of received messages, with flow control.
 const REPORTS_PER_BUFFER: u64 = 4;
-/// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
+/// Memory per message slot, in bytes, with the timers and rounds of a missing one.
 const BYTES_PER_SLOT: usize = 256;
-/// Messages given up that are named one by one, of those nobody had heard of.
+/// Maximum number of unknown lost messages that are reported one by one.
 const MAX_NAMED_LOSSES: u64 = 1 << 10;

@@ -1,4 +1,4 @@
-//! One member of a group of four, alone on the bench.
+//! Fixture of one member of a group of four.
 
 use carillon_core::{BuildContext, NodeId};
 use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
@@ -7,19 +7,19 @@ use carillon_wire::sequencer::{Body, Packet, Report, Status};
 
 use super::super::ENTRY;
 
-/// The nodes of the members by rank.
+/// Nodes of the members by rank.
 pub(super) const MEMBERS: [NodeId; 4] = [NodeId(5), NodeId(9), NodeId(2), NodeId(7)];
 
-/// What the member of a rank is told.
+/// Build context of the member with this rank.
 pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
     peer_context(&MEMBERS, rank, rejoining)
 }
 
-/// A member on the bench.
+/// One member under test.
 pub(super) struct Member(PeerFixture);
 
 impl Member {
-    /// The member of a rank, with resilience 0 and other settings on top.
+    /// Creates the member of a rank with resilience 0 and the given settings.
     pub(super) fn new(rank: usize, settings: &[(&str, &str)]) -> Self {
         Member::of(context(rank, false), settings)
     }
@@ -32,29 +32,29 @@ impl Member {
         Member(PeerFixture::new(&ENTRY, &context, &[&[("resilience", "0")], settings].concat(), show))
     }
 
-    /// A packet of view 0 comes in from the member of a rank. Returns what was sent.
+    /// Receives a packet of view 0 from a rank. Returns the packets sent.
     pub(super) fn receive(&mut self, rank: usize, body: Body<'_>) -> Vec<String> {
         self.receive_in(0, rank, body)
     }
 
-    /// The same of another view.
+    /// Receives a packet of the given view from a rank. Returns the packets sent.
     pub(super) fn receive_in(&mut self, view: u32, rank: usize, body: Body<'_>) -> Vec<String> {
         self.receive_packet(MEMBERS[rank], Packet::Normal { view, body })
     }
 
-    /// A packet of the agreement on a view.
+    /// Receives a packet of the reformation. Returns the packets sent.
     pub(super) fn agree(&mut self, rank: usize, packet: reformation::Packet<'_>) -> Vec<String> {
         self.receive_packet(MEMBERS[rank], Packet::Reformation(packet))
     }
 
-    /// A packet comes in from a node.
+    /// Receives a packet from a node. Returns the packets sent.
     pub(super) fn receive_packet(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(source, bytes)
     }
 
-    /// All messages that the application can take: the rank of the source and the number.
+    /// Takes all deliverable messages, each as the rank of its source and its number.
     pub(super) fn take_all(&mut self) -> Vec<(usize, u64)> {
         let mut taken = Vec::new();
         while let Some(delivery) = self.take() {
@@ -77,22 +77,22 @@ impl std::ops::DerefMut for Member {
     }
 }
 
-/// A message of a member in its place, when so many are accepted and none is purged.
+/// ORDERED packet of a member's message; `accepted` messages are accepted and none is purged.
 pub(super) fn ordered(order: u32, accepted: u32, source: u8, message: u32) -> Body<'static> {
     Body::Ordered { order, accepted, purge: 0, source, message, payload: Some(b"m") }
 }
 
-/// A member asks for the next place.
+/// Request of a member to order a message.
 pub(super) fn request(ack: u32, message: u32) -> Body<'static> {
     Body::Request { ack, message, broadcast: false, payload: b"m" }
 }
 
-/// What a member has.
+/// Report of a member.
 pub(super) fn report(kind: Report, ack: u32) -> Body<'static> {
     Body::Report { kind, ack }
 }
 
-/// What the sequencer says to these ranks.
+/// STATUS of the sequencer that polls these ranks.
 pub(super) fn status(kind: Status, next: u32, accepted: u32, wanted: &[usize]) -> Body<'static> {
     let wanted: Ranks = wanted.iter().copied().collect();
     Body::Status { kind, next, accepted, purge: 0, wanted }

@@ -1,4 +1,4 @@
-//! Groups whose losses and crashes are written down.
+//! Groups with scripted losses and crashes.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn four() -> Group {
 /// Uniform delivery: after a crash of the sequencer, all survivors deliver every message that any member delivered.
 #[test]
 fn group_survives_crash_of_sequencer_at_any_time() {
-    // In each millisecond of a stream that takes about 75 of them.
+    // A crash at sampled milliseconds of a stream that takes about 75 ms.
     for at in (1..70).step_by(sampling_step(4)) {
         let report = four().crash(SENDER, at * MS).run();
         report.check_reliable().unwrap_or_else(|error| panic!("crash at {at} ms: {error}"));
@@ -76,7 +76,7 @@ fn partitioned_member_is_removed_and_rejoins() {
 
 #[test]
 fn lost_last_message_is_recovered() {
-    // The one message, and nothing after it.
+    // The only message of the run is lost.
     let group = Group::new(&ENTRY, 1).receivers(3).messages(1);
     let report = group.link(SENDER, NodeId(3), Link::dropping([0, 1])).run();
     report.check_reliable().unwrap();
@@ -99,9 +99,9 @@ fn basic_form_costs_two_packets_per_message() {
     assert_eq!((sent, again), (400, 0));
     let forwarded = report.count(|_, event| matches!(event, Event::Forwarded { repair: false, .. }));
     assert_eq!(forwarded, 300, "the sequencer's own are sent once");
-    // The synchronisation of the end: PHASE1, and three answers.
+    // The final synchronisation: PHASE1 and three answers.
     assert_eq!(count(&report, "phase1"), 1);
-    // The hundred messages that the sequencer sends at once make the others say what they have.
+    // The sequencer's hundred messages make the others acknowledge in between.
     assert_eq!((1..4).map(|node| report.feedback(NodeId(node))).sum::<usize>(), 3 + 5);
 }
 
@@ -111,7 +111,7 @@ fn resilience_costs_one_acknowledgment_per_backup() {
         let group = Group::new(&ENTRY, 1).receivers(4).messages(50);
         let report = group.set("resilience", &resilience.to_string()).run();
         report.check_reliable().unwrap();
-        // That a message is accepted rides on the next one.
+        // An acceptance rides on the next message.
         assert_eq!((count(&report, "ack"), count(&report, "accept")), (50 * resilience, 1));
     }
 }

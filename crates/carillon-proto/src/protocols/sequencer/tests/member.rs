@@ -1,4 +1,4 @@
-//! The members that are not the sequencer. Rank 0 is the first sequencer.
+//! Tests of members that are not the sequencer. Rank 0 is the first sequencer.
 
 use carillon_core::{DropReason, Event, MessageId, OfferError, Outcome};
 use carillon_wire::sequencer::{Body, Report, Status};
@@ -25,7 +25,7 @@ fn request_goes_to_sequencer_with_acknowledgment() {
 
 #[test]
 fn large_message_is_broadcast_before_its_sequence_number() {
-    // Amoeba's BB.
+    // Method BB of Amoeba.
     let mut member = Member::new(1, &[("large", "2 byte")]);
     member.offer("ab").unwrap();
     assert_eq!(member.sent(), ["broadcast view 0 ack 0 message 0 len 2 to all"]);
@@ -80,7 +80,7 @@ fn unordered_message_is_retransmitted_with_back_off() {
     }
 }
 
-/// The one that has a place takes nothing from the time of the next.
+/// The sequence number of the first message gives the second one a full timeout.
 #[test]
 fn progress_restarts_the_request_timeout() {
     let mut member = Member::new(1, &[("window", "2")]);
@@ -140,7 +140,7 @@ fn message_without_room_is_requested_later() {
 
 #[test]
 fn only_the_first_members_acknowledge_a_tentative_message() {
-    // Amoeba: ranks 1 to r.
+    // Amoeba: ranks 1 to r acknowledge.
     for (rank, acks) in [(1, vec!["ack view 0 ack 1 to rank 0"]), (2, vec![])] {
         let mut member = Member::new(rank, &[("resilience", "1")]);
         assert_eq!(member.receive(0, ordered(0, 0, 0, 0)), acks);
@@ -164,7 +164,7 @@ fn member_awaiting_acceptance_sends_alivereq() {
 
 #[test]
 fn idle_member_reports_after_part_of_the_history() {
-    // A quarter of the history of 16, and a quarter of a quarter more for each rank of four.
+    // A quarter of the history of 16, and a quarter of that more for each rank of four.
     for (rank, after) in [(1, 5), (2, 6), (3, 7)] {
         let mut member = Member::new(rank, &[("history", "16")]);
         for order in 0..after {

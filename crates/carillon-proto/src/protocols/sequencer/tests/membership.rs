@@ -1,4 +1,4 @@
-//! Views: who belongs to the group, and who leads it.
+//! Tests of views: membership and leadership of the group.
 
 use carillon_core::{DropReason, Event, NodeId};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
@@ -14,7 +14,7 @@ fn start(length: u64, state: &[u8]) -> Packet<'_> {
     Packet::Start { ballot: BALLOT, base: 0, length, members, joiners: Ranks::default(), state }
 }
 
-/// The state in which each member has sent so many.
+/// State of the order after the members have sent this many messages each.
 fn state(numbers: [u64; 4]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
@@ -76,13 +76,13 @@ fn packet_of_new_view_installs_it_at_ready_member() {
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
-/// The view is in force when all have what goes on: an answer that comes late does not say that.
+/// A late answer to a FETCH does not show that the view is installed at a majority.
 #[test]
 fn ready_member_delivers_only_after_install() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     member.agree(1, Packet::Invite { ballot: BALLOT });
     assert_eq!(member.agree(1, start(3, &[])).len(), 3, "it asks for all three at once");
-    // The first two are not to be had any more, which is what both questions are answered with.
+    // The first two messages were purged, which both FETCHes are answered with.
     let state = state([1, 0, 0, 1]);
     let gone = Body::Gone { order: 2, state: &state };
     member.receive_in(1, 1, gone);
@@ -132,7 +132,7 @@ fn expelled_member_gets_no_vote() {
     assert_eq!(member.agree(2, vote), NO_PACKETS);
     let sent = member.agree(3, vote);
     assert_eq!(sent, ["start 1.1 base 0 length 0 members {1 2 3} joiners {} state 32 to all"]);
-    // Another one goes, and the two that remain of four are too few.
+    // After another expulsion, two of four are no majority.
     member.expel(3);
     let sent = member.at(10_000);
     assert!(!sent.iter().any(|packet| packet.contains("active")), "{sent:?}");
@@ -152,7 +152,7 @@ fn the_coordinator_takes_over_the_longest_log() {
     member.agree(3, vote(0));
     let sent = member.at(1_000);
     assert!(sent.contains(&"fetch view 1 order 0 to rank 2".to_owned()), "{sent:?}");
-    // It is its own message, which has its place already.
+    // The coordinator's own message, which is already ordered.
     let sent = member.receive_in(1, 2, Body::Fetched { order: 0, source: 1, message: 0, payload: b"a" });
     assert_eq!(sent, ["start 1.1 base 0 length 1 members {1 2 3} joiners {} state 32 to all"]);
     member.agree(2, Packet::Ready { ballot: BALLOT });
@@ -185,7 +185,7 @@ fn joiner_as_sequencer_knows_ordered_messages() {
     let start = Packet::Start { ballot: BALLOT, base: 0, length: 9, members, joiners, state: &state };
     member.agree(1, start);
     member.agree(1, Packet::Active { ballot: BALLOT });
-    // Nothing more is heard of rank 1.
+    // Rank 1 falls silent.
     let ballot = Ballot { number: 2, coordinator: 2 };
     let sent = member.at(400);
     assert!(sent.contains(&"invite 2.2 to all".to_owned()), "{sent:?}");
@@ -232,7 +232,7 @@ fn removed_member_learns_of_newer_view_and_joins() {
     let (members, joiners) = (Ranks::below(4), Ranks::default());
     let start = Packet::Start { ballot, base: 1, length: 6, members, joiners, state: &[] };
     assert_eq!(member.agree(1, start).len(), 4, "it fetches what it missed");
-    // The first four are not to be had any more.
+    // The first four messages were purged.
     let state = state([1, 2, 0, 1]);
     let sent = member.receive_in(2, 1, Body::Gone { order: 4, state: &state });
     assert_eq!(sent, ["fetch view 2 order 4 to rank 1", "fetch view 2 order 5 to rank 1"][..sent.len()]);

@@ -1,5 +1,5 @@
-//! One rule each, in packets at stated times. Rules without another reference are those of section
-//! 2.7 of the thesis; "choice" are those of docs/protocols/sequencer.md.
+//! Tests of the sequencer protocol, one rule each, as packets at given times. Rules without a reference are in
+//! section 2.7 of the thesis or in `docs/protocols/sequencer.md`.
 
 mod fixture;
 mod group;

@@ -1,4 +1,4 @@
-//! What a member holds, and how far its application has come.
+//! Tests of the total order and the application's progress.
 
 use bytes::Bytes;
 use carillon_core::{Config, Event};
@@ -9,7 +9,7 @@ use super::super::context::Context;
 use super::super::order::Order;
 use super::fixture::context;
 
-/// A member with a history of 8 places, of which 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members, all accepted.
+/// Member with a history of 8 that holds the accepted messages 0, 0, 1, 1, 2, 2 of two sources, numbered 0 to 5.
 fn six(purge: u64) -> (Context, Order) {
     let mut config = Config::defaults(ENTRY.parameters);
     config.set(ENTRY.parameters, "history", "8").unwrap();
@@ -28,7 +28,7 @@ fn put(context: &Context, order: &mut Order, place: u64, of: (usize, u64)) -> bo
     order.insert(context, place, of, Some(Bytes::from_static(b"m")))
 }
 
-/// The application takes all that it may; how many.
+/// Reads all deliverable messages. Returns their number.
 fn take(context: &mut Context, order: &mut Order) -> usize {
     let taken = std::iter::from_fn(|| context.poll_delivery()).count();
     order.purge_history(context);
@@ -61,7 +61,7 @@ fn message_beyond_gap_is_held_once() {
 
 #[test]
 fn delivery_continues_after_unrecoverable_gap() {
-    // Also if it is longer than a history.
+    // The gap may be longer than a history.
     for place in [9, 60] {
         let (mut context, mut order) = six(0);
         order.skip_to(&mut context, place, vec![5, 4, 0, 0]);

@@ -1,4 +1,4 @@
-//! The sequencer.
+//! Tests of the sequencer.
 
 use carillon_core::{DropReason, Event};
 use carillon_wire::sequencer::{Body, Report};
@@ -52,7 +52,7 @@ fn repair_goes_to_requester_only() {
 
 #[test]
 fn broadcast_message_gets_short_ordered_packet() {
-    // Amoeba: those of the sequencer itself are always sent whole.
+    // Amoeba: the sequencer sends its own messages with their payload.
     let mut sequencer = Member::new(0, &[("method", "bb")]);
     let body = Body::Request { ack: 0, message: 0, broadcast: true, payload: b"abc" };
     let sent = sequencer.receive(2, body);
@@ -82,7 +82,7 @@ fn repeated_acknowledgment_counts_once() {
     sequencer.receive(1, report(Report::Ack, 1));
     sequencer.receive(1, report(Report::Ack, 1));
     assert_eq!(sequencer.take_all(), []);
-    // Nor can anyone acknowledge what has no place yet.
+    // An acknowledgment of messages not yet ordered is ignored.
     sequencer.receive(2, report(Report::Ack, 9));
     sequencer.receive(3, request(1, 1));
     assert_eq!(sequencer.take_all(), [(3, 0)]);

@@ -1,4 +1,4 @@
-//! The adaptive timers, step by step as in ns-2.35.
+//! Tests of the adaptive timers, step by step as in ns-2.35.
 
 use super::super::recovery::MAX_C1;
 use super::member::Member;
@@ -8,7 +8,7 @@ fn pair(first: f64, second: f64) -> AdaptiveDelay {
     AdaptiveDelay::new(first, second, 0.1)
 }
 
-/// A new loss in a group of ten, and then so many duplicates and so long a delay.
+/// Simulates a loss in a group of ten, with a number of duplicates and a delay. Returns the two constants.
 fn period(pair: &mut AdaptiveDelay, duplicates: u32, delay: f64) -> (f64, f64) {
     pair.adapt(MAX_C1, 10.0);
     pair.mark_period();
@@ -30,7 +30,7 @@ fn many_duplicates_lengthen_the_wait() {
     assert_eq!(period(&mut pair, 3, 0.5), (1.0, 2.0));
     assert_eq!(period(&mut pair, 3, 0.5), (1.1, 2.5));
     assert_eq!(period(&mut pair, 0, 0.5), (1.2, 3.0));
-    // 3, twice smoothed with 3; then three quarters each time it is looked at and ends.
+    // The average is 3, smoothed twice with 3; from then on it falls to three quarters at each look and at each end.
     assert_eq!(period(&mut pair, 0, 0.5), (1.3, 3.5));
     assert_eq!(period(&mut pair, 0, 0.5), (1.4, 4.0));
     assert_eq!(period(&mut pair, 0, 0.5), (1.4, 4.0), "below 1 - epsilon, above a quarter, no long delay");
@@ -42,7 +42,7 @@ fn few_duplicates_and_long_delays_shorten_the_wait() {
     assert_eq!(period(&mut pair, 0, 1.5), (1.0, 2.0));
     assert_eq!(period(&mut pair, 0, 1.5), (0.95, 1.9));
     assert_eq!(period(&mut pair, 0, 0.1), (0.9, 1.8));
-    // (3 * 1.5 + 0.1) / 4 is still more than 1; then it is (3 * 1.15 + 0.1) / 4.
+    // (3 * 1.5 + 0.1) / 4 is still above 1; the next value is (3 * 1.15 + 0.1) / 4.
     assert_eq!(period(&mut pair, 0, 0.1), (0.85, 1.7));
     assert_eq!(period(&mut pair, 0, 0.1), (0.8, 1.7));
 }
@@ -58,7 +58,7 @@ fn sending_shortens_the_wait_and_skips_one_adaptation() {
 
 #[test]
 fn minimum_above_maximum_applies_from_below_only() {
-    // log10 2 = 0.3: below the least, 0.5.
+    // log10 2 = 0.3 is below the minimum of 0.5.
     let mut low = pair(0.2, 1.0);
     low.adapt(0.3, 2.0);
     assert_eq!(low.first, 0.5);
@@ -80,7 +80,7 @@ fn first_requester_shortens_its_wait() {
         waits.push(wait);
     }
     let mean = |waits: &[u64]| waits.iter().sum::<u64>() as f64 / waits.len() as f64;
-    // From 2 d to 4 d, to half a d to one and a half.
+    // The wait falls from between 2 d and 4 d to between 0.5 d and 1.5 d.
     assert!((20..=40).contains(&waits[0]), "{waits:?}");
     assert!(waits[20..].iter().all(|wait| (5..=16).contains(wait)), "{waits:?}");
     assert!(mean(&waits[30..]) < 13.0, "{waits:?}");
@@ -91,7 +91,8 @@ fn adaptive_back_off_triples_with_constants_of_the_loss() {
     let mut member = Member::new(&[("timers", "adaptive"), ("c2_percent", "100")]);
     member.data(1);
     let times: Vec<u64> = (0..3000).filter(|&ms| !member.at(ms).is_empty()).collect();
-    // [2, 3] d, then three, nine and 27 times that, though C1 fell when the first was sent.
+    // The first wait is in [2, 3] d; the next ones are 3, 9 and 27 times that, although C1 fell with the first
+    // request.
     let waits: Vec<u64> =
         std::iter::once(times[0]).chain(times.windows(2).map(|two| two[1] - two[0])).collect();
     for (wait, factor) in waits.iter().zip([1, 3, 9, 27]) {

@@ -1,11 +1,11 @@
-//! Flow control and repair budgets: what a source does not send, and a member does not repeat.
+//! Tests of flow control and repair budgets.
 
 use carillon_core::{DropReason, Event};
 use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::member::Member;
 
-/// A source of four messages at once, in a group of four.
+/// Source with a buffer of four messages, in a group of four.
 fn source() -> Member {
     let mut source = Member::new(&[("flow_control", "members"), ("buffer", "4")]);
     for number in 0..6 {
@@ -14,7 +14,7 @@ fn source() -> Member {
     source
 }
 
-/// A member says what it lacks first of the source, rank 0.
+/// Receives a session message in which a member reports its first missing message of rank 0.
 fn say(member: &mut Member, from: u32, number: u32, lacks: u32) -> Vec<String> {
     let entry = [Entry { member: 0, next: lacks, came_us: 0, sent_us: 0 }.to_bytes()];
     let (sources, others) = (Entries::new(&entry), Entries::default());
@@ -33,7 +33,7 @@ fn source_stays_within_buffer_of_slowest_member() {
     assert!(say(&mut source, 1, 1, 4).is_empty());
     assert!(say(&mut source, 2, 1, 2).is_empty());
     assert_eq!(sequences(&say(&mut source, 3, 1, 1)), ["4"]);
-    // What is said is not taken back.
+    // Reports never move back.
     assert!(say(&mut source, 3, 2, 0).is_empty());
     assert_eq!(sequences(&say(&mut source, 3, 3, 2)), ["5"]);
     let completed = |event: &Event| matches!(event, Event::Completed { .. });
@@ -68,7 +68,7 @@ fn member_reports_after_a_quarter_of_the_buffer() {
     }
     assert!(told(member.data(3)));
     assert!(!told(member.data(4)));
-    // Message 5 is lost: what comes behind it is not had.
+    // Message 5 is lost: later ones do not advance the prefix.
     for sequence in 6..12 {
         assert!(!told(member.data(sequence)));
     }
@@ -82,7 +82,7 @@ fn flow_control_evicts_no_awaited_message() {
     for sequence in [2, 3, 4, 5, 6, 1000] {
         member.data(sequence);
     }
-    // Places are for messages 1 to 4: no source may be further yet.
+    // There are slots for messages 1 to 4: no source may be further ahead.
     assert_eq!(member.drops(), [DropReason::BufferFull; 3]);
     member.repair(2, 1, 0);
     assert_eq!(member.take_all(), [0, 1, 2, 3, 4]);
@@ -96,20 +96,20 @@ fn flow_control_evicts_no_awaited_message() {
 fn repair_budget_limits_repeated_requests_of_a_member() {
     let mut member = Member::new(&[("repair_budget", "2"), ("hold_down_min", "2 ms")]);
     member.data(0);
-    // That there are more messages somebody says, and it is not counted.
+    // A claim of more messages does not raise the budget.
     member.request(3, 20);
     let repairs = |sent: Vec<String>| sent.iter().filter(|line| line.starts_with("repair")).count();
     let (mut sent, mut ms) = (0, 1);
     for _ in 0..2000 {
         member.request(2, 0);
-        // The repair waits 10 ms, and its hold-down is 30 ms.
+        // The repair waits for 10 ms and its hold-down for 30 ms.
         ms += 50;
         sent += repairs(member.at(ms));
     }
-    // 1024, and two for the one message there is.
+    // 1024, and two for the only message.
     assert_eq!(sent, 1026);
     assert!(member.drops().contains(&DropReason::Redundant));
-    // Others have their own.
+    // Other members have their own budgets.
     member.request(3, 0);
     assert_eq!(repairs(member.at(ms + 50)), 1);
 }

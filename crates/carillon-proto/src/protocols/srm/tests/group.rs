@@ -1,4 +1,4 @@
-//! Members on a small network, one loss: times and counts as computed by hand.
+//! Small groups with one loss: times and counts computed by hand.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use carillon_testkit::{CheckedMachine, Recorder};
 use super::super::{ENTRY, SrmPeer};
 use crate::blocks::Player;
 
-/// Offers a message each 100 ms, if it is a source, and takes all.
+/// Test application: offers a message every 100 ms if it is a source, and reads all messages.
 #[derive(Debug)]
 struct TestApplication {
     payload: Bytes,
@@ -44,7 +44,7 @@ impl Application for TestApplication {
     }
 }
 
-/// These members on a network, the first of which sends so many messages of so many bytes, from `start` on.
+/// Builds a world with these members. The first one sends `messages` messages of `bytes` bytes from `start` on.
 pub(super) fn world(
     graph: Graph,
     nodes: u32,
@@ -84,7 +84,7 @@ pub(super) fn world(
         let payload = Bytes::from(vec![1; bytes as usize]);
         let left = if node == members[0] { messages } else { 0 };
         let talk = TestApplication { payload, left, next: Time::ZERO + start };
-        // What is watched is compared after each call: too slow for long runs.
+        // The checked machine compares its state after every call, which is too slow for long runs.
         let machine: Box<dyn Machine> = match messages {
             ..=100 => Box::new(CheckedMachine::new(machine)),
             _ => machine,
@@ -95,8 +95,8 @@ pub(super) fn world(
     world
 }
 
-/// What happened to the members 0 to `members - 1` of a network of these links, `[node, node, ms]`, all very
-/// fast, after the original of message 5 of node 0 was lost from the first end of one of them.
+/// Events of a run in which the original of message 5 is lost on one link. Links are `[node, node, ms]`, all of high
+/// rate; members are the nodes below `members`, and node 0 sends.
 pub(super) fn run(
     links: &[[u32; 3]],
     members: u32,
@@ -120,7 +120,7 @@ pub(super) fn run(
     world.into_observer().events
 }
 
-/// From the discovery of the loss to its repair, for each member that had it, in milliseconds.
+/// Time from detection to repair of the loss at each member, in milliseconds.
 pub(super) fn latencies(events: &[TraceEvent]) -> Vec<(u32, f64)> {
     let repaired = events.iter().filter(|event| matches!(event.event, Event::LossRepaired { .. }));
     let latency = |repaired: &TraceEvent| {
@@ -133,7 +133,7 @@ pub(super) fn latencies(events: &[TraceEvent]) -> Vec<(u32, f64)> {
     repaired.map(latency).collect()
 }
 
-/// How many events fit.
+/// Number of matching events.
 pub(super) fn count(events: &[TraceEvent], fits: impl Fn(u32, &Event) -> bool) -> usize {
     events.iter().filter(|event| fits(event.node.0, &event.event)).count()
 }
@@ -150,14 +150,14 @@ fn close(found: &[(u32, f64)], expected: &[(u32, f64)]) {
     }
 }
 
-/// Source 0 and member 3 at one router, 1 and 2 at another one.
+/// Source 0 and member 3 at one router, members 1 and 2 at another.
 const TWO_ROUTERS: &[[u32; 3]] = &[[0, 4, 10], [4, 5, 10], [5, 1, 10], [5, 2, 10], [4, 3, 5]];
 
 #[test]
 fn loss_at_source_is_requested_by_nearest_member() {
     let events = run(TWO_ROUTERS, 4, 0, &[]);
-    // Member 3 finds it first, asks after 2 d = 30 ms; 15 ms on the way, d = 15 ms of the source, 15 ms
-    // back. The others find it 15 ms later, and the repair comes 15 ms later.
+    // Member 3 detects the loss first and requests after 2 d = 30 ms; then 15 ms on the path, d = 15 ms at the
+    // source, and 15 ms back. The others detect it 15 ms later and get the repair 15 ms later.
     close(&latencies(&events), &[(3, 75.0), (1, 75.0), (2, 75.0)]);
     assert_eq!(count(&events, |_, event| matches!(event, Event::Requested { .. })), 1);
     assert_eq!(count(&events, |_, event| matches!(event, Event::RequestSuppressed { .. })), 2);
@@ -167,17 +167,17 @@ fn loss_at_source_is_requested_by_nearest_member() {
 #[test]
 fn single_loss_is_repaired_by_all_not_yet_suppressed() {
     let events = run(TWO_ROUTERS, 4, 2, &[]);
-    // It waits 60 ms; its neighbour is 20 ms away: there, d, and back.
+    // It waits for 60 ms; its neighbour is 20 ms away: the path there, d, and the path back.
     close(&latencies(&events), &[(1, 120.0)]);
-    // That is sent 40 ms after the request. Member 3 sends after 25 + 25, the source after 30 + 30, and
-    // hear the first only after 40 + 25 and 40 + 30.
+    // The repair leaves 40 ms after the request. Member 3 repairs after 25 + 25 ms and the source after 30 + 30 ms,
+    // before the first repair arrives after 40 + 25 and 40 + 30 ms.
     let repairing: Vec<u32> =
         events.iter().filter(|event| is_repair(&event.event)).map(|event| event.node.0).collect();
     assert_eq!(repairing, [2, 3, 0]);
     let duplicates = count(&events, |node, event| {
         node != 0 && matches!(event, Event::Dropped { reason: DropReason::Duplicate })
     });
-    // 1 has it from 2; 2 and 3 hear the two others.
+    // Member 1 has it from 2; members 2 and 3 receive the other two.
     assert_eq!(duplicates, 2 + 2 + 2);
 }
 
@@ -187,8 +187,8 @@ fn last_message_is_repaired() {
     for timers in ["fixed", "log", "adaptive", "deterministic"] {
         settings.clear();
         settings.push(("timers", timers));
-        // Message 5 is lost, and the next one shows it; the last one, 19, is shown by session messages:
-        // here they are what is left when nothing is sent.
+        // The next message reveals the loss of message 5. Session messages would reveal the loss of the last one, 19;
+        // they are the only traffic at the end.
         let events = run(TWO_ROUTERS, 4, 0, &settings);
         assert_eq!(latencies(&events).len(), 3, "{timers}");
         let delivered =
@@ -200,6 +200,6 @@ fn last_message_is_repaired() {
 #[test]
 fn an_idle_member_is_small() {
     let bytes = std::mem::size_of::<Player<SrmPeer>>();
-    // Two events and a message for the application wait in place: asking for room with every datagram costs more.
+    // Two events and a message for the application are stored inline, which saves an allocation per datagram.
     assert!(bytes < 1100, "{bytes} bytes");
 }

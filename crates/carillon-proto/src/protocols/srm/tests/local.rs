@@ -1,10 +1,10 @@
-//! Local recovery: how far requests and repairs go.
+//! Tests of local recovery: the scope of requests and repairs.
 
 use carillon_core::{DropReason, Event, TraceEvent};
 
 use super::group::{count, is_repair, latencies, run};
 
-/// The source and member 3 at one end of a row of four routers, 1 and 2 at the other.
+/// Source and member 3 at one end of a row of four routers, members 1 and 2 at the other.
 const ROW: &[[u32; 3]] =
     &[[0, 4, 10], [4, 5, 10], [5, 6, 10], [6, 7, 10], [7, 1, 10], [7, 2, 10], [4, 3, 10]];
 
@@ -12,7 +12,7 @@ fn with(local: &str, lossy: usize) -> Vec<TraceEvent> {
     run(ROW, 4, lossy, &[("local_recovery", local), ("local_scope", "2")])
 }
 
-/// Requests and repairs that the members 0 and 3 heard.
+/// Numbers of requests and duplicate repairs that reached members 0 and 3.
 fn far_away(events: &[TraceEvent]) -> (usize, usize) {
     let heard = |node, event: &Event| {
         [0, 3].contains(&node) && matches!(event, Event::Received { packet: "request", .. })
@@ -54,11 +54,11 @@ fn two_step_repair_is_repeated_by_requester() {
 #[test]
 fn local_request_without_answer_goes_to_the_group() {
     for local in ["one-step", "two-step"] {
-        // Both far members lack it.
+        // Both far members miss the message.
         let events = with(local, 1);
         let found = latencies(&events);
         assert_eq!(found.len(), 2, "{local}");
-        // 100 ms, in vain, and 200 ms more; then 40 ms to member 3 or 50 to the source, and back.
+        // 100 ms without an answer, and 200 ms more; then 40 ms to member 3 or 50 ms to the source, and back.
         assert!(found.iter().all(|(_, ms)| *ms > 300.0 && *ms < 480.0), "{local}: {found:?}");
         let (requests, _) = far_away(&events);
         assert!(requests >= 2, "{local}");

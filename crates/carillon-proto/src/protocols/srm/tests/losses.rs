@@ -1,4 +1,4 @@
-//! What is lost for good, and what a member keeps.
+//! Tests of unrecoverable losses and bounded memory.
 
 use carillon_core::{DropReason, Event};
 
@@ -12,7 +12,7 @@ fn message_purged_by_source_is_given_up() {
     }
     assert_eq!(member.take_all(), [0]);
     assert_eq!(member.losses(), [("found", 1), ("found", 3)]);
-    // The source holds 2 to 4 only.
+    // The source holds messages 2 to 4 only.
     member.session(1, 1, 5, 2);
     assert_eq!(member.losses(), [("final", 1)]);
     assert_eq!(member.take_all(), [2]);
@@ -30,7 +30,7 @@ fn message_outside_buffer_is_neither_awaited_nor_repaired() {
     member.data(2);
     member.losses();
     member.data(4);
-    // 2 to 4 are kept.
+    // Messages 2 to 4 are kept.
     assert_eq!(member.losses(), [("final", 1), ("found", 3)]);
     assert_eq!(member.take_all(), [0, 2]);
     member.request(2, 0);
@@ -78,7 +78,7 @@ fn sequence_number_jump_costs_bounded_work() {
 fn unread_messages_are_bounded() {
     let mut member = Member::new(&[("buffer", "3")]);
     (0..5).for_each(|sequence| _ = member.data(sequence));
-    // Three wait for the application; 3 and 4 have their places still.
+    // Three messages wait for the application; 3 and 4 keep their slots.
     assert_eq!(member.losses(), []);
     (5..7).for_each(|sequence| _ = member.data(sequence));
     assert_eq!(member.losses(), [("final", 3)]);
@@ -92,7 +92,7 @@ fn losses_of_expelled_source_end_after_last_back_off() {
     member.data(3);
     member.expel(1);
     member.losses();
-    // 20, then 40 and 40 ms more; then it is over.
+    // Waits of 20, 40 and 40 ms, and then the end.
     assert_eq!(member.at(60), [request(1, 0), request(1, 2), request(2, 0), request(2, 2)]);
     member.losses();
     assert_eq!(member.at(10_000), [""; 0]);
@@ -109,11 +109,11 @@ fn rejoining_member_starts_at_first_message_and_is_mute() {
     member.repair(2, 8, 0);
     assert_eq!(member.take_all(), [7, 8, 9]);
     assert_eq!(member.offer("a"), Err(carillon_core::OfferError::Finished));
-    // Nor does it say that it has sent what others remember.
+    // It does not claim messages of its earlier life.
     member.request_of(0, 2, 5);
     let sent = (0..1200).find_map(|second| member.at(1000 * second).pop()).expect("a session message");
     assert!(sent.contains("next 0 oldest 0 knows 1 sources 1 others"), "{sent}");
-    // What was said of another before anything of it was heard is no loss.
+    // Messages of a source before the first one received are no losses.
     let mut member = Member::of(context(0, true), &[]);
     member.session(1, 1, 7, 0);
     assert_eq!(member.losses(), []);
@@ -131,7 +131,7 @@ fn forged_packets_are_dropped() {
     member.receive_bytes(MEMBERS[0], bytes.clone());
     bytes[19] = 2;
     assert_eq!(member.drops(), [DropReason::NotAMember; 2]);
-    // Rank 1 sends for the first time what is rank 2's.
+    // Rank 1 sends an original of rank 2.
     let data = carillon_wire::srm::Data { source: 2, ..data };
     member.receive(carillon_wire::srm::Packet::Data(data));
     assert_eq!(member.drops(), [DropReason::Malformed]);

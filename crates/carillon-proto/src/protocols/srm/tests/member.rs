@@ -1,4 +1,4 @@
-//! One member of a group of four, alone on the bench.
+//! Fixture of one member of a group of four.
 
 use carillon_core::{BuildContext, Event, NodeId};
 use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
@@ -6,20 +6,20 @@ use carillon_wire::srm::{Answer, Data, Entries, Packet, Request, Session};
 
 use super::super::ENTRY;
 
-/// The nodes of the members by rank.
+/// Nodes of the members by rank.
 pub(super) const MEMBERS: [NodeId; 4] = [NodeId(5), NodeId(9), NodeId(2), NodeId(7)];
 
-/// What the member of a rank is told.
+/// Build context of the member with this rank.
 pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
     peer_context(&MEMBERS, rank, rejoining)
 }
 
-/// A member on the bench.
+/// One member under test.
 pub(super) struct Member(PeerFixture);
 
 impl Member {
-    /// The member of rank 0. All others are 10 ms away, requests wait 2 d = 20 ms, and repairs d = 10 ms;
-    /// its session messages come every thousand seconds; and other settings on top.
+    /// Creates the member of rank 0 with the given settings. The others are 10 ms away; requests wait for 2 d = 20 ms
+    /// and repairs for d = 10 ms. Session messages are 1000 s apart.
     pub(super) fn new(settings: &[(&str, &str)]) -> Self {
         Member::of(context(0, false), settings)
     }
@@ -32,49 +32,49 @@ impl Member {
         Member(PeerFixture::new(&ENTRY, &context, &[BASE, settings].concat(), show))
     }
 
-    /// A packet of the member that it names comes in. Returns what was sent.
+    /// Receives a packet from the member named in it. Returns the packets sent.
     pub(super) fn receive(&mut self, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(MEMBERS[packet.sender() as usize], bytes)
     }
 
-    /// The member of rank 1 sends a message for the first time.
+    /// Receives an original of rank 1.
     pub(super) fn data(&mut self, sequence: u32) -> Vec<String> {
         self.receive(Packet::Data(Data { from: 1, source: 1, sequence, payload: &[sequence as u8] }))
     }
 
-    /// A member repairs a message of rank 1 for a member.
+    /// Receives a repair of a message of rank 1.
     pub(super) fn repair(&mut self, from: u32, sequence: u32, requester: u32) -> Vec<String> {
         let data = Data { from, source: 1, sequence, payload: &[sequence as u8] };
         let answer = Answer { round: 1, scope: 255, again: 0, distance_us: 10_000, requester };
         self.receive(Packet::Repair { data, answer })
     }
 
-    /// A member asks for a message of rank 1.
+    /// Receives a request for a message of rank 1.
     pub(super) fn request(&mut self, from: u32, sequence: u32) -> Vec<String> {
         self.request_of(1, from, sequence)
     }
 
-    /// A member asks for a message of a source.
+    /// Receives a request for a message of the given source.
     pub(super) fn request_of(&mut self, source: u32, from: u32, sequence: u32) -> Vec<String> {
         let (round, scope, distance_us) = (1, 255, 10_000);
         self.receive(Packet::Request(Request { from, source, sequence, round, scope, distance_us }))
     }
 
-    /// A member says that it has sent messages before `next`, and holds those from `oldest` on.
+    /// Receives a session message: messages before `next` were sent, and those from `oldest` on are held.
     pub(super) fn session(&mut self, from: u32, number: u32, next: u32, oldest: u32) -> Vec<String> {
         let (sources, others) = (Entries::default(), Entries::default());
         let clock_us = number * 1_000_000;
         self.receive(Packet::Session(Session { from, number, clock_us, next, oldest, sources, others }))
     }
 
-    /// The numbers of all messages that the application can take.
+    /// Takes the numbers of all deliverable messages.
     pub(super) fn take_all(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.take()).map(|delivery| delivery.message.0).collect()
     }
 
-    /// What was said of losses since it was last asked for: the event's name and the message.
+    /// Takes the events about losses since the last call, as name and message.
     pub(super) fn losses(&mut self) -> Vec<(&'static str, u64)> {
         let told = |event| match event {
             Event::LossFound { message, .. } => Some(("found", message.0)),
@@ -103,12 +103,12 @@ impl std::ops::DerefMut for Member {
     }
 }
 
-/// What was sent, shown.
+/// Expected request in text form.
 pub(super) fn request(round: u32, sequence: u32) -> String {
     format!("request from 0 source 1 seq {sequence} round {round} distance 10000 us scope 255 to all")
 }
 
-/// What was sent, shown.
+/// Expected repair in text form.
 pub(super) fn repair(sequence: u32, requester: u32, round: u32) -> String {
     format!(
         "repair from 0 source 1 seq {sequence} for {requester} round {round} distance 10000 us scope 255 again 0 len 1 to all"

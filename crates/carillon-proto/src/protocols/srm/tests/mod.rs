@@ -1,4 +1,4 @@
-//! The rules of SRM, one transcript each.
+//! Transcripts of SRM members, one rule each.
 
 mod adaptive;
 mod flow;

@@ -1,7 +1,8 @@
-//! Against the averages that the agents of ns-2.35 measured on the same network.
+//! Comparison with the averages of the agents of ns-2.35 on the same network.
 //!
-//! A binary tree of height 3: the source (node 0), a root (1), and eight receivers at the leaves, 10 ms
-//! and 1.5 Mbit/s a link, 1000 bytes each 100 ms, one original lost each six seconds, or fifteen if the timers adapt.
+//! The network is a binary tree of height 3 with the source (node 0), a root (node 1) and eight receivers at the
+//! leaves. Links have 10 ms and 1.5 Mbit/s; messages of 1000 bytes leave every 100 ms. One original is lost every six
+//! seconds, or every fifteen with adaptive timers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use carillon_wire::srm::HEADER_LEN;
 
 use super::group::{count, is_repair, world};
 
-/// The mean time from finding a loss to its repair, milliseconds, and requests and repairs for each loss.
+/// Mean recovery latency in milliseconds, and requests and repairs per loss.
 fn measure(timers: &str, losses: u64, lossy: impl Fn(u64) -> (u32, NodeId)) -> [f64; 3] {
     let spacing = if timers == "adaptive" { 150 } else { 60 };
     let mut topology = Topology::new(16);
@@ -50,7 +51,7 @@ fn measure(timers: &str, losses: u64, lossy: impl Fn(u64) -> (u32, NodeId)) -> [
     [sum / found as f64, requests as f64 / losses as f64, repairs as f64 / losses as f64]
 }
 
-/// Each figure is near that of ns-2, as near as its own one run of 20 or 8 losses allows.
+/// Checks each figure against ns-2, within the accuracy of its single run of 20 or 8 losses.
 fn near(found: [f64; 3], ns2: [f64; 3], tolerance: [f64; 3]) {
     for ((found_one, ns2), tolerance) in found.iter().zip(ns2).zip(tolerance) {
         assert!((found_one / ns2 - 1.0).abs() <= tolerance, "{found:?} and not {ns2}");

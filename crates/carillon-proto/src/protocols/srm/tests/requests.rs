@@ -1,4 +1,4 @@
-//! Requests and repairs: when they are sent, and when not.
+//! Tests of request and repair timers.
 
 use super::member::{Member, repair, request};
 
@@ -12,7 +12,7 @@ fn request_waits_c1_distances_and_backs_off() {
     assert_eq!(member.at(19), [""; 0]);
     assert_eq!(member.at(20), [request(1, 1)]);
     assert_eq!(member.losses(), [("requested", 1)], "its own request suppresses nothing of it");
-    // 40 ms more, then 80.
+    // The next waits are 40 and 80 ms.
     assert_eq!(member.at(59), [""; 0]);
     assert_eq!(member.at(60), [request(2, 1)]);
     assert_eq!(member.at(139), [""; 0]);
@@ -23,7 +23,7 @@ fn request_waits_c1_distances_and_backs_off() {
 fn request_back_off_stops_at_the_limit() {
     let mut member = Member::new(&[("request_backoff_limit", "2")]);
     member.data(1);
-    // 20, 40, 80, 80, ...
+    // Waits of 20, 40, 80, 80, ...
     let mut times = Vec::new();
     for ms in 0..400 {
         times.extend(member.at(ms).iter().map(|_| ms));
@@ -37,7 +37,7 @@ fn overheard_request_backs_off_and_sets_ignore_interval() {
     member.data(1);
     member.at(10);
     member.losses();
-    // A new wait of 40 ms, to 50; requests up to 30 are of the same round.
+    // A new wait of 40 ms ends at 50 ms; requests until 30 ms belong to the same round.
     member.request(2, 0);
     assert_eq!(member.losses(), [("suppressed", 0)]);
     member.at(29);
@@ -45,7 +45,8 @@ fn overheard_request_backs_off_and_sets_ignore_interval() {
     assert_eq!(member.losses(), [("redundant", 0)]);
     assert_eq!(member.at(49), [""; 0]);
     assert_eq!(member.at(50), [request(2, 0)]);
-    // The next: 80 ms, to 130, ignored up to 90; at 90 it counts again: 160 ms.
+    // The next wait of 80 ms ends at 130 ms, with requests ignored until 90 ms; one at 90 ms counts and starts a wait
+    // of 160 ms.
     member.at(90);
     member.request(3, 0);
     assert_eq!(member.losses(), [("requested", 0), ("suppressed", 0)]);
@@ -58,7 +59,7 @@ fn request_for_unknown_message_reveals_the_loss() {
     let mut member = Member::new(&[]);
     member.request(2, 1);
     assert_eq!(member.losses(), [("found", 0), ("found", 1)]);
-    // In the first round: the request that showed it does not count as heard.
+    // Round 1: the request that revealed the loss does not count.
     assert_eq!(member.at(20), [request(1, 0), request(1, 1)]);
 }
 
@@ -71,13 +72,13 @@ fn repair_waits_d1_distances_and_holds_down() {
     member.request(3, 0);
     assert_eq!(member.losses(), [("redundant", 0)]);
     assert_eq!(member.at(10), [repair(0, 2, 1)]);
-    // Held down until 40.
+    // Held down until 40 ms.
     member.at(39);
     member.request(3, 0);
     assert_eq!(member.losses(), [("redundant", 0)]);
     assert_eq!(member.at(40), [""; 0]);
     member.request(3, 0);
-    // The object's rounds go on, as in ns-2.
+    // The rounds of the repair object continue, as in ns-2.
     assert_eq!(member.at(50), [repair(0, 3, 2)]);
 }
 
@@ -89,7 +90,7 @@ fn overheard_repair_suppresses_own_repair() {
     member.at(5);
     member.repair(3, 0, 2);
     assert_eq!(member.losses(), [("duplicate", 0)]);
-    // Held down until 35.
+    // Held down until 35 ms.
     member.at(34);
     member.request(2, 0);
     assert_eq!(member.losses(), [("redundant", 0)]);
@@ -109,7 +110,7 @@ fn received_repair_starts_hold_down() {
     assert_eq!(member.losses(), [("redundant", 0), ("duplicate", 0)]);
     member.at(60);
     member.request(3, 0);
-    // It was in its second round.
+    // The request was in its second round.
     assert_eq!(member.at(70), [repair(0, 3, 3)]);
     assert_eq!(member.take_all(), [0, 1]);
 }
@@ -174,7 +175,7 @@ fn request_wait_is_uniform_from_c1_to_c1_plus_c2() {
 
 #[test]
 fn log_timers_scale_with_known_members() {
-    // Two members known: log10 2 = 0.30; the repair waits 3.0 to 6.0 ms.
+    // Two known members: log10 2 = 0.30, so the repair waits for 3.0 to 6.0 ms.
     for known in [2_u32, 4] {
         let mut member = Member::new(&[("timers", "log")]);
         member.data(99);

@@ -1,10 +1,10 @@
-//! Session messages: distances, and what they carry.
+//! Tests of session messages: distances and contents.
 
 use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::member::Member;
 
-/// The member of rank 1 echoes a session message of this one.
+/// Receives an echo of this member's session message from rank 1.
 fn echo(member: &mut Member, number: u32, clock_us: u32, came_us: u32, sent_us: u32) {
     let entry = [Entry { member: 0, next: 0, came_us, sent_us }.to_bytes()];
     let (sources, others) = (Entries::default(), Entries::new(&entry));
@@ -13,7 +13,7 @@ fn echo(member: &mut Member, number: u32, clock_us: u32, came_us: u32, sent_us: 
     member.receive(Packet::Session(session));
 }
 
-/// The distance to rank 1 in the next request, microseconds.
+/// Distance to rank 1 in the next request, in microseconds.
 fn distance(member: &mut Member, sequence: u32, ms: u64) -> String {
     member.data(sequence);
     let sent = member.at(ms).into_iter().find(|sent| sent.starts_with("request")).expect("a request");
@@ -25,7 +25,7 @@ fn distance(member: &mut Member, sequence: u32, ms: u64) -> String {
 fn distance_is_half_the_round_trip() {
     let mut member = Member::new(&[]);
     member.at(1000);
-    // Sent at 0.5 s by this clock, there at 7.0 s by the other, echoed at 7.4 s: 1000 - 500 - 400 = 100 ms.
+    // Sent at 0.5 s of this clock, received at 7.0 s of the other, echoed at 7.4 s: 1000 - 500 - 400 = 100 ms.
     echo(&mut member, 1, 7_400_000, 7_000_000, 500_000);
     assert_eq!(distance(&mut member, 1, 1100), "50000");
 }
@@ -44,7 +44,7 @@ fn older_session_message_is_dropped() {
 #[test]
 fn clocks_are_truncated_to_ticks_and_wrap() {
     let mut member = Member::new(&[("clock_tick", "1 ms")]);
-    // The clock of the other passes 2^32 in between.
+    // The other clock passes 2^32 in between.
     member.at(1000);
     echo(&mut member, 1, 100_000, 0_u32.wrapping_sub(300_000), 560_000);
     assert_eq!(distance(&mut member, 1, 1100), "20000");
@@ -90,7 +90,7 @@ fn session_entries_rotate_in_a_large_group() {
 fn log_scaling_slows_sessions_with_group_size() {
     let mut member = Member::new(&[("session_ivl", "1 s"), ("session_scaling", "log")]);
     (1..4).for_each(|rank| _ = member.session(rank, 1, 0, 0));
-    // The first was set before anyone was known; then 1 + ln 4 = 2.39 s.
+    // The first interval was set before any member was known; the next ones are 1 + ln 4 = 2.39 s.
     let times: Vec<u64> = (0..90).filter(|tenth| !member.at(100 * tenth).is_empty()).collect();
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times.windows(2).all(|two| (20..=27).contains(&(two[1] - two[0]))), "{times:?}");
