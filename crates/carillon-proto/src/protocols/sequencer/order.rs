@@ -25,7 +25,7 @@ impl Placed for Entry {
     }
 }
 
-/// Message beyond a gap, whose payload may be missing (BB).
+/// Message beyond a gap; its payload may be missing (BB).
 type Early = Entry<Option<Bytes>>;
 
 /// Messages of the group as one member holds them. Sequence numbers count from 0.

@@ -1,4 +1,4 @@
-//! Parameters. The thesis names what its program was told and two timers; where it is silent the defaults are Carillon's.
+//! Parameters of XTP. The thesis names the options of its program and two timers; all other defaults are Carillon's.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
 ];
 
-/// Those that datagrams have which nobody answers, with the same defaults.
+/// Parameters of datagrams without acknowledgment, with the same defaults.
 pub(super) const DATAGRAM_PARAMETERS: [Parameter; 7] = [
     Parameter::count("service", (4, 6), "6")
         .doc("4: to the one receiver, by unicast; otherwise to the group (the traffic segment says 1, an unacknowledged datagram)"),
@@ -81,7 +81,8 @@ pub(super) const DATAGRAM_PARAMETERS: [Parameter; 7] = [
         .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
 ];
 
-/// For files over a real network: what is missing alone goes again, nothing is cut, and calls go ahead of what is sent.
+/// Settings for files over a real network: selective retransmission, no fragmentation, and a queue of messages ahead
+/// of the sender.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("error_control", "selective"),
     ("handshake", "repaired"),
@@ -94,19 +95,19 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("wtimer_max", "500 ms"),
 ];
 
-/// No more is under way than fits the receivers' buffers.
+/// Values from the host: no more data in flight than fits the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 8192 })];
 
-/// What an association is.
+/// Paradigm of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paradigm {
-    /// Many messages, one after the other.
+    /// Stream of messages.
     Stream,
-    /// One message, which nobody answers.
+    /// Single message without an answer.
     Datagram,
-    /// One message, and its acknowledgment.
+    /// Single message and its acknowledgment.
     AcknowledgedDatagram,
-    /// One message, and a response to it.
+    /// Single message and a response to it.
     Transaction,
 }
 
@@ -120,16 +121,16 @@ impl Paradigm {
         }
     }
 
-    /// Whether each message has an association of its own, which FIRST opens with all of its bytes.
+    /// Returns true if each message has its own association, opened by a FIRST with the whole message.
     pub fn is_single(self) -> bool {
         self != Paradigm::Stream
     }
 }
 
-/// What FIRST adds to a payload.
+/// Bytes that FIRST adds to a payload.
 pub(super) const FIRST_LEN: usize = HEADER_LEN + ADDRESS_LEN + TRAFFIC_LEN;
 
-/// What packets add to a payload.
+/// Bytes that packets add to a payload.
 pub(super) fn header_bytes(config: &Config) -> HeaderBytes {
     let first = HeaderBytes { data: FIRST_LEN, max: FIRST_LEN + TAG_LEN + 1 };
     match Paradigm::of(config) {
@@ -140,7 +141,7 @@ pub(super) fn header_bytes(config: &Config) -> HeaderBytes {
     }
 }
 
-/// What is sent again.
+/// Retransmission strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorControl {
     GoBack,
@@ -148,25 +149,25 @@ pub(super) enum ErrorControl {
     Off,
 }
 
-/// The parameters as the machines use them.
+/// Parameters in the units that the machines use.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub paradigm: Paradigm,
     pub is_unicast: bool,
-    /// FIRST carries data.
+    /// True if FIRST carries data.
     pub data_in_first: bool,
-    /// How many of the receivers a stream has to arrive at.
+    /// Number of receivers, from the first on, that must receive the whole stream.
     pub demanded: usize,
     pub late_join: bool,
-    /// All packets with data have a tag that says which message they are of.
+    /// True if every data packet has a tag with its message number.
     pub are_numbered: bool,
     pub leave_after: u64,
-    /// The slots that feedback waits for, and how long each is.
+    /// Number and length of the slots that delay feedback.
     pub slots: Option<(u64, Duration)>,
     pub wtimer: Duration,
     pub errors: ErrorControl,
     pub flow: bool,
-    /// Bytes that receivers have room for.
+    /// Receive buffer, in bytes.
     pub room: u64,
     pub maxdata: usize,
     pub calls: u64,
@@ -174,7 +175,7 @@ pub(super) struct Settings {
     pub asks_at_pauses: bool,
     pub service: u8,
     pub asks_for: u32,
-    /// What every packet of the association has set.
+    /// Option bits that every packet of the association carries.
     pub modes: u32,
     pub sort: u16,
     pub ctimeout: Duration,
@@ -196,7 +197,8 @@ impl Settings {
             "reservation" => config.count("reserved") * u64::from(context.max_payload).max(1),
             _ => packets * unit,
         };
-        // Two of the longest messages have room, so that whoever is told that half of the room is free can send a whole one.
+        // Room for two of the longest messages: a receiver reports when half is free, and that must fit a whole
+        // message.
         let room = room.max(2 * u64::from(context.max_payload));
         let (rate, burst) = (config.rate("rate"), config.size("burst").0);
         let paradigm = Paradigm::of(config);
@@ -220,7 +222,7 @@ impl Settings {
                 ErrorControl::Off
             }
             _ if config.choice("reliability") == "none" => ErrorControl::Off,
-            // What is missing is the one packet there is.
+            // The single packet is the only one that can be missing.
             _ if paradigm.is_single() => ErrorControl::GoBack,
             "go-back-n" => ErrorControl::GoBack,
             "selective" => ErrorControl::Selective,
@@ -236,7 +238,7 @@ impl Settings {
             | flag(config.choice("checksum") == "header", option::NOCHECK);
         let asks_for_taking = config.choice("status_request") == "dreq" || paradigm == Paradigm::Transaction;
         let is_named = config.choice("reliability") == "named" && !paradigm.is_single();
-        // Who is not waited for may not have heard FIRST.
+        // A receiver that the sender does not wait for may have missed FIRST.
         let late_join = (config.switch("late_join") || is_named) && !paradigm.is_single();
         Ok(Settings {
             paradigm,
@@ -250,7 +252,7 @@ impl Settings {
             is_unicast,
             data_in_first: config.switch("data_in_first") || paradigm.is_single(),
             errors,
-            // One packet has room or is sent again.
+            // A single packet needs no window: it fits or is retransmitted.
             flow: flow_control != "off" && !paradigm.is_single(),
             room,
             maxdata: maxdata as usize,
@@ -278,8 +280,8 @@ impl Settings {
     }
 }
 
-/// Of an IPv4 address segment, the longest there is.
+/// Length of an IPv4 address segment, the longest kind, in bytes.
 const ADDRESS_LEN: usize = 16;
-/// Of a traffic segment with rates.
+/// Length of a traffic segment with rates, in bytes.
 const TRAFFIC_LEN: usize = 24;
 const MIN_TIMEOUT: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
-//! What the protocol says of itself.
+//! Guarantee, trial settings and state machines of XTP.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
-/// What the entry says for suites and for its page.
+/// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
@@ -19,14 +19,14 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
         match trial.network {
             TrialNetwork::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
-            // A window takes tens of milliseconds on the medium, and messages that are cut finely many frames.
+            // A window occupies the medium for tens of milliseconds, and small fragments mean many frames.
             TrialNetwork::Ethernet => {
                 trial.set("wtimer", "400 ms").set("wtimer_min", "200 ms").set("maxdata", "700 byte")
             }
             _ => trial.set("wtimer", "50 ms").pick("wtimer_min", &["20 ms", "50 ms"]),
         };
         if trial.chance(0.4) {
-            // One packet has all of a message.
+            // A message must fit one packet.
             trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
         } else {
             trial.pick("data_in_first", &["true", "false"]);
@@ -82,12 +82,12 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     ..ProtocolEntry::PLAIN
 };
 
-/// Of a stream.
+/// Name of the sender's state machine for a stream.
 pub(super) const SENDER: &str = "sender";
-/// Of a stream.
+/// Name of the receiver's state machine for a stream.
 pub(super) const RECEIVER: &str = "receiver";
 
-/// Of a datagram that is acknowledged, or of a transaction.
+/// Sender's state machine for acknowledged datagrams and transactions.
 pub(super) const SINGLE_SENDER: States = States {
     of: "sender, for associations of one message",
     transitions: &[
@@ -101,7 +101,7 @@ pub(super) const SINGLE_SENDER: States = States {
     rare: &[],
 };
 
-/// Of a transaction.
+/// Receiver's state machine for transactions.
 pub(super) const TRANSACTION_RECEIVER: States = States {
     of: "receiver, for transactions",
     transitions: &[

@@ -1,6 +1,7 @@
-//! Who belongs to a group: joining late, leaving, and those of whom nothing is demanded.
+//! Membership of a group: late joins, leaving, and receivers that need not receive everything.
 //!
-//! The three-way join is that of 4.0b: JCNTL of the node that joins, JCNTL with the place in the stream where it begins, CNTL.
+//! The three-way join is that of XTP 4.0b: JCNTL of the joining receiver, JCNTL with its starting point in the
+//! stream, and CNTL.
 
 use carillon_core::{Dest, DropReason, Event, NodeId, Note, Transmit, Value};
 use carillon_wire::xtp::{Address, Body, Common, Diag, Handover, Packet, Rates, Traffic, option};
@@ -10,32 +11,32 @@ use super::receiver::{Answer, Open, Timer, XtpReceiver};
 use super::sender::{Notice, Phase, XtpSender};
 
 impl XtpSender {
-    /// There is something to say to this node, unless there is already.
-    pub(super) fn queue_notice(&mut self, node: NodeId, word: Notice) {
+    /// Queues a notice to a node, replacing an earlier one.
+    pub(super) fn queue_notice(&mut self, node: NodeId, notice: Notice) {
         if let Some((_, old)) = self.notices.iter_mut().find(|(to, _)| *to == node) {
-            *old = word;
+            *old = notice;
         } else if self.notices.len() < MAX_NOTICES {
-            self.notices.push((node, word));
+            self.notices.push((node, notice));
         }
     }
 
-    /// The next of what is to be said to somebody.
+    /// Emits the next notice.
     pub(super) fn put_notice(
         &mut self,
         context: &mut super::sender::Context,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let (node, word) = self.notices.pop()?;
+        let (node, notice) = self.notices.pop()?;
         let end = self.stream.sent_end();
         let diag = |code, value| Body::Diag(Diag { code, value, text: b"" });
         let not_demanded = if self.group.is_optional(node) { option::NOERR } else { 0 };
-        let (name, options, seq, body) = match word {
+        let (name, options, seq, body) = match notice {
             Notice::Abandoned => ("diag", option::END, end, diag(Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED)),
             Notice::Refused => ("diag", option::END, end, diag(Diag::JOIN_REFUSED, Diag::JOIN_DENIED)),
             Notice::NotDemanded => ("cntl", option::NOERR, end, Body::Cntl(Common::default())),
             Notice::Joined(xkey) => {
                 let handover = Handover { common: Common::default(), xkey };
-                // Who asks again begins where it was told to.
+                // A repeated request gets the same starting point.
                 let from = self.group.member_index(node).filter(|_| not_demanded == 0);
                 let from =
                     from.map_or(self.stream.next_message_start(), |index| self.group.context(index).rseq);
@@ -47,7 +48,7 @@ impl XtpSender {
         Some(Transmit::now(Dest::Node(node)))
     }
 
-    /// A node asks to join: it gets what has not begun to go out.
+    /// Handles a join request (JCNTL): the receiver gets messages that are not yet being sent.
     pub(super) fn on_join(&mut self, context: &mut super::sender::Context, node: NodeId, handover: Handover) {
         let is_open = !matches!(self.phase, Phase::Quiescent | Phase::Inactive);
         let Some(place) = self.group.member_index(node).filter(|_| is_open && self.settings.late_join) else {
@@ -65,11 +66,11 @@ impl XtpSender {
         let from = self.stream.next_message_start();
         self.group.admit(place, handover.xkey, from, self.settings.room, self.sync, context.now);
         context.events.push(Event::MemberJoined { member: node });
-        // What it had before, or lacked, it has lost.
+        // The new context forgets what the old one received or missed.
         self.settle(context);
     }
 
-    /// A member reads no more.
+    /// Handles the END of a receiver that leaves.
     pub(super) fn on_leave(&mut self, context: &mut super::sender::Context, index: usize) {
         let node = self.group.node(index);
         let fields = vec![("member", Value::Count(node.0.into()))];
@@ -81,7 +82,7 @@ impl XtpSender {
 }
 
 impl XtpReceiver {
-    /// A packet came, of an association that FIRST has not opened here.
+    /// Handles a packet of an association that FIRST has not opened here.
     pub(super) fn on_unopened(&mut self, context: &mut super::receiver::Context, packet: &Packet<'_>) {
         match packet.body {
             Body::Jcntl(handover, _, traffic) if handover.xkey == self.own_key => {
@@ -97,7 +98,7 @@ impl XtpReceiver {
                     self.answer = Some(Answer::Status);
                 }
             }
-            // It may not.
+            // The join was refused.
             Body::Diag(_) => {
                 context.received("diag", 0);
                 context.timers.cancel(Timer::Join);
@@ -114,7 +115,7 @@ impl XtpReceiver {
         }
     }
 
-    /// Asks, and again if nobody answers.
+    /// Sends a join request, and repeats it after WTIMER.
     pub(super) fn ask_to_join(&mut self, context: &mut super::receiver::Context) {
         if self.open.is_some() || self.is_abandoned || self.joins >= MAX_JOIN_ATTEMPTS {
             return;
@@ -124,7 +125,7 @@ impl XtpReceiver {
         context.timers.arm(Timer::Join, context.now + self.settings.wtimer);
     }
 
-    /// JCNTL.
+    /// Emits a join request (JCNTL).
     pub(super) fn put_join(&self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
         let common = Common { rseq: 0, alloc: self.settings.room, echo: self.echo };
         let traffic = Traffic::rates(self.settings.service, Rates::default());
@@ -133,7 +134,7 @@ impl XtpReceiver {
         context.control(name, 0);
     }
 
-    /// Nothing is demanded of this node: what it lacks does not come, and is not asked for.
+    /// Handles the notice that this receiver is not demanded: it no longer asks for repairs.
     pub(super) fn on_not_demanded(&mut self) {
         if !std::mem::replace(&mut self.is_optional_member, true) {
             let next = self.stream.next();
@@ -143,18 +144,19 @@ impl XtpReceiver {
         }
     }
 
-    /// Whether what it lacks is never sent again because of it.
+    /// Returns true if losses here cause no retransmission.
     pub(super) fn is_unrepaired(&self) -> bool {
         self.is_optional_member || self.settings.errors == ErrorControl::Off
     }
 
-    /// Its user reads no more.
+    /// Leaves the association after the user has read enough.
     pub(super) fn leave(&mut self) {
         self.has_left = true;
         self.answer = Some(Answer::End);
     }
 
-    /// A control packet of another member, because of a gap: it speaks for this node too if this lacks nothing that the other has.
+    /// Handles the status of another receiver about a gap (damping): suppresses the pending own one if this receiver
+    /// misses nothing that the other has.
     pub(super) fn on_overheard_status(
         &mut self,
         context: &mut super::receiver::Context,
@@ -173,7 +175,8 @@ impl XtpReceiver {
         let has =
             |&(left, right): &(u64, u64)| right <= next || own.iter().any(|&(l, r)| l <= left && right <= r);
         let ends = |spans: &[(u64, u64)]| spans.last().map(|span| span.1);
-        // Go-back-N sends everything from the other's gap on; selective what lies before the last that it has.
+        // Go-back-N resends everything from the other's gap on; selective retransmission resends gaps before its last
+        // span only.
         let covers = match self.settings.errors {
             ErrorControl::Selective => theirs.iter().all(has) && ends(&theirs) >= ends(&own),
             _ => true,
@@ -186,7 +189,7 @@ impl XtpReceiver {
     }
 }
 
-/// Nodes to which something is to be said, at most.
+/// Maximum number of nodes with a pending notice; further ones are dropped.
 const MAX_NOTICES: usize = 64;
-/// How often a node asks to join before it waits for the next packet.
+/// Maximum number of join attempts before the next packet triggers another one.
 const MAX_JOIN_ATTEMPTS: u32 = 20;

@@ -1,4 +1,4 @@
-//! Joining late, leaving, groups of which not all have to have everything, and feedback in slots: docs/protocols/xtp.md.
+//! Tests of late joins, leaving, optional receivers and slotted feedback, after `docs/protocols/xtp.md`.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn common(rseq: u64, echo: u32) -> Common {
     Common { rseq, alloc: 1 << 20, echo }
 }
 
-/// What a member says that opens a context or asks to join, with this key.
+/// TCNTL of a receiver, which opens a context with this key.
 fn tcntl(xkey: u64) -> Vec<u8> {
     bytes(back(), 0, 0, 0, Body::Tcntl(Handover { common: common(0, 1), xkey }, TRAFFIC))
 }
@@ -40,7 +40,8 @@ fn cntl(options: u32, rseq: u64, echo: u32) -> Vec<u8> {
     bytes(back(), options, 0, 0, Body::Cntl(common(rseq, echo)))
 }
 
-/// A sender to three receivers, of which the first two have answered, that has sent two messages of three bytes.
+/// Sender to three receivers that has sent two messages of three bytes, after the first `answers` receivers answered
+/// FIRST.
 fn opened(settings: &[(&str, &str)], answers: u32) -> MachineFixture {
     let all: Vec<(&str, &str)> = [("calls", "9")].into_iter().chain(settings.iter().copied()).collect();
     let mut fixture = MachineFixture::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
@@ -55,7 +56,7 @@ fn opened(settings: &[(&str, &str)], answers: u32) -> MachineFixture {
     fixture
 }
 
-/// What went out to single nodes: to whom, and what.
+/// Takes the unicast packets: destination and text.
 fn said(fixture: &mut MachineFixture) -> Vec<(u32, String)> {
     let line = |(transmit, bytes): (carillon_core::Transmit, Vec<u8>)| match transmit.dest {
         Dest::Node(node) => {
@@ -83,7 +84,7 @@ fn returning_receiver_joins_at_the_next_message() {
     assert_eq!(said(&mut fixture), [(3, "jcntl 6 xkey 71".to_owned())]);
     assert!(fixture.events().contains(&Event::MemberJoined { member: NodeId(3) }));
     assert_eq!(fixture.awaited([1, 2, 3]), Vec::<u32>::new(), "nobody lacks what went before");
-    // It has not heard: it is told the same, though more has gone out.
+    // A repeated join gets the same answer, although more data was sent.
     fixture.offer("ghi").expect("there is room");
     fixture.datagrams();
     fixture.receive(3, &jcntl(71));
@@ -139,7 +140,7 @@ fn unnamed_receivers_are_told_noerr() {
     let mut fixture = opened(&[("reliability", "named"), ("named", "2")], 2);
     fixture.receive(1, &cntl(0, 6, 2));
     assert_eq!(fixture.awaited([1, 2, 3]), [2]);
-    // The third was not waited for; what it lacks is not sent again, and it is told so whatever it says.
+    // Losses of the third receiver cause no retransmission, and each of its packets is answered with NOERR.
     for answer in [tcntl(72), cntl(option::FASTNAK, 0, 2)] {
         fixture.receive(3, &answer);
         assert_eq!(said(&mut fixture), [(3, "cntl 6 noerr".to_owned())]);
@@ -196,14 +197,14 @@ fn unnamed_receiver_costs_no_repairs() {
 #[test]
 fn slotted_nak_is_damped_by_equivalent_status() {
     let settings = [("feedback", "slotted"), ("slots", "8"), ("slot_time", "1 ms")];
-    // (what another member says meanwhile, whether this one says it too)
+    // Status of another member meanwhile, and whether this one still sends its own.
     let others = [(None, true), (Some((3, 1)), false), (Some((4, 1)), true), (Some((3, 0)), true)];
     for ((other, speaks), seed) in others.into_iter().zip(1..) {
         let mut fixture = MachineFixture::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
         let key = key_of(ASSOCIATION);
         let first = Body::First(Address::NULL, TRAFFIC, Data::default());
         fixture.receive(0, &bytes(key, option::SREQ, 1, 0, first));
-        // The answer to FIRST goes at once, and what is asked for in a slot.
+        // The answer to FIRST leaves at once; requested status waits for a slot.
         fixture.at(100_000);
         fixture.datagrams();
         let data = |seq| bytes(key, option::FASTNAK | option::EOM, 1, seq, Body::Data(Data::plain(b"abc")));
@@ -217,7 +218,7 @@ fn slotted_nak_is_damped_by_equivalent_status() {
         assert!(waits <= 70_000 && waits % 10_000 == 0, "a whole number of slots: {waits}");
         fixture.at(200_000);
         let sent = fixture.datagrams();
-        // A slot may be at once, before another could speak.
+        // The first slot may be at once, before the other member's status.
         assert_eq!(sent.len(), usize::from(speaks), "{other:?}");
         let to_all = sent.iter().all(|(transmit, _)| matches!(transmit.dest, Dest::Group { .. }));
         assert!(to_all, "{sent:?}");

@@ -1,7 +1,8 @@
-//! XTP: the Xpress Transport Protocol, revision 4.0 with the changes of 4.0b, one sender and its receivers.
+//! XTP: the Xpress Transport Protocol, revision 4.0 with the changes of 4.0b, for one sender and its receivers.
 //!
-//! A sender has a stream of bytes, and receivers say what they have of it when they are asked. What is asked for, what is sent
-//! again, and whether there is room are orthogonal choices. See `docs/protocols/xtp.md` for what the sources leave open.
+//! The sender transmits a byte stream, and receivers report their status on request (SREQ, DREQ) or when they detect
+//! a gap (FASTNAK). Status requests, retransmission and flow control are independent options. `docs/protocols/xtp.md`
+//! lists the decisions that the sources leave open.
 
 mod config;
 mod describe;
@@ -25,7 +26,7 @@ use carillon_core::{
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
 
-/// The Xpress Transport Protocol.
+/// Registry entry of the Xpress Transport Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp",
     family: "sender-driven, status on request, go-back-N or selective",
@@ -46,7 +47,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Its datagrams that nobody answers: what is promised of them is so little that suites ask for it apart.
+/// Registry entry of XTP datagrams without acknowledgment. It is separate because its guarantee is weaker.
 pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp-datagram",
     family: "best effort, without feedback",
@@ -55,7 +56,7 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     waits: false,
     header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
     parameters: &config::DATAGRAM_PARAMETERS,
-    // Nobody says that it is too fast.
+    // Without feedback, a fixed rate is the only congestion control.
     delivery_settings: &[
         ("maxdata", "65535"),
         ("calls", "256"),

@@ -1,4 +1,4 @@
-//! The receiving side: says what it has when it is asked, and with FASTNAK when it sees a gap.
+//! Receiver of XTP: reports its status on request, and with FASTNAK on a gap.
 
 use std::time::Duration;
 
@@ -15,76 +15,76 @@ use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// The receiver's timers.
+/// Timers of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The slot in which feedback goes out has come.
+    /// Slot of the pending feedback.
     Slot,
-    /// Nobody has let this node in.
+    /// Join request without an answer.
     Join,
 }
 
-/// Takes the stream apart again.
+/// Reassembles messages from the byte stream.
 #[derive(Debug)]
 pub struct XtpReceiver {
     pub(super) settings: Settings,
-    /// The key of the association, as the sender's node has it.
+    /// Key of the association at the sender.
     key: u64,
-    /// The key of this node's context.
+    /// Key of this receiver's context.
     pub(super) own_key: u64,
-    /// FIRST has come.
+    /// Contents of FIRST, once received.
     pub(super) open: Option<Open>,
     pub(super) stream: ByteStream<MessageEnd>,
-    /// Of the message that has not come whole.
+    /// Fragments of an incomplete message.
     partial: Vec<bytes::Bytes>,
     partial_len: u64,
     longest: u64,
     pub(super) messages: u64,
-    /// Bytes of the stream that each message takes which the application has not taken.
+    /// Stream bytes of each delivered message that the application has not read.
     pub(super) unread: std::collections::VecDeque<u64>,
     pub(super) unread_bytes: u64,
-    /// The highest number of a handshake that has come.
+    /// Highest sync number received.
     pub(super) echo: u32,
-    /// Where the gap begins of which the sender was told last, and under which number.
+    /// Start of the gap last reported to the sender, and the sync number of that time.
     pub(super) reported_gap: Option<(u64, u32)>,
-    /// Status is to be sent.
+    /// Status to send.
     pub(super) answer: Option<Answer>,
-    /// The same, in its slot.
+    /// Status to send in its slot.
     pub(super) slotted: Option<Answer>,
     slots: Uniform,
-    /// Nothing is demanded of this node.
+    /// True if this receiver need not receive everything.
     pub(super) is_optional_member: bool,
-    /// How often it has asked to join.
+    /// Number of join attempts.
     pub(super) joins: u32,
-    /// Its user reads no more.
+    /// True once the receiver has left.
     pub(super) has_left: bool,
     read_messages: u64,
-    /// Status is to be sent once everything before this byte has been taken.
+    /// Offset up to which the application must read before a status is sent (DREQ).
     pub(super) status_when_read: Option<u64>,
-    /// The first byte there is no room for, as the sender knows.
+    /// First byte without room, as last reported.
     pub(super) alloc: u64,
-    /// The sender has been told that there is hardly any room.
+    /// True if the sender was told that less than half of the window is free.
     is_window_low: bool,
-    /// The stream ends here, and the sender writes no more.
+    /// End of the stream, once the sender has closed it (WCLOSE).
     pub(super) closed: Option<u64>,
-    /// What this association has lost will not come.
+    /// True once the sender has abandoned this receiver, so that losses stay.
     pub(super) is_abandoned: bool,
-    /// A transaction has been asked for and not been closed.
+    /// True while a transaction is open.
     pub(super) is_asked: bool,
-    /// The machine was a member before and lost all it knew: it opens no context again.
+    /// True for a restarted receiver, which does not open a context again.
     rejoining: bool,
 }
 
-/// What goes with the last byte of a message: whether the message has none.
+/// End of a message in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageEnd {
     is_empty: bool,
-    /// Which message it is, where that is said.
+    /// Message number, if the packet carries one.
     number: Option<u64>,
 }
 
 impl MessageEnd {
-    /// Of a message that is counted.
+    /// End of a message without a number.
     pub fn plain(is_empty: bool) -> Self {
         MessageEnd { is_empty, number: None }
     }
@@ -94,7 +94,7 @@ impl MessageEnd {
     }
 }
 
-/// What FIRST has said.
+/// Contents of FIRST.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub service: u8,
@@ -102,7 +102,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// What a traffic segment says.
+    /// Reads a traffic segment.
     pub(super) fn of(traffic: &Traffic<'_>) -> Self {
         let rates = match traffic.form {
             TrafficForm::Rates(rates) => rates,
@@ -112,22 +112,22 @@ impl Open {
     }
 }
 
-/// Which status is due: the greater says more.
+/// Kind of status to send; a greater one includes the smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answer {
     Status,
-    /// A gap.
+    /// Report of a gap.
     Nak,
-    /// To FIRST.
+    /// Answer to FIRST (TCNTL).
     Handover,
-    /// It asks to join.
+    /// Join request (JCNTL).
     Join,
-    /// It leaves.
+    /// END of a leaving receiver.
     End,
 }
 
 impl XtpReceiver {
-    /// A receiver of this association.
+    /// Creates the receiver of an association.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         let most = settings.slots.map_or(0, |(slots, _)| slots);
@@ -137,7 +137,7 @@ impl XtpReceiver {
             open: None,
             stream: stream_of(settings.room),
             slotted: None,
-            // A whole number of slots: each is a nanosecond of the draw.
+            // Each nanosecond of the random delay stands for one slot.
             slots: Uniform::new(Duration::from_nanos(most), build.seeds.clone(), "xtp.slots"),
             is_optional_member: false,
             joins: 0,
@@ -185,10 +185,10 @@ impl XtpReceiver {
             return context.events.dropped(DropReason::Malformed);
         }
         let is_gap = packet.seq > before;
-        // Another gap lies behind those that are known.
+        // A further gap behind the known ones.
         let is_another = keeps && packet.seq > self.stream.end();
         if !keeps {
-            // A receiver that goes back keeps nothing beyond a gap.
+            // With go-back-N the receiver keeps nothing beyond a gap.
             context.events.dropped(DropReason::OutOfOrder);
         } else if self.stream.insert(packet.seq, bytes, mark) {
             context.received("data", self.messages);
@@ -199,7 +199,7 @@ impl XtpReceiver {
             if self.reported_gap.is_none_or(|(begin, _)| begin != before) {
                 context.events.loss_found(context.sender, self.messages);
             }
-            // Once for each gap, and once more when what was sent again has left it.
+            // Report each gap once, and again if the retransmission, which has a newer sync number, left it open.
             let known = self.reported_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
             if packet.has(option::FASTNAK) && (!known || is_another) {
                 self.reported_gap = Some((before, packet.sync));
@@ -214,7 +214,7 @@ impl XtpReceiver {
         }
     }
 
-    /// What is lost does not come: of a message all packets come one after the other, or it is not delivered.
+    /// Handles data without retransmission: delivers a message only if all its fragments arrive in order.
     pub(super) fn on_unrepaired(
         &mut self,
         context: &mut Context,
@@ -230,13 +230,14 @@ impl XtpReceiver {
         if is_known || (is_in_part && place.begins) {
             return context.events.dropped(DropReason::Duplicate);
         }
-        // What lies further ahead than messages that were lost can take is not believed.
+        // A number too far ahead for a plausible run of losses is forged.
         let ahead = place.message - self.messages;
         let furthest = self.stream.next().saturating_add((ahead + 1).saturating_mul(self.longest));
         if ahead > MAX_CONSECUTIVE_LOSSES || packet.seq > furthest {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let follows = is_in_part && packet.seq == self.stream.next();
+        // A fragment that does not continue the partial message ends it: the rest is lost.
         if !follows {
             self.partial.clear();
             self.partial_len = 0;
@@ -255,7 +256,7 @@ impl XtpReceiver {
         self.on_ordered_bytes(context, bytes, mark);
     }
 
-    /// The next bytes in order.
+    /// Appends the next bytes in order, and delivers the message that they complete.
     pub(super) fn on_ordered_bytes(
         &mut self,
         context: &mut Context,
@@ -263,7 +264,7 @@ impl XtpReceiver {
         mark: Option<MessageEnd>,
     ) {
         self.partial_len += bytes.len() as u64;
-        // Nobody sends longer ones; what is beyond is not kept.
+        // No sender has longer messages: discard the excess.
         if self.partial_len <= self.longest {
             self.partial.push(bytes);
         }
@@ -282,7 +283,7 @@ impl XtpReceiver {
         self.messages += 1;
     }
 
-    /// The first byte that there is no room for: a message that has not come whole is taken with its last byte.
+    /// First byte without room. The bytes of an incomplete message count from its last one on.
     pub(super) fn limit(&self) -> u64 {
         let taken = self.stream.next() - self.unread_bytes - self.partial_len.min(self.stream.next());
         taken.saturating_add(self.settings.room).max(self.alloc)
@@ -292,7 +293,7 @@ impl XtpReceiver {
         let is_status = matches!(answer, Answer::Status | Answer::Nak);
         match self.settings.slots {
             Some((_, slot)) if is_status && !self.is_optional_member => {
-                // One that is asked for is not damped.
+                // A requested status is never damped.
                 let both = self.slotted.is_some_and(|slotted| slotted != answer);
                 self.slotted = if both { Some(Answer::Status) } else { Some(answer) };
                 if context.timers.armed(Timer::Slot).is_none() {
@@ -304,14 +305,14 @@ impl XtpReceiver {
         }
     }
 
-    /// The same without a slot: users take what has come at times of their own.
+    /// Schedules a status without a slot: applications read at different times anyway.
     fn send_status_at_once(&mut self, answer: Answer) {
         if !self.is_optional_member || answer > Answer::Nak {
             self.answer = self.answer.max(Some(answer));
         }
     }
 
-    /// As before anything came.
+    /// Creates an empty stream.
     pub(super) fn fresh_stream(&self) -> ByteStream<MessageEnd> {
         stream_of(self.settings.room)
     }
@@ -336,7 +337,7 @@ impl Part for XtpReceiver {
             return context.events.dropped(DropReason::NotAMember);
         }
         if self.has_left {
-            // The sender has not heard of it, perhaps.
+            // The END may have been lost.
             if packet.has(option::SREQ) || packet.has(option::DREQ) {
                 self.answer = Some(Answer::End);
             }
@@ -379,7 +380,7 @@ impl Part for XtpReceiver {
                     self.on_not_demanded();
                 }
             }
-            // It was given up.
+            // The sender abandoned this receiver.
             Body::Diag(_) => {
                 context.received("diag", self.messages);
                 self.is_abandoned = true;
@@ -436,10 +437,10 @@ impl Part for XtpReceiver {
             _ if spans.is_empty() => Body::Cntl(common),
             _ => Body::Ecntl(common, Spans::of(spans, &mut room)),
         };
-        // It sends no data: the stream of its direction ends where it begins.
+        // The receiver sends no data, so the stream of its direction is empty.
         let name = self.emit(options, 0, 0, body, buf);
         context.control(name, self.messages);
-        // Others hear of a gap, so that they need not say the same.
+        // Multicast the report of a gap, so that other receivers can suppress theirs (damping).
         let to_all = is_nak && self.settings.slots.is_some();
         Some(Transmit::now(if to_all { Dest::group(context.group) } else { Dest::Node(context.sender) }))
     }
@@ -491,7 +492,7 @@ impl Part for XtpReceiver {
 }
 
 impl XtpReceiver {
-    /// A packet to the sender; returns the name of its format.
+    /// Emits a packet to the sender. Returns the name of its format.
     pub(super) fn emit(
         &self,
         options: u32,
@@ -506,7 +507,7 @@ impl XtpReceiver {
         packet.name()
     }
 
-    /// What was asked about has been taken, perhaps.
+    /// Sends the status that a DREQ awaits, once the application has read far enough.
     pub(super) fn answer_when_read(&mut self) {
         let taken = self.stream.next() - self.unread_bytes;
         if self.status_when_read.is_some_and(|until| until <= taken) {
@@ -516,15 +517,15 @@ impl XtpReceiver {
     }
 }
 
-/// A stream of which nothing has come, with so many bytes of room.
+/// Creates an empty stream with a receive buffer of `room` bytes.
 fn stream_of(room: u64) -> ByteStream<MessageEnd> {
     ByteStream::new((room / BYTES_PER_PIECE).clamp(MIN_PIECES, MAX_PIECES) as usize)
 }
 
-/// Spans that one packet names.
+/// Maximum number of spans in one packet.
 const MAX_SPANS: usize = 64;
 const BYTES_PER_PIECE: u64 = 64;
 const MIN_PIECES: u64 = 16;
 const MAX_PIECES: u64 = 65_536;
-/// Messages of an unacknowledged sender that are believed to have been lost one after the other.
+/// Maximum number of consecutive lost messages accepted from a sender without retransmission.
 const MAX_CONSECUTIVE_LOSSES: u64 = 65_536;

@@ -1,4 +1,4 @@
-//! The sending side: it asks, and receivers say what they have when they are asked.
+//! Sender of XTP: transmits the stream and requests the receivers' status.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -18,85 +18,85 @@ use crate::blocks::{Members, Part, PastLimit, Player};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends a stream to all, and what is missing of it again.
+/// Sends a byte stream to all receivers, and retransmits missing parts.
 #[derive(Debug)]
 pub struct XtpSender {
     pub(super) settings: Settings,
     rules: WtimerRules,
-    /// Of each receiver.
+    /// Contexts of the receivers.
     pub(super) group: ReceiverContexts,
     pub(super) stream: SendStream,
     key: u64,
     pub(super) address: Address<'static>,
-    /// The number of the last request for status.
+    /// Sync number of the last status request.
     pub(super) sync: u32,
-    /// It says what became of its messages.
+    /// True if the sender reports completed messages.
     is_confirmed: bool,
     pub(super) phase: Phase,
-    /// FIRST or the CNTL of a handshake is to go out.
+    /// True if FIRST or the CNTL of a handshake is to be sent.
     request_due: bool,
-    /// Data packets since SREQ was last set.
+    /// Data packets sent since the last SREQ.
     packets_since_request: u64,
-    /// Bytes of the first packet of the message that goes out.
+    /// Length of the first packet of the current message, in bytes.
     first_packet_len: u64,
-    /// Expiries of WTIMER without an answer of all.
+    /// Consecutive expiries of WTIMER.
     expiries: u32,
-    /// How often it was asked since something went out why nothing may.
+    /// Consecutive expiries of the pause timer since the last data packet.
     pauses: u32,
-    /// What is to be said to single nodes.
+    /// Notices to single nodes.
     pub(super) notices: Vec<(NodeId, Notice)>,
     finished: bool,
-    /// Somebody misses what it was given up for, and all that follows.
+    /// True if data was skipped for an abandoned receiver.
     skipped: bool,
-    /// The association has ended, and this is to be told.
+    /// True if the END of the association is to be sent.
     end_due: bool,
 }
 
-/// Where the association stands.
+/// State of the association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing was offered.
+    /// No message was offered.
     Quiescent,
-    /// FIRST has gone out, and not all have answered.
+    /// FIRST was sent, and some receiver has not answered.
     Opening,
-    /// Data may go out.
+    /// Data may be sent.
     Active,
-    /// Nothing goes out until all have answered this number.
+    /// Synchronizing handshake: no data until every receiver has answered this sync number.
     Handshake(u32),
-    /// It is over.
+    /// The association has ended.
     Inactive,
 }
 
-/// What the sender has to say to one node.
+/// Notice to one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// It was given up.
+    /// The receiver was abandoned.
     Abandoned,
-    /// It may not join.
+    /// The join was refused.
     Refused,
-    /// Nothing is demanded of it: it is not to ask for what it lacks.
+    /// The receiver need not receive everything and must not request repairs.
     NotDemanded,
-    /// It has joined, with this key.
+    /// The receiver with this key has joined.
     Joined(u64),
 }
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Somebody should have said what it has.
+    /// WTIMER: timeout of a status request.
     Wtimer,
-    /// A handshake has taken too long.
+    /// CTIMEOUT: timeout of a handshake.
     Ctimeout,
-    /// Nothing has come for long.
+    /// CTIMER: silence of all receivers.
     Ctimer,
-    /// The next packet may leave.
+    /// The rate limit allows the next packet.
     Pace,
-    /// Nobody was asked about what has gone out.
+    /// Data in flight has no pending status request.
     Pause,
 }
 
 impl XtpSender {
-    /// A sender to the members of the context, which says what became of its messages or does not.
+    /// Creates a sender to the members of the context. `is_confirmed` makes it report completed messages.
     pub fn new(
         build: &BuildContext,
         config: &Config,
@@ -135,7 +135,7 @@ impl XtpSender {
     }
 
     fn on_status(&mut self, context: &mut Context, index: usize, packet: &Packet<'_>, status: Common) {
-        // Who claims to have what was not sent deceives itself; that it answers is heard all the same.
+        // Clamp a claim of data that was never sent; the answer itself still counts.
         let status = Common {
             rseq: status.rseq.min(self.stream.sent_end()),
             echo: status.echo.min(self.sync),
@@ -144,13 +144,13 @@ impl XtpSender {
         context.received(packet.name(), self.stream.messages_before(status.rseq));
         let is_stale = status.echo < self.group.context(index).echo;
         let oldest = !self.rules.is_repaired();
-        let takes_back = self.group.on_status(context.now, index, status, oldest);
-        if takes_back && self.settings.errors != ErrorControl::Off && status.rseq < self.stream.start() {
-            // It has never had what it, or somebody in its name, said it had, and what it lacks is gone.
+        let moves_back = self.group.on_status(context.now, index, status, oldest);
+        if moves_back && self.settings.errors != ErrorControl::Off && status.rseq < self.stream.start() {
+            // The receiver never had data that an earlier status, perhaps forged, acknowledged, and the data is gone.
             self.abandon_receiver(context, index, "none");
             return self.settle(context);
         }
-        // A message that is alone in its association goes again when WTIMER expires: nothing else tells that it was lost.
+        // A single message is resent when WTIMER expires, since no gap can reveal its loss.
         if self.settings.errors != ErrorControl::Off && !is_stale && !self.is_single() {
             match packet.body {
                 Body::Ecntl(_, spans) => self.on_missing(context, index, packet, status, spans),
@@ -161,7 +161,7 @@ impl XtpSender {
         self.advance(context);
     }
 
-    /// Finds out what this receiver lacks of what it must have had.
+    /// Finds the pieces that a receiver is missing, and queues their retransmission.
     fn on_missing(
         &mut self,
         context: &mut Context,
@@ -173,7 +173,7 @@ impl XtpSender {
         let Some(first) = self.stream.first_beyond(status.rseq) else { return };
         let is_nak = packet.has(option::FASTNAK);
         let selective = self.settings.errors == ErrorControl::Selective;
-        // Of what lies before something that it has nothing is under way, but for what was sent again since.
+        // A receiver has a gap before the last byte that it holds, unless a retransmission is in flight.
         let seen = spans.iter().map(|(_, right)| right).max().unwrap_or(status.rseq);
         let mut ranges = spans.iter().peekable();
         let is_alone = self.group.active().nth(1).is_none();
@@ -184,16 +184,17 @@ impl XtpSender {
                 ranges.next();
             }
             behind = number + 1;
+            // Compare each sent piece with the reported spans.
             let has = ranges.peek().is_some_and(|&(left, right)| left <= piece.seq && piece.end() <= right);
-            // A receiver that goes back names no span: of a gap it says where it begins.
+            // Go-back-N receivers report no spans, only the start of their gap.
             let in_gap = if selective { piece.seq < seen } else { is_nak && number == first };
             let is_due = piece.due_sync <= status.echo || (in_gap && piece.epoch <= status.echo);
             let is_last = !selective || (piece.due_sync > status.echo && piece.seq >= seen);
-            // What goes again for somebody else goes for this one too.
+            // A retransmission for another receiver serves this one too.
             let goes = self.stream.is_queued(number);
             lacking += u32::from(!has && (is_due || goes));
             if has && goes && is_alone {
-                // Its newer word: nobody lacks it.
+                // The only receiver reports that it has the piece.
                 self.stream.cancel_retransmission(number);
             }
             if !has && is_due && !goes {
@@ -203,13 +204,13 @@ impl XtpSender {
                 break;
             }
         }
-        // Behind those it has nothing.
+        // The receiver misses everything behind its last span.
         lacking += self.stream.queued_from(behind) as u32;
         if lacking > 0 {
             context.events.repair_needed(self.group.node(index), lacking);
         }
         let Some(&oldest) = missing.first() else { return };
-        // What tells of nothing newer than this does not tell of what goes again now.
+        // A status older than this sync number does not cover the retransmissions queued now.
         self.sync += 1;
         match selective {
             true => missing.into_iter().for_each(|number| self.stream.repeat(number)),
@@ -217,7 +218,7 @@ impl XtpSender {
         }
     }
 
-    /// All may have answered what they were asked.
+    /// Ends the phase or stops WTIMER once all receivers have answered.
     fn after_answer(&mut self, context: &mut Context) {
         self.group.prune_requests();
         let is_over = match self.phase {
@@ -231,7 +232,7 @@ impl XtpSender {
             if !self.is_single() {
                 self.expiries = 0;
             }
-            // Whatever was asked before is answered by this, or is asked again.
+            // Earlier requests are covered by this answer or will be repeated.
             self.group.clear_requests();
             context.timers.cancel(Timer::Ctimeout);
         }
@@ -250,15 +251,15 @@ impl XtpSender {
         self.arm_ctimer(context);
     }
 
-    /// "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a): what is asked last is
-    /// answered for all before it, so that while requests go out the loss of one is told by the answer to the next, and only
-    /// when none follows does it take time to know that no answer comes.
+    /// Arms WTIMER: "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a). The
+    /// newest request covers all before it. A lost request is therefore noticed by the answer to the next one, and
+    /// costs a timeout only when none follows.
     fn arm_wait(&mut self, context: &mut Context, ask: StatusRequest) {
         let wait = self.rules.wait(self.group.silent_rtts(ask.sync), self.expiries);
         context.timers.arm(Timer::Wtimer, ask.at + wait);
     }
 
-    /// Status is asked for, by the packet that is going out: returns its number.
+    /// Requests status with the packet about to be sent. Returns its sync number.
     pub(super) fn request_status(&mut self, context: &mut Context) -> u32 {
         self.sync += 1;
         self.packets_since_request = 0;
@@ -277,7 +278,7 @@ impl XtpSender {
             self.group.invalidate_rtts(sync);
         }
         if self.phase == Phase::Active {
-            // The number is that of the CNTL that opens it.
+            // Sync number of the CNTL that starts the handshake.
             self.phase = Phase::Handshake(self.sync + 1);
             context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
         }
@@ -298,14 +299,14 @@ impl XtpSender {
         let is_heard = |index: usize| context.now.since(self.group.context(index).last_received) < patience;
         let spared = self.rules.is_repaired() && self.group.silent(sync).into_iter().all(is_heard);
         if self.settings.past_limit == PastLimit::Wait || spared {
-            // Who lives is asked on.
+            // Live receivers are asked again.
             context.timers.arm(Timer::Ctimeout, context.now + patience);
             return;
         }
         self.abandon_silent(context, "ctimeout");
     }
 
-    /// The number that those have to answer who hold the association up.
+    /// Sync number that silent receivers have yet to answer.
     fn awaited_sync(&self) -> u32 {
         match self.phase {
             Phase::Handshake(sync) => sync,
@@ -313,7 +314,7 @@ impl XtpSender {
         }
     }
 
-    /// Goes on without those that have not answered: this timer has ended it for them.
+    /// Abandons the receivers that have not answered before this timer expired.
     fn abandon_silent(&mut self, context: &mut Context, timer: &'static str) {
         let silent = match self.phase {
             Phase::Opening => {
@@ -335,7 +336,7 @@ impl XtpSender {
         self.settle(context);
     }
 
-    /// Goes on without this one.
+    /// Abandons one receiver.
     fn abandon_receiver(&mut self, context: &mut Context, index: usize, timer: &'static str) {
         let node = self.group.node(index);
         let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
@@ -348,7 +349,7 @@ impl XtpSender {
         }
     }
 
-    /// Somebody is gone: who is left may have everything.
+    /// Continues after a receiver was removed: the others may be complete.
     pub(super) fn settle(&mut self, context: &mut Context) {
         self.after_answer(context);
         if matches!(self.phase, Phase::Opening | Phase::Handshake(_)) {
@@ -357,7 +358,7 @@ impl XtpSender {
         self.advance(context);
     }
 
-    /// CTIMER runs while the association is open and more may be sent.
+    /// Arms CTIMER while the association is open.
     fn arm_ctimer(&mut self, context: &mut Context) {
         match self.phase {
             _ if self.is_single() => {}
@@ -366,10 +367,10 @@ impl XtpSender {
         }
     }
 
-    /// Whether this piece may go: there is room for it.
+    /// Returns true if the receivers have room for this piece.
     fn has_room(&self, number: u64) -> bool {
         let Some(piece) = self.stream.piece(number) else { return false };
-        // Nobody says what it has, or what it has room for, where nothing is sent again.
+        // Without retransmission there is no status, and so no flow control.
         if piece.times > 0 || self.settings.errors == ErrorControl::Off {
             return true;
         }
@@ -381,7 +382,7 @@ impl XtpSender {
         own && (!self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc))
     }
 
-    /// Whether the next message, if it begins as this one did, has no room behind this packet.
+    /// Returns true if a next message that begins like this one would not fit behind this packet.
     fn is_full_after(&self, number: u64) -> bool {
         let Some(piece) = self.stream.piece(number) else { return false };
         let end = piece.end() + self.first_packet_len;
@@ -389,7 +390,7 @@ impl XtpSender {
         own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
     }
 
-    /// Whether nothing may go out before somebody has said something.
+    /// Returns true if no data may be sent before some receiver reports.
     fn is_blocked(&self) -> bool {
         match self.stream.next() {
             Some(number) => !self.has_room(number),
@@ -397,7 +398,7 @@ impl XtpSender {
         }
     }
 
-    /// Nothing may go out, and nobody was asked whether what went has come: that is asked after a while.
+    /// Arms the pause timer while the sender is blocked and no status request is pending.
     fn arm_pause_timer(&mut self, context: &mut Context) {
         let packets_since_request =
             self.group.newest_request().is_none() && self.settings.errors != ErrorControl::Off;
@@ -423,14 +424,14 @@ impl XtpSender {
         Packet { key: self.key, options, sort: self.settings.sort, sync: self.sync, seq, body }.emit(buf);
     }
 
-    /// FIRST, or the CNTL of a handshake, whichever those that have not answered need.
+    /// Emits FIRST or the CNTL of a handshake, whichever the silent receivers need.
     fn put_request(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.request_due = false;
         if let Phase::Handshake(_) = self.phase
             && !self.rules.is_repaired()
         {
-            // Each attempt has a number of its own. Here all have to answer the last one: if that takes longer than
-            // WTIMER, only a longer WTIMER ends it.
+            // Each attempt has its own sync number, and all receivers must answer the last one. If answers take
+            // longer than WTIMER, only a longer WTIMER ends the handshake.
             self.phase = Phase::Handshake(self.sync + 1);
         }
         self.request_status(context);
@@ -444,13 +445,13 @@ impl XtpSender {
         Transmit::now(self.dest(context))
     }
 
-    /// What is set in the packet with this piece because of what it ends.
+    /// Option bits of a piece that ends its message (EOM) or the stream (WCLOSE).
     pub(super) fn ends_with(&self, piece: &Piece) -> u32 {
         let is_last = self.finished && piece.end() == self.stream.end();
         (if piece.edges.1 { option::EOM } else { 0 }) | if is_last { option::WCLOSE } else { 0 }
     }
 
-    /// What this piece has beside its bytes.
+    /// Tag of a piece: its message number, or the mark of an empty message.
     pub(super) fn tag_of(&self, piece: &Piece) -> Option<[u8; 8]> {
         match self.settings.are_numbered {
             true => Some(MessageTag::of(piece).tag()),
@@ -474,7 +475,7 @@ impl XtpSender {
         };
         let asks = (pauses || (interval > 0 && self.packets_since_request >= interval))
             && self.settings.errors != ErrorControl::Off;
-        // What goes out after a request is due at the next one.
+        // Pieces sent after a request are covered by the next one.
         let due = self.sync + 1;
         let mut options = 0;
         if asks {
@@ -497,7 +498,7 @@ impl XtpSender {
     }
 }
 
-/// Where the association is addressed to, if that fits the segment.
+/// Address of the association, or the null address if it is not IPv4.
 fn address(book: &Addresses, build: &BuildContext) -> Address<'static> {
     let book: &dyn AddressBook = &**book;
     match (book.of_group(build.group), book.of_node(build.node)) {
@@ -527,7 +528,7 @@ impl Part for XtpSender {
             return self.on_join(context, datagram.source, handover);
         }
         let Some(index) = self.group.index_of(datagram.source) else {
-            if self.group.is_gone(datagram.source) {
+            if self.group.was_abandoned(datagram.source) {
                 self.queue_notice(datagram.source, Notice::Abandoned);
             } else if self.group.is_optional(datagram.source) {
                 self.queue_notice(datagram.source, Notice::NotDemanded);
@@ -543,9 +544,9 @@ impl Part for XtpSender {
             _ => None,
         };
         let known = match key {
-            // Nobody has two contexts in one association: who has another has lost the first.
+            // A receiver has one context per association; another key means that it lost the first.
             Some(key) => self.phase != Phase::Quiescent && self.group.on_key(index, key),
-            // A receiver that keeps no context has no key.
+            // Receivers of single messages keep no context and no key.
             None if self.is_single() => self.phase != Phase::Quiescent,
             None => self.group.context(index).key.is_some(),
         };
@@ -573,7 +574,7 @@ impl Part for XtpSender {
             Timer::Pace => {}
             Timer::Pause => {
                 self.request_due = self.phase == Phase::Active;
-                // Who has it, or has no room, does not say more before its user has taken it.
+                // A receiver that is complete or has no room reports again only after its user has read data.
                 match self.is_single() {
                     true => self.expiries = self.expiries.saturating_add(1),
                     false => self.pauses = self.pauses.saturating_add(1),
@@ -627,7 +628,7 @@ impl Part for XtpSender {
         if self.is_single() && payload.len() > max {
             return Err(OfferError::TooLarge { len: payload.len(), max });
         }
-        // What FIRST carries leaves room for its segments.
+        // Leave room for the segments of FIRST.
         let is_first = self.settings.data_in_first && self.stream.end() == 0 && !self.is_single();
         let most = if is_first { max.saturating_sub(FIRST_LEN - HEADER_LEN).max(1) } else { max };
         let number = self.stream.offer(&payload, most);
@@ -640,7 +641,7 @@ impl Part for XtpSender {
             self.request_due = true;
             self.arm_ctimer(context);
         }
-        // With nobody left to acknowledge, the message is with all receivers at once.
+        // Without active receivers every message is complete at once.
         self.advance(context);
         Ok(MessageId(number))
     }
@@ -728,5 +729,5 @@ impl Part for XtpSender {
     }
 }
 
-/// The port in address segments; over UDP the session has its own.
+/// Port in address segments; over UDP the session has its own.
 const PORT: u16 = 5000;

@@ -1,7 +1,7 @@
-//! Associations of one message, which FIRST carries: a datagram that nobody answers, one that is acknowledged, and a transaction.
+//! Associations of one message, carried by FIRST: datagrams, acknowledged datagrams and transactions.
 //!
-//! They come one after the other under one key. The stream's numbers run on from one to the next, so that what is late is not
-//! taken for what is new; a receiver keeps nothing of an association that is over but where the next one begins.
+//! They follow each other under one key. Sequence numbers continue from one association to the next, so that late
+//! packets are not mistaken for new ones. A receiver keeps only the start of the next association.
 
 use bytes::Bytes;
 use carillon_core::{Config, DropReason, MessageId, Received, Transmit};
@@ -12,7 +12,7 @@ use super::receiver::{Answer, MessageEnd, XtpReceiver};
 use super::sender::XtpSender;
 use super::tag::EMPTY_TAG;
 
-/// The settings of the entry for datagrams, as those of the machine that it is.
+/// Converts the settings of the datagram entry to those of XTP.
 pub(super) fn as_xtp(datagrams: &Config) -> Config {
     let mut config = Config::defaults(PARAMETERS).with(datagrams);
     config.set(PARAMETERS, "paradigm", "datagram").expect("it is one of them");
@@ -20,7 +20,7 @@ pub(super) fn as_xtp(datagrams: &Config) -> Config {
 }
 
 impl XtpSender {
-    /// FIRST, with this piece if it is to carry data.
+    /// Emits FIRST, with the piece `carried` if given, and a status request if `asks`.
     pub(super) fn put_first(
         &mut self,
         context: &mut super::sender::Context,
@@ -35,7 +35,7 @@ impl XtpSender {
         };
         let mut options = if asks { request } else { 0 };
         if let Some(number) = carried {
-            // Who answers this number must have had it: it goes with the request, or nobody is asked.
+            // An answer to this sync number covers the piece, which leaves with the request.
             self.stream.sent(number, self.sync, self.sync);
         }
         let piece = carried.and_then(|number| self.stream.piece(number));
@@ -56,7 +56,7 @@ impl XtpSender {
         context.events.data_sent(Transmit::now(self.dest(context)), message, buf.len(), times > 1)
     }
 
-    /// What it sends, and how fast.
+    /// Traffic segment with the service and the sender's rates.
     pub(super) fn traffic(&self) -> Traffic<'static> {
         let Settings { service, rates: (outrate, outburst), .. } = self.settings;
         let maxdata = self.settings.maxdata as u32;
@@ -64,7 +64,7 @@ impl XtpSender {
         Traffic::rates(service, Rates { maxdata, inrate, inburst, outrate, outburst })
     }
 
-    /// The next message goes out.
+    /// Emits the next message.
     pub(super) fn put_single(
         &mut self,
         context: &mut super::sender::Context,
@@ -78,7 +78,7 @@ impl XtpSender {
         self.put_first(context, Some(number), asks, buf)
     }
 
-    /// What is said by a packet that answers a message of its own: the response of a transaction says that all of it came.
+    /// Status in a packet that is no control packet: a transaction's response acknowledges the whole request.
     pub(super) fn response(&self, packet: &Packet<'_>) -> Option<Common> {
         let is_response = self.settings.paradigm == Paradigm::Transaction && packet.has(option::RCLOSE);
         match packet.body {
@@ -89,18 +89,18 @@ impl XtpSender {
         }
     }
 
-    /// A message has gone out, and not all have answered.
+    /// Returns true if a sent message has unanswered receivers.
     pub(super) fn awaits_answers(&self) -> bool {
         self.stream.oldest().is_some_and(|oldest| oldest.window.is_some())
     }
 
-    /// All have answered this message: who did before it went again need not answer that.
+    /// Returns true if every receiver has this message. An answer to an earlier transmission counts.
     pub(super) fn has_all_answered(&self) -> bool {
         let end = self.stream.oldest().map(|oldest| oldest.end);
         self.settings.paradigm.is_single() && end.is_some_and(|end| self.group.rseq() >= Some(end))
     }
 
-    /// Those that have not answered in time: the message goes again because of them.
+    /// Reports the receivers that caused a retransmission.
     pub(super) fn report_unanswered(&mut self, context: &mut super::sender::Context) {
         let Some(end) = self.stream.oldest().map(|oldest| oldest.end) else { return };
         for (index, _) in self.group.active().filter(|(_, receiver)| receiver.rseq < end) {
@@ -110,7 +110,7 @@ impl XtpSender {
 }
 
 impl XtpReceiver {
-    /// A packet came, of an association of one message.
+    /// Handles a packet of an association of one message.
     pub(super) fn handle_single(
         &mut self,
         context: &mut super::receiver::Context,
@@ -122,12 +122,12 @@ impl XtpReceiver {
                 let from = datagram.bytes.len() - data.bytes.len();
                 self.on_single(context, packet, data, datagram.bytes.slice(from..));
             }
-            // A transaction is over.
+            // END of a transaction.
             Body::Cntl(_) if packet.has(option::END) && self.is_asked && self.unread.is_empty() => {
                 context.received("cntl", self.messages);
                 self.is_asked = false;
             }
-            // It was given up.
+            // The sender abandoned this receiver.
             Body::Diag(_) => {
                 context.received("diag", self.messages);
                 self.is_abandoned = true;
@@ -136,7 +136,7 @@ impl XtpReceiver {
         }
     }
 
-    /// FIRST came, with a message.
+    /// Handles a FIRST with its message.
     fn on_single(
         &mut self,
         context: &mut super::receiver::Context,
@@ -151,7 +151,7 @@ impl XtpReceiver {
         let (next, end) = (self.stream.next(), packet.seq.saturating_add(bytes.len() as u64));
         self.closed = Some(end);
         if packet.seq > next {
-            // The sender has gone on without this node.
+            // The sender has continued without this receiver.
             context.events.dropped(DropReason::OutOfOrder);
         } else if bytes.is_empty() || (packet.seq < next && end > next) {
             context.events.dropped(DropReason::Malformed);
@@ -165,7 +165,7 @@ impl XtpReceiver {
             self.stream.start_at(end);
             self.on_ordered_bytes(context, bytes, Some(MessageEnd::plain(data.tag == Some(EMPTY_TAG))));
             if self.status_waits_for_user() {
-                // That it has come is said by and by, or when it is asked for again.
+                // The answer follows when the user has read the message, or when the sender asks again.
                 self.status_when_read = Some(end);
                 return self.answer_when_read();
             }
@@ -173,7 +173,8 @@ impl XtpReceiver {
         self.answer(context, Answer::Status);
     }
 
-    /// The answer to a message: an acknowledgment and the end, a response, or, while its user has not taken it, neither.
+    /// Emits the answer: an acknowledgment with END, a response, or only the status while the user has not read the
+    /// message.
     pub(super) fn put_single_answer(&mut self, context: &mut super::receiver::Context, buf: &mut Vec<u8>) {
         let rseq = self.stream.next() - if self.status_waits_for_user() { self.unread_bytes } else { 0 };
         let closes = self.closed.is_some_and(|end| rseq >= end);
@@ -182,7 +183,7 @@ impl XtpReceiver {
         let responses = self.messages - self.unread.len() as u64;
         match self.settings.paradigm {
             Paradigm::Transaction if closes => {
-                // A response takes one byte of the stream in its direction, as a message without bytes does.
+                // A response takes one byte of its stream, as an empty message does.
                 let data = Data { tag: Some(EMPTY_TAG), bytes: &[0] };
                 let seq = responses.saturating_sub(1);
                 self.emit(both | option::EOM, self.echo, seq, Body::Data(data), buf);
@@ -195,12 +196,12 @@ impl XtpReceiver {
         }
     }
 
-    /// Status waits until the user has taken what it is of.
+    /// Returns true if the status waits until the user has read the message (DREQ).
     fn status_waits_for_user(&self) -> bool {
         self.settings.asks_for == option::DREQ
     }
 
-    /// Messages that were lost, of a sender that does not send them again.
+    /// Reports messages lost that the sender does not resend.
     pub(super) fn report_lost(&mut self, context: &mut super::receiver::Context, until: u64) {
         for message in (self.messages..until).map(MessageId) {
             context.events.loss_found(context.sender, message);

@@ -1,4 +1,4 @@
-//! The sender's side of the stream: messages cut into pieces, what has gone out of it, and what is to go again.
+//! Send stream: messages cut into pieces, and the pieces to send and resend.
 
 use std::collections::BTreeSet;
 
@@ -6,61 +6,61 @@ use bytes::Bytes;
 
 use crate::blocks::Numbered;
 
-/// What is under way or waits to be. A piece is what one packet carries: it never has bytes of two messages, so that the end of
-/// each can be marked.
+/// Unsent and unacknowledged data. A piece is the content of one packet and never spans two messages, so that each
+/// end can be marked.
 #[derive(Debug, Default)]
 pub(super) struct SendStream {
     messages: Numbered<Message>,
     pieces: Numbered<Piece>,
-    /// Number after the last byte offered.
+    /// Offset after the last byte offered.
     end: u64,
-    /// The first piece that has never gone out.
+    /// First piece never sent.
     first_unsent: u64,
-    /// Pieces that are to go again.
+    /// Pieces to retransmit.
     to_retransmit: BTreeSet<u64>,
-    /// Messages of which nothing or not all has gone out.
+    /// Number of messages not completely sent.
     unsent: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Message {
-    /// One past its last byte.
+    /// Offset after its last byte.
     pub end: u64,
-    /// When it went out so many were under way.
+    /// Number of messages in the window when it was first sent.
     pub window: Option<u32>,
 }
 
-/// What one packet carries.
+/// Content of one packet.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub message: u64,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub seq: u64,
     pub bytes: Bytes,
-    /// Whether it begins its message, and whether it ends it.
+    /// True, in this order, if it starts its message, and if it ends it.
     pub edges: (bool, bool),
-    /// It stands for a message without bytes.
+    /// True for the byte that stands for an empty message.
     pub is_empty: bool,
-    /// How often it went out.
+    /// Number of transmissions.
     pub times: u32,
-    /// Who answers this number of the handshake, or a later one, must have had it.
+    /// Sync number that, once answered, must cover the piece.
     pub due_sync: u32,
-    /// The number that it carried last.
+    /// Sync number of its last transmission.
     pub epoch: u32,
 }
 
 impl Piece {
-    /// One past its last byte.
+    /// Offset after its last byte.
     pub fn end(&self) -> u64 {
         self.seq + self.bytes.len() as u64
     }
 }
 
 impl SendStream {
-    /// Adds a message, cut into pieces of at most so many bytes; returns its number.
+    /// Appends a message in pieces of at most `maxdata` bytes. Returns its number.
     pub fn offer(&mut self, payload: &Bytes, maxdata: usize) -> u64 {
         let is_empty = payload.is_empty();
-        // A message without bytes takes no place in the stream, where nobody could tell whether it has come.
+        // An empty message would take no byte of the stream and could not be acknowledged: one byte stands for it.
         let bytes = if is_empty { Bytes::from_static(&[0]) } else { payload.clone() };
         let message = self.messages.end();
         let (mut from, first) = (0, self.end);
@@ -76,12 +76,12 @@ impl SendStream {
         self.messages.push(Message { end: self.end, window: None })
     }
 
-    /// Messages that have not gone out, or not all of them.
+    /// Number of messages not completely sent.
     pub fn unsent(&self) -> u64 {
         self.unsent
     }
 
-    /// The next piece to go out.
+    /// Next piece to send: retransmissions first.
     pub fn next(&self) -> Option<u64> {
         self.to_retransmit
             .first()
@@ -89,7 +89,7 @@ impl SendStream {
             .or((self.first_unsent < self.pieces.end()).then_some(self.first_unsent))
     }
 
-    /// The one behind it.
+    /// The piece after the next one.
     pub fn second(&self) -> Option<u64> {
         match self.to_retransmit.len() {
             0 => Some(self.first_unsent + 1).filter(|&number| number < self.pieces.end()),
@@ -102,7 +102,7 @@ impl SendStream {
         self.pieces.get(number)
     }
 
-    /// This piece goes out with this number; who answers `due` must have had it.
+    /// Records the transmission of a piece with sync number `epoch`; an answer to `due_sync` must cover it.
     pub fn sent(&mut self, number: u64, due_sync: u32, epoch: u32) {
         self.to_retransmit.remove(&number);
         let under_way = self.messages.len() as u32;
@@ -118,7 +118,8 @@ impl SendStream {
         }
     }
 
-    /// The first piece that ends beyond this byte, of those that have gone out.
+    /// First sent piece that ends after this offset.
+    // Binary search over the sent pieces, which are ordered by offset.
     pub fn first_beyond(&self, seq: u64) -> Option<u64> {
         let (mut low, mut high) = (self.pieces.start(), self.first_unsent);
         while low < high {
@@ -131,40 +132,40 @@ impl SendStream {
         (low < self.first_unsent).then_some(low)
     }
 
-    /// Everything from this piece on goes again.
+    /// Queues all sent pieces from this one on (go-back-N).
     pub fn go_back(&mut self, number: u64) {
         self.to_retransmit.extend(number.max(self.pieces.start())..self.first_unsent);
     }
 
-    /// This piece goes again.
+    /// Queues a sent piece for retransmission.
     pub fn repeat(&mut self, number: u64) {
         if self.pieces.get(number).is_some_and(|piece| piece.times > 0) {
             self.to_retransmit.insert(number);
         }
     }
 
-    /// This piece need not go again.
+    /// Cancels the retransmission of a piece.
     pub fn cancel_retransmission(&mut self, number: u64) {
         self.to_retransmit.remove(&number);
     }
 
-    /// How many pieces from this one on are to go again.
+    /// Number of queued pieces from this one on.
     pub fn queued_from(&self, number: u64) -> usize {
         self.to_retransmit.range(number..).count()
     }
 
-    /// Whether this piece is to go again.
+    /// Returns true if the piece is queued for retransmission.
     pub fn is_queued(&self, number: u64) -> bool {
         self.to_retransmit.contains(&number)
     }
 
-    /// All have everything before this byte: the messages that are over, one after the other.
+    /// Drops pieces that every receiver has, before offset `base`. Returns the next completed message.
     pub fn complete(&mut self, base: u64) -> Option<(u64, Message)> {
         while self.pieces.first().is_some_and(|piece| piece.end() <= base) {
             let Some((number, piece)) = self.pieces.pop() else { break };
             self.to_retransmit.remove(&number);
             if number >= self.first_unsent {
-                // With nobody left it need not go out.
+                // Without active receivers a piece need not be sent.
                 self.first_unsent = number + 1;
                 self.unsent -= u64::from(piece.edges.1);
             }
@@ -175,18 +176,18 @@ impl SendStream {
         }
     }
 
-    /// The first piece that is there.
+    /// First piece held.
     pub fn first_piece(&self) -> Option<u64> {
         self.pieces.first().map(|_| self.pieces.start())
     }
 
-    /// The first byte of the first message of which nothing has gone out.
+    /// Offset of the first message that is not yet being sent.
     pub fn next_message_start(&self) -> u64 {
         let begins = (self.first_unsent..self.pieces.end()).filter_map(|number| self.pieces.get(number));
         begins.into_iter().find(|piece| piece.edges.0).map_or(self.end, |piece| piece.seq)
     }
 
-    /// Number after the last byte of this message.
+    /// Offset after the last byte of a message.
     pub fn end_of(&self, message: u64) -> u64 {
         match self.messages.get(message) {
             Some(message) => message.end,
@@ -195,12 +196,12 @@ impl SendStream {
         }
     }
 
-    /// The first byte that is there.
+    /// Offset of the first byte held.
     pub fn start(&self) -> u64 {
         self.pieces.first().map_or(self.end, |piece| piece.seq)
     }
 
-    /// Number after the last byte that has gone out.
+    /// Offset after the last byte sent.
     pub fn sent_end(&self) -> u64 {
         match self.pieces.get(self.first_unsent) {
             Some(piece) => piece.seq,
@@ -208,17 +209,17 @@ impl SendStream {
         }
     }
 
-    /// Number after the last byte offered.
+    /// Offset after the last byte offered.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The first byte that not all have, and whether it has gone out.
+    /// Oldest message that some receiver is missing.
     pub fn oldest(&self) -> Option<&Message> {
         self.messages.first()
     }
 
-    /// How many messages end at or before this byte.
+    /// Number of messages that end at or before this offset.
     pub fn messages_before(&self, seq: u64) -> u64 {
         let there = self.messages.iter().take_while(|message| message.end <= seq).count() as u64;
         self.messages.start() + there

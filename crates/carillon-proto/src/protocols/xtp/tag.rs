@@ -1,8 +1,8 @@
-//! The tags of data packets.
+//! Tags of data packets.
 
 use super::stream::Piece;
 
-/// Which message a packet is of, where what is lost does not come and receivers cannot count: its tag then.
+/// Message number and position in a tag. Streams with gaps need it, since receivers cannot count messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageTag {
     pub message: u64,
@@ -25,5 +25,5 @@ impl MessageTag {
     }
 }
 
-/// The tag of the byte that stands for a message without bytes.
+/// Tag of the byte that stands for an empty message.
 pub(super) const EMPTY_TAG: [u8; 8] = *b"no bytes";

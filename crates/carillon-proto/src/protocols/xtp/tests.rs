@@ -1,4 +1,4 @@
-//! The rules of the thesis (III.C.5 and V.A.2) and of `docs/protocols/xtp.md`, one at a time.
+//! Tests of the rules of the thesis (III.C.5 and V.A.2) and of `docs/protocols/xtp.md`, one each.
 
 use carillon_core::Role;
 use carillon_testkit::{ASSOCIATION, MachineFixture};
@@ -14,7 +14,7 @@ fn sender(receivers: u32, settings: &[(&str, &str)]) -> MachineFixture {
     MachineFixture::new(&ENTRY, Role::Sender, receivers, settings, HEADER_LEN, 1)
 }
 
-/// What went out: its format, its first byte, its number, and whether it asks.
+/// Takes the packets sent: format, offset, sync number, and SREQ.
 fn shown(fixture: &mut MachineFixture) -> Vec<String> {
     let datagrams = fixture.datagrams();
     let line = |bytes: &[u8]| {
@@ -47,7 +47,7 @@ fn tcntl(xkey: u64) -> Vec<u8> {
     status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(Handover { common, xkey }, traffic))
 }
 
-/// One that has been opened by its receivers and has sent these.
+/// Sender that its receivers have opened, with these messages offered.
 fn opened(receivers: u32, settings: &[(&str, &str)], messages: &[&str]) -> MachineFixture {
     let all: Vec<(&str, &str)> = [("calls", "100")].into_iter().chain(settings.iter().copied()).collect();
     let mut fixture = sender(receivers, &all);
@@ -88,10 +88,10 @@ fn packets_with_unknown_or_changed_key_are_dropped() {
 fn go_back_n_sends_the_packet_in_error_and_all_later_ones() {
     let mut fixture = opened(2, &[], &["aa", "bb", "cc", "dd"]);
     assert_eq!(shown(&mut fixture).len(), 4);
-    // The second is lost at one receiver, which the third tells; the other has all.
+    // The second packet is lost at one receiver, which the third reveals; the other has all.
     fixture.receive(2, &cntl(8, 2)).receive(1, &nak(2, 1));
     assert_eq!(shown(&mut fixture), ["data 2 sync 3", "data 4 sync 3", "data 6 sync 4 sreq"]);
-    // What tells of nothing newer does not have it sent once more.
+    // A status about nothing newer causes no further retransmission.
     fixture.receive(1, &nak(2, 2));
     assert_eq!(shown(&mut fixture), Vec::<String>::new());
     fixture.receive(1, &cntl(4, 4));
@@ -102,7 +102,7 @@ fn go_back_n_sends_the_packet_in_error_and_all_later_ones() {
 fn sreq_is_set_before_the_window_closes() {
     let mut fixture = sender(1, &[("sreq", "window"), ("calls", "100")]);
     fixture.offer("aa").expect("there is room");
-    // Room for two packets: behind a message of a packet and a byte, less than a packet is left.
+    // Room for two packets: behind a message of one packet and a byte, less than a packet is left.
     let handover = Handover { common: Common { rseq: 0, alloc: 2 + 2896, echo: 1 }, xkey: KEY };
     let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
     fixture.receive(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
@@ -131,7 +131,7 @@ fn synchronizing_handshake_blocks_data_and_backs_off() {
     let mut fixture =
         opened(1, &[("handshake", "thesis"), ("wtimer", "100 ms"), ("ctimeout", "1 s")], &["aa"]);
     shown(&mut fixture);
-    // FIRST was answered at once; a bit time is 100 ns, and WTIMER 10 ms at least.
+    // FIRST was answered at once; a bit time is 100 ns, and WTIMER is at least 10 ms.
     fixture.at(100_000);
     assert_eq!(shown(&mut fixture), ["cntl 2 sync 3 sreq"]);
     fixture.offer("bb").expect("there is room");
@@ -152,7 +152,7 @@ fn wtimer_restarts_with_every_request() {
         assert_eq!(shown(&mut fixture), ["data 0 sync 2 sreq"]);
         fixture.at(600_000).offer("bb").expect("there is room");
         assert_eq!(shown(&mut fixture), ["data 2 sync 3 sreq"]);
-        // The answer to the second is not late, and tells of the first too.
+        // The answer to the second request is in time and covers the first.
         fixture.at(1_100_000);
         assert_eq!(shown(&mut fixture), Vec::<String>::new(), "{handshake}");
         fixture.at(1_600_000);
@@ -160,7 +160,7 @@ fn wtimer_restarts_with_every_request() {
     }
 }
 
-/// The packet that was to carry SREQ need not go any more, and nothing else may: a pause timer asks.
+/// The packet that was to carry SREQ is no longer needed, and the sender is blocked: the pause timer requests status.
 #[test]
 fn blocked_sender_without_request_asks_after_wtimer() {
     let settings =
@@ -177,7 +177,7 @@ fn blocked_sender_without_request_asks_after_wtimer() {
     );
     fixture.at(200_000);
     assert_eq!(shown(&mut fixture), ["first 0 sync 1 sreq", "data 0 sync 1", "data 1448 sync 2 sreq"]);
-    // Both are lost, and the first goes again; that the second has come after all is told before it can.
+    // Both are lost and the first is resent; a status of the second arrives before its retransmission.
     fixture.receive(1, &status(key, 0, Body::Cntl(common(2))));
     assert_eq!(shown(&mut fixture), Vec::<String>::new(), "the rate");
     fixture.at(250_000);
@@ -229,7 +229,7 @@ fn ctimeout_abandons_silent_receivers() {
             if fixture.awaited([1, 2]).is_empty() {
                 break;
             }
-            // The first answers whatever it is asked.
+            // The first receiver answers every request.
             fixture.receive(1, &cntl(2, 2));
         }
         assert_eq!(fixture.awaited([1, 2]).is_empty(), loses);
@@ -238,7 +238,7 @@ fn ctimeout_abandons_silent_receivers() {
     }
 }
 
-/// A FIRST of this machine.
+/// The only packet sent, parsed.
 fn first_of(datagrams: &[(carillon_core::Transmit, Vec<u8>)]) -> Packet<'_> {
     let [(_, bytes)] = datagrams else { panic!("one packet, not {}", datagrams.len()) };
     Packet::parse(bytes).expect("what it sends is right")
@@ -255,7 +255,7 @@ fn datagram_goes_in_first_without_answer() {
     assert_eq!((packet.name(), packet.options & OVER, packet.has(option::SREQ)), ("first", OVER, false));
     assert_eq!(packet.data().expect("it carries data").bytes, b"abc");
     assert_eq!((fixture.timer(), fixture.awaited([1, 2])), (None, vec![]));
-    // What somebody says all the same is not looked at, and what comes next goes at once.
+    // Answers are ignored, and the next message leaves at once.
     fixture.offer("").expect("there is room");
     assert_eq!(shown(&mut fixture), ["first 3 sync 0"]);
     fixture.finish();
@@ -292,7 +292,7 @@ fn acknowledged_datagram_repeats_until_all_answer() {
     assert_eq!(shown(&mut fixture), ["first 3 sync 3 sreq"]);
     fixture.receive(1, &answer(5, 3)).receive(2, &answer(5, 3));
     fixture.finish();
-    // Nothing is left to be closed.
+    // No association is left to close.
     assert!(fixture.is_finished() && fixture.datagrams().is_empty() && fixture.timer().is_none());
 }
 
@@ -310,13 +310,13 @@ fn transaction_awaits_responses_and_closes() {
         Packet { key, options, sort: 0, sync: echo, seq, body: Body::Data(data) }.emit(&mut bytes);
         bytes
     };
-    // That it has come is no response.
+    // An acknowledgment is no response.
     fixture.receive(1, &response(0, 1)).receive(2, &cntl(0, 1));
     assert_eq!(fixture.awaited([1, 2]), [2]);
     assert_eq!(shown(&mut fixture), Vec::<String>::new());
     fixture.receive(2, &response(0, 1));
     assert_eq!(shown(&mut fixture), ["cntl 3 sync 1", "first 3 sync 2"], "END, and the next request");
-    // A response to the first says nothing of the second.
+    // A response to the first request does not answer the second.
     fixture.receive(1, &response(0, 2)).receive(2, &response(0, 2));
     assert_eq!(fixture.awaited([1, 2]), [1, 2]);
 }
@@ -340,7 +340,7 @@ fn repeated_datagram_is_answered_and_delivered_once() {
         Packet { key: key_of(ASSOCIATION), options, sort: 0, sync, seq, body }.emit(&mut bytes);
         bytes
     };
-    // (what comes, what is answered: rseq, echo and whether its end is over, and what is delivered)
+    // Packet received; rseq, echo and END of the answer; and the message delivered.
     let rules = [
         (first(0, 1, "abc", 2), Some((3, 1, true)), Some("abc")),
         (first(0, 2, "abc", 2), Some((3, 2, true)), None),
@@ -383,7 +383,7 @@ fn transaction_response_waits_for_the_user() {
     Packet { key: key_of(ASSOCIATION), options, sort: 0, sync: 4, seq: 0, body }.emit(&mut request);
     fixture.receive(0, &request);
     assert_eq!(shown(&mut fixture), Vec::<String>::new());
-    // Asked again it says that it lives, and that its user has not taken it.
+    // Asked again, it answers that its user has not read the request.
     fixture.receive(0, &request);
     let sent = fixture.datagrams();
     let status = first_of(&sent).status().expect("it says what it has");
@@ -405,7 +405,7 @@ fn first_carries_data_with_data_in_first() {
     fixture.offer("de").expect("there is room");
     let sent = fixture.datagrams();
     assert_eq!(first_of(&sent).data().expect("it carries data").bytes, b"abc");
-    // It was lost with FIRST, and FIRST has come again without the answer to it.
+    // The data is lost with FIRST, which is repeated without an answer.
     fixture.at(6_000_000);
     assert_eq!(shown(&mut fixture), ["first 0 sync 2 sreq"]);
     let common = Common { rseq: 3, alloc: 1 << 20, echo: 2 };

@@ -1,4 +1,4 @@
-//! How long a sender waits for the status that it has asked for: WTIMER, in both behaviours.
+//! WTIMER, the wait for a requested status, as in the thesis and as repaired.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use carillon_core::{BuildContext, Config};
 
 use crate::blocks::RoundTrip;
 
-/// The rules of WTIMER.
+/// Rules of WTIMER.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WtimerRules {
-    /// Before a round trip is known.
+    /// WTIMER before the first RTT sample.
     initial: Duration,
     min: Duration,
-    /// None in the thesis.
+    /// Upper bound and maximum number of doublings; `None` in the thesis's behaviour.
     bounds: Option<(Duration, u32)>,
 }
 
@@ -27,12 +27,12 @@ impl WtimerRules {
         }
     }
 
-    /// Whether the back-off is bounded, and round trips are those of what was answered.
+    /// Returns true if the back-off is bounded and RTT samples belong to the answered request.
     pub fn is_repaired(&self) -> bool {
         self.bounds.is_some()
     }
 
-    /// WTIMER, by the round trips of those whose answers are awaited, after so many expiries in a row.
+    /// WTIMER for the awaited receivers' RTT estimators, after a number of consecutive expiries.
     pub fn wait<'a>(&self, silent_rtts: impl Iterator<Item = &'a RoundTrip>, expiries: u32) -> Duration {
         let (mut mean, mut base) = (Duration::ZERO, None);
         for trip in silent_rtts {
@@ -41,11 +41,11 @@ impl WtimerRules {
         }
         let base = base.unwrap_or(self.initial).max(self.min);
         match self.bounds {
-            // One answer that came late makes nobody wait longer; a path that is so long does.
+            // A single late answer does not raise the bound; a path that is always longer does.
             Some((max, doublings)) => {
                 (base * 2_u32.pow(expiries.min(doublings))).min(max.max(self.min).max(mean + mean / 4))
             }
-            // Three weeks are as good as for ever.
+            // Three weeks, in practice without bound.
             None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(MAX_UNBOUNDED_WTIMER),
         }
     }
