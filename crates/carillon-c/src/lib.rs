@@ -101,7 +101,7 @@ pub unsafe extern "C" fn carillon_send(
     guarded(FAILED as c_int, || {
         // SAFETY: it is NULL or made by `carillon_connect`, and used by this thread alone, as the header asks.
         let sender = unsafe { sender.as_mut() }.ok_or("there is no sender: NULL")?;
-        if length > carillon_transfer::socket::LONGEST_MESSAGE || (message.is_null() && length > 0) {
+        if length > carillon_transfer::socket::MAX_MESSAGE_LEN || (message.is_null() && length > 0) {
             return Err("a message is longer than 16 MiB, or NULL".to_owned());
         }
         let bytes = match length {

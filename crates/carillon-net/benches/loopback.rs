@@ -165,7 +165,7 @@ fn lateness(ahead: Duration) -> (f64, f64) {
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let time = if quick { QUICK } else { TIME };
+    let time = if quick { QUICK } else { MEASURED_TIME };
     for micros in if quick { &[][..] } else { &[50, 300, 2000] }.iter().copied() {
         let (median, p99) = lateness(Duration::from_micros(micros));
         println!(
@@ -212,5 +212,5 @@ const STEP: usize = 23 * 64;
 const BURST: usize = 1 << 20;
 
 /// How long each case is measured.
-const TIME: Duration = Duration::from_millis(500);
+const MEASURED_TIME: Duration = Duration::from_millis(500);
 const QUICK: Duration = Duration::from_millis(60);

@@ -15,7 +15,7 @@ use nix::poll::PollFlags;
 use crate::endpoint::{Endpoint, GROUP, Port, SELF};
 use crate::gather::Gather;
 use crate::inbox::{Datagram, Opener};
-use crate::outbox::{Run, Way};
+use crate::outbox::{Route, Run};
 use crate::seal::{Kind, is_sealed};
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
@@ -51,7 +51,7 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
 
 /// What keeps datagrams from leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Backpressure {
     /// The system takes no more for now: the interface is full.
     Socket,
     /// The rate at which to send at most.
@@ -237,10 +237,10 @@ where
     }
 
     /// What keeps datagrams from leaving, as of the last step, if anything but the machine does.
-    pub fn held_by(&self) -> Option<Held> {
+    pub fn backpressure(&self) -> Option<Backpressure> {
         match &self.gate {
-            Gate { blocked: true, .. } | Gate { retry: Some(_), .. } => Some(Held::Socket),
-            Gate { stalled: true, .. } => self.endpoint.pace.ready_at(self.now()).map(|_| Held::Rate),
+            Gate { blocked: true, .. } | Gate { retry: Some(_), .. } => Some(Backpressure::Socket),
+            Gate { stalled: true, .. } => self.endpoint.pace.ready_at(self.now()).map(|_| Backpressure::Rate),
             _ => None,
         }
     }
@@ -428,7 +428,7 @@ where
         let outbox = &self.endpoint.outbox;
         let departure = outbox.next_departure().filter(|_| !(blocked || stalled || retry.is_some()));
         let exact = [self.timeout, self.application.poll_timeout(), departure].into_iter().flatten().min();
-        let coarse = if self.fresh || self.endpoint.bell.is_rung() {
+        let coarse = if self.fresh || self.endpoint.wakeups.is_woken() {
             Some(now)
         } else if blocked || retry.is_some() {
             retry
@@ -438,15 +438,15 @@ where
         } else {
             None
         };
-        let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(FOREVER);
+        let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(MAX_WAIT);
         let exact = exact.map_or(coarse, |at| at.since(now));
         let begun = Instant::now();
         let at = begun + exact.min(coarse);
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let Endpoint { unicast, multicast, raw, bell, .. } = &self.endpoint;
-        let (unicast, rung) = ((unicast.fd(), interest), (bell.fd(), PollFlags::POLLIN));
+        let Endpoint { unicast, multicast, raw, wakeups, .. } = &self.endpoint;
+        let (unicast, rung) = ((unicast.fd(), interest), (wakeups.fd(), PollFlags::POLLIN));
         let ready = match (multicast, raw) {
             (group, Some(raw)) => {
                 let (to_host, to_group) = raw.fds();
@@ -462,7 +462,7 @@ where
             }
         };
         let [unicast, rung, multicast, raw, raw_group] = ready.map_err(DriveError::Wait)?;
-        self.endpoint.bell.answer(rung);
+        self.endpoint.wakeups.answer(rung);
         self.endpoint.stats.waited += begun.elapsed();
         Ok(Ready { unicast, multicast, raw: raw || raw_group })
     }
@@ -530,7 +530,7 @@ impl<O: Observer> Outlet<'_, O> {
         self.gate.budget = self.gate.budget.saturating_sub(len.max(64));
         self.endpoint.pace.spend(self.now, (len + self.endpoint.header_bytes() - spared) as u64);
         let segments = if raw { 1 } else { self.endpoint.max_segments() };
-        let way = Way { address, hops, raw };
+        let way = Route { address, hops, raw };
         let Endpoint { outbox, seal, .. } = &mut *self.endpoint;
         match seal {
             None => outbox.push(to, way, bytes, segments),
@@ -561,7 +561,7 @@ impl<O: Observer> Outlet<'_, O> {
             self.endpoint.stats.greetings += 1;
             self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
             let segments = self.endpoint.max_segments();
-            let way = Way { address: to, hops: None, raw: false };
+            let way = Route { address: to, hops: None, raw: false };
             self.endpoint.outbox.push(Dest::Node(SELF), way, &mut bytes, segments);
             self.flush_to(1);
         }
@@ -620,18 +620,18 @@ impl<O: Observer> Outlet<'_, O> {
             Some(Errno::EAGAIN) if !run.way.raw => {
                 self.endpoint.stats.busy += 1;
                 self.gate.blocked = true;
-                self.endpoint.outbox.unpop(run);
+                self.endpoint.outbox.push_front(run);
             }
             // The queue of the interface is full, which poll does not wait for; nor is it asked for a raw socket.
             Some(Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
                 self.endpoint.stats.busy += 1;
-                self.gate.retry = Some(self.now + SHORTAGE);
-                self.endpoint.outbox.unpop(run);
+                self.gate.retry = Some(self.now + FULL_QUEUE_RETRY);
+                self.endpoint.outbox.push_front(run);
             }
             // The interface cannot segment: one by one, and so from now on.
             Some(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE) if run.count > 1 => {
                 for single in run.split().into_iter().rev() {
-                    self.endpoint.outbox.unpop(single);
+                    self.endpoint.outbox.push_front(single);
                 }
             }
             Some(Errno::EMSGSIZE) if run.way.hops.is_some() => {
@@ -725,7 +725,7 @@ const RAW_BATCH: usize = 64;
 const UDP_HEADER: usize = 8;
 
 /// How long to let a full interface queue drain.
-const SHORTAGE: Duration = Duration::from_millis(1);
+const FULL_QUEUE_RETRY: Duration = Duration::from_millis(1);
 
 /// Longer than anyone waits, and short enough to add to any clock.
-const FOREVER: Duration = Duration::from_secs(86_400);
+const MAX_WAIT: Duration = Duration::from_secs(86_400);

@@ -12,15 +12,15 @@ use carillon_core::{
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use crate::book::{Book, SharedPeers};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::options::{enlarge, refuse_ancillary_data, set_hops};
 use crate::outbox::Outbox;
+use crate::peer_book::{PeerBook, SharedPeers};
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
-use crate::waker::{Bell, Waker};
+use crate::waker::{WakeReceiver, Waker};
 use crate::{Choice, Fallback, Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
@@ -100,7 +100,7 @@ pub struct Endpoint {
     pub(crate) stats: Stats,
     pub(crate) failures: SendFailures,
     pub(crate) seal: Option<Box<Seal>>,
-    pub(crate) bell: Bell,
+    pub(crate) wakeups: WakeReceiver,
     /// The hop limit the sending socket has now.
     pub(crate) hops: u8,
     segmentation: bool,
@@ -184,7 +184,7 @@ impl Endpoint {
             stats: Stats::default(),
             failures: SendFailures::default(),
             seal,
-            bell: Bell::new().map_err(OpenError::doing("open a pair of sockets"))?,
+            wakeups: WakeReceiver::new().map_err(OpenError::doing("open a pair of sockets"))?,
             hops: ttl,
             segmentation: true,
         })
@@ -217,7 +217,7 @@ impl Endpoint {
 
     /// What makes a driver of this endpoint take a turn, for other threads.
     pub fn waker(&self) -> Waker {
-        self.bell.waker()
+        self.wakeups.waker()
     }
 
     /// Turns segmentation offload off, or on again: for measurements, and for networks whose
@@ -240,7 +240,7 @@ impl Endpoint {
     /// itself `own`. A host that is not among the peers is taken for a relay, which hears on the
     /// group's port.
     pub fn addresses(&self, own: NodeId) -> Addresses {
-        Addresses::new(Book {
+        Addresses::new(PeerBook {
             peers: self.peers.clone(),
             own,
             address: self.interface.bindable(0),

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_a_group_are_counted_by_the_tables_of_the_system() {
+    fn group_users_are_counted_from_the_kernel_tables() {
         let four = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
                     1\tlo        :     1      V3\n\t\t\t\t4143FFEF     7 0:00000000\t\t0\n\
                     12\teth0      :     2      V3\n\t\t\t\t4143FFEF     2 0:00000000\t\t0\n\

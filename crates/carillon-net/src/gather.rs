@@ -26,10 +26,10 @@ pub(crate) struct Gather {
 impl Gather {
     /// The host wakes to read and has nothing else to do: how long it had better wait for more to come.
     pub(crate) fn wake(&mut self, now: Time) -> Option<Duration> {
-        let often = self.last.is_some_and(|last| now.since(last) < OFTEN);
+        let often = self.last.is_some_and(|last| now.since(last) < MAX_BUSY_INTERVAL);
         self.waited = often && self.few && self.spared == 0;
         self.spared = self.spared.saturating_sub(1);
-        let wait = self.waited.then_some(SHORTEST * (1 << self.doubled));
+        let wait = self.waited.then_some(MIN_DELAY * (1 << self.doubled));
         self.last = Some(now + wait.unwrap_or_default());
         wait
     }
@@ -39,30 +39,30 @@ impl Gather {
         if datagrams == 0 {
             return;
         }
-        self.few = datagrams < FEW;
+        self.few = datagrams < WORTHWHILE_WAKEUP;
         if !std::mem::take(&mut self.waited) {
             return;
         }
         self.doubled = match datagrams {
-            ..PAYS => 0,
-            PAYS..FEW => (self.doubled + 1).min(MOST_DOUBLED),
+            ..WORTHWHILE_WAIT => 0,
+            WORTHWHILE_WAIT..WORTHWHILE_WAKEUP => (self.doubled + 1).min(MAX_DOUBLINGS),
             _ => self.doubled.saturating_sub(1),
         };
-        self.spared = if datagrams < PAYS { SPARED } else { 0 };
+        self.spared = if datagrams < WORTHWHILE_WAIT { BACKOFF_WAKEUPS } else { 0 };
     }
 }
 
 /// Waking after less than this is often: more than 2000 times a second.
-const OFTEN: Duration = Duration::from_micros(500);
+const MAX_BUSY_INTERVAL: Duration = Duration::from_micros(500);
 /// So many make waking worth it, and so many make waiting worth it.
-const FEW: u64 = 16;
-const PAYS: u64 = 3;
+const WORTHWHILE_WAKEUP: u64 = 16;
+const WORTHWHILE_WAIT: u64 = 3;
 /// Wakings without waiting after waiting has not paid.
-const SPARED: u32 = 100;
+const BACKOFF_WAKEUPS: u32 = 100;
 /// Short beside the delays of any network but the fastest, long enough for some datagrams where they come that often;
 /// systems add some 50 microseconds to it. The longest is short beside the queues that senders count with.
-const SHORTEST: Duration = Duration::from_micros(200);
-const MOST_DOUBLED: u32 = 3;
+const MIN_DELAY: Duration = Duration::from_micros(200);
+const MAX_DOUBLINGS: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_woken_often_for_little_waits() {
+    fn frequent_small_wakeups_are_delayed() {
         let mut gather = Gather::default();
         assert_eq!(gather.wake(at(0)), None);
         gather.read(1);
         gather.read(0);
-        assert_eq!(gather.wake(at(450)), Some(SHORTEST));
-        gather.read(FEW);
+        assert_eq!(gather.wake(at(450)), Some(MIN_DELAY));
+        gather.read(WORTHWHILE_WAKEUP);
         gather.read(0);
         assert_eq!(gather.wake(at(650)), None, "many came");
         gather.read(1);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_longer_as_long_as_few_come_and_not_at_all_where_none_do() {
+    fn delay_doubles_while_it_pays_and_stops_otherwise() {
         let (mut gather, mut now) = (Gather::default(), 0);
         let mut wake = |gather: &mut Gather, came| {
             now += 100;
@@ -97,12 +97,12 @@ mod tests {
             waited
         };
         wake(&mut gather, 1);
-        let waits: Vec<_> = [PAYS; 5].map(|came| wake(&mut gather, came)).into();
-        assert_eq!(waits, [1, 2, 4, 8, 8].map(|times| Some(SHORTEST * times)));
-        assert_eq!(wake(&mut gather, 1), Some(SHORTEST * 8));
-        for _ in 0..SPARED {
+        let waits: Vec<_> = [WORTHWHILE_WAIT; 5].map(|came| wake(&mut gather, came)).into();
+        assert_eq!(waits, [1, 2, 4, 8, 8].map(|times| Some(MIN_DELAY * times)));
+        assert_eq!(wake(&mut gather, 1), Some(MIN_DELAY * 8));
+        for _ in 0..BACKOFF_WAKEUPS {
             assert_eq!(wake(&mut gather, 1), None, "it did not pay");
         }
-        assert_eq!(wake(&mut gather, 1), Some(SHORTEST));
+        assert_eq!(wake(&mut gather, 1), Some(MIN_DELAY));
     }
 }

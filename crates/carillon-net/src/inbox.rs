@@ -69,7 +69,7 @@ impl Inbox {
         Inbox {
             slots: std::array::from_fn(|_| new_slot(&mut made)),
             made,
-            lent: BufferPool::new(LENT),
+            lent: BufferPool::new(MAX_LENT_BUFFERS),
             piece: BytesMut::new(),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0..0,
@@ -134,7 +134,7 @@ impl Inbox {
                 false => seal.open(*now, meta.addr, self.multicast, datagram),
             }));
         }
-        if meta.len < FULL || self.lent.is_full() {
+        if meta.len < MIN_LENT_LEN || self.lent.is_full() {
             return Some((meta, self.copied(at, meta.len)));
         }
         let whole = std::mem::take(&mut self.slots[at]).freeze();
@@ -146,7 +146,7 @@ impl Inbox {
     /// What this slot has got, so many bytes, somewhere else.
     fn copied(&mut self, at: usize, len: usize) -> Bytes {
         let content = &self.slots[at][..len];
-        if !SHARING.contains(&len) {
+        if !SHARED_COPY_LEN.contains(&len) {
             return Bytes::copy_from_slice(content);
         }
         if self.piece.capacity() < len {
@@ -165,7 +165,7 @@ impl Inbox {
 fn new_slot(made: &mut usize) -> BytesMut {
     let mut slot = BytesMut::zeroed(2 * SLOT);
     *made += 1;
-    slot.advance(LINE * (1 + *made * STEP % PLACES));
+    slot.advance(CACHE_LINE * (1 + *made * SLOT_OFFSET_STEP % SLOT_OFFSETS));
     slot.truncate(SLOT);
     slot
 }
@@ -174,46 +174,46 @@ fn new_slot(made: &mut usize) -> BytesMut {
 const SLOT: usize = 65_536;
 
 /// A buffer begins at one of so many places in a page, these many bytes from each other, and the next one so many places on.
-const LINE: usize = 64;
-const PLACES: usize = 61;
-const STEP: usize = 23;
+const CACHE_LINE: usize = 64;
+const SLOT_OFFSETS: usize = 61;
+const SLOT_OFFSET_STEP: usize = 23;
 
 /// Buffers handed out at once, at most: what a batch, the machine and a writer that keeps up may hold of datagrams that are shorter
 /// than they are.
-const LENT: usize = 256;
+const MAX_LENT_BUFFERS: usize = 256;
 
 /// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are, of
 /// which it has room for two or more.
 const PIECE: usize = 8 << 10;
-const SHARING: RangeInclusive<usize> = 1 << 10..=PIECE / 2;
+const SHARED_COPY_LEN: RangeInclusive<usize> = 1 << 10..=PIECE / 2;
 
 /// From this many bytes on a buffer is handed out rather than copied.
-const FULL: usize = SLOT / 4;
+const MIN_LENT_LEN: usize = SLOT / 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_copied_stays_what_it_is_and_a_short_one_holds_nothing_else() {
-        const SHORT: usize = *SHARING.start() - 1;
+    fn copied_datagrams_stay_intact_and_hold_no_buffer() {
+        const UNSHARED_LEN: usize = *SHARED_COPY_LEN.start() - 1;
         let mut inbox = Inbox::new();
         let mut copies = Vec::new();
-        for (turn, len) in
-            (0..200).map(|turn| (turn, [SHORT, SHORT + 1, 1455, PIECE / 2, PIECE, FULL - 1][turn % 6]))
-        {
+        for (turn, len) in (0..200).map(|turn| {
+            (turn, [UNSHARED_LEN, UNSHARED_LEN + 1, 1455, PIECE / 2, PIECE, MIN_LENT_LEN - 1][turn % 6])
+        }) {
             inbox.slots[0][..len].fill(turn as u8);
             copies.push((turn, len, inbox.copied(0, len)));
         }
         for (turn, len, copy) in &copies {
             assert!(copy.len() == *len && copy.iter().all(|&byte| byte == *turn as u8), "{turn}");
             // Alone in its allocation it can be taken back.
-            assert!(SHARING.contains(len) || copy.is_unique(), "{turn}");
+            assert!(SHARED_COPY_LEN.contains(len) || copy.is_unique(), "{turn}");
         }
     }
 
     #[test]
-    fn datagrams_that_fill_a_frame_share_a_piece_a_few_each() {
+    fn frame_sized_datagrams_share_an_allocation() {
         let mut inbox = Inbox::new();
         let copies: Vec<Bytes> = (0..100).map(|_| inbox.copied(0, 1455)).collect();
         let together = |pair: &&[Bytes]| pair[1].as_ptr().addr() == pair[0].as_ptr().addr() + 1455;
@@ -221,25 +221,28 @@ mod tests {
     }
 
     #[test]
-    fn while_many_are_held_what_comes_is_copied_and_buffers_are_used_again_afterwards() -> io::Result<()> {
+    fn datagrams_are_copied_while_many_buffers_are_lent() -> io::Result<()> {
         let io = std::net::UdpSocket::bind("127.0.0.1:0")?;
         let address = io.local_addr()?;
         let io = Socket::from(io);
         let state = UdpSocketState::new((&io).into())?;
         let mut inbox = Inbox::new();
         let mut receive = |turn: usize| -> io::Result<Bytes> {
-            io.send_to(&[turn as u8; FULL], &address.into())?;
+            io.send_to(&[turn as u8; MIN_LENT_LEN], &address.into())?;
             inbox.fill(&io, &state, false)?;
             let datagram = inbox.take(None).expect("one came");
-            assert!(inbox.made <= BATCH_SIZE + LENT, "{turn}: {} buffers", inbox.made);
+            assert!(inbox.made <= BATCH_SIZE + MAX_LENT_BUFFERS, "{turn}: {} buffers", inbox.made);
             Ok(datagram.content.expect("it is not dropped").expect("it has one"))
         };
-        let held = (0..2 * LENT).map(&mut receive).collect::<io::Result<Vec<Bytes>>>()?;
+        let held = (0..2 * MAX_LENT_BUFFERS).map(&mut receive).collect::<io::Result<Vec<Bytes>>>()?;
         for (turn, content) in held.iter().enumerate() {
-            assert!(content.len() == FULL && content.iter().all(|&byte| byte == turn as u8), "{turn}");
+            assert!(
+                content.len() == MIN_LENT_LEN && content.iter().all(|&byte| byte == turn as u8),
+                "{turn}"
+            );
         }
         let copied = |content: &Bytes| content.is_unique();
-        assert_eq!(held.iter().filter(|content| copied(content)).count(), LENT);
+        assert_eq!(held.iter().filter(|content| copied(content)).count(), MAX_LENT_BUFFERS);
         drop(held);
         assert!(!copied(&receive(7)?), "a buffer has come back");
         Ok(())

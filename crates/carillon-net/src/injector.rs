@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_seeds_drop_the_same_datagrams_and_other_seeds_others() {
+    fn injector_drops_are_determined_by_the_seed() {
         assert_eq!(pattern(0.1, 1), pattern(0.1, 1));
         assert_ne!(pattern(0.1, 1), pattern(0.1, 2));
     }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_so_many_is_lost_beside_the_share() {
+    fn interval_drops_add_to_the_share() {
         for (share, expected) in [(0.0, 2000), (0.5, 6000)] {
             let mut injector = Injector::new(Probability::new(share).expect("a share"), &Seeds::new(1));
             injector.drop_one_in(IntervalSampler::new(5, Seeds::new(2).stream("one in")));

@@ -32,7 +32,6 @@
 //! Left out: the hop count a datagram arrived with at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
-mod book;
 mod driver;
 mod endpoint;
 mod error;
@@ -44,6 +43,7 @@ mod injector;
 mod interface;
 mod options;
 mod outbox;
+mod peer_book;
 mod peers;
 mod probe;
 mod raw;
@@ -54,7 +54,7 @@ mod stats;
 mod wait;
 mod waker;
 
-pub use driver::{Driver, Held};
+pub use driver::{Backpressure, Driver};
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
 pub use failures::SendFailure;
@@ -65,4 +65,4 @@ pub use probe::{Arrival, Probe};
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};
 pub use stats::Stats;
-pub use waker::{Bell, Waker};
+pub use waker::{WakeReceiver, Waker};

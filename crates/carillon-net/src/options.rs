@@ -67,7 +67,7 @@ mod tests {
     use crate::endpoint::Port;
 
     #[test]
-    fn nothing_comes_with_a_datagram_that_nobody_looks_at() {
+    fn unused_ancillary_data_is_not_received() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let address: SocketAddr = address.parse().expect("an address");
             let Ok(socket) = Socket::new(Domain::for_address(address), Type::DGRAM, None) else { continue };

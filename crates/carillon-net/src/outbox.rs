@@ -12,7 +12,7 @@ use carillon_core::{Dest, Time};
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) to: Dest,
-    pub(crate) way: Way,
+    pub(crate) way: Route,
     /// Bytes of each datagram but the last.
     pub(crate) segment: usize,
     pub(crate) count: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Run {
 
 /// The way that a datagram takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Route {
     pub(crate) address: SocketAddr,
     /// The hop limit, if it is a multicast.
     pub(crate) hops: Option<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Way {
 
 /// A datagram that may not leave before its time. Ordered by time, then by order of transmission.
 #[derive(Debug)]
-struct Held {
+struct Delayed {
     at: Time,
     serial: u64,
     to: Dest,
@@ -44,7 +44,7 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     runs: VecDeque<Run>,
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<Delayed>>,
     serial: u64,
     spare: Vec<Vec<u8>>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Adds a datagram behind the others, to the last run if it fits there. Takes the buffer's
     /// contents and leaves an empty one.
-    pub(crate) fn push(&mut self, to: Dest, way: Way, bytes: &mut Vec<u8>, max_segments: usize) {
+    pub(crate) fn push(&mut self, to: Dest, way: Route, bytes: &mut Vec<u8>, max_segments: usize) {
         let len = bytes.len();
         if let Some(contents) = self.extend(way, len, max_segments) {
             contents.extend_from_slice(bytes);
@@ -66,7 +66,7 @@ impl Outbox {
     pub(crate) fn push_with(
         &mut self,
         to: Dest,
-        way: Way,
+        way: Route,
         len: usize,
         max_segments: usize,
         write: impl FnOnce(&mut Vec<u8>),
@@ -80,7 +80,7 @@ impl Outbox {
     }
 
     /// The contents of the last run, if a datagram of this length may be appended, which counts as done.
-    fn extend(&mut self, way: Way, len: usize, max_segments: usize) -> Option<&mut Vec<u8>> {
+    fn extend(&mut self, way: Route, len: usize, max_segments: usize) -> Option<&mut Vec<u8>> {
         let run = self.runs.back_mut()?;
         let fits = !run.closed
             && run.count < max_segments
@@ -96,7 +96,7 @@ impl Outbox {
         Some(&mut run.contents)
     }
 
-    fn begin(&mut self, to: Dest, way: Way, len: usize, contents: Vec<u8>) {
+    fn begin(&mut self, to: Dest, way: Route, len: usize, contents: Vec<u8>) {
         self.runs.push_back(Run { to, way, segment: len, count: 1, contents, closed: len == 0 });
     }
 
@@ -104,7 +104,7 @@ impl Outbox {
     pub(crate) fn hold(&mut self, at: Time, to: Dest, bytes: Vec<u8>) {
         let serial = self.serial;
         self.serial += 1;
-        self.held.push(Reverse(Held { at, serial, to, bytes }));
+        self.held.push(Reverse(Delayed { at, serial, to, bytes }));
     }
 
     /// Takes the first of the held datagrams whose time has come.
@@ -121,13 +121,13 @@ impl Outbox {
     }
 
     /// Puts a run back where it was.
-    pub(crate) fn unpop(&mut self, run: Run) {
+    pub(crate) fn push_front(&mut self, run: Run) {
         self.runs.push_front(run);
     }
 
     /// Gives a buffer back for later use.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE {
+        if self.spare.len() < MAX_SPARE_BUFFERS {
             buffer.clear();
             self.spare.push(buffer);
         }
@@ -167,18 +167,18 @@ impl Run {
     }
 }
 
-impl PartialEq for Held {
+impl PartialEq for Delayed {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
-impl Eq for Held {}
-impl PartialOrd for Held {
+impl Eq for Delayed {}
+impl PartialOrd for Delayed {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Held {
+impl Ord for Delayed {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.serial).cmp(&(other.at, other.serial))
     }
@@ -188,15 +188,15 @@ impl Ord for Held {
 const MAX_RUN: usize = 65_507;
 
 /// Buffers kept for later use.
-const SPARE: usize = 4;
+const MAX_SPARE_BUFFERS: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use carillon_core::{GroupId, NodeId};
 
-    fn way(port: u16, hops: Option<u8>) -> Way {
-        Way { address: SocketAddr::from(([10, 0, 0, 1], port)), hops, raw: false }
+    fn way(port: u16, hops: Option<u8>) -> Route {
+        Route { address: SocketAddr::from(([10, 0, 0, 1], port)), hops, raw: false }
     }
 
     fn push(outbox: &mut Outbox, node: u32, len: usize) {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_datagrams_to_one_destination_share_a_run_that_a_smaller_one_ends() {
+    fn equal_datagrams_share_a_run_until_a_smaller_one() {
         let mut outbox = Outbox::default();
         for (node, len) in [(1, 100), (1, 100), (1, 40), (1, 40), (2, 40), (2, 41), (2, 0), (2, 0)] {
             push(&mut outbox, node, len);
@@ -236,16 +236,16 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_right_over_ip_does_not_share_a_run_with_what_goes_over_udp() {
+    fn raw_ip_and_udp_datagrams_do_not_share_a_run() {
         let mut outbox = Outbox::default();
         for raw in [false, false, true] {
-            outbox.push(Dest::Node(NodeId(1)), Way { raw, ..way(1, None) }, &mut vec![0; 9], 64);
+            outbox.push(Dest::Node(NodeId(1)), Route { raw, ..way(1, None) }, &mut vec![0; 9], 64);
         }
         assert_eq!(shape(&mut outbox), [(2, 9, 18), (1, 9, 9)]);
     }
 
     #[test]
-    fn held_datagrams_leave_in_order_of_time_then_of_transmission() {
+    fn delayed_datagrams_leave_by_time_then_transmit_order() {
         let mut outbox = Outbox::default();
         for (at, byte) in [(20, 1), (10, 2), (20, 3), (10, 4), (30, 5)] {
             outbox.hold(Time::from_nanos(at), Dest::Node(NodeId(1)), vec![byte]);

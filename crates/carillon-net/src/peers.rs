@@ -10,7 +10,7 @@ use carillon_core::{NodeId, Time};
 ///
 /// A peer counts as *kept* once something was transmitted to it or the caller named it. A new
 /// address takes the place of the peer that is not kept and was heard the longest ago; if all are
-/// kept, of a kept one silent for [`SILENCE`]; else it is refused. So a flood of forged sources
+/// kept, of a kept one silent for [`KEPT_SILENCE`]; else it is refused. So a flood of forged sources
 /// neither grows the table nor pushes members out. Numbers count up and are not given again before
 /// 2^32 peers have come by.
 #[derive(Debug)]
@@ -155,7 +155,7 @@ impl Peers {
         if self.passing.oldest != NONE {
             return Some(self.passing.oldest);
         }
-        let silent = |&slot: &u32| slot != NONE && now.since(self.slots[slot as usize].heard) >= SILENCE;
+        let silent = |&slot: &u32| slot != NONE && now.since(self.slots[slot as usize].heard) >= KEPT_SILENCE;
         Some(self.kept.oldest).filter(silent)
     }
 
@@ -203,7 +203,7 @@ fn plain(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// A kept peer unheard for this long may be replaced when the table is full.
-pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const KEPT_SILENCE: Duration = Duration::from_secs(60);
 
 const NONE: u32 = u32::MAX;
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_numbered_from_one_in_the_order_they_are_heard() {
+    fn peers_are_numbered_from_one_in_arrival_order() {
         let mut peers = Peers::new(8);
         assert_eq!(peers.hear(Time::ZERO, address(7)), Some(NodeId(1)));
         assert_eq!(peers.hear(Time::ZERO, address(9)), Some(NodeId(2)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_replaces_only_peers_never_transmitted_to_and_oldest_first() {
+    fn flood_replaces_only_unkept_peers_oldest_first() {
         let mut peers = Peers::new(4);
         for n in 1..=4 {
             peers.hear(Time::ZERO, address(n));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_kept_a_new_one_is_refused_until_one_has_been_silent_for_long() {
+    fn full_table_refuses_until_a_kept_peer_is_silent() {
         let mut peers = Peers::new(2);
         assert_eq!(peers.keep(seconds(0), address(1)), Some(NodeId(1)));
         assert_eq!(peers.keep(seconds(30), address(2)), Some(NodeId(2)));
@@ -265,7 +265,7 @@ mod tests {
     /// Strangers that are answered as often as a session answers any (500 in a second), and ten thousand more in a
     /// second that are not, neither grow the table nor take a member's place.
     #[test]
-    fn a_flood_of_strangers_that_are_answered_leaves_members_their_places() {
+    fn answered_strangers_never_displace_members() {
         let mut peers = Peers::new(crate::endpoint::PEERS);
         let members: Vec<NodeId> = (1..=100).filter_map(|n| peers.keep(seconds(0), address(n))).collect();
         let mut stranger = 1000;
@@ -287,7 +287,7 @@ mod tests {
 
     /// A session answers strangers with a challenge as often as they come, and the driver only looks their addresses up.
     #[test]
-    fn challenged_strangers_take_no_place_from_members_or_newcomers() {
+    fn challenged_strangers_displace_no_peer() {
         let mut peers = Peers::new(100);
         let member = peers.keep(seconds(0), address(1));
         for stranger in 1000..11_000 {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_the_peer_at_the_port_or_the_only_one_or_a_new_one() {
+    fn host_resolves_to_port_then_only_then_new_peer() {
         let mut peers = Peers::new(4);
         let host = |port| SocketAddr::from(([10, 0, 0, 9], port));
         assert_eq!(peers.hear(Time::ZERO, host(5000)), Some(NodeId(1)));

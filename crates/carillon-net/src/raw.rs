@@ -57,7 +57,7 @@ impl Raw {
         unicast.set_multicast_if_v4(&address).map_err(doing("send multicast"))?;
         set_hops(&unicast, group, hops).map_err(doing("set the hop limit"))?;
         unicast.bind(&bindable(address)).map_err(doing("bind a raw socket"))?;
-        Ok(Raw { ip, unicast, multicast: None, address, group, hops, buf: vec![0; LARGEST] })
+        Ok(Raw { ip, unicast, multicast: None, address, group, hops, buf: vec![0; MAX_PACKET] })
     }
 
     /// Joins the group, if it has not.
@@ -140,14 +140,14 @@ fn bindable(address: Ipv4Addr) -> socket2::SockAddr {
 }
 
 /// The longest packet of IPv4.
-const LARGEST: usize = 65_535;
+const MAX_PACKET: usize = 65_535;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_header_is_a_packet_if_the_protocol_says_so() {
+    fn payload_is_a_packet_if_the_protocol_number_matches() {
         let ip = RawIp { protocol: 36, carries: |packet| packet == b"abc" };
         let mut packet = vec![0x46];
         packet.resize(24, 0);

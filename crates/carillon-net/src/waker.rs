@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Makes the driver of an endpoint take a turn soon, in which it polls its application: for threads that work for
 /// an application. Clones wake the same driver; the default wakes nobody.
 #[derive(Clone, Debug, Default)]
-pub struct Waker(Option<Arc<Line>>);
+pub struct Waker(Option<Arc<Signal>>);
 
 /// Where a waker is heard: for a loop that waits for other things beside.
 #[derive(Debug)]
-pub struct Bell {
+pub struct WakeReceiver {
     heard: UnixStream,
-    line: Arc<Line>,
+    line: Arc<Signal>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct Signal {
     /// It was rung and not answered yet: ringing again would tell nothing.
     rung: AtomicBool,
     to: UnixStream,
@@ -36,13 +36,13 @@ impl Waker {
     }
 }
 
-impl Bell {
+impl WakeReceiver {
     /// One that nobody rings yet.
-    pub fn new() -> io::Result<Bell> {
+    pub fn new() -> io::Result<WakeReceiver> {
         let (to, heard) = UnixStream::pair()?;
         to.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
-        Ok(Bell { heard, line: Arc::new(Line { rung: AtomicBool::new(false), to }) })
+        Ok(WakeReceiver { heard, line: Arc::new(Signal { rung: AtomicBool::new(false), to }) })
     }
 
     /// What rings it.
@@ -56,7 +56,7 @@ impl Bell {
     }
 
     /// Whether it is rung: then nobody is to wait.
-    pub fn is_rung(&self) -> bool {
+    pub fn is_woken(&self) -> bool {
         self.line.rung.load(Ordering::Acquire)
     }
 
@@ -83,9 +83,9 @@ mod tests {
     use crate::wait::{Deadline, wait};
 
     #[test]
-    fn whoever_waits_hears_every_last_ring() {
-        let mut bell = Bell::new().expect("two sockets");
-        let (waker, told) = (bell.waker(), Arc::new(AtomicUsize::new(0)));
+    fn waiter_receives_every_last_wakeup() {
+        let mut wakeups = WakeReceiver::new().expect("two sockets");
+        let (waker, told) = (wakeups.waker(), Arc::new(AtomicUsize::new(0)));
         let worker = thread::spawn({
             let told = told.clone();
             move || {
@@ -97,25 +97,25 @@ mod tests {
         });
         let mut seen = 0;
         while seen < ROUNDS {
-            let patience = if bell.is_rung() { Duration::ZERO } else { Duration::from_secs(20) };
+            let patience = if wakeups.is_woken() { Duration::ZERO } else { Duration::from_secs(20) };
             let deadline = Deadline { at: Instant::now() + patience, precise: false };
-            let [readable] = wait([(bell.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
+            let [readable] = wait([(wakeups.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
             assert!(readable || patience.is_zero(), "a ring was lost after {seen}");
-            bell.answer(readable);
+            wakeups.answer(readable);
             seen = told.load(Ordering::Acquire);
         }
         worker.join().expect("it does not panic");
     }
 
     #[test]
-    fn an_answered_bell_is_silent() {
-        let mut bell = Bell::new().expect("two sockets");
+    fn answered_receiver_is_not_readable() {
+        let mut wakeups = WakeReceiver::new().expect("two sockets");
         for readable in [true, false].repeat(20) {
-            bell.waker().wake();
-            bell.answer(readable);
+            wakeups.waker().wake();
+            wakeups.answer(readable);
             let deadline = Deadline { at: Instant::now(), precise: false };
-            let heard = wait([(bell.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
-            assert_eq!((heard, bell.is_rung()), ([false], false));
+            let heard = wait([(wakeups.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
+            assert_eq!((heard, wakeups.is_woken()), ([false], false));
         }
     }
 

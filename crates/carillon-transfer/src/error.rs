@@ -6,7 +6,7 @@ use std::io;
 use carillon_core::ConfigError;
 use carillon_net::{DriveError, OpenError};
 
-use crate::limits::{ATTACHED_MAX_LEN, LONGEST_MESSAGE};
+use crate::limits::{ATTACHED_MAX_LEN, MAX_MESSAGE_LEN};
 
 /// Why a transfer could not be begun, or could not go on, at this end.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub enum Error {
     #[error(transparent)]
     Local(#[from] LocalError),
     /// A message is longer than a socket takes.
-    #[error("a message of {0} bytes is too long: {LONGEST_MESSAGE} at most")]
+    #[error("a message of {0} bytes is too long: {MAX_MESSAGE_LEN} at most")]
     TooLong(usize),
     /// A socket could not be connected, or did not get into a session.
     #[error("not connected: {0}")]

@@ -1,12 +1,12 @@
 //! Following the network: what an end that waits for a long time does when its interface or address changes.
 //!
 //! A [`Follower`] looks once a second whether the endpoint is still where it should be, moves it if not, and renews its
-//! membership of the group every [`RENEWAL_INTERVAL`], and after [`SILENCE`] without a datagram in a session, so that
+//! membership of the group every [`RENEWAL_INTERVAL`], and after [`RENEWAL_SILENCE`] without a datagram in a session, so that
 //! switches that have forgotten it learn it again.
 //!
 //! The system reports a membership when its first socket joins. Where several processes of a host are members, all of
 //! them therefore renew it at one time: by the clock of the host, at a phase that differs between hosts so that a
-//! network does not hear all its hosts at once. They stay away for [`AWAY`], within which all have left.
+//! network does not hear all its hosts at once. They stay away for [`ABSENCE`], within which all have left.
 //!
 //! Left out: senders. They are told who is not reached, and end.
 
@@ -106,14 +106,14 @@ impl Follower {
         let interval = interval_at(self.phase);
         let due = interval != std::mem::replace(&mut self.interval, interval);
         if in_session {
-            if now.duration_since(self.received.1) >= SILENCE {
+            if now.duration_since(self.received.1) >= RENEWAL_SILENCE {
                 self.received.1 = now;
                 let _ = endpoint.renew_membership();
             }
         } else if due && self.away.is_none() {
             if endpoint.shares_membership() {
                 let _ = endpoint.leave_group();
-                self.away = Some(now + AWAY);
+                self.away = Some(now + ABSENCE);
             } else {
                 let _ = endpoint.renew_membership();
             }
@@ -140,7 +140,7 @@ pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 /// Time away from a group that other processes of this host are members of: longer than any of them takes to notice
 /// that the interval has begun.
-const AWAY: Duration = Duration::from_millis(300);
+const ABSENCE: Duration = Duration::from_millis(300);
 /// Time without a datagram in a session after which the membership is renewed: less than half of the time after which
 /// a sender counts as silent.
-const SILENCE: Duration = Duration::from_secs(2);
+const RENEWAL_SILENCE: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use async_channel::{Receiver, Sender, unbounded};
 use carillon_net::Waker;
 
 use crate::Error;
-use crate::conduct::Wish;
+use crate::run_loop::RunControl;
 
 /// A transfer under way in a thread of its own. Dropped, it is aborted.
 ///
@@ -18,7 +18,7 @@ use crate::conduct::Wish;
 /// by a task of any async runtime ([`Events::next`], [`ended`](Handle::ended)).
 #[derive(Debug)]
 pub struct Handle<E, R> {
-    abort: Abort,
+    abort: AbortSignal,
     events: Events<E>,
     end: Receiver<Result<R, Error>>,
 }
@@ -110,32 +110,32 @@ impl<E> Iterator for Blocking<E> {
 
 /// The wish that a transfer ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Abort(Arc<Wished>);
+pub(crate) struct AbortSignal(Arc<AbortState>);
 
 #[derive(Debug, Default)]
-struct Wished {
-    wished: AtomicBool,
+struct AbortState {
+    requested: AtomicBool,
     /// Wakes the loop that is to hear of it.
     waker: Mutex<Waker>,
 }
 
-impl Abort {
+impl AbortSignal {
     /// This wakes the loop.
-    pub fn heard_by(&self, waker: Waker) {
+    pub fn set_waker(&self, waker: Waker) {
         *self.waker() = waker;
     }
 
     pub fn ask(&self) {
-        self.0.wished.store(true, Ordering::Release);
+        self.0.requested.store(true, Ordering::Release);
         self.waker().wake();
     }
 
-    pub fn wish(&self, reason: &'static str) -> Wish {
-        if self.is_wished() { Wish::Quit(reason) } else { Wish::GoOn }
+    pub fn wish(&self, reason: &'static str) -> RunControl {
+        if self.is_requested() { RunControl::Quit(reason) } else { RunControl::Continue }
     }
 
-    pub fn is_wished(&self) -> bool {
-        self.0.wished.load(Ordering::Acquire)
+    pub fn is_requested(&self) -> bool {
+        self.0.requested.load(Ordering::Acquire)
     }
 
     fn waker(&self) -> MutexGuard<'_, Waker> {
@@ -143,28 +143,28 @@ impl Abort {
     }
 }
 
-/// Tells whoever listens, if anybody does.
+/// SenderEvent whoever listens, if anybody does.
 #[derive(Debug)]
-pub(crate) struct Teller<E> {
+pub(crate) struct EventSink<E> {
     to: Option<Sender<E>>,
     told: Cell<Option<Instant>>,
 }
 
-impl<E> Teller<E> {
+impl<E> EventSink<E> {
     pub fn silent() -> Self {
-        Teller { to: None, told: Cell::new(None) }
+        EventSink { to: None, told: Cell::new(None) }
     }
 
     pub fn tell(&self, event: E) {
-        if let Some(to) = self.to.as_ref().filter(|to| to.len() < MOST_WAITING) {
+        if let Some(to) = self.to.as_ref().filter(|to| to.len() < MAX_UNREAD_EVENTS) {
             // Nobody listens any more if it cannot be sent.
             let _ = to.try_send(event);
         }
     }
 
-    /// Tells how far it is, unless there is much that was not read yet.
-    pub fn tell_if_room(&self, progress: E) {
-        if self.to.as_ref().is_some_and(|to| to.len() < MOST_WAITING / 2) {
+    /// SenderEvent how far it is, unless there is much that was not read yet.
+    pub fn send_if_room(&self, progress: E) {
+        if self.to.as_ref().is_some_and(|to| to.len() < MAX_UNREAD_EVENTS / 2) {
             self.tell(progress);
         }
     }
@@ -183,7 +183,7 @@ impl<E> Teller<E> {
 /// Runs a transfer in a thread of its own.
 pub(crate) fn spawn<E, R>(
     name: &str,
-    run: impl FnOnce(&Abort, &Teller<E>) -> Result<R, Error> + Send + 'static,
+    run: impl FnOnce(&AbortSignal, &EventSink<E>) -> Result<R, Error> + Send + 'static,
 ) -> Handle<E, R>
 where
     E: Send + 'static,
@@ -191,12 +191,12 @@ where
 {
     let (to, events) = unbounded();
     let (end_to, end) = unbounded();
-    let abort = Abort::default();
-    let wished = abort.clone();
+    let abort = AbortSignal::default();
+    let requested = abort.clone();
     let failed = end_to.clone();
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let teller = Teller { to: Some(to), told: Cell::new(None) };
-        let result = run(&wished, &teller);
+        let teller = EventSink { to: Some(to), told: Cell::new(None) };
+        let result = run(&requested, &teller);
         // Whoever has seen the last event finds the end.
         let _ = end_to.try_send(result);
     });
@@ -210,5 +210,5 @@ fn died() -> Error {
     Error::Died("it panicked".to_owned())
 }
 
-const MOST_WAITING: usize = 1 << 16;
+const MAX_UNREAD_EVENTS: usize = 1 << 16;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);

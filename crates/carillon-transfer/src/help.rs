@@ -5,11 +5,11 @@ use carillon_net::Endpoint;
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{MemberRole, ReceiverPhase, ReceiverSession};
 
-use crate::conduct::{Run, conduct};
 use crate::end::End;
-use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::{Monitor, Publisher};
 use crate::participant::{self, Participant, run_by_participant};
+use crate::run_loop::{Run, run_to_end};
 use crate::{Error, HelpEvent, HelpReport};
 
 /// Helps in one transfer of this protocol, whose sender lets it ([`End::helpers`]): a designated receiver, a local
@@ -59,7 +59,7 @@ impl End<ToHelp> {
         self
     }
 
-    /// Tells this monitor, a few times a second, what the helper looks like.
+    /// SenderEvent this monitor, a few times a second, what the helper looks like.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
@@ -68,7 +68,7 @@ impl End<ToHelp> {
 
     /// Helps, in this thread, until the transfer is over.
     pub fn run(self) -> Result<HelpReport, Error> {
-        self.go(&Abort::default(), &Teller::silent())
+        self.go(&AbortSignal::default(), &EventSink::silent())
     }
 
     /// Helps in a thread of its own.
@@ -77,17 +77,17 @@ impl End<ToHelp> {
         spawn("carillon-help", move |abort, teller| self.go(abort, teller))
     }
 
-    fn go(self, abort: &Abort, teller: &Teller<HelpEvent>) -> Result<HelpReport, Error> {
+    fn go(self, abort: &AbortSignal, teller: &EventSink<HelpEvent>) -> Result<HelpReport, Error> {
         let End { network, what: ToHelp { options } } = self;
         let bound = network.open(true, 1, None)?;
         let (mut endpoint, mut name, mut second) = (bound.endpoint, network.name(), network.second_name());
         loop {
             let mut run = options.open(&name, endpoint, &bound.seeds, NoObserver)?;
-            conduct(&mut run, |run| -> Result<_, Error> {
+            run_to_end(&mut run, |run| -> Result<_, Error> {
                 run.take_events().into_iter().for_each(|event| teller.tell(event));
                 Ok(abort.wish("the helper was aborted"))
             })?;
-            match second.take().filter(|_| run.name_is_taken() && !abort.is_wished()) {
+            match second.take().filter(|_| run.name_is_taken() && !abort.is_requested()) {
                 None => return Ok(run.report()),
                 Some(other) => (name, endpoint) = (other, run.into_parts().0),
             }
@@ -138,7 +138,7 @@ impl Application<ReceiverSession> for Nothing {
     }
 }
 
-/// A helper under way, for [`conduct`](crate::conduct::conduct).
+/// A helper under way, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct HelpRun<O: Observer> {
     participant: Participant<Nothing, O>,
     events: Vec<HelpEvent>,
@@ -147,12 +147,12 @@ pub struct HelpRun<O: Observer> {
 impl<O: Observer> Run for HelpRun<O> {
     run_by_participant!();
 
-    fn longest(&self) -> Duration {
-        self.participant.longest()
+    fn max_wait(&self) -> Duration {
+        self.participant.max_wait()
     }
 
-    fn look(&mut self) {
-        let told = self.participant.look();
+    fn update(&mut self) {
+        let told = self.participant.update();
         if let Some((sender, _)) = self.participant.newly_joined() {
             self.events.push(HelpEvent::Joined { sender });
         }

@@ -9,14 +9,14 @@ use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
-use crate::conduct::{Run, UNTIL_WOKEN, conduct_within};
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
-use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::{Monitor, Publisher};
 use crate::network::attached;
 use crate::participant::{self, Participant, run_by_participant};
-use crate::roll::Roll;
+use crate::roster::RosterWatch;
+use crate::run_loop::{Run, UNLIMITED_STEP, run_to_end_within};
 use crate::send::{Acknowledged, Source};
 use crate::tally::Tally;
 use crate::{Error, JoinEvent, JoinReport, LocalError};
@@ -115,7 +115,7 @@ impl End<ToJoin> {
         self
     }
 
-    /// Tells this monitor, a few times a second, what this sender looks like.
+    /// SenderEvent this monitor, a few times a second, what this sender looks like.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
@@ -146,7 +146,7 @@ impl End<ToJoin> {
 
     /// Sends, in this thread, and says what became of it.
     pub fn run(self) -> Result<JoinReport, Error> {
-        self.go(&Abort::default(), &Teller::silent())
+        self.go(&AbortSignal::default(), &EventSink::silent())
     }
 
     /// Sends in a thread of its own.
@@ -155,7 +155,7 @@ impl End<ToJoin> {
         spawn("carillon-join", move |abort, teller| self.go(abort, teller))
     }
 
-    fn go(self, abort: &Abort, teller: &Teller<JoinEvent>) -> Result<JoinReport, Error> {
+    fn go(self, abort: &AbortSignal, teller: &EventSink<JoinEvent>) -> Result<JoinReport, Error> {
         let End { network, what: ToJoin { source, rename, symlinks, hops, options } } = self;
         let feed = source.feed();
         let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
@@ -165,9 +165,9 @@ impl End<ToJoin> {
         let mut contribution = Contribution::new(manifest, stream, endpoint.group(), endpoint.waker());
         loop {
             let mut run = options.open(&name, endpoint, &seeds, contribution, Acknowledged(feed.clone()))?;
-            abort.heard_by(run.driver().endpoint().waker());
-            let mut roll = Roll::default();
-            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<_, Error> {
+            abort.set_waker(run.driver().endpoint().waker());
+            let mut roll = RosterWatch::default();
+            run_to_end_within(&mut run, UNLIMITED_STEP, |run| -> Result<_, Error> {
                 if let Some((organiser, member)) = run.participant.newly_joined() {
                     teller.tell(JoinEvent::Joined { organiser, member });
                 }
@@ -179,11 +179,11 @@ impl End<ToJoin> {
                     gone.for_each(|(name, reason)| teller.tell(JoinEvent::Gone { name, reason }));
                 }
                 if teller.is_due() {
-                    teller.tell_if_room(JoinEvent::Progress { bytes: run.bytes() });
+                    teller.send_if_room(JoinEvent::Progress { bytes: run.bytes() });
                 }
                 Ok(abort.wish("aborted"))
             })?;
-            match second.take().filter(|_| run.name_is_taken() && !abort.is_wished()) {
+            match second.take().filter(|_| run.name_is_taken() && !abort.is_requested()) {
                 None => {
                     return match run.take_error() {
                         Some(error) => Err(error.into()),
@@ -225,7 +225,7 @@ impl JoinOptions {
     }
 }
 
-/// A further sender under way, for [`conduct`](crate::conduct::conduct).
+/// A further sender under way, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct JoinRun<O: Observer> {
     participant: Participant<Contribution, O>,
     join_timeout: Duration,
@@ -235,21 +235,21 @@ impl<O: Observer> Run for JoinRun<O> {
     run_by_participant!();
 
     /// Until nobody is to be looked for any more.
-    fn longest(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         match self.phase() {
             ReceiverPhase::Seeking => {
                 self.join_timeout.saturating_sub(self.participant.driver.now().since(Time::ZERO))
             }
             _ => Duration::MAX,
         }
-        .min(self.participant.longest())
+        .min(self.participant.max_wait())
     }
 
-    fn look(&mut self) {
-        self.participant.look();
+    fn update(&mut self) {
+        self.participant.update();
         let (now, phase) = (self.participant.driver.now(), self.phase());
         if *phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
-            self.quit(NOBODY);
+            self.quit(NO_SESSION);
         }
         self.participant.publish(|participant, now, publisher, snapshot| {
             let outgoing = participant.driver.application().outgoing();
@@ -293,8 +293,8 @@ impl<O: Observer> JoinRun<O> {
     }
 
     /// Whether nobody organised.
-    pub fn found_nobody(&self) -> bool {
-        matches!(&self.participant.phase, ReceiverPhase::Failed(ReceiverFailure::Left(why)) if why == NOBODY)
+    pub fn found_no_session(&self) -> bool {
+        matches!(&self.participant.phase, ReceiverPhase::Failed(ReceiverFailure::Left(why)) if why == NO_SESSION)
     }
 
     /// What has become of it so far.
@@ -326,4 +326,4 @@ impl<O: Observer> JoinRun<O> {
 }
 
 /// Why it leaves if there is no session.
-const NOBODY: &str = "no session";
+const NO_SESSION: &str = "no session";

@@ -126,9 +126,8 @@
 //!
 //! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
 //! sockets, [`SendOptions::open`], [`ReceiveOptions::open`] or [`JoinOptions::open`] the session, and then runs it in the one
-//! loop that there is, [`conduct`](conduct::conduct). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
+//! loop that there is, [`run_to_end`](run_loop::run_to_end). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
 
-pub mod conduct;
 pub mod daemon;
 pub mod doctor;
 mod end;
@@ -136,7 +135,6 @@ mod error;
 mod event;
 pub mod files;
 mod follow;
-mod gate;
 mod handle;
 mod help;
 mod join;
@@ -146,8 +144,10 @@ mod network;
 mod participant;
 mod receive;
 mod report;
-mod roll;
+mod roster;
+pub mod run_loop;
 mod send;
+mod shared;
 pub mod socket;
 mod tally;
 

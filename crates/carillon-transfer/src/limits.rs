@@ -4,4 +4,4 @@
 pub const ATTACHED_MAX_LEN: usize = 256;
 
 /// Bytes of a message of a live stream, at most.
-pub const LONGEST_MESSAGE: usize = 16 << 20;
+pub const MAX_MESSAGE_LEN: usize = 16 << 20;

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_protocols_that_go_right_over_ip_share_a_number() {
+    fn raw_ip_protocols_share_a_protocol_number() {
         let ours = over_ip().map(|ip| ip.protocol);
         let theirs = REGISTRY.iter().filter_map(|entry| entry.raw_ip);
         assert!(theirs.clone().count() > 1 && theirs.clone().all(|ip| Some(ip.protocol) == ours));

@@ -69,7 +69,7 @@ where
         Participant { publisher, ..self }
     }
 
-    /// Tells what it looks like, if it is time; `complete` adds what is particular.
+    /// SenderEvent what it looks like, if it is time; `complete` adds what is particular.
     pub fn publish(&mut self, complete: impl FnOnce(&Self, Time, &mut Publisher, &mut Snapshot)) {
         let Some(mut publisher) = self.publisher.take() else { return };
         let now = self.driver.now();
@@ -86,7 +86,7 @@ where
     }
 
     /// No step is to wait longer.
-    pub fn longest(&self) -> Duration {
+    pub fn max_wait(&self) -> Duration {
         if self.publisher.is_some() { INTERVAL } else { Duration::MAX }
     }
 
@@ -96,7 +96,7 @@ where
 
     /// Takes note of what a step has changed; returns whether it is settled now who the members are, and who turns to whom. Their addresses are
     /// kept from then on, whoever else is heard.
-    pub fn look(&mut self) -> bool {
+    pub fn update(&mut self) -> bool {
         self.phase = self.driver.machine().phase();
         if self.driver.machine().roster().is_empty() {
             return false;
@@ -114,7 +114,7 @@ where
         let nodes: Vec<NodeId> = self.driver.machine().roster().iter().map(|peer| peer.node).collect();
         for node in nodes {
             if let Some(address) = self.driver.endpoint().peer(node) {
-                // Known, so there is room for it.
+                // KnownMachine, so there is room for it.
                 let _ = self.driver.endpoint_mut().keep_peer(now, address);
             }
         }
@@ -137,7 +137,7 @@ where
     }
 
     /// The organiser may still have to be told.
-    pub fn has_last_words(&self) -> bool {
+    pub fn needs_final_step(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Failed(_))
     }
 
@@ -175,7 +175,7 @@ where
     }
 }
 
-/// [`Run`](crate::conduct::Run) by the participant within; what is particular is in its `look`.
+/// [`Run`](crate::run_loop::Run) by the participant within; what is particular is in its `update`.
 macro_rules! run_by_participant {
     () => {
         fn step(&mut self, wait: carillon_core::Duration) -> Result<(), carillon_net::DriveError> {
@@ -186,8 +186,8 @@ macro_rules! run_by_participant {
             self.participant.is_over()
         }
 
-        fn has_last_words(&self) -> bool {
-            self.participant.has_last_words()
+        fn needs_final_step(&self) -> bool {
+            self.participant.needs_final_step()
         }
 
         fn quit(&mut self, reason: &str) {

@@ -14,18 +14,18 @@ use carillon_proto::session::{
     DoneJobs, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
 };
 
-use crate::conduct::{Run, Wish, conduct_within};
 use crate::end::End;
 use crate::files::{
     Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust, VerifyingKey,
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
-use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached, random};
 use crate::participant::{self, Participant, run_by_participant};
 use crate::report::SenderReport;
-use crate::roll::Roll;
+use crate::roster::RosterWatch;
+use crate::run_loop::{Run, RunControl, run_to_end_within};
 use crate::tally::Tally;
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
@@ -195,7 +195,7 @@ impl End<ToReceive> {
         self
     }
 
-    /// Tells this monitor, a few times a second, what the receiver and its senders look like.
+    /// SenderEvent this monitor, a few times a second, what the receiver and its senders look like.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
@@ -204,7 +204,7 @@ impl End<ToReceive> {
 
     /// Receives, in this thread, and says what came.
     pub fn run(self) -> Result<ReceiveReport, Error> {
-        self.go(&Abort::default(), &Teller::silent())
+        self.go(&AbortSignal::default(), &EventSink::silent())
     }
 
     /// Receives in a thread of its own.
@@ -214,7 +214,7 @@ impl End<ToReceive> {
         spawn("carillon-receive", move |abort, teller| self.go(abort, teller))
     }
 
-    fn go(self, abort: &Abort, teller: &Teller<ReceiveEvent>) -> Result<ReceiveReport, Error> {
+    fn go(self, abort: &AbortSignal, teller: &EventSink<ReceiveEvent>) -> Result<ReceiveReport, Error> {
         let End { network, what: ToReceive { place, overwrite, options } } = self;
         let sink = match place {
             Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite)?),
@@ -239,8 +239,8 @@ impl Session {
     pub fn run(
         self,
         sink: Sink,
-        aborts: &[&Abort],
-        teller: &Teller<ReceiveEvent>,
+        aborts: &[&AbortSignal],
+        teller: &EventSink<ReceiveEvent>,
     ) -> (Result<ReceiveReport, Error>, Option<Endpoint>) {
         match self.receive(sink, aborts, teller) {
             Ok((result, endpoint)) => (result, Some(endpoint)),
@@ -251,22 +251,22 @@ impl Session {
     fn receive(
         self,
         mut sink: Sink,
-        aborts: &[&Abort],
-        teller: &Teller<ReceiveEvent>,
+        aborts: &[&AbortSignal],
+        teller: &EventSink<ReceiveEvent>,
     ) -> Result<(Result<ReceiveReport, Error>, Endpoint), Error> {
         let Session { network, mut options, mut endpoint, mut seeds } = self;
         options.process = Some(options.process.map_or_else(random, Ok)?);
         let (mut name, mut second) = (network.name(), network.second_name());
-        let aborted = || aborts.iter().any(|abort| abort.is_wished());
+        let aborted = || aborts.iter().any(|abort| abort.is_requested());
         let mut follower = Follower::new(&network);
         loop {
             let mut run = options.open(&name, endpoint, &seeds, sink, NoObserver)?;
-            aborts.iter().for_each(|abort| abort.heard_by(run.driver().endpoint().waker()));
+            aborts.iter().for_each(|abort| abort.set_waker(run.driver().endpoint().waker()));
             let mut moved = false;
-            conduct_within(&mut run, CHECK_INTERVAL, |run| -> Result<_, Error> {
+            run_to_end_within(&mut run, CHECK_INTERVAL, |run| -> Result<_, Error> {
                 run.take_events().into_iter().for_each(|event| teller.tell(event));
                 if teller.is_due() && *run.phase() == ReceiverPhase::Running {
-                    teller.tell_if_room(run.progress());
+                    teller.send_if_room(run.progress());
                 }
                 let in_session = run.driver().machine().association().is_some();
                 moved |= match follower.look(run.driver_mut().endpoint_mut(), in_session) {
@@ -275,10 +275,12 @@ impl Session {
                     Some(NetworkChange::Moved) => true,
                 };
                 Ok(match (aborted(), moved) {
-                    (true, _) => Wish::Quit("the receiver was aborted"),
-                    (false, true) if in_session => Wish::Quit("the address of this receiver has changed"),
-                    (false, true) => Wish::Drop,
-                    (false, false) => Wish::GoOn,
+                    (true, _) => RunControl::Quit("the receiver was aborted"),
+                    (false, true) if in_session => {
+                        RunControl::Quit("the address of this receiver has changed")
+                    }
+                    (false, true) => RunControl::Drop,
+                    (false, false) => RunControl::Continue,
                 })
             })?;
             run.take_events().into_iter().for_each(|event| teller.tell(event));
@@ -351,14 +353,19 @@ impl ReceiveOptions {
         if !is_live {
             participant.driver = participant.driver.gathering();
         }
-        Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new(), goes_on: reached.is_some() })
+        Ok(ReceiveRun {
+            participant,
+            roll: RosterWatch::default(),
+            events: Vec::new(),
+            goes_on: reached.is_some(),
+        })
     }
 }
 
-/// A receiver under way, for [`conduct`](crate::conduct::conduct).
+/// A receiver under way, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct ReceiveRun<O: Observer> {
     participant: Participant<Incoming, O>,
-    roll: Roll,
+    roll: RosterWatch,
     events: Vec<ReceiveEvent>,
     /// An earlier transfer has left something here.
     goes_on: bool,
@@ -367,12 +374,12 @@ pub struct ReceiveRun<O: Observer> {
 impl<O: Observer> Run for ReceiveRun<O> {
     run_by_participant!();
 
-    fn longest(&self) -> Duration {
-        self.participant.longest()
+    fn max_wait(&self) -> Duration {
+        self.participant.max_wait()
     }
 
-    fn look(&mut self) {
-        let told = self.participant.look();
+    fn update(&mut self) {
+        let told = self.participant.update();
         if let Some((sender, member)) = self.participant.newly_joined() {
             self.events.push(ReceiveEvent::Joined { sender, member });
         }

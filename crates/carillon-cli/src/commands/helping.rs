@@ -3,8 +3,8 @@
 use anyhow::bail;
 use carillon_core::{NoObserver, ProtocolEntry};
 use carillon_proto::session::ReceiverPhase;
-use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::shown;
+use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange};
 use serde_json::json;
 
@@ -51,7 +51,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     loop {
         let mut run = options.open(&name, endpoint, &seeds, NoObserver)?;
         let mut moved = false;
-        conduct(&mut run, |run| -> anyhow::Result<Wish> {
+        run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
             run.take_events().into_iter().try_for_each(|event| tell(args, event))?;
             let in_session = *run.phase() != ReceiverPhase::Seeking;
             if let Some(change) = follower.look(run.endpoint_mut(), in_session) {
@@ -59,10 +59,10 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
                 moved |= change == NetworkChange::Moved || change == NetworkChange::Present && !in_session;
             }
             Ok(match (stop.asked(), moved) {
-                (true, _) => Wish::Quit("the helper was interrupted"),
-                (false, true) if in_session => Wish::Quit("the address of this helper has changed"),
-                (false, true) => Wish::Drop,
-                (false, false) => Wish::GoOn,
+                (true, _) => RunControl::Quit("the helper was interrupted"),
+                (false, true) if in_session => RunControl::Quit("the address of this helper has changed"),
+                (false, true) => RunControl::Drop,
+                (false, false) => RunControl::Continue,
             })
         })?;
         numbers.work_is_over(&stop);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use carillon_core::Time;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
-use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Contribution, Manifest};
+use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Bound, JoinOptions, JoinRun, Skipped};
 use serde_json::json;
 
@@ -38,12 +38,12 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let stats = run.driver().stats().clone();
         run.driver_mut().observer_mut().inner.listen(true, &stats);
         let mut told = Told::default();
-        conduct(&mut run, |run| -> anyhow::Result<Wish> {
+        run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
             if let Some(line) = told.look(run) {
                 say(line);
             }
-            Ok(if stop.asked() { Wish::Quit("interrupted") } else { Wish::GoOn })
+            Ok(if stop.asked() { RunControl::Quit("interrupted") } else { RunControl::Continue })
         })?;
         numbers.work_is_over(stop);
         record(run.driver_mut(), |tally| &mut tally.inner);
@@ -74,7 +74,7 @@ fn finish(
     let report = run.report();
     let failure = match (run.phase(), &error) {
         (_, Some(error)) => Some(error.to_string()),
-        _ if run.found_nobody() => {
+        _ if run.found_no_session() => {
             let endpoint = run.driver().endpoint();
             Some(Whereabouts::of(endpoint).no_organiser(&Evidence::of(endpoint, None)))
         }

@@ -360,4 +360,4 @@ fn setting(text: &str) -> Result<(String, String), String> {
 /// That of 1997, with the port of this program.
 const GROUP: &str = "239.0.0.239:7655";
 const STAMP_LEN: usize = latency::STAMP_LEN;
-const LONGEST: u64 = carillon_transfer::socket::LONGEST_MESSAGE as u64;
+const LONGEST: u64 = carillon_transfer::socket::MAX_MESSAGE_LEN as u64;

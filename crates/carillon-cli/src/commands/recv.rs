@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
-use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
+use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{
     Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey,
 };
@@ -290,7 +290,7 @@ impl Transfer<'_> {
         }
         let mut ticker = Ticker::new(PROGRESS_INTERVAL);
         let mut screen = Ticker::new(SCREEN_INTERVAL);
-        conduct(run, |run| -> anyhow::Result<Wish> {
+        run_to_end(run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
             let now = run.driver().now();
             if json {
@@ -328,10 +328,10 @@ impl Transfer<'_> {
                 };
             }
             Ok(match (stop.asked(), *moved) {
-                (true, _) => Wish::Quit("the receiver was interrupted"),
-                (false, true) if in_session => Wish::Quit("the address of this receiver has changed"),
-                (false, true) => Wish::Drop,
-                (false, false) => Wish::GoOn,
+                (true, _) => RunControl::Quit("the receiver was interrupted"),
+                (false, true) if in_session => RunControl::Quit("the address of this receiver has changed"),
+                (false, true) => RunControl::Drop,
+                (false, false) => RunControl::Continue,
             })
         })?;
         record(run.driver_mut(), |tally| &mut tally.inner);

@@ -4,8 +4,8 @@ mod args;
 mod screen;
 
 use anyhow::bail;
-use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Manifest, shown_path};
+use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
 use crate::commands::join;
@@ -87,13 +87,17 @@ fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop, numbers: &mut Numbers) 
     let tidings = Tidings::new(run.driver().endpoint(), args.network.json);
     let mut screen = Screen::new(&run, args, &tidings);
     let conducted = loop {
-        let conducted = conduct(&mut run, |run| -> anyhow::Result<Wish> {
+        let conducted = run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
             if stop.insisted() {
-                return Ok(Wish::Drop);
+                return Ok(RunControl::Drop);
             }
             screen.turn(run)?;
-            Ok(if stop.asked() { Wish::Quit("the sender was interrupted") } else { Wish::GoOn })
+            Ok(if stop.asked() {
+                RunControl::Quit("the sender was interrupted")
+            } else {
+                RunControl::Continue
+            })
         });
         if conducted.is_err() || stop.asked() || !run.is_wanted() {
             break conducted;

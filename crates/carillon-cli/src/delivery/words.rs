@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use carillon_net::{Choice, Endpoint, Interface, SendFailure};
 use carillon_proto::session::{OtherSender, ReceiverFailure, RefuseReason, UnservedReason};
-use carillon_transfer::files::{is_unseemly, shown};
+use carillon_transfer::files::{needs_escape, shown};
 use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
 use carillon_wire::session::{Release, WIRE_VERSION};
 
@@ -40,12 +40,12 @@ static SAYS_TIME: AtomicBool = AtomicBool::new(false);
 
 /// Text that may come from others, made harmless within a line of JSON, whose own syntax has none of these but in texts.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_unseemly) {
+    if !json.chars().any(needs_escape) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::new();
     for c in json.chars() {
-        match is_unseemly(c) {
+        match needs_escape(c) {
             true => {
                 let mut units = [0; 2];
                 for unit in c.encode_utf16(&mut units) {

@@ -16,10 +16,10 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use super::packet::{self, Header};
 use super::paths::Paths;
 use super::stats::RelayStats;
-use crate::book::{Book, SharedPeers};
 use crate::driver::passes;
 use crate::endpoint::PEERS;
 use crate::options::enlarge;
+use crate::peer_book::{PeerBook, SharedPeers};
 use crate::{DriveError, Fallback, Interface, OpenError, SELF};
 
 /// What a [`RelayEndpoint`] is to be.
@@ -98,7 +98,7 @@ impl RelayEndpoint {
             peers: SharedPeers::new(PEERS),
             paths: Paths::default(),
             stats: RelayStats::default(),
-            received: vec![0; LARGEST],
+            received: vec![0; MAX_DATAGRAM],
             control: nix::cmsg_space!(libc::in_pktinfo, libc::c_int),
             packet: Vec::new(),
         })
@@ -141,7 +141,7 @@ impl RelayEndpoint {
     /// The addresses of the relay, its peers and its group, for a machine that calls itself [`SELF`].
     pub fn addresses(&self) -> Addresses {
         let address = SocketAddr::new(self.address().into(), 0);
-        Addresses::new(Book { peers: self.peers.clone(), own: SELF, address, group: self.group.into() })
+        Addresses::new(PeerBook { peers: self.peers.clone(), own: SELF, address, group: self.group.into() })
     }
 
     /// What was counted so far.
@@ -160,7 +160,7 @@ impl RelayEndpoint {
 
     /// The next datagram that has arrived and is not to be ignored; `None` if there is none.
     pub(super) fn receive(&mut self, now: Time) -> Result<Option<Arrival>, DriveError> {
-        for _ in 0..MOST_IGNORED {
+        for _ in 0..MAX_IGNORED_READS {
             match self.read() {
                 Ok(Some(arrival)) if !arrival.to_group || self.is_on_path(now, &arrival) => {
                     return Ok(Some(arrival));
@@ -343,7 +343,7 @@ fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError>
 }
 
 /// Ignored datagrams read in a row.
-const MOST_IGNORED: usize = 64;
+const MAX_IGNORED_READS: usize = 64;
 
 /// Hops of what the relay sends by itself.
 const TTL: u8 = 64;
@@ -352,7 +352,7 @@ const TTL: u8 = 64;
 const NO_PORT: PortId = PortId(u16::MAX);
 
 /// Bytes of a datagram at most.
-const LARGEST: usize = 65_535;
+const MAX_DATAGRAM: usize = 65_535;
 
 /// Bytes that may wait in an interface.
 const SEND_BUFFER: usize = 4 << 20;

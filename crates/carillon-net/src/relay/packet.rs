@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_those_of_the_standards_byte_for_byte() {
+    fn headers_match_rfc_791_and_768_bytes() {
         let mut buf = vec![9];
         assert!(write(header(), b"abc", &mut buf));
         let ip = [0x45, 0, 0, 31, 0, 0, 0, 0, 7, 17, 0, 0, 192, 168, 1, 2, 239, 1, 2, 3];
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_datagram_can_hold_is_not_written() {
+    fn oversized_payload_is_not_written() {
         let mut buf = Vec::new();
         assert!(write(header(), &vec![1; 65_535 - 28], &mut buf));
         assert!(!write(header(), &vec![1; 65_536 - 28], &mut buf));

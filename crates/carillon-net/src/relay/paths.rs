@@ -20,7 +20,7 @@ impl Paths {
         {
             return own;
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MAX_PATHS {
             self.0.clear();
         }
         // Any port: nothing is sent.
@@ -31,7 +31,7 @@ impl Paths {
 }
 
 /// Sources remembered at a time.
-const MOST: usize = 4096;
+const MAX_PATHS: usize = 4096;
 
 /// Routes may change: after this time the system is asked again.
 const LIFETIME: Duration = Duration::from_secs(1);
@@ -41,16 +41,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_to_this_host_is_loopback_and_is_remembered_for_a_while() {
+    fn route_to_this_host_is_loopback_and_cached() {
         let mut paths = Paths::default();
         let home = Ipv4Addr::LOCALHOST;
         assert_eq!(paths.towards(Time::ZERO, home), Some(home.into()));
         paths.0.insert(home, (None, Time::ZERO + LIFETIME));
         assert_eq!(paths.towards(Time::ZERO, home), None);
         assert_eq!(paths.towards(Time::ZERO + LIFETIME, home), Some(home.into()));
-        for number in 0..2 * MOST as u32 {
+        for number in 0..2 * MAX_PATHS as u32 {
             paths.towards(Time::ZERO, Ipv4Addr::from(0x7f00_0000 + number));
-            assert!(paths.0.len() <= MOST);
+            assert!(paths.0.len() <= MAX_PATHS);
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum KeyError {
     },
     /// It is too short to be hard to guess.
     #[error(
-        "the key file {} has {len} bytes, and a key has {SHORTEST} at least, drawn at random: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`",
+        "the key file {} has {len} bytes, and a key has {MIN_KEY_BYTES} at least, drawn at random: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`",
         path.display()
     )]
     Short {
@@ -44,7 +44,7 @@ pub enum KeyError {
         len: usize,
     },
     /// It is too long to be meant.
-    #[error("the key file {} has more than {LONGEST} bytes: that is no key", path.display())]
+    #[error("the key file {} has more than {MAX_KEY_FILE_BYTES} bytes: that is no key", path.display())]
     Long {
         /// The file.
         path: PathBuf,
@@ -63,8 +63,8 @@ impl Key {
         let file = File::open(path).map_err(unreadable)?;
         let exposed = is_exposed(&file).map_err(unreadable)?;
         let mut bytes = Vec::new();
-        file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > LONGEST {
+        file.take(MAX_KEY_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() as u64 > MAX_KEY_FILE_BYTES {
             return Err(KeyError::Long { path: path.to_owned() });
         }
         match Key::of(&bytes) {
@@ -77,7 +77,7 @@ impl Key {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Key> {
         let bytes = bytes.trim_ascii_end();
-        (bytes.len() >= SHORTEST).then(|| Key(blake3::derive_key(GROUP_KEY, bytes)))
+        (bytes.len() >= MIN_KEY_BYTES).then(|| Key(blake3::derive_key(GROUP_KEY, bytes)))
     }
 
     /// Of what [`to_bytes`](Key::to_bytes) has given.
@@ -113,8 +113,8 @@ fn is_exposed(file: &File) -> io::Result<bool> {
     Ok(metadata.is_file() && metadata.mode() & 0o006 != 0)
 }
 
-const SHORTEST: usize = 32;
-const LONGEST: u64 = 65_536;
+const MIN_KEY_BYTES: usize = 32;
+const MAX_KEY_FILE_BYTES: u64 = 65_536;
 
 /// What the two derived keys are for (the context of BLAKE3's `derive_key`).
 const GROUP_KEY: &str = "carillon 2026-11-23 seal 1: key file to group key";
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_at_the_end_is_no_part_of_a_key_and_everything_else_is() {
+    fn only_trailing_white_space_is_ignored_in_a_key() {
         let bytes = [b'k'; 32];
         let key = Key::of(&bytes).expect("long enough");
         for same in [[&bytes[..], b"\n"].concat(), [&bytes[..], b" \r\n\n"].concat()] {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_key_says_how_to_make_one() {
+    fn invalid_key_file_error_shows_how_to_make_one() {
         for (bytes, has) in
             [(&b""[..], "0 bytes"), (&[b'k'; 31][..], "31 bytes"), (&[b'\n'; 99][..], "0 bytes")]
         {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_anybody_may_read_or_write_is_exposed() {
+    fn world_accessible_key_file_is_exposed() {
         for (mode, exposed) in [(0o600, false), (0o640, false), (0o644, true), (0o602, true)] {
             assert_eq!(read(&[b'k'; 32], mode).expect("a key").exposed, exposed, "{mode:o}");
         }

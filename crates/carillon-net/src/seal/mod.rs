@@ -25,7 +25,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 pub use key::{Key, KeyError, KeyFile};
-use table::Table;
+use table::PeerTable;
 use window::Window;
 
 /// Bytes that a seal adds to a datagram.
@@ -70,9 +70,9 @@ pub(crate) struct Seal {
     address: Place,
     group: Place,
     /// Those who have proven that they are there.
-    proven: Table<Proven>,
+    proven: PeerTable<Proven>,
     /// Those who have the key and have yet to prove it.
-    asked: Table<Asked>,
+    asked: PeerTable<Challenged>,
     greetings: VecDeque<(SocketAddr, Vec<u8>)>,
 }
 
@@ -107,7 +107,7 @@ struct OpenCheck {
 
 impl Check {
     fn new(now: Time) -> Check {
-        Check { outdated: 0, at: now, pause: FIRST_PAUSE, open: None }
+        Check { outdated: 0, at: now, pause: MIN_PAUSE, open: None }
     }
 
     /// Notes an admitted counter; a check that takes too long is given up.
@@ -115,7 +115,7 @@ impl Check {
         let Some(open) = &mut self.open else { return };
         open.since[window].push(counter);
         // A driver that takes the endpoint over begins its time anew.
-        let is_late = open.sent > now || now.since(open.sent) > LAST_PAUSE;
+        let is_late = open.sent > now || now.since(open.sent) > MAX_PAUSE;
         if open.since[window].len() > MAX_SINCE || is_late {
             self.open = None;
         }
@@ -123,7 +123,7 @@ impl Check {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Challenged {
     key: LessSafeKey,
     /// The counter of the first greeting to it.
     since: Option<u64>,
@@ -160,11 +160,11 @@ impl Seal {
             group_key,
             salt,
             counter: 0,
-            limit: LIMIT,
+            limit: MAX_COUNTER,
             address: place(address),
             group: place(group),
-            proven: Table::new(PROVEN),
-            asked: Table::new(ASKED),
+            proven: PeerTable::new(MAX_PROVEN),
+            asked: PeerTable::new(MAX_CHALLENGED),
             greetings: VecDeque::new(),
         }
     }
@@ -202,7 +202,7 @@ impl Seal {
         if salt == self.salt {
             return Err(DropReason::Replayed);
         }
-        if counter > LIMIT {
+        if counter > MAX_COUNTER {
             // No endpoint counts so far.
             return Err(DropReason::Unauthentic);
         }
@@ -240,7 +240,7 @@ impl Seal {
                 let moved =
                     windows.fold(false, |moved, (window, since)| window.resume(counter, since) | moved);
                 peer.check.outdated = 0;
-                peer.check.pause = if moved { FIRST_PAUSE } else { (peer.check.pause * 2).min(LAST_PAUSE) };
+                peer.check.pause = if moved { MIN_PAUSE } else { (peer.check.pause * 2).min(MAX_PAUSE) };
                 peer.check.at = now + peer.check.pause;
                 return Ok(None);
             }
@@ -261,7 +261,7 @@ impl Seal {
             } else {
                 let key = aead(&self.group_key.of_sender(&salt));
                 unseal(&key, sealed)?;
-                let new = Asked { key, since: None, ask_at: now, pause: FIRST_PAUSE, answer_at: now };
+                let new = Challenged { key, since: None, ask_at: now, pause: MIN_PAUSE, answer_at: now };
                 self.asked.insert(id, new);
             }
             if kind != Kind::Greeting {
@@ -307,7 +307,7 @@ impl Seal {
         let (to, number) = greeting.answers;
         let is_now = to == salt && peer.since.is_some_and(|since| (since..=last).contains(&number));
         if is_now {
-            if let Some(Asked { key, .. }) = self.asked.remove(&from) {
+            if let Some(Challenged { key, .. }) = self.asked.remove(&from) {
                 // Whatever it has sent before may have been recorded.
                 let windows = [Window::above(counter), Window::above(counter)];
                 self.proven.insert(from, Proven { key, windows, check: Check::new(now) });
@@ -330,7 +330,7 @@ impl Seal {
             return;
         }
         peer.ask_at = now + peer.pause;
-        peer.pause = (peer.pause * 2).min(LAST_PAUSE);
+        peer.pause = (peer.pause * 2).min(MAX_PAUSE);
         let own = self.greet(at, Greeting { wants: true, answers: ([0; 12], 0), token: 0, echo: 0 });
         self.asked_since(&id, own);
     }
@@ -346,7 +346,7 @@ impl Seal {
         let mut sealed = Vec::with_capacity(GREETING + SEAL_BYTES);
         let counter = self.seal(Kind::Greeting, to, &greeting.emit(), &mut sealed);
         // What does not fit is asked for again.
-        if self.greetings.len() < WAITING {
+        if self.greetings.len() < MAX_QUEUED_GREETINGS {
             self.greetings.push_back((to, sealed));
         }
         counter
@@ -433,9 +433,9 @@ fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
     all
 }
 
-/// Whether something that is put off by [`LAST_PAUSE`] at most is due; a driver that takes the endpoint over begins its time anew.
+/// Whether something that is put off by [`MAX_PAUSE`] at most is due; a driver that takes the endpoint over begins its time anew.
 fn is_due(at: Time, now: Time) -> bool {
-    at <= now || at.since(now) > LAST_PAUSE
+    at <= now || at.since(now) > MAX_PAUSE
 }
 
 fn place(address: SocketAddr) -> Place {
@@ -468,7 +468,7 @@ const GREETING: usize = 37;
 
 /// Datagrams sealed by one key, 98 TB of those that fit frames of 1500 bytes. AES-GCM can be told from a random function with a probability
 /// of s^2 / 2^129 after s blocks: 2^-33 after so many of the longest datagrams.
-const LIMIT: u64 = 1 << 36;
+const MAX_COUNTER: u64 = 1 << 36;
 
 /// Datagrams behind the windows before their endpoint is asked: some are late at the beginning.
 const MIN_OUTDATED: u32 = 4;
@@ -477,19 +477,19 @@ const MIN_OUTDATED: u32 = 4;
 const MAX_SINCE: usize = 4096;
 
 /// Endpoints that are remembered: twice the members of the largest session. 1.1 KB each.
-const PROVEN: usize = 8192;
+const MAX_PROVEN: usize = 8192;
 
 /// Endpoints that have the key and have not proven that they are there: recordings of so many sessions can be played at a
 /// time without one that is there being forgotten before it has answered.
-const ASKED: usize = 1024;
+const MAX_CHALLENGED: usize = 1024;
 
 /// Greetings that wait to be sent.
-const WAITING: usize = 1024;
+const MAX_QUEUED_GREETINGS: usize = 1024;
 
 /// From one greeting to the next to an endpoint that is heard and does not answer: more than a local network takes, then twice as long each
 /// time.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// From one answer to the next, to an endpoint that has not proven that it is there: less than it waits before it asks again.
 const ANSWER_PAUSE: Duration = Duration::from_millis(5);

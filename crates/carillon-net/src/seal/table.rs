@@ -7,7 +7,7 @@ use super::Peer;
 /// At most `capacity` entries. When it is full a new one takes the place of one that was not heard since the hand came by
 /// last (the second-chance rule), so that those who are heard stay, at the same cost however many come.
 #[derive(Debug)]
-pub(super) struct Table<T> {
+pub(super) struct PeerTable<T> {
     by_peer: HashMap<Peer, usize>,
     slots: Vec<Slot<T>>,
     capacity: usize,
@@ -23,9 +23,9 @@ struct Slot<T> {
     value: T,
 }
 
-impl<T> Table<T> {
+impl<T> PeerTable<T> {
     pub(super) fn new(capacity: usize) -> Self {
-        Table { by_peer: HashMap::new(), slots: Vec::new(), capacity, hand: 0, last: 0 }
+        PeerTable { by_peer: HashMap::new(), slots: Vec::new(), capacity, hand: 0, last: 0 }
     }
 
     pub(super) fn get_mut(&mut self, peer: &Peer) -> Option<&mut T> {
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_heard_stays_however_many_come() {
-        let mut table = Table::new(8);
+    fn active_peers_survive_any_number_of_new_ones() {
+        let mut table = PeerTable::new(8);
         (0..4).for_each(|n| table.insert(salt(n), n));
         for n in 100..10_000 {
             table.insert(salt(n), n);
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_gone_and_the_others_are_found() {
-        let mut table = Table::new(8);
+    fn removal_keeps_the_other_entries() {
+        let mut table = PeerTable::new(8);
         (0..8).for_each(|n| table.insert(salt(n), n));
         (8..12).for_each(|n| table.insert(salt(n), n));
         for n in [4, 11, 6] {

@@ -102,7 +102,7 @@ const VECTOR_GROUP: &str =
 const VECTOR_ONE: &str = "5e11636172696c6c6f6e73616c7400000000000000027dd00744d8bb56046d08df402a873150";
 
 #[test]
-fn what_is_sealed_by_one_opens_at_all_who_have_the_key_and_only_once() {
+fn sealed_datagram_opens_once_at_every_key_holder() {
     let [mut one, mut other] = pair();
     let mut third = endpoint(3);
     let introduced = to_group(&mut one.0, b"?");
@@ -118,7 +118,7 @@ fn what_is_sealed_by_one_opens_at_all_who_have_the_key_and_only_once() {
 }
 
 #[test]
-fn datagrams_out_of_order_open_and_those_older_than_the_window_do_not() {
+fn reordered_datagrams_open_within_the_window() {
     let [mut one, mut other] = pair();
     let all: Vec<_> = (0..3000u32).map(|n| to_group(&mut one.0, &n.to_be_bytes())).collect();
     for n in [5, 3, 2999] {
@@ -139,7 +139,7 @@ fn datagrams_out_of_order_open_and_those_older_than_the_window_do_not() {
 fn drop_content(_: Option<Vec<u8>>) {}
 
 #[test]
-fn a_datagram_counts_only_from_where_and_to_where_it_was_sealed() {
+fn datagram_opens_only_with_its_own_addresses() {
     let [mut one, mut other] = pair();
     let (group, alone) = (to_group(&mut one.0, b"all"), sealed(&mut one.0, Kind::One, other.1, b"you"));
     let elsewhere = address("10.0.0.1:5001");
@@ -185,7 +185,7 @@ fn another_key_opens_nothing_and_is_not_greeted() {
 
 /// A recording of a whole session, greetings and all, played to an endpoint that has started since.
 #[test]
-fn a_recorded_session_opens_for_nobody_who_has_started_since() {
+fn recorded_session_is_refused_after_a_restart() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     let mut recorded = Vec::new();
     let first = to_group(&mut one.0, b"first");
@@ -247,7 +247,7 @@ fn an_answer_to_an_earlier_start_proves_nothing() {
 
 /// Nothing that was sent before the answer counts, as it may have been recorded.
 #[test]
-fn what_was_sent_before_the_proof_stays_outdated() {
+fn datagrams_sent_before_the_proof_stay_outdated() {
     let mut one = endpoint(1);
     let recorded: Vec<_> = (0..10).map(|_| to_group(&mut one.0, b"old")).collect();
     let mut other = endpoint(2);
@@ -259,7 +259,7 @@ fn what_was_sent_before_the_proof_stays_outdated() {
 }
 
 #[test]
-fn who_was_forgotten_proves_again_and_its_recording_does_not() {
+fn forgotten_peer_reproves_and_recordings_fail() {
     let [mut one, mut other] = pair();
     let recorded = [to_group(&mut one.0, b"1"), sealed(&mut one.0, Kind::One, other.1, b"2")];
     open(&mut other.0, at(1), one.1, true, &recorded[0]).expect("it opens");
@@ -277,7 +277,7 @@ fn who_was_forgotten_proves_again_and_its_recording_does_not() {
 
 /// What it has answered before it was forgotten is no answer to what it is asked now.
 #[test]
-fn an_answer_from_before_it_was_forgotten_proves_nothing() {
+fn answer_from_before_eviction_proves_nothing() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     let first = to_group(&mut one.0, b"first");
     open(&mut other.0, at(0), one.1, true, &first).expect_err("unproven");
@@ -296,7 +296,7 @@ fn an_answer_from_before_it_was_forgotten_proves_nothing() {
 
 /// A receiver that takes one transfer after the other has a driver, and a clock, for each.
 #[test]
-fn who_was_asked_before_the_clock_began_anew_is_asked_again() {
+fn peer_is_challenged_again_after_a_clock_restart() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     for (millis, asks) in [(3_600_000, 1), (3_600_005, 0), (0, 1), (5, 0), (20, 1)] {
         let bytes = to_group(&mut one.0, b"?");
@@ -306,7 +306,7 @@ fn who_was_asked_before_the_clock_began_anew_is_asked_again() {
 }
 
 #[test]
-fn greetings_that_are_lost_are_made_again() {
+fn lost_greetings_are_repeated() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     let mut now = 0;
     // The first five are lost, whoever sends them.
@@ -358,7 +358,7 @@ fn taken(one: &mut (Seal, SocketAddr), other: &mut (Seal, SocketAddr), count: u3
 }
 
 #[test]
-fn a_counter_far_ahead_in_anothers_name_shuts_nobody_out() {
+fn forged_counter_jump_locks_no_peer_out() {
     for exponent in [21, 30, 35, 40, 62] {
         let [mut one, mut other] = pair();
         let mut forger = forger_of(&one);
@@ -374,7 +374,7 @@ fn a_counter_far_ahead_in_anothers_name_shuts_nobody_out() {
 }
 
 #[test]
-fn counters_that_climb_in_anothers_name_shut_it_out_for_a_moment() {
+fn forged_counter_climb_locks_a_peer_out_only_briefly() {
     let [mut one, mut other] = pair();
     let mut forger = forger_of(&one);
     let mut recorded = Vec::new();
@@ -393,7 +393,7 @@ fn counters_that_climb_in_anothers_name_shut_it_out_for_a_moment() {
 }
 
 #[test]
-fn whoever_uses_a_salt_at_another_address_has_no_effect() {
+fn salt_reused_at_another_address_has_no_effect() {
     let [mut one, mut other] = pair();
     let elsewhere = SocketAddr::from(([10, 0, 0, 9], 5000));
     let mut forger = (Seal::with_salt(key(), one.0.salt, elsewhere, address(GROUP)), elsewhere);
@@ -407,7 +407,7 @@ fn whoever_uses_a_salt_at_another_address_has_no_effect() {
 }
 
 #[test]
-fn an_endpoint_that_is_far_ahead_is_heard_again_after_a_check() {
+fn endpoint_far_ahead_is_accepted_after_a_check() {
     let [mut one, mut other] = pair();
     one.0.counter += 2 * window::MAX_JUMP;
     let count = taken(&mut one, &mut other, 100);
@@ -453,7 +453,7 @@ fn datagrams_played_again_cause_few_checks() {
 }
 
 #[test]
-fn when_the_counters_are_used_up_the_endpoint_goes_on_as_a_new_one() {
+fn exhausted_counter_starts_a_new_salt() {
     let [mut one, mut other] = pair();
     one.0.limit = one.0.counter + 3;
     let (salt, mut seen) = (one.0.salt, std::collections::BTreeSet::new());
@@ -475,7 +475,7 @@ fn when_the_counters_are_used_up_the_endpoint_goes_on_as_a_new_one() {
 
 /// Who has the key can call itself what it likes, and gets no more memory for it, nor the places of those who are there.
 #[test]
-fn a_flood_of_new_salts_takes_a_bounded_place_and_nobody_elses() {
+fn flood_of_salts_is_bounded_and_evicts_no_active_peer() {
     let [mut one, mut other] = pair();
     let place = address("10.0.0.66:1");
     for n in 0..3000u32 {
@@ -485,8 +485,8 @@ fn a_flood_of_new_salts_takes_a_bounded_place_and_nobody_elses() {
         let bytes = to_group(&mut stranger, b"flood");
         assert_eq!(open(&mut other.0, at(1), place, true, &bytes), Err(DropReason::Unproven));
     }
-    assert_eq!((other.0.asked.len(), other.0.proven.len()), (ASKED, 1));
-    assert_eq!(other.0.greetings.len(), WAITING);
+    assert_eq!((other.0.asked.len(), other.0.proven.len()), (MAX_CHALLENGED, 1));
+    assert_eq!(other.0.greetings.len(), MAX_QUEUED_GREETINGS);
     let bytes = to_group(&mut one.0, b"still there");
     assert_eq!(open(&mut other.0, at(1), one.1, true, &bytes), Ok(Some(b"still there".to_vec())));
 }
@@ -502,7 +502,7 @@ proptest! {
 
     /// Cut short, lengthened, or with any bits changed, it is dropped, and what is true opens afterwards as if nothing had been.
     #[test]
-    fn what_is_changed_in_any_way_is_dropped_and_changes_nothing(
+    fn altered_datagram_is_dropped_without_effect(
         content in proptest::collection::vec(any::<u8>(), 0..100),
         changes in proptest::collection::vec((any::<prop::sample::Index>(), 1..=255u8), 1..4),
         len in any::<prop::sample::Index>(),

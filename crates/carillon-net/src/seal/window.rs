@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_counter_is_admitted_once_in_any_order_within_the_window() {
+    fn window_admits_each_counter_once_in_any_order() {
         let mut window = Window::above(0);
         for counter in [5, 3, 4, 1, 2, SIZE, 6] {
             assert_eq!(window.admits(counter), Ok(()), "{counter}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_moved_back_admits_nothing_twice() {
+    fn moved_back_window_admits_nothing_twice() {
         let mut window = Window::above(0);
         (1..=100).for_each(|counter| window.mark(counter));
         // Somebody else has moved it, twice; in between its endpoint was asked, and went on.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_window_itself_is_outdated() {
+    fn counters_below_the_window_are_outdated() {
         let window = Window::above(1000);
         for counter in [0, 1, 999, 1000] {
             assert_eq!(window.admits(counter), Err(DropReason::Outdated), "{counter}");

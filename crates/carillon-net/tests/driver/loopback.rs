@@ -47,17 +47,17 @@ fn reaches_three_receivers_and_back(group: SocketAddr) {
 }
 
 #[test]
-fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv4() {
-    if multicast_works("multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv4") {
+fn three_receivers_and_replies_work_on_ipv4() {
+    if multicast_works("three_receivers_and_replies_work_on_ipv4") {
         reaches_three_receivers_and_back(group());
     }
 }
 
 #[test]
-fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6() {
+fn three_receivers_and_replies_work_on_ipv6() {
     // Loopback has no IPv6 multicast route of its own.
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
-    if in_namespace("loopback::multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6", setup) {
+    if in_namespace("loopback::three_receivers_and_replies_work_on_ipv6", setup) {
         for group in ["[ff02::1234]:5000", "[ff15::1234]:5001"] {
             reaches_three_receivers_and_back(group.parse().expect("an address"));
         }
@@ -65,13 +65,10 @@ fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6() {
 }
 
 #[test]
-fn link_local_ipv6_multicast_works_on_an_interface_without_other_addresses() {
+fn link_local_ipv6_works_without_other_addresses() {
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && \
                  sysctl -q -w net.ipv6.conf.v0.accept_dad=0 && ip link set v1 up && ip link set v0 up && sleep 0.2";
-    if in_namespace(
-        "loopback::link_local_ipv6_multicast_works_on_an_interface_without_other_addresses",
-        setup,
-    ) {
+    if in_namespace("loopback::link_local_ipv6_works_without_other_addresses", setup) {
         let on = |listen| EndpointConfig {
             interface: Some("v0".to_owned()),
             listen,
@@ -99,8 +96,8 @@ fn an_endpoint_that_sends_and_listens_does_not_hear_itself() {
 }
 
 #[test]
-fn every_size_arrives_whole_and_in_order_with_and_without_segmentation() {
-    if !multicast_works("every_size_arrives_whole_and_in_order_with_and_without_segmentation") {
+fn every_size_arrives_in_order_with_and_without_gso() {
+    if !multicast_works("every_size_arrives_in_order_with_and_without_gso") {
         return;
     }
     for segmentation in [true, false] {
@@ -134,8 +131,8 @@ fn every_size_arrives_whole_and_in_order_with_and_without_segmentation() {
 }
 
 #[test]
-fn injected_drops_are_counted_recorded_and_repeated_by_the_seed() {
-    if !multicast_works("injected_drops_are_counted_recorded_and_repeated_by_the_seed") {
+fn injected_drops_are_counted_and_reproducible() {
+    if !multicast_works("injected_drops_are_counted_and_reproducible") {
         return;
     }
     let group = group();
@@ -269,7 +266,7 @@ fn a_step_ends_when_a_timer_is_due_or_the_wait_is_over() {
 }
 
 #[test]
-fn what_cannot_go_anywhere_is_counted_and_noted() {
+fn unroutable_datagrams_are_counted_and_noted() {
     let mut one = [driver(sending(group()), Talker::default())];
     one[0].machine_mut().say(
         Dest::Ports { ports: PortSet::from_iter([PortId(0)]), source: SELF, dest: Box::new(TO_GROUP) },
@@ -288,7 +285,7 @@ fn what_cannot_go_anywhere_is_counted_and_noted() {
 }
 
 #[test]
-fn a_datagram_the_interface_cannot_carry_is_an_error_that_says_so() {
+fn datagram_above_the_mtu_is_an_error() {
     let mut one = driver(sending(group()), Talker::default());
     one.machine_mut().say(TO_GROUP, vec![0; 65_508]);
     let error = one.step(Duration::ZERO).expect_err("too large");
@@ -332,8 +329,8 @@ fn a_peer_that_is_gone_is_not_the_end() {
 }
 
 #[test]
-fn a_full_receive_buffer_is_seen_in_the_kernels_count() {
-    if !multicast_works("a_full_receive_buffer_is_seen_in_the_kernels_count") || !cfg!(target_os = "linux") {
+fn full_receive_buffer_shows_in_the_kernel_counter() {
+    if !multicast_works("full_receive_buffer_shows_in_the_kernel_counter") || !cfg!(target_os = "linux") {
         return;
     }
     let group = group();
@@ -347,7 +344,7 @@ fn a_full_receive_buffer_is_seen_in_the_kernels_count() {
 }
 
 #[test]
-fn a_multicast_leaves_with_the_hops_of_its_scope_but_no_more_than_the_endpoint_allows() {
+fn multicast_hop_limit_is_the_smaller_of_scope_and_ttl() {
     use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
     let group = group();
     let SocketAddr::V4(v4) = group else { unreachable!("the group is IPv4") };
@@ -419,7 +416,7 @@ impl Machine for Slow {
 }
 
 #[test]
-fn drivers_of_one_clock_hear_nothing_before_it_was_sent() {
+fn drivers_sharing_a_clock_keep_causality() {
     let endpoint = Endpoint::open(sending(group())).expect("loopback is open");
     let (peer, to) = (UdpSocket::bind("127.0.0.1:0").expect("a port"), endpoint.local_addr());
     peer.send_to(b"first", to).expect("loopback takes it");
@@ -452,8 +449,8 @@ fn a_turn_reads_at_most_one_batch_and_polls_the_application() {
 }
 
 #[test]
-fn a_flood_from_many_sources_stops_neither_a_conversation_nor_the_application() {
-    if !multicast_works("a_flood_from_many_sources_stops_neither_a_conversation_nor_the_application") {
+fn flood_of_sources_stops_no_conversation() {
+    if !multicast_works("flood_of_sources_stops_no_conversation") {
         return;
     }
     const ROUNDS: u32 = 500;

@@ -88,8 +88,8 @@ fn raw(config: EndpointConfig) -> EndpointConfig {
 }
 
 #[test]
-fn what_cannot_go_right_over_ip_is_said() {
-    if !in_namespace("open::what_cannot_go_right_over_ip_is_said", VETH) {
+fn raw_ip_limits_are_reported() {
+    if !in_namespace("open::raw_ip_limits_are_reported", VETH) {
         return;
     }
     assert!(

@@ -31,8 +31,8 @@ fn pair(sender: EndpointConfig, receiver: EndpointConfig) -> [TestDriver; 2] {
 }
 
 #[test]
-fn datagrams_of_every_size_arrive_whole_and_once_with_and_without_segmentation() {
-    if !multicast_works("datagrams_of_every_size_arrive_whole_and_once_with_and_without_segmentation") {
+fn sealed_sizes_arrive_once_with_and_without_gso() {
+    if !multicast_works("sealed_sizes_arrive_once_with_and_without_gso") {
         return;
     }
     for segmentation in [true, false] {
@@ -84,14 +84,14 @@ fn answers(group: SocketAddr) {
 }
 
 #[test]
-fn who_is_asked_answers_on_ipv4() {
+fn challenged_endpoint_answers_on_ipv4() {
     if multicast_works("who_is_asked_answers_on_ipv4") {
         answers(group());
     }
 }
 
 #[test]
-fn who_is_asked_answers_on_ipv6() {
+fn challenged_endpoint_answers_on_ipv6() {
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
     if in_namespace("sealed::who_is_asked_answers_on_ipv6", setup) {
         answers("[ff15::1234]:5001".parse().expect("an address"));
@@ -99,8 +99,8 @@ fn who_is_asked_answers_on_ipv6() {
 }
 
 #[test]
-fn ends_of_another_key_or_none_hear_nothing_and_leave_no_trace_but_a_count() {
-    if !multicast_works("ends_of_another_key_or_none_hear_nothing_and_leave_no_trace_but_a_count") {
+fn endpoints_without_the_key_only_raise_a_counter() {
+    if !multicast_works("endpoints_without_the_key_only_raise_a_counter") {
         return;
     }
     let group = group();

@@ -11,11 +11,11 @@ use carillon_wire::daemon::{Frame, Role, other_release};
 use carillon_wire::file::{Record, records};
 use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
-use super::line::{Line, Malformed};
+use super::client_table::{ClientSlot, ClientTable, Refusal};
+use super::connection::{Connection, Malformed};
+use super::fields::{Event, Report};
 use super::packing::Packing;
-use super::seats::{Refusal, Seat, Seats};
 use super::settings;
-use super::told::{Event, Report};
 use crate::end::End;
 use crate::files::{Feed, Pieces};
 use crate::handle::{Events, Handle};
@@ -23,16 +23,17 @@ use crate::socket::{Listener, Message, Queue};
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
 /// Serves a connection to its end. A refusal is told the program, and counted.
-pub(super) fn serve(mut line: Line, seat: &Seat, seats: &Seats) {
-    if let Err((refusal, text)) = Host::new(&mut line, seat, seats).open() {
-        seats.count(refusal);
-        line.push(&Frame::Refused(&text));
+pub(super) fn serve(mut connection: Connection, slot: &ClientSlot, table: &ClientTable) {
+    if let Err((refusal, text)) = Host::new(&mut connection, slot, table).open() {
+        table.count(refusal);
+        connection.push(&Frame::Refused(&text));
     }
     // Who does not read what it is told last is not waited for long.
-    let until = Instant::now() + super::LAST_WORDS;
+    let until = Instant::now() + super::FLUSH_TIMEOUT;
     loop {
-        line.flush();
-        if line.is_flushed() || Instant::now() >= until || line.wait(false, Some(until)).is_err() {
+        connection.flush();
+        if connection.is_flushed() || Instant::now() >= until || connection.wait(false, Some(until)).is_err()
+        {
             return;
         }
     }
@@ -42,30 +43,30 @@ pub(super) fn serve(mut line: Line, seat: &Seat, seats: &Seats) {
 type Refused = (Refusal, String);
 
 struct Host<'a> {
-    line: &'a mut Line,
-    seat: &'a Seat,
-    seats: &'a Seats,
+    connection: &'a mut Connection,
+    slot: &'a ClientSlot,
+    table: &'a ClientTable,
     waker: std::task::Waker,
 }
 
-/// Wakes the thread of a connection, for what tasks wait for.
-struct Wakes(Waker);
+/// ThreadWaker the thread of a connection, for what tasks wait for.
+struct ThreadWaker(Waker);
 
-impl Wake for Wakes {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.wake();
     }
 }
 
 /// One event after the other, as they come.
-struct Following<E> {
+struct EventStream<E> {
     events: Events<E>,
     next: Option<Pin<Box<dyn Future<Output = Option<E>>>>>,
 }
 
-impl<E: 'static> Following<E> {
+impl<E: 'static> EventStream<E> {
     fn new(events: Events<E>) -> Self {
-        Following { events, next: None }
+        EventStream { events, next: None }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<E>> {
@@ -81,14 +82,14 @@ impl<E: 'static> Following<E> {
 }
 
 impl<'a> Host<'a> {
-    fn new(line: &'a mut Line, seat: &'a Seat, seats: &'a Seats) -> Self {
-        let waker = Arc::new(Wakes(line.waker())).into();
-        Host { line, seat, seats, waker }
+    fn new(connection: &'a mut Connection, slot: &'a ClientSlot, table: &'a ClientTable) -> Self {
+        let waker = Arc::new(ThreadWaker(connection.waker())).into();
+        Host { connection, slot, table, waker }
     }
 
     /// Waits for what the program wants, and does it.
     fn open(mut self) -> Result<(), Refused> {
-        let until = Instant::now() + super::OPEN_WITHIN;
+        let until = Instant::now() + super::OPEN_TIMEOUT;
         let (role, socket) = loop {
             match self.frame()? {
                 Some(Frame::Open { role: Role::Command, .. }) => return self.command(),
@@ -98,10 +99,10 @@ impl<'a> Host<'a> {
                 Some(other) => return Err(unexpected(&other)),
                 None => {}
             }
-            if self.line.has_ended() {
+            if self.connection.has_ended() {
                 return self.vanished();
             }
-            if self.is_displaced() || self.seats.is_stopping() {
+            if self.is_displaced() || self.table.is_stopping() {
                 return Ok(());
             }
             if Instant::now() >= until {
@@ -109,12 +110,12 @@ impl<'a> Host<'a> {
             }
             self.wait(true, Some(until))?;
         };
-        self.seats.occupy(self.seat, role, &socket)?;
+        self.table.occupy(self.slot, role, &socket)?;
         let wrong = |error: Error| (Refusal::Wrong, error.to_string());
         match role {
             Role::Listen => {
                 let listener = socket.listen().map_err(wrong)?;
-                self.line.push(&Frame::Opened);
+                self.connection.push(&Frame::Opened);
                 self.listen(listener)
             }
             Role::Join => {
@@ -140,7 +141,7 @@ impl<'a> Host<'a> {
         handle: Handle<E, R>,
         confirmed: bool,
     ) -> Result<(), Refused> {
-        let mut events = Following::new(handle.events());
+        let mut events = EventStream::new(handle.events());
         let mut intake = Intake::default();
         // How many MESSAGES the program was told to be done with.
         let mut told = 0;
@@ -150,9 +151,9 @@ impl<'a> Host<'a> {
             let waker = self.waker.clone();
             let mut context = Context::from_waker(&waker);
             let mut over = false;
-            while self.line.has_room() && !over {
+            while self.connection.has_room() && !over {
                 match events.poll(&mut context) {
-                    Poll::Ready(Some(event)) => event.tell(self.line),
+                    Poll::Ready(Some(event)) => event.tell(self.connection),
                     Poll::Ready(None) => over = true,
                     Poll::Pending => break,
                 }
@@ -168,12 +169,12 @@ impl<'a> Host<'a> {
             };
             if confirmed && told < intake.frames && feed.poll_settle(&context) == Poll::Ready(Ok(())) {
                 told = intake.frames;
-                self.line.push(&Frame::Done(told));
+                self.connection.push(&Frame::Done(told));
             }
-            if aborted.is_none() && (self.line.has_ended() || self.seats.is_stopping()) {
-                aborted = Some(Instant::now() + super::LAST_WORDS);
-                if self.line.has_ended() {
-                    self.seats.count(Refusal::Vanished);
+            if aborted.is_none() && (self.connection.has_ended() || self.table.is_stopping()) {
+                aborted = Some(Instant::now() + super::FLUSH_TIMEOUT);
+                if self.connection.has_ended() {
+                    self.table.count(Refusal::Vanished);
                 }
                 handle.abort();
             }
@@ -183,7 +184,7 @@ impl<'a> Host<'a> {
             self.wait(wants && aborted.is_none(), aborted)?;
         };
         if result.is_ok() {
-            tell_end(handle.wait(), self.line);
+            push_end(handle.wait(), self.connection);
         }
         result
     }
@@ -201,7 +202,7 @@ impl<'a> Host<'a> {
                     Poll::Pending => return Ok(false),
                     // The session is over, which is told.
                     Poll::Ready(Err(_)) => return Ok(false),
-                    Poll::Ready(Ok(())) => self.seat.count(message.len()),
+                    Poll::Ready(Ok(())) => self.slot.count(message.len()),
                 }
                 intake.messages.pop_front();
             }
@@ -223,29 +224,29 @@ impl<'a> Host<'a> {
 
     /// Gives the program the messages of one session after the other.
     fn listen(mut self, mut listener: Listener) -> Result<(), Refused> {
-        let mut session: Option<Hearing> = None;
+        let mut session: Option<ListenSession> = None;
         let mut ending: Option<Instant> = None;
         loop {
             if ending.is_none() {
-                self.take_wishes(&mut listener, &mut session)?;
+                self.handle_commands(&mut listener, &mut session)?;
             }
-            if ending.is_none() && (self.line.has_ended() || self.seats.is_stopping()) {
-                ending = Some(Instant::now() + super::LAST_WORDS);
+            if ending.is_none() && (self.connection.has_ended() || self.table.is_stopping()) {
+                ending = Some(Instant::now() + super::FLUSH_TIMEOUT);
                 match &session {
                     Some(session) => session.leave(),
-                    None => return if self.line.has_ended() { self.vanished() } else { Ok(()) },
+                    None => return if self.connection.has_ended() { self.vanished() } else { Ok(()) },
                 }
-                if self.line.has_ended() {
-                    self.seats.count(Refusal::Vanished);
+                if self.connection.has_ended() {
+                    self.table.count(Refusal::Vanished);
                 }
             }
             let waker = self.waker.clone();
             let mut context = Context::from_waker(&waker);
             if let Some(hearing) = &mut session
-                && hearing.turn(self.line, self.seat, &mut context)
+                && hearing.turn(self.connection, self.slot, &mut context)
             {
                 if let Some(hearing) = session.take() {
-                    tell_end(hearing.handle.wait(), self.line);
+                    push_end(hearing.handle.wait(), self.connection);
                 }
                 if ending.is_some() {
                     return Ok(());
@@ -260,15 +261,19 @@ impl<'a> Host<'a> {
     }
 
     /// Does what a listening program asks for.
-    fn take_wishes(&mut self, listener: &mut Listener, session: &mut Option<Hearing>) -> Result<(), Refused> {
+    fn handle_commands(
+        &mut self,
+        listener: &mut Listener,
+        session: &mut Option<ListenSession>,
+    ) -> Result<(), Refused> {
         while let Some(frame) = self.frame()? {
             match frame {
                 Frame::Accept if session.is_none() => match listener.session() {
-                    Ok((queue, handle)) => *session = Some(Hearing::new(queue, handle)),
-                    Err(error) => self.line.push(&Frame::Failed(&error.to_string())),
+                    Ok((queue, handle)) => *session = Some(ListenSession::new(queue, handle)),
+                    Err(error) => self.connection.push(&Frame::Failed(&error.to_string())),
                 },
                 // It may have crossed the end of the session.
-                Frame::Leave => session.iter().for_each(Hearing::leave),
+                Frame::Leave => session.iter().for_each(ListenSession::leave),
                 other => return Err(unexpected(&other)),
             }
         }
@@ -277,18 +282,18 @@ impl<'a> Host<'a> {
 
     /// Answers those who ask for something of the daemon itself.
     fn command(mut self) -> Result<(), Refused> {
-        let until = Instant::now() + super::OPEN_WITHIN;
+        let until = Instant::now() + super::OPEN_TIMEOUT;
         loop {
             match self.frame()? {
                 Some(Frame::Status) => {
-                    self.seats.tell(self.line);
+                    self.table.tell(self.connection);
                     return Ok(());
                 }
                 Some(Frame::Stop) => return self.stop(),
                 Some(other) => return Err(unexpected(&other)),
                 None => {}
             }
-            if self.line.has_ended() || self.is_displaced() || self.seats.is_stopping() {
+            if self.connection.has_ended() || self.is_displaced() || self.table.is_stopping() {
                 return Ok(());
             }
             if Instant::now() >= until {
@@ -300,11 +305,11 @@ impl<'a> Host<'a> {
 
     /// Ends the daemon. Who asked hears the end of the connection when all others have ended.
     fn stop(mut self) -> Result<(), Refused> {
-        if !self.seat.may_stop() {
+        if !self.slot.may_stop() {
             return Err((Refusal::Wrong, "only who has started the daemon may stop it".to_owned()));
         }
-        self.seats.stop();
-        while !self.line.has_ended() && self.seats.others(self.seat) > 0 {
+        self.table.stop();
+        while !self.connection.has_ended() && self.table.others(self.slot) > 0 {
             self.wait(true, None)?;
             self.frame()?;
         }
@@ -313,7 +318,7 @@ impl<'a> Host<'a> {
 
     fn frame(&mut self) -> Result<Option<Frame<'_>>, Refused> {
         let malformed = |error: Malformed| (Refusal::Malformed, error.0.to_string());
-        match self.line.frame().map_err(malformed)? {
+        match self.connection.frame().map_err(malformed)? {
             None => Ok(None),
             Some(bytes) => Frame::parse(bytes).map(Some).map_err(|error| match other_release(bytes) {
                 Some(release) => (Refusal::Malformed, releases(release)),
@@ -323,22 +328,22 @@ impl<'a> Host<'a> {
     }
 
     fn wait(&mut self, wants: bool, until: Option<Instant>) -> Result<(), Refused> {
-        self.line.wait(wants, until).map_err(|error| (Refusal::System, error.to_string()))
+        self.connection.wait(wants, until).map_err(|error| (Refusal::System, error.to_string()))
     }
 
     /// Whether it has to make room for others; it is told so. It was counted already.
     fn is_displaced(&mut self) -> bool {
-        let displaced = self.seat.is_displaced();
+        let displaced = self.slot.is_displaced();
         if displaced {
-            self.line.push(&Frame::Refused(super::DISPLACED));
+            self.connection.push(&Frame::Refused(super::DISPLACED));
         }
         displaced
     }
 
     /// The program has gone without a word that would have to be answered.
     fn vanished(self) -> Result<(), Refused> {
-        if self.line.has_half() {
-            self.seats.count(Refusal::Malformed);
+        if self.connection.has_half() {
+            self.table.count(Refusal::Malformed);
         }
         Ok(())
     }
@@ -386,10 +391,10 @@ impl Intake {
 }
 
 /// A session of a listener.
-struct Hearing {
+struct ListenSession {
     queue: Arc<Queue>,
     handle: Handle<ReceiveEvent, ReceiveReport>,
-    events: Following<ReceiveEvent>,
+    events: EventStream<ReceiveEvent>,
     messages: VecDeque<Message>,
     packing: Packing,
     from: Arc<str>,
@@ -398,11 +403,11 @@ struct Hearing {
     over: bool,
 }
 
-impl Hearing {
+impl ListenSession {
     fn new(queue: Arc<Queue>, handle: Handle<ReceiveEvent, ReceiveReport>) -> Self {
-        Hearing {
+        ListenSession {
             queue,
-            events: Following::new(handle.events()),
+            events: EventStream::new(handle.events()),
             handle,
             messages: VecDeque::new(),
             packing: Packing::new(),
@@ -418,18 +423,18 @@ impl Hearing {
         self.queue.close();
     }
 
-    /// Tells the program what has come, as far as there is room; whether the session is over, and all is told but the
+    /// SenderEvent the program what has come, as far as there is room; whether the session is over, and all is told but the
     /// report.
-    fn turn(&mut self, line: &mut Line, seat: &Seat, context: &mut Context<'_>) -> bool {
+    fn turn(&mut self, connection: &mut Connection, slot: &ClientSlot, context: &mut Context<'_>) -> bool {
         // Who has joined is told before its messages.
-        while line.has_room() && !self.over {
+        while connection.has_room() && !self.over {
             match self.events.poll(context) {
-                Poll::Ready(Some(event)) => event.tell(line),
+                Poll::Ready(Some(event)) => event.tell(connection),
                 Poll::Ready(None) => self.over = true,
                 Poll::Pending => break,
             }
         }
-        while line.has_room() && !self.drained {
+        while connection.has_room() && !self.drained {
             let Some(message) = self.messages.pop_front() else {
                 match self.queue.poll_take(context) {
                     Poll::Ready(Some(messages)) => self.messages = messages,
@@ -439,22 +444,22 @@ impl Hearing {
                 continue;
             };
             if message.sender != self.from {
-                self.packing.flush(line);
-                line.push(&Frame::From(&message.sender));
+                self.packing.flush(connection);
+                connection.push(&Frame::From(&message.sender));
                 self.from = message.sender;
             }
-            seat.count(message.bytes.len());
-            self.packing.push(message.number, &message.bytes, line);
+            slot.count(message.bytes.len());
+            self.packing.push(message.number, &message.bytes, connection);
         }
-        self.packing.flush(line);
-        self.over && self.drained && line.has_room()
+        self.packing.flush(connection);
+        self.over && self.drained && connection.has_room()
     }
 }
 
-fn tell_end<R: Report>(ended: Result<R, Error>, line: &mut Line) {
+fn push_end<R: Report>(ended: Result<R, Error>, connection: &mut Connection) {
     match ended {
-        Ok(report) => report.tell(line),
-        Err(error) => line.push(&Frame::Failed(&error.to_string())),
+        Ok(report) => report.tell(connection),
+        Err(error) => connection.push(&Frame::Failed(&error.to_string())),
     }
 }
 

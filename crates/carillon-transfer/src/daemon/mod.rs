@@ -29,18 +29,18 @@
 //! # Ok(()) }
 //! ```
 
+mod client_table;
+#[cfg(test)]
+mod client_table_tests;
+mod connection;
+pub(crate) mod fields;
 mod host;
-mod line;
 mod options;
 mod packing;
 mod path;
 pub(crate) mod program;
-mod seats;
-#[cfg(test)]
-mod seats_tests;
 pub(crate) mod settings;
 mod status;
-pub(crate) mod told;
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -52,19 +52,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use carillon_net::Bell;
+use carillon_net::WakeReceiver;
 use carillon_wire::daemon::Frame;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-pub(crate) use line::Line;
+pub(crate) use connection::Connection;
 pub use options::DaemonOptions;
 pub use status::{DaemonStatus, SocketStatus};
 
 use crate::Error;
+use client_table::{ClientSlot, ClientTable, Refusal};
 use path::SocketPath;
-use seats::{Refusal, Seat, Seats};
 
 /// Where a daemon is looked for if nothing is said: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below
 /// `XDG_RUNTIME_DIR`, otherwise below `/run`.
@@ -89,12 +89,12 @@ pub fn stop(path: impl AsRef<Path>) -> Result<(), Error> {
     retried(|| program::stop(path.as_ref()))
 }
 
-/// A command of the daemon, once more if a crowd of other connections has displaced it or left no seat for a moment.
+/// A command of the daemon, once more if a crowd of other connections has displaced it or left no slot for a moment.
 fn retried<T>(command: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-    for _ in 1..COMMAND_TRIES {
+    for _ in 1..MAX_COMMAND_RETRIES {
         match command() {
-            Err(Error::Daemon(text)) if text == DISPLACED || text.ends_with(ALL_TAKEN) => {
-                thread::sleep(A_MOMENT);
+            Err(Error::Daemon(text)) if text == DISPLACED || text.ends_with(LIMIT_REACHED) => {
+                thread::sleep(TAKEOVER_CHECK_INTERVAL);
             }
             result => return result,
         }
@@ -109,13 +109,13 @@ pub struct Daemon {
     /// whoever waits for its end finds the path free.
     _socket_path: SocketPath,
     listener: UnixListener,
-    bell: Bell,
-    seats: Arc<Seats>,
+    wakeups: WakeReceiver,
+    table: Arc<ClientTable>,
 }
 
 /// Stops a [`Daemon`] from another thread.
 #[derive(Clone, Debug)]
-pub struct DaemonStopper(Arc<Seats>);
+pub struct DaemonStopper(Arc<ClientTable>);
 
 impl DaemonStopper {
     /// Its sessions are ended, and then [`Daemon::run`] returns.
@@ -134,33 +134,33 @@ impl Daemon {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
         }
         let (socket_path, listener) = SocketPath::claim(&path, options.mode)?;
-        let bell = Bell::new().map_err(failed)?;
+        let wakeups = WakeReceiver::new().map_err(failed)?;
         let files = raise_file_limit(options.clients);
         let options = options.limited_by_files(files);
-        let seats = Arc::new(Seats::new(options, bell.waker()));
-        Ok(Daemon { _socket_path: socket_path, listener, bell, seats })
+        let table = Arc::new(ClientTable::new(options, wakeups.waker()));
+        Ok(Daemon { _socket_path: socket_path, listener, wakeups, table })
     }
 
     /// What stops it.
     #[must_use]
     pub fn stopper(&self) -> DaemonStopper {
-        DaemonStopper(self.seats.clone())
+        DaemonStopper(self.table.clone())
     }
 
     /// Serves until it is stopped.
     pub fn run(mut self) -> Result<(), Error> {
-        while !self.seats.is_stopping() {
+        while !self.table.is_stopping() {
             match self.accept() {
                 Ok(()) => self.wait(true, None)?,
                 // There are no more file descriptors, as a rule: some will be free again.
                 Err(_) => {
-                    self.seats.count(Refusal::System);
-                    self.wait(false, Some(SOME_TIME))?;
+                    self.table.count(Refusal::System);
+                    self.wait(false, Some(ACCEPT_RETRY_INTERVAL))?;
                 }
             }
         }
-        let until = Instant::now() + LAST_WORDS + LAST_WORDS;
-        while !self.seats.is_empty() && Instant::now() < until {
+        let until = Instant::now() + FLUSH_TIMEOUT + FLUSH_TIMEOUT;
+        while !self.table.is_empty() && Instant::now() < until {
             self.wait(false, Some(until - Instant::now()))?;
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Daemon {
                     ) => {}
                 Err(error) => return Err(error),
             }
-            if self.seats.is_stopping() {
+            if self.table.is_stopping() {
                 return Ok(());
             }
         }
@@ -188,7 +188,7 @@ impl Daemon {
     /// Gives a connection a thread of its own, if there is a place.
     fn admit(&self, stream: UnixStream) {
         let refused = |stream: &UnixStream, refusal: Refusal, text: &str| {
-            self.seats.count(refusal);
+            self.table.count(refusal);
             let mut frame = Vec::new();
             Frame::Refused(text).emit(&mut frame);
             // It fits what the kernel keeps, or is not heard.
@@ -199,27 +199,27 @@ impl Daemon {
             return refused(&stream, Refusal::System, "the system does not say who this is");
         };
         let told = stream.try_clone();
-        let (line, told) = match (Line::new(stream), told) {
-            (Ok(line), Ok(told)) => (line, told),
-            _ => return self.seats.count(Refusal::System),
+        let (connection, told) = match (Connection::new(stream), told) {
+            (Ok(connection), Ok(told)) => (connection, told),
+            _ => return self.table.count(Refusal::System),
         };
-        let seat = match self.seats.sit(credentials.pid(), credentials.uid(), line.waker()) {
-            Ok(seat) => seat,
+        let slot = match self.table.sit(credentials.pid(), credentials.uid(), connection.waker()) {
+            Ok(slot) => slot,
             Err((refusal, text)) => return refused(&told, refusal, &text),
         };
-        let place = Place { seat, seats: self.seats.clone() };
-        let thread = thread::Builder::new().name("carillon-client".to_owned()).stack_size(STACK);
-        let spawned = thread.spawn(move || host::serve(line, &place.seat, &place.seats));
+        let place = ClientGuard { slot, table: self.table.clone() };
+        let thread = thread::Builder::new().name("carillon-client".to_owned()).stack_size(CLIENT_STACK_BYTES);
+        let spawned = thread.spawn(move || host::serve(connection, &place.slot, &place.table));
         if spawned.is_err() {
             refused(&told, Refusal::System, "the system gives no more threads");
         }
     }
 
     fn wait(&mut self, accepts: bool, patience: Option<Duration>) -> Result<(), Error> {
-        let patience = if self.bell.is_rung() { Some(Duration::ZERO) } else { patience };
+        let patience = if self.wakeups.is_woken() { Some(Duration::ZERO) } else { patience };
         let patience = patience.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [
-            PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.wakeups.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
         ];
         let fds = if accepts { &mut fds[..] } else { &mut fds[..1] };
@@ -228,33 +228,33 @@ impl Daemon {
             Err(error) => return Err(Error::Daemon(error.to_string())),
         }
         let rung = !fds[0].revents().is_empty();
-        self.bell.answer(rung);
+        self.wakeups.answer(rung);
         Ok(())
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.seats.stop();
+        self.table.stop();
     }
 }
 
-/// A seat that is free again when its thread has ended, however it has.
-struct Place {
-    seat: Arc<Seat>,
-    seats: Arc<Seats>,
+/// A slot that is free again when its thread has ended, however it has.
+struct ClientGuard {
+    slot: Arc<ClientSlot>,
+    table: Arc<ClientTable>,
 }
 
-impl Drop for Place {
+impl Drop for ClientGuard {
     fn drop(&mut self) {
-        self.seats.leave(&self.seat);
+        self.table.leave(&self.slot);
     }
 }
 
 /// Raises the limit of open files to what this many sockets take, as far as the system lets it; returns the limit.
 fn raise_file_limit(clients: usize) -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
-    let wanted = (clients as u64).saturating_add(SPARE_FILES).saturating_mul(FILES_EACH).min(hard);
+    let wanted = (clients as u64).saturating_add(SPARE_FILES).saturating_mul(FILES_PER_CLIENT).min(hard);
     match soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_ok() {
         true => wanted,
         false => soft,
@@ -262,22 +262,22 @@ fn raise_file_limit(clients: usize) -> u64 {
 }
 
 /// A connection says what it is for within this time.
-const OPEN_WITHIN: Duration = Duration::from_secs(5);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// So long is waited for those who are told something last.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two tries to accept when the system has refused.
-const SOME_TIME: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two looks whether another daemon has ended.
-const A_MOMENT: Duration = Duration::from_millis(5);
-/// End of the refusal of a connection for which there is no seat.
-const ALL_TAKEN: &str = ", and no more may be";
+const TAKEOVER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// End of the refusal of a connection for which there is no slot.
+const LIMIT_REACHED: &str = ", and no more may be";
 /// What a connection is told that has not said what it is for while others came.
 const DISPLACED: &str = "others came before it was said what this connection is for: try again";
 /// Maximum number of times `status` and `stop` try again after they were displaced.
-const COMMAND_TRIES: usize = 20;
+const MAX_COMMAND_RETRIES: usize = 20;
 /// Files of a connection and its socket.
-const FILES_EACH: u64 = 10;
+const FILES_PER_CLIENT: u64 = 10;
 /// Files for everything that is no open socket: the daemon's own, and connections that have not said what they are for.
 const SPARE_FILES: u64 = 100;
 /// Of the thread of a connection, which does little by itself.
-const STACK: usize = 256 << 10;
+const CLIENT_STACK_BYTES: usize = 256 << 10;

@@ -53,7 +53,7 @@ impl DaemonOptions {
 
     /// The same with no more sockets than this number of open files is enough for.
     pub(super) fn limited_by_files(mut self, files: u64) -> Self {
-        let sockets = files.saturating_sub(super::SPARE_FILES) / super::FILES_EACH;
+        let sockets = files.saturating_sub(super::SPARE_FILES) / super::FILES_PER_CLIENT;
         self.clients = self.clients.min(usize::try_from(sockets).unwrap_or(usize::MAX).max(1));
         self
     }

@@ -3,7 +3,7 @@
 use carillon_wire::daemon::{Frame, MAX_RECORDS_LEN};
 use carillon_wire::file::{Packer, Record, stream_records};
 
-use super::line::Line;
+use super::connection::Connection;
 
 /// Records that go together.
 #[derive(Debug)]
@@ -15,22 +15,22 @@ impl Packing {
     }
 
     /// One more message, in pieces if it is long.
-    pub fn push(&mut self, number: u64, bytes: &[u8], line: &mut Line) {
+    pub fn push(&mut self, number: u64, bytes: &[u8], connection: &mut Connection) {
         for record in stream_records(number, bytes, MAX_RECORDS_LEN) {
-            self.record(&record, line);
+            self.record(&record, connection);
         }
     }
 
     /// What is there goes.
-    pub fn flush(&mut self, line: &mut Line) {
+    pub fn flush(&mut self, connection: &mut Connection) {
         if !self.0.is_empty() {
-            line.push(&Frame::Messages(&self.0.take()));
+            connection.push(&Frame::Messages(&self.0.take()));
         }
     }
 
-    fn record(&mut self, record: &Record<'_>, line: &mut Line) {
+    fn record(&mut self, record: &Record<'_>, connection: &mut Connection) {
         if record.wire_len() > self.0.room() {
-            self.flush(line);
+            self.flush(connection);
         }
         self.0.push(record);
     }

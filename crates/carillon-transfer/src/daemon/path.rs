@@ -24,7 +24,7 @@ pub(super) struct SocketPath {
     path: PathBuf,
     /// Device and inode of the socket, so that only this one is removed.
     identity: (u64, u64),
-    /// Held as long as the daemon runs.
+    /// Backpressure as long as the daemon runs.
     _lock: File,
 }
 
@@ -38,12 +38,12 @@ impl SocketPath {
         let lock_path = beside(path, ".lock");
         let lock = open_lock(&lock_path).map_err(|text| refused(&lock_path, &text))?;
         // A daemon that ends removes its path first, and releases the lock next.
-        let until = Instant::now() + super::LAST_WORDS;
+        let until = Instant::now() + super::FLUSH_TIMEOUT;
         while lock.try_lock().is_err() {
             if path.exists() || Instant::now() >= until {
                 return Err(refused(path, "a daemon runs there already"));
             }
-            thread::sleep(super::A_MOMENT);
+            thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
         }
         remove_stale(path)?;
         // Nobody can connect before the permissions are right.

@@ -11,29 +11,29 @@ use carillon_wire::daemon::{FieldList, Frame, MAX_RECORDS_LEN, Role};
 use carillon_wire::file::{Record, records};
 
 use super::DaemonStatus;
-use super::line::Line;
-use super::told::{Event, Parts, Report};
+use super::connection::Connection;
+use super::fields::{Event, Parts, Report};
 use crate::files::{Feed, Found, Messages as _, Pieces};
-use crate::handle::{Abort, Teller};
+use crate::handle::{AbortSignal, EventSink};
 use crate::socket::Filler;
 use crate::{Error, LocalError, ReceiveEvent, ReceiveReport};
 
 /// A connection to the daemon that is to be used for this.
-fn open(path: &Path, role: Role, list: &FieldList) -> Result<Line, Error> {
+fn open(path: &Path, role: Role, list: &FieldList) -> Result<Connection, Error> {
     let lost = |error: std::io::Error| Error::Daemon(format!("{}: {error}", path.display()));
-    let mut line = UnixStream::connect(path).and_then(Line::new).map_err(lost)?;
-    line.push(&Frame::Open { role, fields: list.fields() });
-    Ok(line)
+    let mut connection = UnixStream::connect(path).and_then(Connection::new).map_err(lost)?;
+    connection.push(&Frame::Open { role, fields: list.fields() });
+    Ok(connection)
 }
 
 /// The connection of a listener, whose sockets are open.
-pub(crate) fn listen(path: &Path, list: &FieldList) -> Result<Line, Error> {
-    let mut line = open(path, Role::Listen, list)?;
+pub(crate) fn listen(path: &Path, list: &FieldList) -> Result<Connection, Error> {
+    let mut connection = open(path, Role::Listen, list)?;
     loop {
-        match heard(&mut line)? {
-            Some(Frame::Opened) => return Ok(line),
+        match heard(&mut connection)? {
+            Some(Frame::Opened) => return Ok(connection),
             Some(other) => return Err(unexpected(&other)),
-            None => wait(&mut line)?,
+            None => wait(&mut connection)?,
         }
     }
 }
@@ -44,8 +44,8 @@ pub(crate) fn send<E: Event, R: Report>(
     role: Role,
     list: &FieldList,
     feed: &Arc<Feed>,
-    abort: &Abort,
-    teller: &Teller<E>,
+    abort: &AbortSignal,
+    teller: &EventSink<E>,
 ) -> Result<R, Error> {
     /// Whoever waits for room at the end waits no more.
     struct Closes<'a>(&'a Feed);
@@ -55,13 +55,13 @@ pub(crate) fn send<E: Event, R: Report>(
         }
     }
     let _closes = Closes(feed);
-    let mut line = open(path, role, list)?;
-    abort.heard_by(line.waker());
-    feed.open(MAX_RECORDS_LEN, line.waker());
+    let mut connection = open(path, role, list)?;
+    abort.set_waker(connection.waker());
+    feed.open(MAX_RECORDS_LEN, connection.waker());
     let mut outgoing = Outgoing { feed, ready: VecDeque::new(), sent: 0, done: 0, left: false };
     let (mut parts, mut names) = (Parts::default(), Vec::new());
     loop {
-        match heard(&mut line)? {
+        match heard(&mut connection)? {
             Some(Frame::Event(fields)) => {
                 if let Some(event) = E::heard(fields, &mut names) {
                     teller.tell(event);
@@ -80,12 +80,12 @@ pub(crate) fn send<E: Event, R: Report>(
             Some(other) => return Err(unexpected(&other)),
             None => {}
         }
-        if abort.is_wished() && !outgoing.left {
+        if abort.is_requested() && !outgoing.left {
             outgoing.left = true;
-            line.shut();
+            connection.shut();
         }
-        outgoing.fill(&mut line)?;
-        wait(&mut line)?;
+        outgoing.fill(&mut connection)?;
+        wait(&mut connection)?;
     }
 }
 
@@ -101,10 +101,10 @@ struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    fn fill(&mut self, line: &mut Line) -> Result<(), Error> {
-        while !self.left && line.has_room() {
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Error> {
+        while !self.left && connection.has_room() {
             if let Some((records, _)) = self.ready.pop_front() {
-                line.push(&Frame::Messages(&records));
+                connection.push(&Frame::Messages(&records));
                 self.sent += 1;
                 continue;
             }
@@ -127,14 +127,14 @@ impl Outgoing<'_> {
 
 /// One session of a listener, to its report; gives back the connection unless it has failed.
 pub(crate) fn receive(
-    mut line: Line,
+    mut connection: Connection,
     filler: Filler,
-    aborts: &[&Abort],
-    teller: &Teller<ReceiveEvent>,
-) -> (Result<ReceiveReport, Error>, Option<Line>) {
+    aborts: &[&AbortSignal],
+    teller: &EventSink<ReceiveEvent>,
+) -> (Result<ReceiveReport, Error>, Option<Connection>) {
     let mut incoming = Incoming { filler, sender: String::new(), pieces: Pieces::default(), trouble: None };
-    match incoming.receive(&mut line, aborts, teller) {
-        Ok(result) => (result, Some(line)),
+    match incoming.receive(&mut connection, aborts, teller) {
+        Ok(result) => (result, Some(connection)),
         Err(error) => (Err(error), None),
     }
 }
@@ -152,15 +152,15 @@ impl Incoming {
     /// The inner result is that of the session, the outer one that of the connection.
     fn receive(
         &mut self,
-        line: &mut Line,
-        aborts: &[&Abort],
-        teller: &Teller<ReceiveEvent>,
+        connection: &mut Connection,
+        aborts: &[&AbortSignal],
+        teller: &EventSink<ReceiveEvent>,
     ) -> Result<Result<ReceiveReport, Error>, Error> {
-        aborts.iter().for_each(|abort| abort.heard_by(line.waker()));
-        line.push(&Frame::Accept);
+        aborts.iter().for_each(|abort| abort.set_waker(connection.waker()));
+        connection.push(&Frame::Accept);
         let (mut parts, mut names, mut left) = (Parts::default(), Vec::new(), false);
         loop {
-            match heard(line) {
+            match heard(connection) {
                 Ok(Some(Frame::Event(fields))) => {
                     if let Some(event) = ReceiveEvent::heard(fields, &mut names) {
                         teller.tell(event);
@@ -194,11 +194,11 @@ impl Incoming {
             if let Err(error) = self.filler.flush() {
                 self.trouble.get_or_insert(error);
             }
-            if !left && (self.trouble.is_some() || aborts.iter().any(|abort| abort.is_wished())) {
+            if !left && (self.trouble.is_some() || aborts.iter().any(|abort| abort.is_requested())) {
                 left = true;
-                line.push(&Frame::Leave);
+                connection.push(&Frame::Leave);
             }
-            wait(line)?;
+            wait(connection)?;
         }
     }
 
@@ -224,68 +224,68 @@ impl Incoming {
 
 /// What the daemon is doing.
 pub(super) fn status(path: &Path) -> Result<DaemonStatus, Error> {
-    let mut line = open(path, Role::Command, &FieldList::new())?;
-    line.push(&Frame::Status);
+    let mut connection = open(path, Role::Command, &FieldList::new())?;
+    connection.push(&Frame::Status);
     let mut status = DaemonStatus::default();
     loop {
-        match heard(&mut line)? {
-            Some(Frame::Part(fields)) => status.hear_part(fields),
+        match heard(&mut connection)? {
+            Some(Frame::Part(fields)) => status.decode_part(fields),
             Some(Frame::Report(fields)) => {
-                status.hear_rest(fields);
+                status.decode_rest(fields);
                 return Ok(status);
             }
             Some(other) => return Err(unexpected(&other)),
-            None => wait(&mut line)?,
+            None => wait(&mut connection)?,
         }
     }
 }
 
 /// Ends the daemon; waits until it has ended all sessions.
 pub(super) fn stop(path: &Path) -> Result<(), Error> {
-    let mut line = open(path, Role::Command, &FieldList::new())?;
-    line.push(&Frame::Stop);
+    let mut connection = open(path, Role::Command, &FieldList::new())?;
+    connection.push(&Frame::Stop);
     loop {
-        match heard(&mut line) {
+        match heard(&mut connection) {
             Ok(Some(other)) => return Err(unexpected(&other)),
             Ok(None) => {}
             Err(Error::Gone) => break,
             Err(error) => return Err(error),
         }
-        wait(&mut line)?;
+        wait(&mut connection)?;
     }
     // It has ended its sessions, and is about to end itself.
-    let until = Instant::now() + super::LAST_WORDS;
+    let until = Instant::now() + super::FLUSH_TIMEOUT;
     while UnixStream::connect(path).is_ok() && Instant::now() < until {
-        std::thread::sleep(super::A_MOMENT);
+        std::thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
     }
     Ok(())
 }
 
 /// The next thing that the daemon has said, if it has.
-fn heard(line: &mut Line) -> Result<Option<Frame<'_>>, Error> {
-    let ended = match line.frame() {
+fn heard(connection: &mut Connection) -> Result<Option<Frame<'_>>, Error> {
+    let ended = match connection.frame() {
         Err(error) => return Err(garbled(&error.0)),
         Ok(None) => true,
         Ok(Some(_)) => false,
     };
     if ended {
-        return match line.has_ended() {
+        return match connection.has_ended() {
             true => Err(Error::Gone),
             false => Ok(None),
         };
     }
-    match Frame::parse(line.last()) {
+    match Frame::parse(connection.last()) {
         Ok(Frame::Refused(text) | Frame::Failed(text)) => Err(Error::Daemon(text.to_owned())),
         Ok(frame) => Ok(Some(frame)),
         Err(error) => Err(garbled(&error)),
     }
 }
 
-fn wait(line: &mut Line) -> Result<(), Error> {
+fn wait(connection: &mut Connection) -> Result<(), Error> {
     // What it has said last is read first.
-    match line.is_gone() {
+    match connection.is_gone() {
         true => Ok(()),
-        false => line.wait(true, None).map_err(|error| Error::Daemon(error.to_string())),
+        false => connection.wait(true, None).map_err(|error| Error::Daemon(error.to_string())),
     }
 }
 

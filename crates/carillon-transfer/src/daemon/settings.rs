@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_what_its_fields_say() {
+    fn socket_matches_its_fields() {
         let group = "239.1.2.3:4567".parse().expect("an address");
         let mut options = SendOptions {
             hosts: [("a b".to_owned(), "10.0.0.1".parse().expect("an address"))].into(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named() {
+    fn unknown_settings_are_named() {
         let refused = |list: FieldList| socket(list.fields()).expect_err("it is wrong");
         let list = || FieldList::new().with("group", "239.1.2.3:4567");
         assert!(refused(FieldList::new()).contains("no group"));

@@ -48,7 +48,7 @@ pub struct SocketStatus {
 
 impl DaemonStatus {
     /// One more line of it.
-    pub(super) fn hear_part(&mut self, fields: Fields<'_>) {
+    pub(super) fn decode_part(&mut self, fields: Fields<'_>) {
         match fields.text("is") {
             Some("socket") => self.sockets.push(SocketStatus {
                 process: small(fields, "process"),
@@ -69,7 +69,7 @@ impl DaemonStatus {
     }
 
     /// The rest of it.
-    pub(super) fn hear_rest(&mut self, fields: Fields<'_>) {
+    pub(super) fn decode_rest(&mut self, fields: Fields<'_>) {
         self.process = small(fields, "process");
         self.version = text(fields, "version");
         self.time = time(fields);

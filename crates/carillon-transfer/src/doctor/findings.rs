@@ -329,7 +329,7 @@ fn one_way(
             say(
                 Fault::NoMulticast,
                 format!(
-                    "unicast passes from {source} to {target}, multicast with up to {MOST_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
+                    "unicast passes from {source} to {target}, multicast with up to {MAX_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
                 ),
             );
         } else if came.was_received_by(HelloPath::Answer) {
@@ -359,7 +359,7 @@ fn one_way(
         );
         say(Fault::OwnPortBlocked, text);
     }
-    if came.came >= ENOUGH && !came.was_received_by(HelloPath::Long) {
+    if came.came >= MIN_HELLOS && !came.was_received_by(HelloPath::Long) {
         let why = match from.datagram > to.datagram {
             true => format!("{target} takes {}", to.datagram),
             false => "a switch or router between has shorter frames".to_owned(),
@@ -367,12 +367,12 @@ fn one_way(
         let text = format!(
             "datagrams of {} bytes, which the interface of {source} carries, do not reach {target} ({why}): send with --datagram {}",
             from.datagram,
-            to.datagram.min(from.datagram).min(SAFE)
+            to.datagram.min(from.datagram).min(SAFE_DATAGRAM)
         );
         say(Fault::Mtu, text);
     }
     let lost = came.sent.saturating_sub(came.came);
-    if came.sent >= 2 * ENOUGH && u32::from(lost) * 100 > u32::from(came.sent) * LOST_PERCENT {
+    if came.sent >= 2 * MIN_HELLOS && u32::from(lost) * 100 > u32::from(came.sent) * LOST_PERCENT {
         let text = format!(
             "{lost} of {} short datagrams from {source} to {target} were lost, with nothing else sent: look for wireless links, full queues, half-duplex ports",
             came.sent
@@ -382,13 +382,13 @@ fn one_way(
 }
 
 /// Packets that have to have come before something is said of others that have not.
-const ENOUGH: u16 = 10;
+const MIN_HELLOS: u16 = 10;
 /// What every Ethernet carries.
-const SAFE: u32 = 1472;
+const SAFE_DATAGRAM: u32 = 1472;
 /// More than this much lost is a fault.
 const LOST_PERCENT: u32 = 2;
 /// The greatest hop limit that is tried.
-pub const MOST_HOPS: u8 = 32;
+pub const MAX_HOPS: u8 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    const WELL: ObservedMachine =
+    const HEALTHY: ObservedMachine =
         ObservedMachine { id: 1, least_ttl: 1, ways: 0b11_1111, came: 50, sent: 50 };
 
     fn evidence() -> Evidence {
@@ -419,9 +419,9 @@ mod tests {
             peers: vec![Peer {
                 machine: machine("b"),
                 address: "10.0.0.2".parse().unwrap(),
-                heard: WELL,
+                heard: HEALTHY,
                 copies: 0,
-                said: Some(WELL),
+                said: Some(HEALTHY),
             }],
             missing: Vec::new(),
             refused: BTreeMap::new(),
@@ -442,14 +442,14 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_pair_has_none() {
+    fn healthy_pair_has_no_fault() {
         assert!(faults(|_| {}).is_empty());
         // A lost packet is none.
         assert!(faults(|all| all.peers[0].heard.came = 49).is_empty());
     }
 
     #[test]
-    fn each_fault_alone_is_named_alone() {
+    fn each_single_fault_is_reported_alone() {
         type Change = fn(&mut Evidence);
         let cases: [(Fault, Change); 18] = [
             (Fault::Confined, |all| all.confined = Some("no route".into())),

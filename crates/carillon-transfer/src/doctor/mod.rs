@@ -16,7 +16,7 @@ use carillon_net::{Arrival, OpenError, Probe, SendFailure};
 use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine};
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
-pub use findings::{Evidence, Fault, Finding, MOST_HOPS, Machine, Peer};
+pub use findings::{Evidence, Fault, Finding, MAX_HOPS, Machine, Peer};
 
 /// What is to be examined.
 #[derive(Clone, Debug)]
@@ -49,12 +49,12 @@ pub struct Doctor {
     turns: u32,
     /// What the system said last when it did not take a datagram, by destination.
     refused: BTreeMap<IpAddr, SendFailure>,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, KnownMachine>,
 }
 
 /// What is known of another machine.
 #[derive(Debug)]
-struct Known {
+struct KnownMachine {
     machine: Machine,
     address: IpAddr,
     heard: ObservedMachine,
@@ -98,11 +98,11 @@ impl Doctor {
         let mut end = begun + self.config.wait;
         let (mut met, mut buf) = (false, vec![0; 1 << 16]);
         while Instant::now() < end && !stop() {
-            self.turn();
-            let next = Instant::now() + TURN;
+            self.send_round();
+            let next = Instant::now() + HELLO_INTERVAL;
             while let Some((arrival, from, len)) = self.probe.receive(next.min(end), &mut buf)? {
                 let known = self.known.len();
-                self.hear(arrival, from, &buf[..len]);
+                self.on_hello(arrival, from, &buf[..len]);
                 if self.known.len() > known
                     && let Some(new) = self.known.values().find(|one| one.address == from.ip())
                 {
@@ -121,30 +121,37 @@ impl Doctor {
     }
 
     /// What goes out at each turn.
-    fn turn(&mut self) {
+    fn send_round(&mut self) {
         let (group, hops) = (self.probe.group(), self.config.hops);
         let all: Vec<ObservedMachine> =
             self.known.iter().take(MAX_HEARD).map(|(_, known)| known.heard).collect();
-        self.say(group, HelloPath::Group, hops, 0, all.clone());
+        self.send_hello(group, HelloPath::Group, hops, 0, all.clone());
         self.number = self.number.wrapping_add(1);
         for link in self.probe.links().to_vec() {
-            self.say(link, HelloPath::Link, 1, 0, all.clone());
+            self.send_hello(link, HelloPath::Link, 1, 0, all.clone());
         }
-        self.say(group, HelloPath::Long, hops, self.probe.max_datagram(), Vec::new());
-        let far = FAR[self.turns as usize % FAR.len()];
+        self.send_hello(group, HelloPath::Long, hops, self.probe.max_datagram(), Vec::new());
+        let far = PROBE_HOP_LIMITS[self.turns as usize % PROBE_HOP_LIMITS.len()];
         if far > hops && hops > 0 {
-            self.say(group, HelloPath::Group, far, 0, all.clone());
+            self.send_hello(group, HelloPath::Group, far, 0, all.clone());
         }
         if self.turns.is_multiple_of(2) {
             for address in self.config.named.clone() {
-                self.say(SocketAddr::new(address, group.port()), HelloPath::Port, 64, 0, all.clone());
+                self.send_hello(SocketAddr::new(address, group.port()), HelloPath::Port, 64, 0, all.clone());
             }
         }
         self.turns += 1;
     }
 
     /// Says HELLO. What the system does not take is noted.
-    fn say(&mut self, to: SocketAddr, way: HelloPath, ttl: u8, len: usize, heard: Vec<ObservedMachine>) {
+    fn send_hello(
+        &mut self,
+        to: SocketAddr,
+        way: HelloPath,
+        ttl: u8,
+        len: usize,
+        heard: Vec<ObservedMachine>,
+    ) {
         let hello = Hello {
             way,
             ttl,
@@ -171,7 +178,7 @@ impl Doctor {
     }
 
     /// Takes a datagram in, and answers it.
-    fn hear(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
+    fn on_hello(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
         let Ok((AssociationId(id), hello)) = Hello::parse(bytes) else { return };
         let fits = match hello.way {
             HelloPath::Group | HelloPath::Long => arrival == Arrival::Group,
@@ -183,7 +190,7 @@ impl Doctor {
         if id == self.id.0 || !fits || (is_new && self.known.len() >= MAX_HEARD) {
             return;
         }
-        let known = self.known.entry(id).or_insert_with(|| Known::new(id, from.ip(), &hello));
+        let known = self.known.entry(id).or_insert_with(|| KnownMachine::new(id, from.ip(), &hello));
         known.take(&hello);
         if let Some(said) = hello.heard.iter().find(|said| said.id == self.id.0) {
             known.said = Some(*said);
@@ -197,9 +204,9 @@ impl Doctor {
             HelloPath::PortAnswer | HelloPath::Answer | HelloPath::Long => false,
         };
         if answered {
-            self.say(from, HelloPath::Answer, 64, 0, vec![heard]);
+            self.send_hello(from, HelloPath::Answer, 64, 0, vec![heard]);
             let port = SocketAddr::new(from.ip(), self.probe.group().port());
-            self.say(port, HelloPath::PortAnswer, 64, 0, vec![heard]);
+            self.send_hello(port, HelloPath::PortAnswer, 64, 0, vec![heard]);
         }
     }
 
@@ -225,7 +232,7 @@ impl Doctor {
             interface: self.probe.interface().to_string(),
             address: self.probe.interface().address,
             wanted_buffer: WANTED_BUFFER as u32,
-            peers: self.known.values().map(Known::peer).collect(),
+            peers: self.known.values().map(KnownMachine::peer).collect(),
             elsewhere: elsewhere.map(|(address, source)| (address, source.map(|(ip, _)| ip))).collect(),
             missing: self.missing(),
             refused: self.refused.clone(),
@@ -234,9 +241,9 @@ impl Doctor {
     }
 }
 
-impl Known {
-    fn new(id: u32, address: IpAddr, hello: &Hello<'_>) -> Known {
-        Known {
+impl KnownMachine {
+    fn new(id: u32, address: IpAddr, hello: &Hello<'_>) -> KnownMachine {
+        KnownMachine {
             machine: Machine {
                 name: format!("{} ({address})", hello.name),
                 group: hello.group,
@@ -294,8 +301,8 @@ impl Known {
 }
 
 /// Between two turns.
-const TURN: Duration = Duration::from_millis(100);
+const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 /// Hop limits that are tried beside that of transfers.
-const FAR: [u8; 6] = [2, 3, 4, 8, 16, MOST_HOPS];
+const PROBE_HOP_LIMITS: [u8; 6] = [2, 3, 4, 8, 16, MAX_HOPS];
 /// What `send` and `recv` ask for.
 const WANTED_BUFFER: usize = 4 << 20;

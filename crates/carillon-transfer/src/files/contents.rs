@@ -11,7 +11,7 @@ use carillon_core::{Duration, Time};
 use rustix::fs::OFlags;
 
 use super::holes::{self, Holes};
-use super::room::Room;
+use super::message_buffer::MessageBuffer;
 use super::tree::Tree;
 
 /// What is read, one file after the other.
@@ -20,7 +20,7 @@ pub struct Contents {
     input: Input,
     tree: Box<Tree>,
     /// What was read and hashed but not offered yet.
-    ready: Room,
+    ready: MessageBuffer,
     offset: u64,
     /// How often some of it was taken.
     pieces: u32,
@@ -107,7 +107,7 @@ impl Opened {
 
     /// For how long it is worth waiting until it is no longer fresh: one that still is then changes all the time.
     pub fn patience(&self) -> Duration {
-        self.stamp.tick() * PATIENCE_TICKS
+        self.stamp.tick() * STAMP_SETTLE_TICKS
     }
 
     /// How many bytes from there on take no room in the file. Who goes over a part of them asks again before it is read.
@@ -197,7 +197,7 @@ impl Contents {
         Contents {
             input: Input::Nothing,
             tree: Box::default(),
-            ready: Room::default(),
+            ready: MessageBuffer::default(),
             offset: 0,
             pieces: 0,
             at_end: false,
@@ -400,7 +400,7 @@ impl Contents {
         if self.available() == 0 {
             return Ok(false);
         }
-        let paused = now.since(*self.short_since.get_or_insert(now)) >= STREAM_PATIENCE;
+        let paused = now.since(*self.short_since.get_or_insert(now)) >= STREAM_READ_TIMEOUT;
         if paused {
             self.short_since = None;
         }
@@ -425,12 +425,12 @@ fn read_all(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
 /// Bytes read at a time, from a multiple of them on: enough to hash fast, little enough to stay in the cache.
 pub const READ_BYTES: usize = 256 << 10;
 /// Less than a full message of a stream is sent when no more came for this long.
-const STREAM_PATIENCE: Duration = Duration::from_millis(10);
+const STREAM_READ_TIMEOUT: Duration = Duration::from_millis(10);
 /// Longer than the time stamps of file systems stand still.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// The same where times are whole seconds, or every other one.
 const WHOLE_SECONDS_TICK: Duration = Duration::from_millis(2020);
-const PATIENCE_TICKS: u32 = 5;
+const STAMP_SETTLE_TICKS: u32 = 5;
 
 #[cfg(test)]
 mod tests {

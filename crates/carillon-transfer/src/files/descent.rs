@@ -151,7 +151,7 @@ fn open_or_make(
 ) -> anyhow::Result<(OwnedFd, Found)> {
     let mut found = Found::Existing;
     // Whoever removes or makes it at the same time does so for long hardly ever.
-    for _ in 0..TRIES {
+    for _ in 0..MAX_OPEN_ATTEMPTS {
         match open_directory(above, name) {
             Ok(handle) => return Ok((handle, found)),
             Err(Errno::NOENT) => {}
@@ -201,4 +201,4 @@ fn restrict(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-const TRIES: usize = 16;
+const MAX_OPEN_ATTEMPTS: usize = 16;

@@ -11,9 +11,9 @@ use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
 use super::intake::{Intake, Sink};
-use super::lane::Lane;
 use super::signing::Checks;
 use super::taker::{Job, Notes, Taker};
+use super::worker_queue::WorkerQueue;
 use crate::LocalError;
 
 /// Checks, hashes, writes and names what comes, behind the machine that delivers it.
@@ -38,8 +38,8 @@ pub struct Here {
 /// The thread, from the loop.
 #[derive(Debug)]
 pub struct Thread {
-    lane: Arc<Lane<(NodeId, Job)>>,
-    board: Arc<Board>,
+    lane: Arc<WorkerQueue<(NodeId, Job)>>,
+    board: Arc<NewsBoard>,
     /// The notes on the board that were read.
     read: u64,
     thread: Option<JoinHandle<Sink>>,
@@ -47,7 +47,7 @@ pub struct Thread {
 
 /// What the thread tells.
 #[derive(Debug, Default)]
-struct Board {
+struct NewsBoard {
     notes: Mutex<Notes>,
     /// Grows when the notes change.
     edition: AtomicU64,
@@ -62,7 +62,7 @@ impl Disk {
             let (notes, touched) = (Notes::default(), BTreeSet::new());
             return Ok(Disk::Here(Box::new(Here { taker, notes, touched, waker })));
         }
-        let (lane, board) = (Arc::new(Lane::new(waker)), Arc::new(Board::default()));
+        let (lane, board) = (Arc::new(WorkerQueue::new(waker)), Arc::new(NewsBoard::default()));
         let worker = Worker { taker, lane: lane.clone(), board: board.clone() };
         let thread = thread::Builder::new().name("carillon-disk".to_owned()).spawn(move || worker.work())?;
         Ok(Disk::Apart(Thread { lane, board, read: 0, thread: Some(thread) }))
@@ -159,16 +159,16 @@ impl Drop for Thread {
 /// The thread.
 struct Worker {
     taker: Taker,
-    lane: Arc<Lane<(NodeId, Job)>>,
-    board: Arc<Board>,
+    lane: Arc<WorkerQueue<(NodeId, Job)>>,
+    board: Arc<NewsBoard>,
 }
 
 impl Worker {
     fn work(mut self) -> Sink {
-        let _word = LastWord(self.board.clone(), self.lane.clone());
+        let _word = PanicGuard(self.board.clone(), self.lane.clone());
         let mut jobs = VecDeque::new();
         // A thread that gets up for each message costs more than what it does.
-        let patience = if self.taker.is_live() { Duration::ZERO } else { PATIENCE };
+        let patience = if self.taker.is_live() { Duration::ZERO } else { MAX_NEWS_DELAY };
         while self.lane.next(&mut jobs, patience) {
             let mut at = None;
             let mut done = 0;
@@ -199,7 +199,7 @@ impl Worker {
         self.taker.into_sink()
     }
 
-    /// Tells how far this sender's is.
+    /// SenderEvent how far this sender's is.
     fn tell(&mut self, node: NodeId, done: usize, failed: bool) {
         let Some(ended) = self.taker.tell(node, &mut self.board.lock()) else { return };
         self.board.edition.fetch_add(1, Ordering::Release);
@@ -207,16 +207,16 @@ impl Worker {
     }
 }
 
-impl Board {
+impl NewsBoard {
     fn lock(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A thread that dies, of a program's own writer for instance, says so.
-struct LastWord(Arc<Board>, Arc<Lane<(NodeId, Job)>>);
+struct PanicGuard(Arc<NewsBoard>, Arc<WorkerQueue<(NodeId, Job)>>);
 
-impl Drop for LastWord {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.lock().error = Some(LocalError(anyhow::anyhow!("what takes the bytes has panicked")));
@@ -229,7 +229,7 @@ impl Drop for LastWord {
 /// How often it is told how far everything is.
 const TELL_BYTES: usize = 64 << 10;
 /// How long it waits for more of files where little has come.
-const PATIENCE: Duration = Duration::from_millis(1);
+const MAX_NEWS_DELAY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_waits_is_called_in_the_loop_and_what_becomes_of_it_is_news_at_once() {
+    fn prompt_sink_is_called_in_the_loop() {
         let here = thread::current().id();
         for is_prompt in [true, false] {
             let (to, threads) = std::sync::mpsc::channel();

@@ -10,9 +10,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::holes::{self, Holes};
+use super::message_buffer::Scratch;
 use super::names::part_name;
 use super::reserve::Reserve;
-use super::room::Scratch;
 use super::times::{self, Attributes};
 
 /// A file under a temporary name in the directory where it belongs. Dropped, it leaves nothing.
@@ -31,7 +31,7 @@ impl<D: AsFd> Draft<D> {
     /// Creates one for a file of this name; `number` gives numbers that differ. It is locked as long
     /// as it is open, so that nobody takes it for one that was left behind.
     pub fn create(directory: D, name: &[u8], mode: u32, mut number: impl FnMut() -> u64) -> io::Result<Self> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_NAME_ATTEMPTS {
             let part = part_name(name, number()).into_bytes();
             let file = match open(&directory, &part, mode) {
                 Ok(file) => file,
@@ -157,7 +157,7 @@ pub fn write(
     replace: bool,
     mut number: impl FnMut() -> u64,
 ) -> Result<Stat, WriteError> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_NAME_ATTEMPTS {
         let part = part_name(name, number()).into_bytes();
         let file = match open(directory, &part, mode) {
             Ok(file) => file,
@@ -268,6 +268,6 @@ fn take_place(directory: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> io::Result<(
     Ok(renamed?)
 }
 
-const TRIES: usize = 16;
+const MAX_NAME_ATTEMPTS: usize = 16;
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;

@@ -9,14 +9,14 @@ use carillon_core::Bytes;
 use carillon_net::Waker;
 use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, stream_records};
 
-use super::lane::Found;
-use crate::gate::Gate;
+use super::worker_queue::Found;
+use crate::shared::Shared;
 
 /// A queue of messages with a bound. Whoever sends waits for room at it; the loop never waits, it is woken. Messages
 /// that wait together go together, as many as fit what the protocol takes at once; one that is longer goes in pieces.
 #[derive(Debug)]
 pub struct Feed {
-    gate: Gate<State>,
+    gate: Shared<State>,
 }
 
 /// Nobody takes messages any more: the session is over.
@@ -52,7 +52,7 @@ impl Feed {
     #[must_use]
     pub fn new() -> Feed {
         Feed {
-            gate: Gate::new(State {
+            gate: Shared::new(State {
                 ready: VecDeque::new(),
                 packer: Packer::new(0),
                 packed: 0,
@@ -197,7 +197,7 @@ impl Default for Feed {
 
 impl State {
     fn has_room(&self) -> bool {
-        self.bytes < MOST_BYTES && self.ready.len() < MOST_ITEMS
+        self.bytes < MAX_QUEUED_BYTES && self.ready.len() < MAX_QUEUED_MESSAGES
     }
 
     /// A message, if there is room: all of it, so that none is ever left half way. Gives what wakes the loop, if it
@@ -244,9 +244,9 @@ impl State {
 }
 
 /// Bytes that wait at most, and one message: more would only push the rest out of the cache.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// What waits for the protocol at most.
-const MOST_ITEMS: usize = 1024;
+const MAX_QUEUED_MESSAGES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_let_in_before_it_was_known_how_much_fits_goes_as_it_is() {
+    fn messages_offered_before_the_size_is_known_stay_whole() {
         let feed = Feed::new();
         feed.open(40, Waker::default());
         feed.put(&[1; 60]).expect("it is open");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_ahead_waits_for_room_and_learns_that_it_is_closed() {
+    fn producer_waits_for_room_and_learns_of_closure() {
         let feed = Arc::new(Feed::new());
         feed.open(1000, Waker::default());
         let put = thread::spawn({
@@ -329,7 +329,7 @@ mod tests {
         let mut came = 0;
         while came < 10_000 {
             let (_, messages) = taken(&feed);
-            assert!(messages.iter().map(|message| message.len()).sum::<usize>() <= MOST_BYTES + 1000);
+            assert!(messages.iter().map(|message| message.len()).sum::<usize>() <= MAX_QUEUED_BYTES + 1000);
             came += messages.len();
         }
         feed.close();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_settled_when_the_protocol_is_done_with_everything() {
+    fn feed_is_settled_after_the_protocol_released_everything() {
         let feed = Feed::new();
         feed.open(100, Waker::default());
         assert_eq!(feed.settle(Instant::now()), Ok(true));

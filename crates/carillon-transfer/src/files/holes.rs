@@ -20,10 +20,10 @@ pub struct Holes {
 impl Holes {
     /// In a file with this metadata.
     pub fn of(metadata: &Metadata) -> Holes {
-        Holes { look: (metadata.blocks().saturating_mul(BLOCK) < metadata.len()).then_some(0) }
+        Holes { look: (metadata.blocks().saturating_mul(STAT_BLOCK_BYTES) < metadata.len()).then_some(0) }
     }
 
-    /// How many bytes from there on, where it is read next, take no room in the file of this size, up to a multiple of [`UNIT`] or
+    /// How many bytes from there on, where it is read next, take no room in the file of this size, up to a multiple of [`ZERO_CHUNK_BYTES`] or
     /// the end. Behind them it is read next.
     pub fn at(&mut self, file: &File, at: u64, size: u64) -> io::Result<u64> {
         if self.look.is_none_or(|look| at < look) || at >= size {
@@ -36,7 +36,11 @@ impl Holes {
             // Those who do not tell this do not tell the other either.
             Err(_) => at,
         };
-        let end = if data >= size { size } else { at.max(data / UNIT as u64 * UNIT as u64) };
+        let end = if data >= size {
+            size
+        } else {
+            at.max(data / ZERO_CHUNK_BYTES as u64 * ZERO_CHUNK_BYTES as u64)
+        };
         if end == at {
             self.look = seek(file, SeekFrom::Hole(data)).ok();
         }
@@ -47,8 +51,8 @@ impl Holes {
 
 /// So many zeros, in as many pieces as it takes.
 pub fn zeros(len: u64) -> impl Iterator<Item = &'static [u8]> {
-    let most = UNIT as u64;
-    (0..len).step_by(UNIT).map(move |at| &ZEROS[..(len - at).min(most) as usize])
+    let most = ZERO_CHUNK_BYTES as u64;
+    (0..len).step_by(ZERO_CHUNK_BYTES).map(move |at| &ZEROS[..(len - at).min(most) as usize])
 }
 
 /// Hashes so many zeros.
@@ -57,11 +61,11 @@ pub fn hash(tree: &mut Tree, len: u64) {
 }
 
 /// What is read, hashed and written at a time, from a multiple of it on: shorter holes are not worth a message of their own.
-const UNIT: usize = 256 << 10;
+const ZERO_CHUNK_BYTES: usize = 256 << 10;
 /// The unit in which systems say how much room a file takes.
-const BLOCK: u64 = 512;
+const STAT_BLOCK_BYTES: u64 = 512;
 
-static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; UNIT].into());
+static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; ZERO_CHUNK_BYTES].into());
 
 #[cfg(test)]
 mod tests {
@@ -71,8 +75,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_end_where_something_begins_or_the_file_does() {
-        const AT: u64 = UNIT as u64;
+    fn holes_end_at_data_or_the_end_of_file() {
+        const AT: u64 = ZERO_CHUNK_BYTES as u64;
         // Where something is, how long the file is, and what is found from each place on.
         for (parts, size, found) in [
             (vec![], 3 * AT + 5, vec![(0, 3 * AT + 5), (1, 3 * AT + 4), (3 * AT + 5, 0)]),
@@ -93,15 +97,15 @@ mod tests {
         }
         // One that takes all its room is not asked.
         let mut file = tempfile::tempfile().expect("a file");
-        file.write_all_at(&[0; 3 * UNIT], 0).expect("it can be written");
+        file.write_all_at(&[0; 3 * ZERO_CHUNK_BYTES], 0).expect("it can be written");
         let mut holes = Holes::of(&file.metadata().expect("it is there"));
         assert_eq!((holes.look, holes.at(&file, 0, 3 * AT).expect("it is not asked")), (None, 0));
         assert_eq!(file.read(&mut [1; 10]).expect("it is read from its beginning"), 10);
     }
 
     #[test]
-    fn so_many_zeros_are_so_many() {
-        for len in [0, 1, UNIT, UNIT + 1, 3 * UNIT] {
+    fn zero_runs_have_the_requested_length() {
+        for len in [0, 1, ZERO_CHUNK_BYTES, ZERO_CHUNK_BYTES + 1, 3 * ZERO_CHUNK_BYTES] {
             assert_eq!(zeros(len as u64).map(|zeros| zeros.len()).sum::<usize>(), len);
             let mut tree = Tree::default();
             hash(&mut tree, len as u64);

@@ -280,7 +280,8 @@ impl Incoming {
     fn overhear(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         let mut any = false;
         // A sender that wants to go on has done so long before.
-        if session.member_number().is_none() && now >= *self.overheard.get_or_insert(now) + OVERHEARD_LASTS {
+        if session.member_number().is_none() && now >= *self.overheard.get_or_insert(now) + OVERHEARD_LIFETIME
+        {
             self.spool.iter_mut().for_each(|spool| spool.clear());
         }
         while let Some((association, message)) = session.poll_overheard() {
@@ -341,7 +342,7 @@ impl Incoming {
             self.started.get_or_insert(now);
             self.last = now;
             if let Some(until) = self.lost.get_mut(&delivery.source) {
-                *until = now + GRACE;
+                *until = now + RETURN_GRACE;
             }
             if several && self.kind == Kind::Output {
                 anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
@@ -363,7 +364,7 @@ impl Incoming {
     fn miss(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         for peer in session.peers().iter().filter(|peer| peer.part.offers() && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
-            let until = *self.lost.entry(peer.node).or_insert(now + GRACE);
+            let until = *self.lost.entry(peer.node).or_insert(now + RETURN_GRACE);
             if now >= until && self.given_up.insert(peer.node) {
                 self.begin(disk, peer.node, session);
                 disk.give_up(
@@ -378,7 +379,7 @@ impl Incoming {
     /// which has its own clock, sees to it that this is looked at.
     fn fall_short(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         let short = self.senders.iter().filter(|(_, sender)| sender.is_short && session.has_lost());
-        if now < self.last + GRACE {
+        if now < self.last + RETURN_GRACE {
             return;
         }
         for node in short.map(|(&node, _)| node).filter(|&node| self.given_up.insert(node)) {
@@ -459,8 +460,8 @@ fn folder(name: &str, senders: &[&PeerMember]) -> String {
 }
 
 /// What was overheard is kept so long for a further session.
-const OVERHEARD_LASTS: Duration = Duration::from_secs(300);
+const OVERHEARD_LIFETIME: Duration = Duration::from_secs(300);
 /// Messages taken in one turn, so that the network is heard between them.
 const POLL_MESSAGES: usize = 64;
 /// What a lost sender had sent may be delivered this much later than the last one before.
-const GRACE: Duration = Duration::from_secs(2);
+const RETURN_GRACE: Duration = Duration::from_secs(2);

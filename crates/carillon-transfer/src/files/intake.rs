@@ -8,8 +8,8 @@ use carillon_wire::file::{
 use super::arriving::{Completed, Open, Spare, Unstored, WRITE_BYTES};
 use super::listing::Listing;
 use super::live::Live;
+use super::message_numbers::MessageNumbers;
 use super::names::{components, is_part_name, shown_name};
-use super::numbers::Numbers;
 use super::problem::{Problem, Unstorable, damaged, in_order, ours, refused, relative, stored};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
@@ -49,7 +49,7 @@ pub struct Intake {
     /// What the sender has said of the entries.
     listing: Listing,
     /// What has come of a live stream.
-    numbers: Numbers,
+    numbers: MessageNumbers,
     result: Option<Result<(), String>>,
     /// What came is damaged, and what was verified of it is kept.
     is_damaged: bool,
@@ -121,7 +121,7 @@ enum Stage {
     /// Waits for DATA or END_OF_FILE.
     Contents(Box<Open>),
     /// Waits for DATA, END_OF_FILE or KEPT of a file that is there.
-    Had(Box<Had>),
+    PriorFile(Box<PriorFile>),
     /// Waits for the end of a file that this receiver cannot store, of which so many bytes have come.
     Unstored(Vec<u8>, u64),
     /// Waits for messages of a live stream, or its end.
@@ -132,7 +132,7 @@ enum Stage {
 
 /// A file that is there already.
 #[derive(Debug)]
-struct Had {
+struct PriorFile {
     name: Vec<u8>,
     size: u64,
     /// Bytes that came again.
@@ -173,7 +173,7 @@ impl Intake {
             noted: None,
             resumed: 0,
             listing: Listing::default(),
-            numbers: Numbers::new(Order::Source),
+            numbers: MessageNumbers::new(Order::Source),
             result: None,
             is_damaged: false,
         }
@@ -181,7 +181,7 @@ impl Intake {
 
     /// Takes what comes in this order.
     pub fn in_order(self, order: Order) -> Self {
-        Intake { numbers: Numbers::new(order), ..self }
+        Intake { numbers: MessageNumbers::new(order), ..self }
     }
 
     /// Takes a message. What is wrong with the transfer is its result; an error is this receiver's
@@ -256,7 +256,7 @@ impl Intake {
     pub fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
-            Stage::Had(had) => self.bytes + had.offset,
+            Stage::PriorFile(had) => self.bytes + had.offset,
             Stage::Unstored(_, offset) => self.bytes + offset,
             _ => self.bytes,
         }
@@ -368,7 +368,7 @@ impl Intake {
                 self.expect_entry(index)?;
                 let attributes = Attributes { mode, modified };
                 self.stage = match self.had(sink, path, size)? {
-                    Ok(Some(had)) => Stage::Had(Box::new(had)),
+                    Ok(Some(had)) => Stage::PriorFile(Box::new(had)),
                     Ok(None) => match self.open(sink, path, size, attributes)? {
                         Ok(open) => Stage::Contents(Box::new(open)),
                         Err(reason) => self.unstored(path, &reason, 0)?,
@@ -419,36 +419,36 @@ impl Intake {
                 done?;
             }
             // What it is made of is compared at its end.
-            (Stage::Had(had), Record::Subtree { index, .. }) => {
+            (Stage::PriorFile(had), Record::Subtree { index, .. }) => {
                 self.expect_index(index)?;
-                self.stage = Stage::Had(had);
+                self.stage = Stage::PriorFile(had);
             }
-            (Stage::Had(mut had), Record::Data { index, offset, bytes }) => {
+            (Stage::PriorFile(mut had), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 in_order(&had.name, had.offset, offset)?;
                 had.offset += bytes.len() as u64;
-                self.stage = Stage::Had(had);
+                self.stage = Stage::PriorFile(had);
             }
-            (Stage::Had(mut had), Record::Hole { index, offset, len }) => {
+            (Stage::PriorFile(mut had), Record::Hole { index, offset, len }) => {
                 self.expect_index(index)?;
                 in_order(&had.name, had.offset, offset)?;
                 had.offset += len;
-                self.stage = Stage::Had(had);
+                self.stage = Stage::PriorFile(had);
             }
-            (Stage::Had(had), Record::Kept { index }) if index < self.begun.0 => {
+            (Stage::PriorFile(had), Record::Kept { index }) if index < self.begun.0 => {
                 self.expect_index(index)?;
                 self.resumed += had.size;
                 self.bytes += had.size;
                 self.files += 1;
                 self.next_entry(sink);
             }
-            (Stage::Had(had), Record::EndOfFile { index, size, digest }) => {
+            (Stage::PriorFile(had), Record::EndOfFile { index, size, digest }) => {
                 self.expect_index(index)?;
                 let digest = blake3::Hash::from_bytes(digest);
                 let completed = had.close(sink, &mut self.position, size, digest)?;
                 self.complete(completed, sink);
             }
-            (Stage::Had(had), Record::Withdraw { index, reason }) => {
+            (Stage::PriorFile(had), Record::Withdraw { index, reason }) => {
                 self.expect_index(index)?;
                 self.bytes += had.offset;
                 self.missing.add(&had.name, reason);
@@ -611,7 +611,7 @@ impl Intake {
         sink: &mut Sink,
         path: RelativePath<'_>,
         size: Option<u64>,
-    ) -> Result<Result<Option<Had>, Unstorable>, Problem> {
+    ) -> Result<Result<Option<PriorFile>, Unstorable>, Problem> {
         let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else {
             return Ok(Ok(None));
         };
@@ -625,7 +625,7 @@ impl Intake {
         let offset = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
         match stored(target.existing(&mut self.position, &relative(&name)?, size))? {
             Err(reason) => Ok(Err(reason)),
-            Ok(Some(_)) => Ok(Ok(Some(Had { name, size, offset }))),
+            Ok(Some(_)) => Ok(Ok(Some(PriorFile { name, size, offset }))),
             Ok(None) if was_noted => {
                 Err(refused(&format!("{} came before and is gone since: try again", shown_name(&name))))
             }
@@ -761,7 +761,7 @@ impl Intake {
     }
 }
 
-impl Had {
+impl PriorFile {
     /// It is what was sent, or not.
     fn close(
         self,
@@ -770,7 +770,7 @@ impl Had {
         size: u64,
         digest: blake3::Hash,
     ) -> Result<Completed, Problem> {
-        let Had { name, size: had, offset } = self;
+        let PriorFile { name, size: had, offset } = self;
         let Sink::Files(target) = sink else { return Err(refused("files come")) };
         if size != had || size != offset {
             let name = shown_name(&name);
@@ -792,7 +792,7 @@ impl Had {
 impl Missing {
     fn add(&mut self, name: &[u8], reason: WithdrawReason) {
         self.count += 1;
-        if self.named.len() < MAX_NAMED {
+        if self.named.len() < MAX_LISTED_NAMES {
             self.named.push(format!("{} {reason}", shown_name(name)));
         }
     }
@@ -800,7 +800,7 @@ impl Missing {
     fn add_unstored(&mut self, unstored: Unstored) {
         self.count += 1;
         self.unstored_count += 1;
-        if self.named.len() < MAX_NAMED {
+        if self.named.len() < MAX_LISTED_NAMES {
             self.named.push(format!("{} {}", shown_name(&unstored.name), unstored.reason));
         }
         if self.unstored_count <= MAX_UNSTORED {
@@ -816,6 +816,6 @@ impl Missing {
 }
 
 /// Files that are not delivered and are told of by name in the result.
-const MAX_NAMED: usize = 3;
+const MAX_LISTED_NAMES: usize = 3;
 /// Entries that cannot be stored and are listed, whatever a sender sends.
 const MAX_UNSTORED: u32 = 10_000;

@@ -102,7 +102,7 @@ fn end_of_file(index: u32, bytes: &[u8]) -> Record<'static> {
 }
 
 #[test]
-fn a_file_that_is_withdrawn_is_not_kept_and_the_others_are() {
+fn withdrawn_file_is_discarded_and_others_are_kept() {
     for size in [Some(3), None] {
         let mut place = Place::new(false);
         let records = [
@@ -127,7 +127,7 @@ fn a_file_that_is_withdrawn_is_not_kept_and_the_others_are() {
 
 /// Each of what is said of an entry, changed by a little, is found at the end.
 #[test]
-fn what_is_said_of_entries_is_what_was_sent() {
+fn reported_entries_match_the_sent_ones() {
     let with = |time, mode, name, target| {
         let records = [
             offer(3),
@@ -155,7 +155,7 @@ fn what_is_said_of_entries_is_what_was_sent() {
 }
 
 #[test]
-fn many_files_withdrawn_are_not_all_named() {
+fn list_of_withdrawn_files_is_bounded() {
     let mut place = Place::new(false);
     let mut records = vec![offer(1000)];
     for index in 0..1000 {
@@ -167,7 +167,7 @@ fn many_files_withdrawn_are_not_all_named() {
 }
 
 #[test]
-fn entries_out_of_turn_or_beyond_their_number_are_refused() {
+fn misordered_or_surplus_entries_are_refused() {
     for (records, words) in [
         (&[offer(2), file(1, "a", None)][..], "entry 1 came when entry 0 was to come"),
         (&[offer(0), file(0, "a", None)], "more came than the 0 entries that were announced"),
@@ -196,7 +196,7 @@ fn entries_out_of_turn_or_beyond_their_number_are_refused() {
 
 /// A hard link stands for a file system that finds a file under another spelling of its name.
 #[test]
-fn second_name_of_a_received_file_is_refused_and_the_rest_arrives() {
+fn second_name_of_a_received_file_is_refused() {
     for overwrite in [true, false] {
         for (name, alias) in [("README", "readme"), ("caf\u{e9}", "cafe\u{301}")] {
             for size in [Some(1), None] {
@@ -238,7 +238,7 @@ fn names_of_files_that_are_not_complete_are_refused() {
 }
 
 #[test]
-fn links_that_lead_out_are_not_made_and_nothing_is_written_through_others() {
+fn links_never_lead_outside_the_directory() {
     for (name, target) in [("l", "../x"), ("l", "/etc/passwd"), ("d/l", "x/../../..")] {
         let mut place = Place::new(true);
         place.refuses(&[offer(1), link(0, name, target)], "leads out");
@@ -257,7 +257,7 @@ fn links_that_lead_out_are_not_made_and_nothing_is_written_through_others() {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
+fn link_in_place_of_a_file_is_replaced() {
     for size in [Some(1), None] {
         let mut place = Place::new(true);
         symlink("../outside/f", place.out("f")).unwrap();
@@ -289,7 +289,7 @@ fn a_directory_in_the_place_of_a_file_is_named() {
 }
 
 #[test]
-fn a_user_who_swaps_directories_for_links_leads_nothing_out() {
+fn swapping_directories_for_links_writes_nothing_outside() {
     let mut place = Place::new(true);
     let (out, outside) = (place.out(""), place.directory.path().join("outside"));
     let over = AtomicBool::new(false);
@@ -352,7 +352,7 @@ fn tree(directory: &Path, found: &mut BTreeMap<String, fs::FileType>) {
 }
 
 #[test]
-fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stays() {
+fn random_records_never_escape_or_leave_partial_files() {
     // A linear congruential generator: the same records each time.
     let mut state = 1u64;
     let mut draw = move |below: u64| {
@@ -462,7 +462,7 @@ fn a_message_in_pieces_is_one() {
 }
 
 #[test]
-fn pieces_out_of_turn_without_an_end_or_too_long_are_refused() {
+fn misordered_unending_or_oversized_pieces_are_refused() {
     let piece = |number| Record::Piece { number, offset: 0, len: 5, bytes: b"ab" };
     let refused = |records: &[Record<'_>], words: &str| {
         let (result, lengths) = live(Order::Source, records);
@@ -474,13 +474,13 @@ fn pieces_out_of_turn_without_an_end_or_too_long_are_refused() {
     refused(&[piece(0), Record::EndOfStream { messages: 1 }], "incomplete");
     refused(&[piece(0), Record::EndOfStream { messages: 0 }], "more messages came than the 0");
     refused(
-        &[Record::Piece { number: 0, offset: 0, len: super::LONGEST_MESSAGE as u32 + 1, bytes: b"a" }],
+        &[Record::Piece { number: 0, offset: 0, len: super::MAX_MESSAGE_LEN as u32 + 1, bytes: b"a" }],
         "longer than",
     );
 }
 
 #[test]
-fn messages_may_come_in_any_order_each_once_and_the_stream_ends_when_all_have() {
+fn unordered_stream_ends_after_every_message_arrived() {
     let message = |number: u64| Record::Message { number, bytes: &b"abcd"[..number as usize] };
     let piece = |offset, bytes| Record::Piece { number: 1, offset, len: 5, bytes };
     let end = Record::EndOfStream { messages: 4 };
@@ -507,12 +507,12 @@ fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {
 }
 
 #[test]
-fn zeros_that_take_no_room_where_they_are_sent_take_none_here() {
-    const MOST: u64 = HOLE_MAX;
+fn holes_of_the_sender_stay_holes_at_the_receiver() {
+    const MAX_HOLE: u64 = HOLE_MAX;
     // What comes, as pieces and holes; the bytes of the pieces are sevens. And what it may take: file systems take some room beforehand.
     for (parts, room) in [
-        (vec![(false, MOST), (true, 5), (false, MOST), (false, MOST)], 8 << 20),
-        (vec![(true, 300_000), (false, MOST), (true, 1), (false, 100), (true, 1)], 8 << 20),
+        (vec![(false, MAX_HOLE), (true, 5), (false, MAX_HOLE), (false, MAX_HOLE)], 8 << 20),
+        (vec![(true, 300_000), (false, MAX_HOLE), (true, 1), (false, 100), (true, 1)], 8 << 20),
         (vec![(false, 1)], 1 << 20),
         (vec![(true, 1000), (false, 200_000), (true, 10)], 1 << 20),
         (vec![(false, 256 << 10)], 1 << 20),

@@ -17,13 +17,13 @@ mod incoming;
 mod intake;
 #[cfg(test)]
 mod intake_tests;
-mod lane;
 mod leftovers;
 mod listing;
 mod live;
 mod manifest;
+mod message_buffer;
+mod message_numbers;
 mod names;
-mod numbers;
 mod outgoing;
 mod output;
 mod pieces;
@@ -36,7 +36,6 @@ mod reserve;
 mod resume;
 #[cfg(test)]
 mod resume_tests;
-mod room;
 mod signing;
 #[cfg(test)]
 mod signing_tests;
@@ -51,18 +50,18 @@ mod target;
 mod times;
 mod tree;
 mod withholding;
+mod worker_queue;
 mod written;
 
-pub use crate::limits::LONGEST_MESSAGE;
+pub use crate::limits::MAX_MESSAGE_LEN;
 pub use arriving::{Completed, Unstored};
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
 pub use intake::Sink;
-pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
-pub use names::{is_unseemly, shown, shown_name, shown_path};
+pub use names::{needs_escape, shown, shown_name, shown_path};
 pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;
 pub(crate) use pieces::Pieces;
@@ -71,6 +70,7 @@ pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
 pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
 pub use target::{Folder, Target};
+pub(crate) use worker_queue::Found;
 
 /// A piece of a file that begins at a multiple of so many bytes and has as many is hashed and written where it lies: it
 /// is a large part of the tree of its digest, of which a processor hashes many leaves at once. Shorter ones are gathered.

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 /// Text that may come from others with everything escaped that would steer a terminal or hide what is
 /// there: control characters, line and paragraph separators, marks that turn the direction or have no width.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unseemly) {
+    if !text.chars().any(needs_escape) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::new();
     for c in text.chars() {
-        match is_unseemly(c) {
+        match needs_escape(c) {
             // Writing to a string does not fail.
             true => _ = write!(escaped, "{}", c.escape_unicode()),
             false => escaped.push(c),
@@ -27,7 +27,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a character steers a terminal, or hides what is there.
-pub fn is_unseemly(c: char) -> bool {
+pub fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
         || matches!(c, '\u{61c}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
@@ -74,19 +74,20 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn part_name(file_name: &[u8], number: u64) -> String {
     let stem = String::from_utf8_lossy(&file_name[..file_name.len().min(MAX_STEM)]);
     let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
-    format!(".{stem}{MARK}{number:016x}{PART}")
+    format!(".{stem}{PART_INFIX}{number:016x}{PART_SUFFIX}")
 }
 
 /// Whether a file of this name is one that is not complete.
 pub fn is_part_name(name: &[u8]) -> bool {
-    let rest = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART.as_bytes()));
+    let rest = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART_SUFFIX.as_bytes()));
     let Some((stem, number)) = rest.and_then(|rest| rest.split_last_chunk::<16>()) else { return false };
-    stem.ends_with(MARK.as_bytes()) && number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    stem.ends_with(PART_INFIX.as_bytes())
+        && number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Before and after the number of a name of one that is not complete.
-const MARK: &str = ".carillon-";
-const PART: &str = ".part";
+const PART_INFIX: &str = ".carillon-";
+const PART_SUFFIX: &str = ".part";
 /// Bytes of a file's name that its temporary name repeats.
 const MAX_STEM: usize = 120;
 
@@ -95,19 +96,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_on_a_terminal_is_escaped_and_the_rest_is_not() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(shown("a b\"é\\"), "a b\"é\\");
         assert_eq!(shown("x\n\x1b[2J\r\u{85}\u{202E}"), "x\\u{a}\\u{1b}[2J\\u{d}\\u{85}\\u{202e}");
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_escaped() {
+    fn non_utf8_bytes_are_escaped() {
         assert_eq!(shown_name(b"caf\xe9\x1b[m\\x2d"), "caf\\xe9\\u{1b}[m\\x2d");
         assert_eq!(shown_path(Path::new(OsStr::from_bytes(b"/a/\xff"))), "/a/\\xff");
     }
 
     #[test]
-    fn part_names_are_told_from_others() {
+    fn part_names_are_recognized() {
         let long = ["é".repeat(100), "x".repeat(255)];
         let [accents, letters] = long.each_ref().map(String::as_bytes);
         let odd = [b'\xe9'; 255];

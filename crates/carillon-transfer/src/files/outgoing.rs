@@ -12,10 +12,10 @@ use carillon_proto::session::{SenderPhase, SenderSession};
 
 use super::Manifest;
 use super::feed::Feed;
-use super::lane::Found;
-use super::reader::{Ahead, header_len};
+use super::reader::{ReadAhead, header_len};
 use super::signing::Binding;
 use super::withholding::{Turn, Withholding};
+use super::worker_queue::Found;
 use crate::LocalError;
 use crate::network::detached;
 
@@ -58,7 +58,7 @@ pub struct Outgoing {
 enum Source {
     /// They do not yet: the first is ready.
     Waiting,
-    Files(Ahead),
+    Files(ReadAhead),
     /// A live stream, once its messages are asked for.
     Live(Option<Taken>),
 }
@@ -195,7 +195,8 @@ impl Outgoing {
         match &mut self.source {
             Source::Waiting => {
                 let (manifest, binding) = (self.manifest.clone(), self.binding);
-                let ahead = Ahead::start(manifest, self.from, self.max_payload, binding, self.waker.clone());
+                let ahead =
+                    ReadAhead::start(manifest, self.from, self.max_payload, binding, self.waker.clone());
                 self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
                 self.prepare()
             }

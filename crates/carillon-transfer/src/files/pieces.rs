@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::LONGEST_MESSAGE;
+use super::MAX_MESSAGE_LEN;
 
 /// Puts messages together, whatever the order in which their pieces come.
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ impl Pieces {
         piece: &[u8],
     ) -> Result<Option<Vec<u8>>, String> {
         let (offset, len) = (offset as usize, len as usize);
-        if len > LONGEST_MESSAGE {
-            return Err(format!("a message is longer than {LONGEST_MESSAGE} bytes"));
+        if len > MAX_MESSAGE_LEN {
+            return Err(format!("a message is longer than {MAX_MESSAGE_LEN} bytes"));
         }
         if !self.messages.contains_key(&number) {
-            if self.bytes + len > MOST_BYTES {
+            if self.bytes + len > MAX_PENDING_BYTES {
                 return Err("too many messages are half there".to_owned());
             }
             self.bytes += len;
@@ -59,14 +59,14 @@ impl Pieces {
 }
 
 /// Bytes of the messages that may be half there: more than a sender has under way, and the longest at both ends of that.
-const MOST_BYTES: usize = 8 * LONGEST_MESSAGE;
+const MAX_PENDING_BYTES: usize = 8 * MAX_MESSAGE_LEN;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_several_messages_may_come_in_any_order() {
+    fn interleaved_pieces_are_reassembled() {
         let mut pieces = Pieces::default();
         assert_eq!(pieces.take(7, (3, 5), b"de"), Ok(None));
         assert_eq!(pieces.take(6, (0, 3), b"fg"), Ok(None));
@@ -77,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_or_is_too_much_is_refused() {
-        let longest = LONGEST_MESSAGE as u32;
+    fn inconsistent_or_excessive_pieces_are_refused() {
+        let longest = MAX_MESSAGE_LEN as u32;
         let mut pieces = Pieces::default();
         assert_eq!(pieces.take(0, (0, 4), b"ab"), Ok(None));
         let refused = |result: Result<_, String>, words: &str| {

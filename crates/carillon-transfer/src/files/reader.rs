@@ -15,21 +15,21 @@ use carillon_wire::file::{
 };
 
 use super::contents::{Contents, Filled, Opened, Stamp};
-use super::lane::{Found, Lane};
 use super::listing::Listing;
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
 use super::signing::{Binding, Signer};
 use super::stdin::read_stream;
 use super::times;
+use super::worker_queue::{Found, WorkerQueue};
 use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
 
 /// The messages of a [`Manifest`], after the first, made by a thread that is a little ahead: what can be done
 /// while the protocol waits for its acknowledgments need not be done afterwards.
 #[derive(Debug)]
-pub struct Ahead {
-    lane: Arc<Lane<(Bytes, u64)>>,
+pub struct ReadAhead {
+    lane: Arc<WorkerQueue<(Bytes, u64)>>,
     notes: Arc<Mutex<Notes>>,
 }
 
@@ -42,7 +42,7 @@ struct Notes {
     error: Option<LocalError>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Begins to read, and to send from this place of the transfer on, if it has a name.
     pub fn start(
         manifest: Arc<Manifest>,
@@ -50,8 +50,8 @@ impl Ahead {
         max_payload: usize,
         binding: Binding,
         waker: Waker,
-    ) -> io::Result<Ahead> {
-        let (lane, notes) = (Arc::new(Lane::new(waker)), Arc::<Mutex<Notes>>::default());
+    ) -> io::Result<ReadAhead> {
+        let (lane, notes) = (Arc::new(WorkerQueue::new(waker)), Arc::<Mutex<Notes>>::default());
         let signer = manifest.signing().map(|signing| Signer::new(signing, binding));
         let max_payload = max_payload - if signer.is_some() { SIGNED_HEADER_LEN } else { 0 };
         let reader = Reader {
@@ -69,7 +69,7 @@ impl Ahead {
             told: 0,
             fresh: None,
         };
-        let ahead = Ahead { lane: lane.clone(), notes: notes.clone() };
+        let ahead = ReadAhead { lane: lane.clone(), notes: notes.clone() };
         let _detached = thread::Builder::new()
             .name("carillon-reader".to_owned())
             .spawn(move || reader.work(&lane, &notes))?;
@@ -93,7 +93,7 @@ impl Ahead {
 }
 
 /// The thread ends by itself: it may be waiting for a disk.
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.lane.close();
     }
@@ -158,7 +158,7 @@ enum Step {
 
 impl Reader {
     /// Makes messages until all is read, or nobody wants them any more.
-    fn work(mut self, lane: &Lane<(Bytes, u64)>, notes: &Mutex<Notes>) {
+    fn work(mut self, lane: &WorkerQueue<(Bytes, u64)>, notes: &Mutex<Notes>) {
         let _end = AtEnd(lane, notes);
         let start = Instant::now();
         loop {
@@ -285,7 +285,7 @@ impl Reader {
                     Ok(opened) if opened.is_fresh() => {
                         let since = *self.fresh.get_or_insert(now);
                         if now.since(since) < opened.patience() {
-                            return Ok(Step::NotYet(FRESH_LOOK));
+                            return Ok(Step::NotYet(FRESH_POLL_INTERVAL));
                         }
                         // Whether its last change came before it was read or after, its times cannot tell.
                         self.withdrawn.push(changed(entry));
@@ -397,7 +397,7 @@ impl Reader {
     /// What is missing to the next multiple of [`PIECE_BYTES`], if the file is cut there.
     fn piece(&self) -> Option<usize> {
         let most = self.max_payload - DATA_HEADER_LEN;
-        let fits = (PIECE_BYTES..PIECE_BYTES + SPARED).contains(&most) && !self.contents.is_whole();
+        let fits = (PIECE_BYTES..PIECE_BYTES + MIN_FILL_GAP).contains(&most) && !self.contents.is_whole();
         let begun = (self.contents.offset() % PIECE_BYTES as u64) as usize;
         fits.then_some(PIECE_BYTES - begun)
     }
@@ -436,7 +436,7 @@ impl Reader {
         let entry = &manifest.entries()[at];
         match filled {
             Filled::Ready => Ok(Step::More),
-            Filled::NotYet => Ok(Step::NotYet(STREAM_LOOK)),
+            Filled::NotYet => Ok(Step::NotYet(STREAM_POLL_INTERVAL)),
             Filled::Changed => {
                 self.withdrawn.push(changed(entry));
                 Ok(self.withdraw(at, WithdrawReason::Changed))
@@ -459,8 +459,8 @@ impl Reader {
     }
 }
 
-/// Tells the loop that nothing more comes.
-struct AtEnd<'a>(&'a Lane<(Bytes, u64)>, &'a Mutex<Notes>);
+/// SenderEvent the loop that nothing more comes.
+struct AtEnd<'a>(&'a WorkerQueue<(Bytes, u64)>, &'a Mutex<Notes>);
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
@@ -501,8 +501,8 @@ fn changed(entry: &Entry) -> String {
 /// A piece of a file beside other records is not smaller, unless it is the last.
 const MIN_PIECE: usize = 256;
 /// A message that holds a piece of [`PIECE_BYTES`] and less than so much more holds no more of the file than this piece.
-const SPARED: usize = PIECE_BYTES / 16;
+const MIN_FILL_GAP: usize = PIECE_BYTES / 16;
 /// How often to look for more of a stream that has paused.
-const STREAM_LOOK: Duration = Duration::from_millis(2);
+const STREAM_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How often to look at a file that has just changed.
-const FRESH_LOOK: Duration = Duration::from_millis(10);
+const FRESH_POLL_INTERVAL: Duration = Duration::from_millis(10);

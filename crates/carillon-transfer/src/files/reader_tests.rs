@@ -14,13 +14,13 @@ use carillon_wire::file::{DATA_HEADER_LEN, Record, ResumePoint, records};
 
 use super::PIECE_BYTES;
 use super::contents::READ_BYTES;
-use super::lane::Found;
 use super::manifest::{Manifest, Symlinks};
-use super::reader::Ahead;
+use super::reader::ReadAhead;
 use super::signing::Binding;
+use super::worker_queue::Found;
 
 fn messages(manifest: Manifest, from: Option<ResumePoint>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
-    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Binding::default(), Waker::default())
+    let ahead = ReadAhead::start(Arc::new(manifest), from, max_payload, Binding::default(), Waker::default())
         .expect("a thread");
     let mut messages = VecDeque::new();
     while ahead.take(&mut messages) != Found::End {
@@ -76,39 +76,39 @@ fn whole(len: usize) -> Vec<(u64, usize)> {
     (0..len).step_by(PIECE_BYTES).map(|at| (at as u64, PIECE_BYTES.min(len - at))).collect()
 }
 
-const LITTLE_MORE: usize = PIECE_BYTES + DATA_HEADER_LEN + 10;
+const ONE_PIECE_AND_TEN_BYTES: usize = PIECE_BYTES + DATA_HEADER_LEN + 10;
 const LEN: usize = 20 * PIECE_BYTES + 1000;
 
 #[test]
-fn a_message_that_holds_a_piece_and_little_more_holds_one_piece() {
+fn message_slightly_above_a_piece_holds_one_piece() {
     let (_directory, manifest) = file_of(LEN);
-    let (pieces, messages) = cut(manifest, LITTLE_MORE);
+    let (pieces, messages) = cut(manifest, ONE_PIECE_AND_TEN_BYTES);
     assert_eq!(pieces, whole(LEN));
     // What begins the file comes before, and what ends it with the last piece.
     assert_eq!(messages, pieces.len() + 1);
     // One that ends with a piece has its end in a message of its own.
     let (_directory, manifest) = file_of(20 * PIECE_BYTES);
-    assert_eq!(cut(manifest, LITTLE_MORE), (whole(20 * PIECE_BYTES), 22));
+    assert_eq!(cut(manifest, ONE_PIECE_AND_TEN_BYTES), (whole(20 * PIECE_BYTES), 22));
 }
 
 #[test]
-fn so_does_one_of_a_stream() {
+fn stream_message_slightly_above_a_piece_holds_one() {
     let manifest = Manifest::reader("stream", Cursor::new(contents(LEN))).expect("a stream");
-    assert_eq!(cut(manifest, LITTLE_MORE).0, whole(LEN));
+    assert_eq!(cut(manifest, ONE_PIECE_AND_TEN_BYTES).0, whole(LEN));
 }
 
 #[test]
-fn one_that_goes_on_between_two_multiples_comes_to_the_next() {
+fn resumed_file_continues_at_the_next_multiple() {
     let (_directory, manifest) = file_of(LEN);
     let at = PIECE_BYTES as u64 + 1000;
     let from = ResumePoint { transfer: manifest.id().expect("it has one"), entry: 0, offset: at };
-    let (pieces, _) = cut_from(manifest, Some(from), LITTLE_MORE);
+    let (pieces, _) = cut_from(manifest, Some(from), ONE_PIECE_AND_TEN_BYTES);
     assert_eq!(pieces[0], (at, PIECE_BYTES - 1000));
     assert_eq!(pieces[1..], whole(LEN)[2..]);
 }
 
 #[test]
-fn others_are_filled() {
+fn other_messages_are_filled() {
     for max_payload in [1400, PIECE_BYTES + DATA_HEADER_LEN - 1, 2 * PIECE_BYTES - 1000] {
         let (_directory, manifest) = file_of(LEN);
         let (_, messages) = cut(manifest, max_payload);
@@ -117,11 +117,11 @@ fn others_are_filled() {
     }
     // A small file goes beside what comes before it.
     let (_directory, manifest) = file_of(2 * PIECE_BYTES);
-    assert_eq!(cut(manifest, LITTLE_MORE).1, 3);
+    assert_eq!(cut(manifest, ONE_PIECE_AND_TEN_BYTES).1, 3);
 }
 
 #[test]
-fn where_a_file_takes_no_room_it_is_neither_read_nor_sent() {
+fn holes_are_neither_read_nor_sent() {
     const MIB: u64 = 1 << 20;
     let size = 40 * MIB + 5;
     // What is in it, with nothing between: it begins with little, and ends with nothing.
@@ -135,7 +135,7 @@ fn where_a_file_takes_no_room_it_is_neither_read_nor_sent() {
     }
     let whole = fs::read(&path).expect("it is there");
     let digest = *blake3::hash(&whole).as_bytes();
-    for max_payload in [1400, LITTLE_MORE] {
+    for max_payload in [1400, ONE_PIECE_AND_TEN_BYTES] {
         for from in [0, 999, 2 * MIB, 2 * MIB + 1, 30 * MIB, size - 1, size] {
             let manifest =
                 Manifest::list(std::slice::from_ref(&path), None, Symlinks::Keep).expect("it is there");

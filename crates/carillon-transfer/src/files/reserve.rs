@@ -1,4 +1,4 @@
-//! Room on the disk that a file takes before it needs it.
+//! MessageBuffer on the disk that a file takes before it needs it.
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub struct Reserve {
     /// Where it is written next.
     end: u64,
-    /// Room up to here is taken.
+    /// MessageBuffer up to here is taken.
     taken: u64,
     /// How long it will be; nothing if no room is taken any more.
     size: u64,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn some_is_taken_ahead_and_never_more_than_the_file_will_need() {
+    fn reservation_never_exceeds_the_file_size() {
         let mut file = tempfile::tempfile().expect("a file");
         if !take(&file, 0..MB) {
             return;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_over_takes_no_room() {
+    fn skipped_bytes_take_no_space() {
         let mut file = tempfile::tempfile().expect("a file");
         if !take(&file, 0..MB) {
             return;

@@ -42,7 +42,7 @@ impl Journal {
 
     /// What it says, as far as that is still there: the part is a plain file of this user.
     pub fn read(&self, directory: BorrowedFd<'_>, user: u32) -> Option<Kept> {
-        let mut bytes = [0; LONGEST];
+        let mut bytes = [0; MAX_JOURNAL_BYTES];
         let len = self.file.read_at(&mut bytes, 0).ok()?;
         let (trusted, reached, part) = parse(&bytes[..len])?;
         let found = part.map(|part| {
@@ -157,7 +157,7 @@ const MAGIC: &[u8] = b"carillon transfer 1\n";
 /// Bytes of the digest over the rest: a journal that was half written says nothing.
 const CHECK: usize = 16;
 /// Bytes of the longest one, with the longest path and the longest temporary name.
-const LONGEST: usize = 8192;
+const MAX_JOURNAL_BYTES: usize = 8192;
 
 /// Entries that may be complete before that is noted: to note each costs a small file an eighth of what its making does.
 pub const NOTE_ENTRIES: u32 = 64;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_says_what_was_written_last_and_nothing_if_it_was_meddled_with() {
+    fn journal_returns_the_last_write_unless_corrupted() {
         let directory = tempfile::tempdir().expect("a directory");
         let handle = File::open(directory.path()).expect("it is there");
         let at = handle.as_fd();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_below_the_directory_and_has_a_temporary_name() {
+    fn part_file_has_a_temporary_name_in_the_directory() {
         let directory = tempfile::tempdir().expect("a directory");
         let handle = File::open(directory.path()).expect("it is there");
         let user = fstat(&handle).expect("it is there").st_uid;

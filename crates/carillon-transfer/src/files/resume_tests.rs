@@ -155,7 +155,7 @@ fn take(sink: &mut Sink, messages: &[Vec<u8>]) -> (Option<Result<(), String>>, u
 }
 
 #[test]
-fn wherever_it_is_cut_it_goes_on_from_there() {
+fn transfer_resumes_from_any_interruption() {
     let sent = Sent::new();
     let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
@@ -183,7 +183,7 @@ fn wherever_it_is_cut_it_goes_on_from_there() {
 /// One message of a transfer is not what was sent, or is lost without a word: what is sent again begins with the subtree in which that is
 /// found.
 #[test]
-fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
+fn damage_costs_one_subtree_or_one_small_file() {
     const SUBTREE: usize = SUBTREE_BYTES as usize;
     let sent = Sent::of(&[10, 2 * SUBTREE + 300_000, 7, SUBTREE, 100_000]);
     let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
@@ -232,7 +232,7 @@ fn what_is_damaged_is_found_and_costs_one_subtree_or_a_small_file() {
 }
 
 #[test]
-fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
+fn resent_small_files_are_at_most_one_journal_interval() {
     let sent = Sent::of(&[10; 200]);
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     // Files that are there already, which are older where files are replaced.
@@ -260,7 +260,7 @@ fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
 }
 
 #[test]
-fn of_a_large_file_that_was_complete_nothing_comes_again() {
+fn complete_large_file_is_not_sent_again() {
     let size = 2 * KEEP_BYTES as usize;
     let sent = Sent::of(&[size, 10]);
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
@@ -277,7 +277,7 @@ fn of_a_large_file_that_was_complete_nothing_comes_again() {
 }
 
 #[test]
-fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
+fn renamed_file_without_journal_entry_is_recognized() {
     let sent = Sent::new();
     let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
@@ -311,7 +311,7 @@ fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
 }
 
 #[test]
-fn one_that_came_further_than_another_takes_what_comes_again() {
+fn receiver_ahead_of_the_resume_point_accepts_repeats() {
     let sent = Sent::new();
     let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
@@ -338,7 +338,7 @@ fn one_that_came_further_than_another_takes_what_comes_again() {
 }
 
 #[test]
-fn it_may_be_cut_again_and_again() {
+fn repeated_interruptions_resume_every_time() {
     let sent = Sent::new();
     let directory = tempfile::tempdir().expect("a directory");
     let mut came = 2;
@@ -356,7 +356,7 @@ fn it_may_be_cut_again_and_again() {
 }
 
 #[test]
-fn another_transfer_takes_away_what_is_left_of_one() {
+fn other_transfer_removes_leftovers() {
     let sent = Sent::new();
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, reached) = target(directory.path());
@@ -376,7 +376,7 @@ fn another_transfer_takes_away_what_is_left_of_one() {
 }
 
 #[test]
-fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
+fn tampering_restarts_the_transfer() {
     let sent = Sent::new();
     let start = ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 };
     let all = sent.messages(start);
@@ -431,7 +431,7 @@ fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
 }
 
 #[test]
-fn a_place_that_this_receiver_has_not_reached_is_refused() {
+fn resume_point_beyond_the_receiver_is_refused() {
     let sent = Sent::new();
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, _) = target(directory.path());
@@ -446,7 +446,7 @@ fn a_place_that_this_receiver_has_not_reached_is_refused() {
 }
 
 #[test]
-fn what_came_unsigned_does_not_count_where_only_what_is_signed_is_taken() {
+fn unsigned_progress_is_ignored_when_signing_is_required() {
     let sent = Sent::new();
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, reached) = target(directory.path());

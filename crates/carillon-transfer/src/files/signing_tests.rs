@@ -103,7 +103,7 @@ fn keys_are_those_of_rfc_8032_and_of_openssl() {
 }
 
 #[test]
-fn what_is_signed_is_taken_and_reads_as_what_is_not() {
+fn signed_transfer_is_accepted_with_the_same_content() {
     let (key, plain) = (key(), transfer("a"));
     let signed = signed(&key, "a");
     let mut checks = trusting(&key);
@@ -126,7 +126,7 @@ fn what_is_signed_is_taken_and_reads_as_what_is_not() {
 }
 
 #[test]
-fn what_is_not_signed_or_by_another_or_is_not_what_was_signed_is_not_taken() {
+fn unsigned_foreign_or_altered_transfers_are_refused() {
     let (key, right) = (key(), signed(&key(), "a"));
     assert_eq!(taken(&mut trusting(&key), &transfer("a")), 1, "the directory is not signed");
     // Another key, which openssl has made too.

@@ -29,7 +29,7 @@ pub struct Spool {
     log: Option<SpoolLog>,
     /// It was tried to make a list.
     tried: bool,
-    sessions: VecDeque<(AssociationId, Heard)>,
+    sessions: VecDeque<(AssociationId, SpooledFile)>,
     /// It could not be written: no more is.
     failed: bool,
     /// Bytes kept since it was looked how much room there is.
@@ -38,7 +38,7 @@ pub struct Spool {
 
 /// What was overheard of a session, by files.
 #[derive(Debug, Default)]
-struct Heard {
+struct SpooledFile {
     files: BTreeMap<u32, Piece>,
     /// What comes next to it is written with it: of which file, and from where on.
     open: Option<(u32, u64, Vec<u8>)>,
@@ -70,7 +70,7 @@ impl Spool {
             tried: false,
             sessions: VecDeque::new(),
             failed: false,
-            unlooked: LOOK_BYTES,
+            unlooked: MAX_SEARCH_BYTES,
         };
         if spool.take_up().is_err() || (spool.log.is_some() && spool.sessions.is_empty()) {
             spool.clear();
@@ -100,7 +100,7 @@ impl Spool {
             return Ok(());
         };
         let (heard, _) = self.heard(session)?;
-        if heard.files.len() < MOST_FILES {
+        if heard.files.len() < MAX_SPOOLED_FILES {
             heard.files.insert(index, Piece { file, bytes: SeqSet::new() });
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Spool {
             return;
         }
         self.unlooked += message.len() as u64;
-        if self.unlooked >= LOOK_BYTES {
+        if self.unlooked >= MAX_SEARCH_BYTES {
             self.unlooked = 0;
             if !has_room(&self.directory) {
                 return self.give_up();
@@ -120,7 +120,7 @@ impl Spool {
         }
         for record in records(message).map_while(Result::ok) {
             let kept = match record {
-                Record::Data { index, offset, bytes } if offset >= LEAST_OFFSET => self
+                Record::Data { index, offset, bytes } if offset >= MIN_SPOOLED_OFFSET => self
                     .heard(session)
                     .and_then(|(heard, mut place)| heard.add(&mut place, index, offset, bytes)),
                 Record::Hole { index, offset, len } => self
@@ -140,15 +140,15 @@ impl Spool {
         self.failed = true;
     }
 
-    fn heard(&mut self, session: AssociationId) -> io::Result<(&mut Heard, Place<'_>)> {
+    fn heard(&mut self, session: AssociationId) -> io::Result<(&mut SpooledFile, Place<'_>)> {
         if !std::mem::replace(&mut self.tried, true) && self.log.is_none() {
             self.log = SpoolLog::open(&self.directory, self.user, true);
         }
         if !self.sessions.iter().any(|(known, _)| *known == session) {
-            if self.sessions.len() >= MOST_SESSIONS {
+            if self.sessions.len() >= MAX_SPOOLED_SESSIONS {
                 self.drop_first();
             }
-            self.sessions.push_back((session, Heard::default()));
+            self.sessions.push_back((session, SpooledFile::default()));
         }
         let place = Place { session, directory: &self.directory, log: self.log.as_mut() };
         let heard = self.sessions.iter_mut().find(|(known, _)| *known == session);
@@ -172,7 +172,7 @@ impl Spool {
             return found;
         }
         // More than a sender announces, and little work.
-        let most = (MOST_BYTES / u64::from(step)).min(MOST_PIECES);
+        let most = (MAX_BUFFERED_BYTES / u64::from(step)).min(MAX_SPOOLED_PIECES);
         for place in 0..count.min(most as u32) {
             let from = offset + u64::from(place) * u64::from(step);
             let mut pieces = sessions.iter().filter_map(|session| self.piece(session, index));
@@ -211,7 +211,7 @@ impl Spool {
     }
 }
 
-impl Heard {
+impl SpooledFile {
     fn add(&mut self, place: &mut Place<'_>, index: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let follows = |(of, from, open): &(u32, u64, Vec<u8>)| {
             *of == index && from + open.len() as u64 == offset && open.len() < TOGETHER
@@ -248,7 +248,7 @@ impl Heard {
         bytes: Range<u64>,
         write: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let is_full = self.files.len() >= MOST_FILES;
+        let is_full = self.files.len() >= MAX_SPOOLED_FILES;
         let piece = match self.files.entry(index) {
             Entry::Occupied(piece) => piece.into_mut(),
             Entry::Vacant(_) if is_full => return Ok(()),
@@ -303,15 +303,15 @@ fn unnamed(_: &Path) -> io::Result<File> {
 }
 
 /// What comes before this place of a file is not kept: of small files there would be many.
-pub(super) const LEAST_OFFSET: u64 = 256 << 10;
+pub(super) const MIN_SPOOLED_OFFSET: u64 = 256 << 10;
 /// How often it is looked how much room there is.
-const LOOK_BYTES: u64 = 16 << 20;
+const MAX_SEARCH_BYTES: u64 = 16 << 20;
 /// Written at once, if it comes together.
 const TOGETHER: usize = 64 << 10;
 /// Files of a session of which something is kept.
-const MOST_FILES: usize = 64;
+const MAX_SPOOLED_FILES: usize = 64;
 /// Sessions of which something is kept.
-pub(super) const MOST_SESSIONS: usize = 4;
+pub(super) const MAX_SPOOLED_SESSIONS: usize = 4;
 /// Bytes that are looked for at a time, and pieces.
-const MOST_BYTES: u64 = 16 << 20;
-const MOST_PIECES: u64 = 1 << 14;
+const MAX_BUFFERED_BYTES: u64 = 16 << 20;
+const MAX_SPOOLED_PIECES: u64 = 1 << 14;

@@ -6,19 +6,19 @@ use carillon_core::{AssociationId, Bytes};
 use carillon_wire::file::{Record, Sessions};
 
 use super::names::{is_part_name, part_name};
-use super::spool::{LEAST_OFFSET, MOST_SESSIONS, Spool};
+use super::spool::{MAX_SPOOLED_SESSIONS, MIN_SPOOLED_OFFSET, Spool};
 
 const SESSION: AssociationId = AssociationId(7);
 
 fn data(index: u32, offset: u64, bytes: &[u8]) -> Bytes {
     let mut message = Vec::new();
-    Record::Data { index, offset: LEAST_OFFSET + offset, bytes }.emit(&mut message);
+    Record::Data { index, offset: MIN_SPOOLED_OFFSET + offset, bytes }.emit(&mut message);
     message.into()
 }
 
 /// The places that are found, of pieces of ten bytes, and what they say of themselves.
 fn found(spool: &mut Spool, index: u32, sessions: &[u8]) -> Vec<(u32, Bytes)> {
-    let (offset, sessions) = (LEAST_OFFSET, Sessions::new(sessions).expect("a few"));
+    let (offset, sessions) = (MIN_SPOOLED_OFFSET, Sessions::new(sessions).expect("a few"));
     spool.find(&Record::Span { index, offset, step: 10, count: 6, sessions })
 }
 
@@ -32,7 +32,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_was_overheard_is_found_whatever_its_pieces() {
+fn spooled_data_is_found_at_any_piece_boundary() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut spool = spool(directory.path());
     assert!(spool.is_empty() && found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
@@ -53,7 +53,7 @@ fn what_was_overheard_is_found_whatever_its_pieces() {
 }
 
 #[test]
-fn what_was_overheard_outlasts_the_process_and_nothing_else_does() {
+fn spool_survives_a_restart_without_other_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut first = spool(directory.path());
     let bytes: Vec<u8> = (0..60).collect();
@@ -87,7 +87,7 @@ fn what_was_overheard_outlasts_the_process_and_nothing_else_does() {
 }
 
 #[test]
-fn what_the_list_says_and_is_not_there_was_not_overheard() {
+fn spool_entry_without_data_is_ignored() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join(part_name(b"overheard", 0));
     let list = |bytes: &[u8]| std::fs::write(&path, bytes).expect("it can be written");
@@ -120,7 +120,7 @@ fn what_the_list_says_and_is_not_there_was_not_overheard() {
 }
 
 #[test]
-fn of_many_sessions_the_last_are_kept() {
+fn spool_keeps_the_most_recent_sessions() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut first = spool(directory.path());
     let there = |spool: &mut Spool, session: u32| found(spool, 0, &session.to_be_bytes()).len();
@@ -128,25 +128,25 @@ fn of_many_sessions_the_last_are_kept() {
         first.keep(AssociationId(session), &data(0, 0, &[1; 60]));
         assert_eq!(there(&mut first, session), 6);
     }
-    assert_eq!(names(directory.path()).len(), 1 + MOST_SESSIONS);
+    assert_eq!(names(directory.path()).len(), 1 + MAX_SPOOLED_SESSIONS);
     drop(first);
     let mut second = spool(directory.path());
     assert_eq!([2, 3, 6].map(|session| there(&mut second, session)), [0, 6, 6]);
 }
 
 #[test]
-fn zeros_are_there_and_take_no_room() {
+fn spooled_zeros_take_no_disk_space() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut spool = spool(directory.path());
     let mut message = Vec::new();
-    Record::Hole { index: 0, offset: LEAST_OFFSET + 5, len: 25 }.emit(&mut message);
+    Record::Hole { index: 0, offset: MIN_SPOOLED_OFFSET + 5, len: 25 }.emit(&mut message);
     spool.keep(SESSION, &message.into());
     let zeros = |place: u32| (place, data(0, u64::from(place) * 10, &[0; 10]));
     assert_eq!(found(&mut spool, 0, &[0, 0, 0, 7]), [zeros(1), zeros(2)]);
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_kept_and_nothing_fails() {
+fn unwritable_spool_keeps_nothing_without_error() {
     let mut spool = spool(Path::new("/proc/1/none"));
     for offset in [0, 100_000] {
         spool.keep(SESSION, &data(0, offset, &[1; 10]));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::feed::Feed;
-use super::room::Scratch;
+use super::message_buffer::Scratch;
 
 /// What is read instead of the standard input, if anything.
 #[derive(Default)]

@@ -39,7 +39,7 @@ mod tests {
     use crate::files::contents::Stamp;
 
     #[test]
-    fn what_is_set_is_what_is_carried() {
+    fn file_times_survive_the_round_trip() {
         let file = tempfile::tempfile().expect("a file");
         let time = |file: &File| Stamp::of(&file.metadata().expect("it is there")).modified();
         let now = time(&file);

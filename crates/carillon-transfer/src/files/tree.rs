@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_that_of_the_whole_and_each_subtree_has_its_value_once_it_is_there() {
+    fn tree_yields_the_digest_and_every_subtree_value() {
         const SUBTREE: usize = SUBTREE_BYTES as usize;
         let bytes: Vec<u8> = (0..5 * SUBTREE + 4097)
             .map(|at| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()[0])

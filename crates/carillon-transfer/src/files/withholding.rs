@@ -140,13 +140,13 @@ fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
 
 /// Shorter runs of pieces of so many bytes go out: to announce them takes a round trip. It is tried with so many.
 fn least(step: u32) -> u32 {
-    (LEAST_BYTES / step).clamp(LEAST, LEAST_SHORT)
+    (MIN_RUN_BYTES / step).clamp(MIN_RUN, MIN_SHORT_RUN)
 }
 
 /// Where a piece is long few of them are as much to send in vain as many short ones.
-const LEAST_BYTES: u32 = 128 << 10;
-const LEAST: u32 = 8;
-const LEAST_SHORT: u32 = 64;
+const MIN_RUN_BYTES: u32 = 128 << 10;
+const MIN_RUN: u32 = 8;
+const MIN_SHORT_RUN: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_is_tried_and_where_it_pays_all_that_is_ready_is_withheld() {
+    fn withholding_grows_after_a_short_run_pays() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(LEAST_SHORT));
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(MIN_SHORT_RUN));
         // Not known yet.
         assert_eq!(withholding.next(NOW, &mut ready, false, repairs), Turn::Wait);
         assert_eq!(withholding.next(NOW, &mut ready, true, repairs), Turn::Send);
-        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - LEAST_SHORT));
+        assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - MIN_SHORT_RUN));
         // While it shows what went out of that the next one is announced.
         ready = pieces(500, 10);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), Some(500));
@@ -222,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn where_it_does_not_pay_it_is_not_tried_again_for_a_while() {
+    fn withholding_pauses_after_a_run_without_gain() {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 0);
         assert_eq!(
-            take_run(&mut withholding, &mut ready, &mut repairs, LEAST_SHORT.into()),
-            Some(LEAST_SHORT)
+            take_run(&mut withholding, &mut ready, &mut repairs, MIN_SHORT_RUN.into()),
+            Some(MIN_SHORT_RUN)
         );
         // The first trial takes ten milliseconds, the others no time.
         for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
@@ -239,8 +239,8 @@ mod tests {
             withholding.taken(millis(until));
             ready.pop_front();
             assert_eq!(withholding.next(millis(until), &mut ready, true, repairs), Turn::Withhold);
-            (0..LEAST_SHORT).for_each(|_| withholding.taken(millis(until)));
-            repairs += u64::from(LEAST_SHORT);
+            (0..MIN_SHORT_RUN).for_each(|_| withholding.taken(millis(until)));
+            repairs += u64::from(MIN_SHORT_RUN);
         }
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let mut broken = pieces(100, 10);
         broken.remove(50);
-        for mut ready in [pieces(u64::from(LEAST_SHORT) - 1, 10), VecDeque::new(), broken] {
+        for mut ready in [pieces(u64::from(MIN_SHORT_RUN) - 1, 10), VecDeque::new(), broken] {
             let before = ready.len();
             assert_eq!(withholding.next(NOW, &mut ready, true, 0), Turn::Send);
             assert_eq!(ready.len(), before);

@@ -32,7 +32,7 @@ impl Exporter {
         let address = listener.local_addr()?;
         let (stop, stopped) = UnixStream::pair()?;
         let mut server =
-            Server { listener, stopped, source: Box::new(source), page: None, guests: VecDeque::new() };
+            Server { listener, stopped, source: Box::new(source), page: None, clients: VecDeque::new() };
         let builder = thread::Builder::new().name("carillon-metrics".to_owned());
         let thread = builder.spawn(move || while server.turn() {})?;
         Ok(Exporter { address, stop: Some(stop), thread: Some(thread) })
@@ -62,11 +62,11 @@ struct Server {
     /// What was served last, and when it was made.
     page: Option<(Instant, Arc<str>)>,
     /// The longest there first.
-    guests: VecDeque<Guest>,
+    clients: VecDeque<HttpClient>,
 }
 
 /// A connection.
-struct Guest {
+struct HttpClient {
     stream: TcpStream,
     until: Instant,
     request: Vec<u8>,
@@ -80,17 +80,18 @@ impl Server {
     /// Waits for something to do, and does it; whether to go on.
     fn turn(&mut self) -> bool {
         let now = Instant::now();
-        let wait = self.guests.front().map_or(IDLE, |guest| guest.until.saturating_duration_since(now));
+        let wait =
+            self.clients.front().map_or(MAX_WAIT, |client| client.until.saturating_duration_since(now));
         let ready = {
             let mut fds =
                 vec![PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
-            fds.extend(self.guests.iter().map(|guest| {
-                let wanted = if guest.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
-                PollFd::new(&guest.stream, wanted)
+            fds.extend(self.clients.iter().map(|client| {
+                let wanted = if client.answer.is_some() { PollFlags::OUT } else { PollFlags::IN };
+                PollFd::new(&client.stream, wanted)
             }));
             let timeout = Timespec { tv_sec: wait.as_secs() as _, tv_nsec: wait.subsec_nanos() as _ };
             if poll(&mut fds, Some(&timeout)).is_err() {
-                thread::sleep(TROUBLE);
+                thread::sleep(ACCEPT_RETRY_INTERVAL);
             }
             fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>()
         };
@@ -98,50 +99,55 @@ impl Server {
             return false;
         }
         let now = Instant::now();
-        let mut guests = std::mem::take(&mut self.guests);
-        for (guest, ready) in guests.iter_mut().zip(ready.iter().skip(2)) {
-            if *ready && !self.serve(guest, now) {
-                guest.until = now;
+        let mut clients = std::mem::take(&mut self.clients);
+        for (client, ready) in clients.iter_mut().zip(ready.iter().skip(2)) {
+            if *ready && !self.serve(client, now) {
+                client.until = now;
             }
         }
-        guests.retain(|guest| guest.until > now);
-        self.guests = guests;
+        clients.retain(|client| client.until > now);
+        self.clients = clients;
         if ready.get(1) == Some(&true) {
             self.accept(now);
         }
         // However many come, this thread takes so many turns a second.
-        thread::sleep(BETWEEN);
+        thread::sleep(POLL_INTERVAL);
         true
     }
 
     fn accept(&mut self, now: Instant) {
-        for _ in 0..MOST_GUESTS {
+        for _ in 0..MAX_CONNECTIONS {
             match self.listener.accept() {
                 Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
-                    if self.guests.len() == MOST_GUESTS {
-                        self.guests.pop_front();
+                    if self.clients.len() == MAX_CONNECTIONS {
+                        self.clients.pop_front();
                     }
-                    let guest =
-                        Guest { stream, until: now + PATIENCE, request: Vec::new(), answer: None, gone: 0 };
-                    self.guests.push_back(guest);
+                    let client = HttpClient {
+                        stream,
+                        until: now + REQUEST_TIMEOUT,
+                        request: Vec::new(),
+                        answer: None,
+                        gone: 0,
+                    };
+                    self.clients.push_back(client);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Out of descriptors, perhaps: later.
-                _ => return thread::sleep(TROUBLE),
+                _ => return thread::sleep(ACCEPT_RETRY_INTERVAL),
             }
         }
     }
 
     /// Reads or writes as much as there is; whether it is to stay.
-    fn serve(&mut self, guest: &mut Guest, now: Instant) -> bool {
-        if guest.answer.is_none() {
+    fn serve(&mut self, client: &mut HttpClient, now: Instant) -> bool {
+        if client.answer.is_none() {
             let mut bytes = [0; 2048];
-            match guest.stream.read(&mut bytes) {
+            match client.stream.read(&mut bytes) {
                 Ok(0) => return false,
-                Ok(len) => guest.request.extend_from_slice(bytes.get(..len).unwrap_or_default()),
+                Ok(len) => client.request.extend_from_slice(bytes.get(..len).unwrap_or_default()),
                 Err(error) => return passes(&error),
             }
-            guest.answer = match Asked::of(&guest.request) {
+            client.answer = match Asked::of(&client.request) {
                 Asked::NotYet => return true,
                 Asked::Metrics { body } => {
                     let page = self.page(now);
@@ -154,16 +160,16 @@ impl Server {
                 }
             };
         }
-        let Some((head, body)) = &guest.answer else { return true };
+        let Some((head, body)) = &client.answer else { return true };
         loop {
-            let rest = match guest.gone.checked_sub(head.len()) {
+            let rest = match client.gone.checked_sub(head.len()) {
                 Some(gone) => body.as_bytes().get(gone..),
-                None => head.as_bytes().get(guest.gone..),
+                None => head.as_bytes().get(client.gone..),
             };
             match rest.filter(|rest| !rest.is_empty()) {
                 None => return false,
-                Some(rest) => match guest.stream.write(rest) {
-                    Ok(len) => guest.gone += len,
+                Some(rest) => match client.stream.write(rest) {
+                    Ok(len) => client.gone += len,
                     Err(error) => return passes(&error),
                 },
             }
@@ -173,7 +179,7 @@ impl Server {
     /// What there is to tell: of now, or of a moment ago.
     fn page(&mut self, now: Instant) -> Arc<str> {
         match &self.page {
-            Some((made, page)) if now.saturating_duration_since(*made) < FRESH => page.clone(),
+            Some((made, page)) if now.saturating_duration_since(*made) < PAGE_LIFETIME => page.clone(),
             _ => {
                 let page: Arc<str> = (self.source)().into();
                 self.page = Some((now, page.clone()));
@@ -183,7 +189,7 @@ impl Server {
     }
 }
 
-/// What a guest wants.
+/// What a client wants.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     /// It has not said all.
@@ -201,7 +207,7 @@ impl Asked {
     fn of(request: &[u8]) -> Asked {
         let ends = |end: &[u8]| request.windows(end.len()).any(|bytes| bytes == end);
         if !ends(b"\r\n\r\n") && !ends(b"\n\n") {
-            let long = request.len() > LONGEST_REQUEST;
+            let long = request.len() > MAX_REQUEST_BYTES;
             return if long { Asked::Wrong("431 Request Header Fields Too Large") } else { Asked::NotYet };
         }
         let line = request.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -236,19 +242,19 @@ fn passes(error: &io::Error) -> bool {
 /// What the answer is.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Connections at a time: the one that was there longest makes room.
-const MOST_GUESTS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Each has so long to ask and to take the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request.
-const LONGEST_REQUEST: usize = 8 << 10;
+const MAX_REQUEST_BYTES: usize = 8 << 10;
 /// The same page is served for so long.
-const FRESH: Duration = Duration::from_millis(100);
+const PAGE_LIFETIME: Duration = Duration::from_millis(100);
 /// Between two turns.
-const BETWEEN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// After an error of the system's.
-const TROUBLE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// As long as nobody is there.
-const IDLE: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
@@ -272,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_one_thing_and_refuses_all_else() {
+    fn exporter_serves_one_page_and_refuses_others() {
         let exporter = exporter();
         let status = |request: &str| {
             let answer = ask(exporter.address(), request.as_bytes());
@@ -300,16 +306,16 @@ mod tests {
         ] {
             assert_eq!(&status(request)[..3], expected, "{request:?}");
         }
-        let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * LONGEST_REQUEST));
+        let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * MAX_REQUEST_BYTES));
         // It may be reset before it is read: what counts is that it ends.
         let answer = ask(exporter.address(), long.as_bytes());
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     }
 
     #[test]
-    fn those_who_say_nothing_keep_nobody_out() {
+    fn silent_connections_block_no_request() {
         let exporter = exporter();
-        let silent: Vec<TcpStream> = (0..3 * MOST_GUESTS)
+        let silent: Vec<TcpStream> = (0..3 * MAX_CONNECTIONS)
             .map(|_| TcpStream::connect(exporter.address()).expect("it listens"))
             .collect();
         for _ in 0..3 {
@@ -319,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_dropped_and_the_port_is_free() {
+    fn dropped_exporter_frees_the_port() {
         let exporter = exporter();
         let address = exporter.address();
         drop(exporter);
@@ -327,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_a_request_or_none() {
+    fn random_bytes_never_break_the_exporter() {
         let mut rng = carillon_core::Seeds::new(1).stream("requests");
         for _ in 0..20_000 {
             let len = rng.below(60) as usize;

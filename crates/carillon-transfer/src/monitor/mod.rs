@@ -71,7 +71,7 @@ impl Monitor {
         self.latest().map_or_else(String::new, |snapshot| text::write(FAMILIES, &snapshot))
     }
 
-    /// Held for as long as it takes to copy or swap a pointer.
+    /// Backpressure for as long as it takes to copy or swap a pointer.
     fn place(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
 
 use carillon_core::{Application, Duration, Machine, Observer, Time};
-use carillon_net::{Driver, Held};
+use carillon_net::{Backpressure, Driver};
 
 use super::snapshot::TOO_MANY_PEERS;
 use super::{Monitor, Snapshot, Traffic};
@@ -191,11 +191,11 @@ impl Publisher {
     }
 }
 
-impl From<Option<Held>> for Cause {
-    fn from(held: Option<Held>) -> Self {
+impl From<Option<Backpressure>> for Cause {
+    fn from(held: Option<Backpressure>) -> Self {
         match held {
-            Some(Held::Socket) => Cause::Interface,
-            Some(Held::Rate) => Cause::Rate,
+            Some(Backpressure::Socket) => Cause::Interface,
+            Some(Backpressure::Rate) => Cause::Rate,
             None => Cause::Protocol,
         }
     }

@@ -139,7 +139,7 @@ mod tests {
     use crate::monitor::{FAMILIES, Limit, ReceiverView};
 
     #[test]
-    fn names_follow_the_conventions_and_are_there_once() {
+    fn metric_names_are_unique_and_conventional() {
         let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
         assert_eq!(names.len(), FAMILIES.len());
         for Family { name, kind, labels, help, ends, .. } in FAMILIES {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_there_and_names_are_escaped() {
+    fn unknown_values_are_omitted_and_names_escaped() {
         let mut snapshot = Snapshot::new("sender");
         let text = write(FAMILIES, &snapshot);
         assert!(text.lines().all(|line| line.contains("_info") || line.contains("_seconds")), "{text}");

@@ -8,7 +8,7 @@ use carillon_proto::session::{SenderPhase, Slow};
 
 use super::open::JobSession;
 use super::run::{Earlier, Next, SendRun};
-use crate::conduct::Run as _;
+use crate::run_loop::Run as _;
 use crate::{Error, SendReport};
 
 impl<O: Observer> SendRun<O> {

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
 use carillon_proto::session::{Gather, Helping, Slow};
 
-use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
 use crate::files::{Feed, Manifest, SigningKey, Symlinks};
-use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::Monitor;
+use crate::run_loop::{RunControl, UNLIMITED_STEP, run_to_end_within};
 use crate::{Error, LocalError, SendEvent, SendReport};
 
 pub use open::OpenSend;
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-/// Tells a program's feed what the protocol is done with.
+/// SenderEvent a program's feed what the protocol is done with.
 pub(crate) struct Acknowledged(pub Option<Arc<Feed>>);
 
 impl Observer for Acknowledged {
@@ -233,7 +233,7 @@ impl End<ToSend> {
         self
     }
 
-    /// Tells this monitor, a few times a second, what the sender and its receivers look like.
+    /// SenderEvent this monitor, a few times a second, what the sender and its receivers look like.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
@@ -320,7 +320,7 @@ impl End<ToSend> {
 
     /// Sends, in this thread, and says what became of every receiver.
     pub fn run(self) -> Result<SendReport, Error> {
-        self.go(&Abort::default(), &Teller::silent())
+        self.go(&AbortSignal::default(), &EventSink::silent())
     }
 
     /// Sends in a thread of its own. What is wrong with the files, the settings or the network before anything
@@ -330,7 +330,7 @@ impl End<ToSend> {
         spawn("carillon-send", move |abort, teller| self.go(abort, teller))
     }
 
-    fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
+    fn go(self, abort: &AbortSignal, teller: &EventSink<SendEvent>) -> Result<SendReport, Error> {
         let End { network, what: ToSend { source, rename, symlinks, signing, hops, options } } = self;
         let protocol = options.entry()?;
         let feed = source.feed();
@@ -343,15 +343,15 @@ impl End<ToSend> {
         }
         let bound = network.open(hears_group(protocol), hops, options.rate)?;
         let opened = options.open(&network.name(), bound, manifest, stream)?;
-        abort.heard_by(opened.endpoint().waker());
+        abort.set_waker(opened.endpoint().waker());
         let mut run = opened.with(Acknowledged(feed));
         loop {
-            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<Wish, Error> {
+            run_to_end_within(&mut run, UNLIMITED_STEP, |run| -> Result<RunControl, Error> {
                 for event in run.take_events() {
                     teller.tell(event);
                 }
                 if teller.is_due() {
-                    teller.tell_if_room(run.progress());
+                    teller.send_if_room(run.progress());
                 }
                 Ok(abort.wish("the sender was aborted"))
             })?;

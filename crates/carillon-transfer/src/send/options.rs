@@ -174,7 +174,7 @@ impl SendOptions {
         let mut config = SenderSessionConfig::new(association, name, GROUP, protocol, datagram as u32);
         config = if live { config.live() } else { config };
         config.member_timeout = self.timeout;
-        config.heartbeat = config.heartbeat.min((self.timeout / 10).max(SHORTEST_HEARTBEAT));
+        config.heartbeat = config.heartbeat.min((self.timeout / 10).max(MIN_HEARTBEAT));
         config.min_rate = self.min_rate;
         config.slow = self.slow;
         // What is under way must fit the receivers' socket buffers, of which this one is a sample.
@@ -230,4 +230,4 @@ const LOOPBACK_BYTES: u64 = 4 << 20;
 /// Bytes under way, at most.
 const WINDOW_BYTES: usize = 2 << 20;
 /// However short the timeout, heartbeats are no more frequent.
-const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(20);
+const MIN_HEARTBEAT: Duration = Duration::from_millis(20);

@@ -9,11 +9,11 @@ use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession};
 
 use super::options::SendOptions;
-use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
+use crate::run_loop::Run;
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
 
@@ -32,7 +32,7 @@ pub struct Facts {
     pub goes_again: bool,
 }
 
-/// A sender under way, for [`conduct`](crate::conduct::conduct).
+/// A sender under way, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct SendRun<O: Observer> {
     pub(super) driver: Driver<SenderSession, Outgoing, Tally<O>>,
     pub(super) facts: Facts,
@@ -82,7 +82,7 @@ impl<O: Observer> Run for SendRun<O> {
         self.driver.step(wait)
     }
 
-    fn look(&mut self) {
+    fn update(&mut self) {
         let now = self.driver.now();
         if self.error.is_none() && self.driver.application().has_failed() {
             self.error = self.driver.application_mut().take_error();
@@ -119,7 +119,7 @@ impl<O: Observer> Run for SendRun<O> {
         self.publish(now);
     }
 
-    fn longest(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         if self.publisher.is_some() { INTERVAL } else { Duration::MAX }
     }
 
@@ -127,7 +127,7 @@ impl<O: Observer> Run for SendRun<O> {
         matches!(self.driver.machine().phase(), SenderPhase::Finished | SenderPhase::Aborted)
     }
 
-    fn has_last_words(&self) -> bool {
+    fn needs_final_step(&self) -> bool {
         false
     }
 
@@ -313,7 +313,9 @@ impl<O: Observer> SendRun<O> {
         self.rivals = session.rivals().len();
         for one in session.unserved() {
             // Strangers can make up as many as they like.
-            if self.unserved.len() < MOST_TOLD && self.unserved.insert((one.node, one.reason.to_string())) {
+            if self.unserved.len() < MAX_DRAINED_EVENTS
+                && self.unserved.insert((one.node, one.reason.to_string()))
+            {
                 let (address, reason) = (endpoint.peer(one.node), one.reason.clone());
                 self.events.push(SendEvent::Unserved { name: one.name.clone(), address, reason });
             }
@@ -345,4 +347,4 @@ pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
 }
 
 /// Those who are not served, told of as it happens; the report has the rest.
-const MOST_TOLD: usize = 64;
+const MAX_DRAINED_EVENTS: usize = 64;

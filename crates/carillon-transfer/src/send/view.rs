@@ -7,8 +7,8 @@ use carillon_core::{NodeId, Observer, Time};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, Standing};
 
 use super::run::{SendRun, repairs_are_told};
-use crate::conduct::Run as _;
 use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};
+use crate::run_loop::Run as _;
 
 impl<O: Observer> SendRun<O> {
     /// Has this told, a few times a second and at the end.
@@ -17,7 +17,7 @@ impl<O: Observer> SendRun<O> {
         self
     }
 
-    /// Tells what it looks like, if it is time.
+    /// SenderEvent what it looks like, if it is time.
     pub(super) fn publish(&mut self, now: Time) {
         let Some(mut publisher) = self.publisher.take() else { return };
         let phase = self.driver.machine().phase();
@@ -26,7 +26,7 @@ impl<O: Observer> SendRun<O> {
         let has_more = !self.driver.application().is_finished();
         publisher.look(
             now,
-            match self.driver.held_by() {
+            match self.driver.backpressure() {
                 None if takes_more && has_more => Cause::Input,
                 held => held.into(),
             },
@@ -92,7 +92,7 @@ impl<O: Observer> SendRun<O> {
         match cause {
             Cause::Rate => return Limit::Rate,
             Cause::Interface => return Limit::Interface,
-            _ if work >= AT_WORK => return Limit::Processor,
+            _ if work >= BUSY_SHARE => return Limit::Processor,
             Cause::Input => return Limit::Input,
             Cause::Protocol => {}
         }
@@ -127,4 +127,4 @@ fn state(member: &Member, phase: SenderPhase) -> &'static str {
 }
 
 /// At work so much of the time, it has no time to do more.
-const AT_WORK: f64 = 0.9;
+const BUSY_SHARE: f64 = 0.9;

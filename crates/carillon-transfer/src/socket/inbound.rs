@@ -12,9 +12,9 @@ use carillon_net::Endpoint;
 
 use super::queue::{Filler, Found, Queue};
 use super::{Member, Message};
-use crate::daemon::{Line, program};
+use crate::daemon::{Connection, program};
 use crate::files::{Live, Sink};
-use crate::handle::{Abort, Events, Handle, Teller, spawn};
+use crate::handle::{AbortSignal, EventSink, Events, Handle, spawn};
 use crate::network::{Bound, Network};
 use crate::receive::Session;
 use crate::{Error, ReceiveEvent, ReceiveOptions, ReceiveReport};
@@ -27,12 +27,12 @@ pub struct Listener {
     back: Sender<Place>,
     /// What was begun and not accepted yet: a task may have given up waiting.
     begun: Option<Inbound>,
-    stop: Abort,
+    stop: AbortSignal,
 }
 
 /// Stops a [`Listener`] from another thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(Abort);
+pub struct Stopper(AbortSignal);
 
 /// What one session after the other uses.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ enum Place {
         seeds: Seeds,
     },
     /// What it uses is at a daemon.
-    There(Line),
+    There(Connection),
 }
 
 /// A session at one of its receivers. Dropped before its end, it leaves, and the others are told.
@@ -78,7 +78,7 @@ impl Listener {
         Listener::new(Place::Here { network, options, endpoint, seeds })
     }
 
-    pub(super) fn through(line: Line) -> Self {
+    pub(super) fn through(line: Connection) -> Self {
         Listener::new(Place::There(line))
     }
 
@@ -86,7 +86,7 @@ impl Listener {
         let (back, place) = bounded(1);
         // There is room for one.
         let _ = back.try_send(first);
-        Listener { place, back, begun: None, stop: Abort::default() }
+        Listener { place, back, begun: None, stop: AbortSignal::default() }
     }
 
     /// Waits for a session, joins it, and gives it once it was let in. The session before has to be over: this waits
@@ -141,7 +141,7 @@ impl Listener {
     }
 
     fn begin(&mut self, place: Place) -> Result<Begun, Error> {
-        if self.stop.is_wished() {
+        if self.stop.is_requested() {
             self.place.close();
             return Err(stopped());
         }
@@ -170,8 +170,8 @@ impl Place {
     fn session(
         self,
         filler: Filler,
-        aborts: &[&Abort],
-        teller: &Teller<ReceiveEvent>,
+        aborts: &[&AbortSignal],
+        teller: &EventSink<ReceiveEvent>,
     ) -> (Result<ReceiveReport, Error>, Option<Place>) {
         match self {
             Place::Here { network, options, endpoint, seeds } => {

@@ -6,7 +6,7 @@
 //! further sender. What waits can be waited for by a thread (`send`, `recv`), or by a task of any async runtime
 //! (`send_async`, `recv_async`).
 //!
-//! Messages keep their boundaries, whatever their length up to [`LONGEST_MESSAGE`]. [`Outbound`] is a
+//! Messages keep their boundaries, whatever their length up to [`MAX_MESSAGE_LEN`]. [`Outbound`] is a
 //! [`Write`](std::io::Write) and [`Inbound`] a [`Read`](std::io::Read) too, for which they are a stream of bytes. With
 //! `set("order", "arrival")` of the protocol `carillon` each message comes as soon as it is there, before others that were lost on their way:
 //! that is for messages, by their numbers, and not for a stream of bytes.
@@ -96,9 +96,9 @@ use crate::monitor::Monitor;
 use crate::send::{Source, ToSend};
 use crate::{Error, ReceiveOptions, SendOptions};
 
-pub use crate::files::LONGEST_MESSAGE;
+pub use crate::files::MAX_MESSAGE_LEN;
 pub use inbound::{Inbound, Listener, Stopper};
-pub use outbound::{Closing, JoinedOutbound, Outbound, Refusal, Sending, Tells};
+pub use outbound::{Closing, JoinedOutbound, Outbound, Refusal, SenderEvent, Sending};
 pub(crate) use queue::{Filler, Queue};
 
 /// A socket of this group: what it does there is said next. One that receives or joins, and has no name, is known by the
@@ -232,7 +232,7 @@ impl End<ToBind> {
         self
     }
 
-    /// Tells this monitor, a few times a second, what this end looks like; not of one that goes through a daemon.
+    /// SenderEvent this monitor, a few times a second, what this end looks like; not of one that goes through a daemon.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);

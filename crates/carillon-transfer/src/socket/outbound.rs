@@ -9,10 +9,10 @@ use carillon_core::Duration;
 use carillon_wire::daemon::Role;
 
 use super::{Member, Socket};
-use crate::daemon::told::{Event, Report};
+use crate::daemon::fields::{Event, Report};
 use crate::daemon::{program, settings};
 use crate::end::End;
-use crate::files::{Closed, Feed, LONGEST_MESSAGE};
+use crate::files::{Closed, Feed, MAX_MESSAGE_LEN};
 use crate::handle::{Events, Handle, spawn};
 use crate::{Error, JoinEvent, JoinReport, SendEvent, SendReport};
 
@@ -38,7 +38,7 @@ pub struct Sending<E, R> {
 pub struct Closing<E, R>(Handle<E, R>);
 
 /// What a sender's events say of its connection.
-pub trait Tells: Send + 'static {
+pub trait SenderEvent: Send + 'static {
     /// Whether it can send now.
     fn has_started(&self) -> bool;
     /// Takes note of who comes and goes.
@@ -51,7 +51,7 @@ pub trait Refusal {
     fn refusal(&self) -> Option<String>;
 }
 
-impl Tells for SendEvent {
+impl SenderEvent for SendEvent {
     fn has_started(&self) -> bool {
         matches!(self, SendEvent::Started)
     }
@@ -70,7 +70,7 @@ impl Tells for SendEvent {
     }
 }
 
-impl Tells for JoinEvent {
+impl SenderEvent for JoinEvent {
     fn has_started(&self) -> bool {
         matches!(self, JoinEvent::Started { .. })
     }
@@ -138,7 +138,7 @@ fn begin_through<E: Event, R: Report>(
     })))
 }
 
-impl<E: Tells, R: Refusal> Sending<E, R> {
+impl<E: SenderEvent, R: Refusal> Sending<E, R> {
     fn new(feed: Arc<Feed>, handle: Handle<E, R>, confirmed: Option<bool>) -> Self {
         Sending { feed, events: handle.events(), handle, members: Vec::new(), confirmed }
     }
@@ -169,7 +169,7 @@ impl<E: Tells, R: Refusal> Sending<E, R> {
         started
     }
 
-    /// Sends a message, of [`LONGEST_MESSAGE`] bytes at most, to everybody; waits while too much waits to go out.
+    /// Sends a message, of [`MAX_MESSAGE_LEN`] bytes at most, to everybody; waits while too much waits to go out.
     pub fn send(&mut self, message: &[u8]) -> Result<(), Error> {
         self.check(message)?;
         self.feed.put(message).map_err(closed)
@@ -247,7 +247,7 @@ impl<E: Tells, R: Refusal> Sending<E, R> {
     }
 
     fn check(&self, message: &[u8]) -> Result<(), Error> {
-        if message.len() > LONGEST_MESSAGE { Err(Error::TooLong(message.len())) } else { Ok(()) }
+        if message.len() > MAX_MESSAGE_LEN { Err(Error::TooLong(message.len())) } else { Ok(()) }
     }
 
     fn check_confirmed(&self) -> Result<(), Error> {
@@ -280,9 +280,9 @@ impl<E, R> Closing<E, R> {
 
 /// A stream of bytes: they may arrive in other pieces than they were written in. Small writes go together as far as
 /// they wait.
-impl<E: Tells, R: Refusal> io::Write for Sending<E, R> {
+impl<E: SenderEvent, R: Refusal> io::Write for Sending<E, R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let len = bytes.len().min(LONGEST_MESSAGE);
+        let len = bytes.len().min(MAX_MESSAGE_LEN);
         if len > 0 {
             self.send(&bytes[..len]).map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
         }

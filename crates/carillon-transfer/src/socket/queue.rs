@@ -11,12 +11,12 @@ use carillon_net::Waker;
 
 use super::Message;
 use crate::files::Messages;
-use crate::gate::Gate;
+use crate::shared::Shared;
 
 /// A queue with a bound: whoever puts messages in waits for room, and so the protocol learns that the program is slow.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    gate: Gate<State>,
+    gate: Shared<State>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ pub(crate) type Found = Option<VecDeque<Message>>;
 
 impl Queue {
     pub fn new() -> Arc<Queue> {
-        Arc::new(Queue { gate: Gate::new(State::default()) })
+        Arc::new(Queue { gate: Shared::new(State::default()) })
     }
 
     /// Takes all that there is as soon as there is something; nothing when the time is over.
@@ -82,7 +82,7 @@ impl Queue {
     /// Whether there is room; if not, this is woken when there is.
     fn has_room(&self, waker: &Waker) -> bool {
         self.gate.change(|state| {
-            let has_room = state.closed || state.bytes < MOST_BYTES;
+            let has_room = state.closed || state.bytes < MAX_QUEUED_BYTES;
             state.waits = (!has_room).then(|| waker.clone());
             (has_room, false)
         })
@@ -102,7 +102,7 @@ impl Queue {
             if state.closed {
                 return Some(true);
             }
-            (at_once || state.bytes < MOST_BYTES).then(|| {
+            (at_once || state.bytes < MAX_QUEUED_BYTES).then(|| {
                 state.messages.append(messages);
                 state.bytes += bytes;
                 false
@@ -186,7 +186,7 @@ impl Drop for Filler {
 }
 
 /// Bytes that wait at most, and what is put in together.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_QUEUED_BYTES: usize = 1 << 20;
 /// So much goes in together, if it comes together.
 const TOGETHER_BYTES: usize = 64 << 10;
 /// What a message takes beside its bytes.
@@ -194,33 +194,33 @@ const MESSAGE_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use carillon_net::Bell;
+    use carillon_net::WakeReceiver;
 
     use super::*;
 
     #[test]
-    fn a_loop_never_waits_and_is_woken_when_there_is_room() {
-        let bell = Bell::new().expect("it can be made");
+    fn loop_never_blocks_and_is_woken_for_room() {
+        let wakeups = WakeReceiver::new().expect("it can be made");
         let queue = Queue::new();
         let mut filler = Filler::new(queue.clone()).prompt();
-        assert!(filler.has_room(&bell.waker()));
+        assert!(filler.has_room(&wakeups.waker()));
         // One goes in, however full it is then.
-        filler.message("s", 0, &vec![0; MOST_BYTES]).expect("it is wanted");
-        filler.message("s", 1, &vec![0; MOST_BYTES]).expect("it is wanted");
-        assert!(!filler.has_room(&bell.waker()) && !bell.is_rung());
+        filler.message("s", 0, &vec![0; MAX_QUEUED_BYTES]).expect("it is wanted");
+        filler.message("s", 1, &vec![0; MAX_QUEUED_BYTES]).expect("it is wanted");
+        assert!(!filler.has_room(&wakeups.waker()) && !wakeups.is_woken());
         assert_eq!(queue.take(None).flatten().map(|messages| messages.len()), Some(2));
-        assert!(bell.is_rung() && filler.has_room(&bell.waker()));
+        assert!(wakeups.is_woken() && filler.has_room(&wakeups.waker()));
     }
 
     #[test]
-    fn a_loop_that_waits_for_room_is_woken_when_nothing_is_wanted() {
-        let bell = Bell::new().expect("it can be made");
+    fn waiting_loop_is_woken_when_the_reader_closes() {
+        let wakeups = WakeReceiver::new().expect("it can be made");
         let queue = Queue::new();
         let mut filler = Filler::new(queue.clone()).prompt();
-        filler.message("s", 0, &vec![0; MOST_BYTES]).expect("it is wanted");
-        assert!(!filler.has_room(&bell.waker()));
+        filler.message("s", 0, &vec![0; MAX_QUEUED_BYTES]).expect("it is wanted");
+        assert!(!filler.has_room(&wakeups.waker()));
         queue.close();
-        assert!(bell.is_rung() && filler.has_room(&bell.waker()));
+        assert!(wakeups.is_woken() && filler.has_room(&wakeups.waker()));
         filler.message("s", 1, b"x").expect("it is kept until it goes in");
         assert!(filler.flush().is_err());
     }

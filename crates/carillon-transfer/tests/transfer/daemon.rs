@@ -12,7 +12,7 @@ use carillon_core::Role;
 use carillon_testkit::{loopback_group, sampling_step};
 use carillon_transfer::Error;
 use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStopper, status, stop};
-use carillon_transfer::socket::{LONGEST_MESSAGE, Message, Socket, bind};
+use carillon_transfer::socket::{MAX_MESSAGE_LEN, Message, Socket, bind};
 use carillon_wire::session::{Release, WIRE_VERSION};
 use tempfile::TempDir;
 
@@ -76,7 +76,7 @@ fn texts(tag: u8) -> Vec<Vec<u8>> {
 
 /// One side goes through the daemon, the other does not: they are the same.
 #[test]
-fn every_protocol_goes_through_it_and_keeps_the_boundaries_of_messages() {
+fn every_protocol_keeps_message_boundaries_via_daemon() {
     let hosted = Hosted::new(|options| options);
     for entry in carillon_proto::REGISTRY.iter().step_by(sampling_step(3)) {
         let Some(group) = loopback_group() else { return };
@@ -111,7 +111,7 @@ fn every_protocol_goes_through_it_and_keeps_the_boundaries_of_messages() {
 }
 
 #[test]
-fn peers_join_through_it_and_all_hear_them_in_one_order() {
+fn peers_via_daemon_receive_in_one_order() {
     let hosted = Hosted::new(|options| options);
     for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer)) {
         let Some(group) = loopback_group() else { return };
@@ -141,7 +141,7 @@ fn peers_join_through_it_and_all_hear_them_in_one_order() {
 }
 
 #[test]
-fn a_listener_takes_one_session_after_the_other_through_it() {
+fn listener_via_daemon_takes_successive_sessions() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let mut listener = hosted.at(group, "a").listen().expect("it can listen");
@@ -158,12 +158,12 @@ fn a_listener_takes_one_session_after_the_other_through_it() {
 }
 
 #[test]
-fn the_longest_message_goes_through_it() {
+fn longest_message_passes_through_the_daemon() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let there = hosted.listener(group, "a");
     let mut outbound = hosted.at(group, "s").receivers(1).connect().expect("it connects");
-    let long: Vec<u8> = (0..LONGEST_MESSAGE).map(|at| (at / 251) as u8).collect();
+    let long: Vec<u8> = (0..MAX_MESSAGE_LEN).map(|at| (at / 251) as u8).collect();
     outbound.send(&long).expect("so long it may be");
     outbound.send(b"short").expect("it is open");
     assert!(outbound.close().expect("it ends").is_success());
@@ -172,7 +172,7 @@ fn the_longest_message_goes_through_it() {
 }
 
 #[test]
-fn tasks_wait_for_sockets_at_a_daemon_too() {
+fn async_tasks_use_sockets_via_daemon() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -200,7 +200,7 @@ fn tasks_wait_for_sockets_at_a_daemon_too() {
 }
 
 #[test]
-fn whoever_leaves_or_is_stopped_hears_its_end() {
+fn leaving_or_stopped_client_receives_its_report() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let stays = hosted.listener(group, "stays");
@@ -237,7 +237,7 @@ fn whoever_leaves_or_is_stopped_hears_its_end() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_without_it() {
+fn errors_via_daemon_equal_direct_errors() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let nobody = hosted.at(group, "s").receivers(1).join_timeout(Duration::from_millis(300)).connect();
@@ -252,7 +252,7 @@ fn what_is_wrong_is_said_as_without_it() {
 }
 
 #[test]
-fn it_is_stopped_while_programs_use_it_and_its_path_is_free() {
+fn stopped_daemon_frees_its_path_with_clients_connected() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let there = hosted.listener(group, "a");
@@ -269,7 +269,7 @@ fn it_is_stopped_while_programs_use_it_and_its_path_is_free() {
 
 /// Whoever has stopped it starts another one at once: the old one has taken its path away, but holds the lock still.
 #[test]
-fn another_one_waits_until_the_one_that_ends_has_ended() {
+fn second_daemon_waits_for_the_ending_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let lock = File::create(directory.path().join("socket.lock")).expect("a file");
@@ -298,7 +298,7 @@ fn answer(path: &Path, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_frame_is_refused_and_counted() {
+fn malformed_frames_are_refused_and_counted() {
     let hosted = Hosted::new(|options| options);
     let open = |role: u8, fields: &[u8]| frame(1, &opening(role, fields));
     let group = b"\x05group\0\x0e239.1.2.3:4567";
@@ -332,7 +332,7 @@ fn what_is_no_frame_is_refused_and_counted() {
 
 /// Records that no socket makes, in the middle of a session that others are in.
 #[test]
-fn a_sender_that_breaks_the_rules_is_refused_and_its_session_ends() {
+fn misbehaving_sender_is_refused_and_its_session_ends() {
     let hosted = Hosted::new(|options| options);
     let Some(group) = loopback_group() else { return };
     let record = |kind: u8, number: u64, bytes: &[u8]| [&[kind], &number.to_be_bytes()[..], bytes].concat();
@@ -376,7 +376,7 @@ fn a_sender_that_breaks_the_rules_is_refused_and_its_session_ends() {
 }
 
 #[test]
-fn so_many_are_served_and_no_more() {
+fn connections_beyond_the_limit_are_refused() {
     let hosted = Hosted::new(|options| options.clients(6).per_client(4));
     let Some(group) = loopback_group() else { return };
     let mine: Vec<_> =

@@ -82,7 +82,7 @@ fn wait_for_bytes(sender: &Handle<SendEvent, SendReport>) {
 }
 
 #[test]
-fn what_is_attached_comes_with_the_name() {
+fn attachment_arrives_with_the_name() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().expect("a directory");
     let attached: Vec<u8> = (0..=255).collect();
@@ -99,7 +99,7 @@ fn what_is_attached_comes_with_the_name() {
 }
 
 #[test]
-fn more_than_can_be_attached_is_an_error() {
+fn oversized_attachment_is_an_error() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().expect("a directory");
     let result = receive(out.path()).group(group).interface("lo").attach([0; 257]).run();
@@ -130,7 +130,7 @@ fn a_reader_joins_in_a_session_of_peers() {
 }
 
 #[test]
-fn a_sender_that_is_aborted_tells_the_others_and_says_so() {
+fn aborted_sender_notifies_receivers_and_reports_it() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().expect("a directory");
     let there = receiver(group, "r", out.path());
@@ -145,7 +145,7 @@ fn a_sender_that_is_aborted_tells_the_others_and_says_so() {
 }
 
 #[test]
-fn a_sender_whose_handle_is_dropped_ends_for_the_others_too() {
+fn dropping_a_sender_handle_ends_its_receivers() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().expect("a directory");
     let there = receiver(group, "r", out.path());
@@ -157,7 +157,7 @@ fn a_sender_whose_handle_is_dropped_ends_for_the_others_too() {
 }
 
 #[test]
-fn a_receiver_whose_handle_is_dropped_is_named_by_the_sender_and_holds_nobody() {
+fn dropped_receiver_is_reported_and_delays_no_other() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().expect("a directory");
     let (gone, stays) = (receiver(group, "gone", out.path()), receiver(group, "stays", out.path()));
@@ -175,12 +175,13 @@ fn a_receiver_whose_handle_is_dropped_is_named_by_the_sender_and_holds_nobody() 
 }
 
 #[test]
-fn who_writes_slowly_slows_the_sender_and_has_everything_before_it_says_so() {
+fn slow_writer_slows_the_sender_and_loses_nothing() {
     let Some(group) = loopback_group() else { return };
     let gate = Gate::default();
     let there = receive_to(gate.clone()).group(group).interface("lo").name("r").start();
-    let sending =
-        send_reader("text", Cursor::new(vec![1; LONG])).receivers(1).timeout(Duration::from_secs(60));
+    let sending = send_reader("text", Cursor::new(vec![1; LONG_TRANSFER_BYTES]))
+        .receivers(1)
+        .timeout(Duration::from_secs(60));
     let here = sender(sending, group);
     wait_for_bytes(&here);
     thread::sleep(Duration::from_secs(1));
@@ -188,16 +189,19 @@ fn who_writes_slowly_slows_the_sender_and_has_everything_before_it_says_so() {
         SendEvent::Progress { bytes, .. } => Some(bytes),
         _ => None,
     });
-    assert!(most.max().is_none_or(|bytes| bytes < LONG as u64 / 2), "nothing holds the sender up");
+    assert!(
+        most.max().is_none_or(|bytes| bytes < LONG_TRANSFER_BYTES as u64 / 2),
+        "nothing holds the sender up"
+    );
     assert!(!here.has_ended() && !there.has_ended());
     gate.open();
     assert!(here.wait().expect("it can send").is_success());
-    assert_eq!(gate.written(), LONG as u64);
+    assert_eq!(gate.written(), LONG_TRANSFER_BYTES as u64);
     assert!(there.wait().expect("it can receive").is_success());
 }
 
 #[test]
-fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
+fn panicking_writer_fails_on_both_sides() {
     let Some(group) = loopback_group() else { return };
     let there = receive_to(Defective).group(group).interface("lo").name("r").start();
     let report =
@@ -211,11 +215,11 @@ fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
 }
 
 /// Far more than is under way or waits anywhere: a receiver may hold 64 MiB.
-const LONG: usize = 250_000_000;
+const LONG_TRANSFER_BYTES: usize = 250_000_000;
 
 /// A tree of helpers: receivers hear repairs from those they turn to, and the sender hears of helpers alone.
 #[test]
-fn helpers_repair_for_those_who_turn_to_them() {
+fn helpers_repair_for_their_members() {
     let Some(group) = loopback_group() else { return };
     let out = tempfile::tempdir().unwrap();
     let lossy = Probability::new(0.05).unwrap();
@@ -293,7 +297,7 @@ fn a_designated_receiver_receives_and_repairs() {
 }
 
 #[test]
-fn who_is_no_helper_of_the_protocol_is_told_which_have_some() {
+fn helper_error_lists_protocols_with_helpers() {
     let error = help("msaw").run().unwrap_err().to_string();
     assert!(error.contains("msaw") && error.contains("rmtp"), "{error}");
     let nobody = send_reader("file", Cursor::new("x"))

@@ -65,7 +65,7 @@ fn transfer(protocol: &str) -> Option<(Arc<Snapshot>, SendReport)> {
 }
 
 #[test]
-fn the_last_snapshot_says_what_the_report_says() {
+fn last_snapshot_agrees_with_the_report() {
     for protocol in ["rra", "carillon", "mbap", "srm"] {
         let Some((end, report)) = transfer(protocol) else { return skip("no multicast on loopback") };
         let traffic = end.traffic.as_ref().expect("there was some");
@@ -97,7 +97,7 @@ fn the_last_snapshot_says_what_the_report_says() {
 }
 
 #[test]
-fn a_sender_whom_nobody_answers_is_told_of_too() {
+fn snapshot_covers_a_sender_without_receivers() {
     let Some(group) = loopback_group() else { return skip("no multicast on loopback") };
     let monitor = Monitor::default();
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -117,7 +117,7 @@ fn a_sender_whom_nobody_answers_is_told_of_too() {
 }
 
 #[test]
-fn a_further_sender_is_told_of_too() {
+fn snapshot_covers_a_catch_up_sender() {
     let Some(group) = loopback_group() else { return skip("no multicast on loopback") };
     let directory = tempfile::tempdir().expect("a directory");
     let monitor = Monitor::default();
@@ -181,7 +181,7 @@ fn wait_for(monitor: &Monitor, limit: &Limit) -> Vec<Option<Limit>> {
 }
 
 #[test]
-fn what_limits_a_sender_is_named() {
+fn snapshot_names_the_limit_of_a_sender() {
     let Some(group) = loopback_group() else { return skip("no multicast on loopback") };
     let directory = tempfile::tempdir().expect("a directory");
     let receiver = || receive(directory.path()).group(group).interface("lo");

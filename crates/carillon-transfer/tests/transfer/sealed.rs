@@ -55,7 +55,7 @@ fn every_protocol_delivers_with_a_key() {
 }
 
 #[test]
-fn who_has_no_key_or_another_does_not_take_part() {
+fn endpoint_without_the_key_cannot_take_part() {
     let Some(group) = loopback_group() else { return };
     let end = |name: &str| receive_to(std::io::sink()).group(group).interface("lo").name(name);
     let strangers = [end("none").start(), end("other").key(key(2)).start()];

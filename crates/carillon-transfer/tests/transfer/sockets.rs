@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use carillon_core::Role;
 use carillon_testkit::{is_long_tier, loopback_group, sampling_step};
 use carillon_transfer::Error;
-use carillon_transfer::socket::{Inbound, LONGEST_MESSAGE, Message, Socket, bind};
+use carillon_transfer::socket::{Inbound, MAX_MESSAGE_LEN, Message, Socket, bind};
 
 fn at(group: SocketAddr, name: &str) -> Socket {
     bind(group).interface("lo").name(name)
@@ -28,7 +28,7 @@ fn listener(group: SocketAddr, name: &str) -> thread::JoinHandle<Result<Vec<Mess
 }
 
 #[test]
-fn who_sends_one_way_is_told_that_nothing_is_confirmed() {
+fn one_way_sender_learns_that_nothing_is_confirmed() {
     let Some(group) = loopback_group() else { return };
     let there = listener(group, "a");
     let one_way = [("feedback", "none"), ("redundancy", "1"), ("rate", "10 Mbit/s")];
@@ -73,7 +73,7 @@ fn every_protocol_keeps_the_boundaries_of_messages() {
 }
 
 #[test]
-fn peers_join_and_all_hear_them_in_one_order() {
+fn peers_receive_each_other_in_one_order() {
     for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer)) {
         let Some(group) = loopback_group() else { return };
         let there = [listener(group, "a"), listener(group, "b")];
@@ -136,7 +136,7 @@ fn a_stream_of_bytes_is_written_and_read() {
 }
 
 #[test]
-fn a_program_that_reads_slowly_slows_the_sender_and_loses_nothing() {
+fn slow_reader_slows_the_sender_and_loses_nothing() {
     let Some(group) = loopback_group() else { return };
     let mut listener = at(group, "a").listen().expect("it can listen");
     let sent = AtomicUsize::new(0);
@@ -164,7 +164,7 @@ fn a_program_that_reads_slowly_slows_the_sender_and_loses_nothing() {
 }
 
 #[test]
-fn whoever_leaves_is_named_and_the_others_get_everything() {
+fn leaving_member_is_reported_and_others_get_everything() {
     let Some(group) = loopback_group() else { return };
     let there = listener(group, "stays");
     let mut leaving = at(group, "leaves").listen().expect("it can listen");
@@ -201,7 +201,7 @@ fn a_sender_that_is_gone_is_an_error_and_no_end() {
 }
 
 #[test]
-fn a_listener_is_stopped_and_a_connection_without_receivers_says_so() {
+fn stopped_listener_and_empty_connection_report_it() {
     let Some(group) = loopback_group() else { return };
     let mut listener = at(group, "a").listen().expect("it can listen");
     let stopper = listener.stopper();
@@ -215,20 +215,20 @@ fn a_listener_is_stopped_and_a_connection_without_receivers_says_so() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_an_error_at_once() {
+fn unsendable_message_is_an_immediate_error() {
     let Some(group) = loopback_group() else { return };
     let there = listener(group, "a");
     let mut outbound = at(group, "s").receivers(1).connect().expect("it connects");
-    assert!(matches!(outbound.send(&vec![0; LONGEST_MESSAGE + 1]), Err(Error::TooLong(_))));
-    outbound.send(&vec![0; LONGEST_MESSAGE]).expect("so long it may be");
+    assert!(matches!(outbound.send(&vec![0; MAX_MESSAGE_LEN + 1]), Err(Error::TooLong(_))));
+    outbound.send(&vec![0; MAX_MESSAGE_LEN]).expect("so long it may be");
     assert!(outbound.close().expect("it ends").is_success());
     let came = there.join().expect("it does not panic").expect("everything came");
-    assert_eq!(came[0].bytes.len(), LONGEST_MESSAGE);
+    assert_eq!(came[0].bytes.len(), MAX_MESSAGE_LEN);
     assert!(matches!(at(group, "s").protocol("none").connect(), Err(Error::UnknownProtocol { .. })));
 }
 
 #[test]
-fn a_program_that_never_reads_is_given_up_and_the_others_lose_nothing() {
+fn stuck_reader_is_expelled_and_others_lose_nothing() {
     thread::scope(|scope| {
         // With those that wait for nobody it takes longest until somebody asks what has become of it.
         let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.waits || is_long_tier());

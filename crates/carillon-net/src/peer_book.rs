@@ -7,7 +7,7 @@ use carillon_core::{AddressBook, GroupId, NodeId, Time};
 
 use crate::peers::Peers;
 
-/// A table of peers that a machine's [`Book`] looks into as well.
+/// A table of peers that a machine's [`PeerBook`] looks into as well.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedPeers(Arc<Mutex<Peers>>);
 
@@ -56,7 +56,7 @@ impl SharedPeers {
 
 /// The addresses that one machine knows.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct PeerBook {
     pub(crate) peers: SharedPeers,
     /// What the machine calls its own node.
     pub(crate) own: NodeId,
@@ -65,7 +65,7 @@ pub(crate) struct Book {
     pub(crate) group: SocketAddr,
 }
 
-impl AddressBook for Book {
+impl AddressBook for PeerBook {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
         match node == self.own {
             true => Some(self.address.ip()),
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_finds_itself_its_peers_and_relays() {
+    fn machine_resolves_itself_peers_and_relays() {
         let peers = SharedPeers::new(4);
         let own = NodeId(u32::MAX);
         let address = SocketAddr::from(([10, 0, 0, 1], 0));
         let group = SocketAddr::from(([239, 1, 2, 3], 7777));
-        let book = Book { peers: peers.clone(), own, address, group };
+        let book = PeerBook { peers: peers.clone(), own, address, group };
         let ip = |last| IpAddr::from([10, 0, 0, last]);
         let peer = peers.hear(Time::ZERO, (ip(2), 5000).into()).expect("there is room");
         assert_eq!((book.of_node(own), book.of_node(peer)), (Some(ip(1)), Some(ip(2))));

@@ -9,7 +9,7 @@ use carillon_net::Waker;
 /// A queue with a bound. The loop never waits at it, it is woken; the worker does, in its own thread. It goes one
 /// way: whoever fills it, it has one end in the loop and one at the worker.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct WorkerQueue<T> {
     state: Mutex<State<T>>,
     moved: Condvar,
     waker: Waker,
@@ -42,10 +42,10 @@ pub enum Found {
     End,
 }
 
-impl<T> Lane<T> {
+impl<T> WorkerQueue<T> {
     /// An empty one, for the loop that this wakes.
     pub fn new(waker: Waker) -> Self {
-        Lane { state: Mutex::default(), moved: Condvar::new(), waker }
+        WorkerQueue { state: Mutex::default(), moved: Condvar::new(), waker }
     }
 
     /// The loop: takes all that there is.
@@ -92,7 +92,9 @@ impl<T> Lane<T> {
         let mut state = self.lock();
         if !state.has_room() {
             // Not for each single one that goes: a thread that gets up has something to do.
-            while !state.closed && (state.bytes > MOST_BYTES / 2 || state.items.len() > MOST_ITEMS / 2) {
+            while !state.closed
+                && (state.bytes > MAX_QUEUED_BYTES / 2 || state.items.len() > MAX_QUEUED_MESSAGES / 2)
+            {
                 state = self.wait(state);
             }
         }
@@ -135,7 +137,7 @@ impl<T> Lane<T> {
         while state.items.is_empty() && !state.closed {
             state = self.wait(state);
         }
-        if state.bytes < LITTLE_BYTES && !state.closed && !patience.is_zero() {
+        if state.bytes < SMALL_BACKLOG_BYTES && !state.closed && !patience.is_zero() {
             drop(state);
             std::thread::sleep(patience);
             state = self.lock();
@@ -148,7 +150,7 @@ impl<T> Lane<T> {
     pub fn done(&self, bytes: usize, news: bool) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
-        let wake = news || (state.waits && state.bytes <= MOST_BYTES / 2);
+        let wake = news || (state.waits && state.bytes <= MAX_QUEUED_BYTES / 2);
         state.waits &= !wake;
         drop(state);
         if wake {
@@ -185,17 +187,17 @@ impl<T> Default for State<T> {
 
 impl<T> State<T> {
     fn has_room(&self) -> bool {
-        self.bytes < MOST_BYTES && self.items.len() < MOST_ITEMS
+        self.bytes < MAX_QUEUED_BYTES && self.items.len() < MAX_QUEUED_MESSAGES
     }
 }
 
 /// Bytes that wait at most, and what puts them over. Getting up costs a thread more than what it then finds outside the
 /// cache: with a quarter of this the fastest transfers take a fifth longer.
-const MOST_BYTES: usize = 2 << 20;
+const MAX_QUEUED_BYTES: usize = 2 << 20;
 /// Items that wait at most: there are small ones too.
-const MOST_ITEMS: usize = 4096;
+const MAX_QUEUED_MESSAGES: usize = 4096;
 /// If the worker finds less, it is worth waiting for more.
-const LITTLE_BYTES: usize = 32 << 10;
+const SMALL_BACKLOG_BYTES: usize = 32 << 10;
 /// So much is worth waking the loop for; what comes before a pause or the end is, too.
 const WAKE_BYTES: usize = 64 << 10;
 
@@ -207,16 +209,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_is_ahead_waits_for_room_and_stops_when_it_is_closed() {
-        let lane = Arc::new(Lane::new(Waker::default()));
+    fn producer_waits_for_room_and_stops_on_closure() {
+        let lane = Arc::new(WorkerQueue::new(Waker::default()));
         let worker = thread::spawn({
             let lane = lane.clone();
-            move || (0u64..).take_while(|&number| lane.put(number, MOST_BYTES / 4)).count()
+            move || (0u64..).take_while(|&number| lane.put(number, MAX_QUEUED_BYTES / 4)).count()
         });
         let mut came = VecDeque::new();
         while came.len() < 100 {
             lane.take(&mut came);
-            assert!(lane.lock().bytes <= MOST_BYTES);
+            assert!(lane.lock().bytes <= MAX_QUEUED_BYTES);
         }
         assert!(came.iter().copied().eq(0..came.len() as u64));
         lane.close();
@@ -225,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_leaves_no_room() {
-        let lane = Lane::new(Waker::default());
-        lane.push('a', MOST_BYTES);
+    fn unfinished_messages_occupy_the_queue() {
+        let lane = WorkerQueue::new(Waker::default());
+        lane.push('a', MAX_QUEUED_BYTES);
         assert!(!lane.has_room());
         let mut taken = VecDeque::new();
         assert!(lane.next(&mut taken, Duration::ZERO) && taken.len() == 1);
         assert!(!lane.has_room(), "the worker has only begun");
-        lane.done(MOST_BYTES, false);
+        lane.done(MAX_QUEUED_BYTES, false);
         assert!(lane.has_room());
     }
 
     #[test]
-    fn the_end_comes_after_everything() {
-        let (lane, mut came) = (Lane::new(Waker::default()), VecDeque::new());
+    fn end_follows_all_queued_messages() {
+        let (lane, mut came) = (WorkerQueue::new(Waker::default()), VecDeque::new());
         assert_eq!(lane.take(&mut came), Found::NotYet);
         assert!(lane.put(1, 1));
         lane.end();

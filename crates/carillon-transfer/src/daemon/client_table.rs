@@ -8,27 +8,27 @@ use std::time::Instant;
 use carillon_net::Waker;
 use carillon_wire::daemon::{FieldList, Frame, Role};
 
-use super::line::Line;
+use super::connection::Connection;
 use super::options::DaemonOptions;
 use super::settings::nanos;
 use crate::socket::Socket;
 
 /// The connections of a daemon.
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct ClientTable {
     options: DaemonOptions,
-    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    table: Mutex<BTreeMap<u64, Arc<ClientSlot>>>,
     served: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
     stopping: AtomicBool,
-    /// Wakes the thread that accepts.
+    /// ThreadWaker the thread that accepts.
     waker: Waker,
     pub began: Instant,
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ClientSlot {
     pub number: u64,
     pub process: i32,
     pub user: u32,
@@ -94,11 +94,11 @@ impl Refusal {
     }
 }
 
-impl Seats {
+impl ClientTable {
     pub fn new(options: DaemonOptions, waker: Waker) -> Self {
-        Seats {
+        ClientTable {
             options,
-            seats: Mutex::default(),
+            table: Mutex::default(),
             served: AtomicU64::new(0),
             refused: Default::default(),
             stopping: AtomicBool::new(false),
@@ -109,15 +109,15 @@ impl Seats {
 
     /// Takes a connection that has not said yet what it is for. Such connections never keep others out: if there are too
     /// many, the oldest of whoever has most of them is displaced, so that `status` and `stop` are always served.
-    pub fn sit(&self, process: i32, user: u32, waker: Waker) -> Result<Arc<Seat>, (Refusal, String)> {
-        let mut seats = self.lock();
+    pub fn sit(&self, process: i32, user: u32, waker: Waker) -> Result<Arc<ClientSlot>, (Refusal, String)> {
+        let mut table = self.lock();
         // The threads of displaced connections end at once, but not before this.
-        if seats.len() >= self.options.clients + UNOPENED + MAX_DISPLACED {
+        if table.len() >= self.options.clients + MAX_UNOPENED + MAX_DISPLACED {
             return Err(self.full());
         }
-        self.make_room(&seats, process, user);
+        self.make_room(&table, process, user);
         let number = self.served.fetch_add(1, Ordering::Relaxed);
-        let seat = Arc::new(Seat {
+        let slot = Arc::new(ClientSlot {
             number,
             process,
             user,
@@ -128,56 +128,56 @@ impl Seats {
             messages: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
-        seats.insert(number, seat.clone());
-        Ok(seat)
+        table.insert(number, slot.clone());
+        Ok(slot)
     }
 
     /// Displaces the oldest unopened connections of a process, of a user or of all that have as many as they may.
-    fn make_room(&self, seats: &BTreeMap<u64, Arc<Seat>>, process: i32, user: u32) {
-        let unopened = || seats.values().filter(|seat| seat.is_unopened());
-        let displace = |seat: &Seat, refusal: Refusal| {
-            seat.displaced.store(true, Ordering::Release);
-            seat.waker.wake();
+    fn make_room(&self, table: &BTreeMap<u64, Arc<ClientSlot>>, process: i32, user: u32) {
+        let unopened = || table.values().filter(|slot| slot.is_unopened());
+        let displace = |slot: &ClientSlot, refusal: Refusal| {
+            slot.displaced.store(true, Ordering::Release);
+            slot.waker.wake();
             self.count(refusal);
         };
-        if unopened().filter(|seat| seat.process == process).count() >= UNOPENED_OF_ONE
-            && let Some(oldest) = unopened().find(|seat| seat.process == process)
+        if unopened().filter(|slot| slot.process == process).count() >= MAX_UNOPENED_PER_PROCESS
+            && let Some(oldest) = unopened().find(|slot| slot.process == process)
         {
             displace(oldest, Refusal::Greedy);
         }
-        if unopened().filter(|seat| seat.user == user).count() >= UNOPENED_OF_USER
-            && let Some(oldest) = unopened().find(|seat| seat.user == user)
+        if unopened().filter(|slot| slot.user == user).count() >= MAX_UNOPENED_PER_USER
+            && let Some(oldest) = unopened().find(|slot| slot.user == user)
         {
             displace(oldest, Refusal::Greedy);
         }
-        if unopened().count() >= UNOPENED {
-            let count = |user: u32| unopened().filter(|seat| seat.user == user).count();
+        if unopened().count() >= MAX_UNOPENED {
+            let count = |user: u32| unopened().filter(|slot| slot.user == user).count();
             // Of equals the first, which is the oldest.
-            if let Some(oldest) = unopened().rev().max_by_key(|seat| count(seat.user)) {
+            if let Some(oldest) = unopened().rev().max_by_key(|slot| count(slot.user)) {
                 displace(oldest, Refusal::Full);
             }
         }
     }
 
     /// It is for this, if so many may be.
-    pub fn occupy(&self, seat: &Seat, role: Role, socket: &Socket) -> Result<(), (Refusal, String)> {
-        let seats = self.lock();
-        let open = |of: &dyn Fn(&Seat) -> bool| {
-            seats.values().filter(|other| of(other) && other.open().is_some()).count()
+    pub fn occupy(&self, slot: &ClientSlot, role: Role, socket: &Socket) -> Result<(), (Refusal, String)> {
+        let table = self.lock();
+        let open = |of: &dyn Fn(&ClientSlot) -> bool| {
+            table.values().filter(|other| of(other) && other.open().is_some()).count()
         };
         if open(&|_| true) >= self.options.clients {
             return Err(self.full());
         }
-        if open(&|other| other.process == seat.process) >= self.options.per_client {
+        if open(&|other| other.process == slot.process) >= self.options.per_client {
             return Err(self.greedy());
         }
         let most = self.options.user_limit();
-        if open(&|other| other.user == seat.user) >= most {
+        if open(&|other| other.user == slot.user) >= most {
             let text =
-                format!("user {} has {most} sockets open here, and no more may be (--per-user)", seat.user);
+                format!("user {} has {most} sockets open here, and no more may be (--per-user)", slot.user);
             return Err((Refusal::Greedy, text));
         }
-        *lock(&seat.open) = Some(Open {
+        *lock(&slot.open) = Some(Open {
             role,
             group: socket.network.group.to_string(),
             name: socket.network.name(),
@@ -190,20 +190,20 @@ impl Seats {
     }
 
     /// It is free again.
-    pub fn leave(&self, seat: &Seat) {
-        self.lock().remove(&seat.number);
+    pub fn leave(&self, slot: &ClientSlot) {
+        self.lock().remove(&slot.number);
         if self.is_stopping() {
             self.wake();
         }
     }
 
     /// How many others are connected.
-    pub fn others(&self, seat: &Seat) -> usize {
-        self.lock().keys().filter(|number| **number != seat.number).count()
+    pub fn others(&self, slot: &ClientSlot) -> usize {
+        self.lock().keys().filter(|number| **number != slot.number).count()
     }
 
     /// Everybody who is connected.
-    pub fn all(&self) -> Vec<Arc<Seat>> {
+    pub fn all(&self) -> Vec<Arc<ClientSlot>> {
         self.lock().values().cloned().collect()
     }
 
@@ -223,7 +223,7 @@ impl Seats {
 
     fn wake(&self) {
         self.waker.wake();
-        self.lock().values().for_each(|seat| seat.waker.wake());
+        self.lock().values().for_each(|slot| slot.waker.wake());
     }
 
     pub fn count(&self, refusal: Refusal) {
@@ -239,7 +239,7 @@ impl Seats {
     }
 
     fn full(&self) -> (Refusal, String) {
-        (Refusal::Full, format!("{} sockets are open here{}", self.options.clients, super::ALL_TAKEN))
+        (Refusal::Full, format!("{} sockets are open here{}", self.options.clients, super::LIMIT_REACHED))
     }
 
     fn greedy(&self) -> (Refusal, String) {
@@ -247,41 +247,41 @@ impl Seats {
         (Refusal::Greedy, format!("this process has {most} sockets open here, and no more may be"))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Seat>>> {
-        lock(&self.seats)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientSlot>>> {
+        lock(&self.table)
     }
 
-    /// Tells who has which, and what was refused.
-    pub fn tell(&self, line: &mut Line) {
-        for seat in self.all() {
-            let Some(open) = seat.open() else { continue };
+    /// SenderEvent who has which, and what was refused.
+    pub fn tell(&self, connection: &mut Connection) {
+        for slot in self.all() {
+            let Some(open) = slot.open() else { continue };
             let list = FieldList::new()
                 .with("is", "socket")
-                .with("process", seat.process.to_string())
-                .with("user", seat.user.to_string())
+                .with("process", slot.process.to_string())
+                .with("user", slot.user.to_string())
                 .with("role", open.role.name())
                 .with("group", open.group)
                 .with("name", open.name)
                 .with("protocol", open.protocol)
-                .with("messages", seat.messages().to_string())
-                .with("bytes", seat.bytes().to_string())
-                .with("time", nanos(seat.began.elapsed()));
-            line.push(&Frame::Part(list.fields()));
+                .with("messages", slot.messages().to_string())
+                .with("bytes", slot.bytes().to_string())
+                .with("time", nanos(slot.began.elapsed()));
+            connection.push(&Frame::Part(list.fields()));
         }
         for refusal in Refusal::ALL {
             let list = FieldList::new().with("is", "refused").with("why", refusal.name());
-            line.push(&Frame::Part(list.with("count", self.refused(refusal).to_string()).fields()));
+            connection.push(&Frame::Part(list.with("count", self.refused(refusal).to_string()).fields()));
         }
         let rest = FieldList::new()
             .with("process", std::process::id().to_string())
             .with("version", env!("CARGO_PKG_VERSION"))
             .with("time", nanos(self.began.elapsed()))
             .with("connections", self.served().to_string());
-        line.push(&Frame::Report(rest.fields()));
+        connection.push(&Frame::Report(rest.fields()));
     }
 }
 
-impl Seat {
+impl ClientSlot {
     /// What it is for, once that is known.
     pub fn open(&self) -> Option<Open> {
         lock(&self.open).clone()
@@ -321,10 +321,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Maximum number of connections that have not said yet what they are for.
-const UNOPENED: usize = 16;
+const MAX_UNOPENED: usize = 16;
 /// Those of one process.
-const UNOPENED_OF_ONE: usize = 4;
+const MAX_UNOPENED_PER_PROCESS: usize = 4;
 /// Those of one user.
-const UNOPENED_OF_USER: usize = 8;
+const MAX_UNOPENED_PER_USER: usize = 8;
 /// Maximum number of displaced connections whose threads have not ended.
 const MAX_DISPLACED: usize = 64;

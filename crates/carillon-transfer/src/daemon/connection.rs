@@ -5,17 +5,17 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use carillon_net::{Bell, Waker};
+use carillon_net::{WakeReceiver, Waker};
 use carillon_wire::ParseError;
 use carillon_wire::daemon::{Frame, LENGTH_LEN, MAX_FRAME_LEN, frame_len};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A connection that never waits but in [`wait`](Line::wait). It holds a frame and a half of what comes, and as much of
+/// A connection that never waits but in [`wait`](Connection::wait). It holds a frame and a half of what comes, and as much of
 /// what goes.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     stream: UnixStream,
-    bell: Bell,
+    wakeups: WakeReceiver,
     input: Vec<u8>,
     /// From where on it was not taken.
     start: usize,
@@ -34,12 +34,12 @@ pub(crate) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub ParseError);
 
-impl Line {
-    pub fn new(stream: UnixStream) -> io::Result<Line> {
+impl Connection {
+    pub fn new(stream: UnixStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
-        Ok(Line {
+        Ok(Connection {
             stream,
-            bell: Bell::new()?,
+            wakeups: WakeReceiver::new()?,
             input: Vec::new(),
             start: 0,
             last: 0,
@@ -50,9 +50,9 @@ impl Line {
         })
     }
 
-    /// Wakes who waits here.
+    /// ThreadWaker who waits here.
     pub fn waker(&self) -> Waker {
-        self.bell.waker()
+        self.wakeups.waker()
     }
 
     /// Whether the other end writes no more: it has closed, or was killed.
@@ -103,7 +103,7 @@ impl Line {
         }
         self.output.clear();
         self.written = 0;
-        if self.output.capacity() > SPARE {
+        if self.output.capacity() > READ_BYTES {
             self.output = Vec::new();
         }
     }
@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// The frame that [`frame`](Line::frame) has given last; once more.
+    /// The frame that [`frame`](Connection::frame) has given last; once more.
     pub fn last(&self) -> &[u8] {
         &self.input[self.last..self.start]
     }
@@ -187,11 +187,11 @@ impl Line {
         if !self.is_flushed() {
             flags |= PollFlags::OUT;
         }
-        let until = if self.bell.is_rung() { Some(Instant::now()) } else { until };
+        let until = if self.wakeups.is_woken() { Some(Instant::now()) } else { until };
         let patience = until.map(|at| at.saturating_duration_since(Instant::now()));
         let patience = patience.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [
-            PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.wakeups.fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.stream.as_fd(), flags),
         ];
         let fds = if self.gone { &mut fds[..1] } else { &mut fds[..] };
@@ -208,7 +208,7 @@ impl Line {
             // What came before may wait still; it is not read by who has gone since.
             self.ended = true;
         }
-        self.bell.answer(rung);
+        self.wakeups.answer(rung);
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl Line {
 }
 
 /// Room for what goes that is kept while nothing goes.
-const SPARE: usize = 4 << 10;
+const READ_BYTES: usize = 4 << 10;
 
 /// The other end writes no more, whatever of it was not read yet; where the system does not tell, reading does.
 #[cfg(target_os = "linux")]

@@ -4,13 +4,13 @@ use std::ops::{Deref, DerefMut};
 
 /// Bytes in a room that stays: what was read before need not be cleared before more is read into it.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct MessageBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Room {
+impl MessageBuffer {
     /// How many are in it.
     pub fn len(&self) -> usize {
         self.end - self.start
@@ -21,7 +21,7 @@ impl Room {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Room for so many more, with anything in it: tell what was [filled](Self::fill).
+    /// MessageBuffer for so many more, with anything in it: tell what was [filled](Self::fill).
     pub fn free(&mut self, len: usize) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -62,7 +62,7 @@ pub struct Scratch(Vec<u8>);
 impl Scratch {
     /// Of so many bytes.
     pub fn new(len: usize) -> Scratch {
-        Scratch(vec![0; APART + len])
+        Scratch(vec![0; SHARED_PIECE_BYTES + len])
     }
 }
 
@@ -70,26 +70,26 @@ impl Deref for Scratch {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0[APART..]
+        &self.0[SHARED_PIECE_BYTES..]
     }
 }
 
 impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0[APART..]
+        &mut self.0[SHARED_PIECE_BYTES..]
     }
 }
 
 /// A quarter of a page.
-const APART: usize = 1024;
+const SHARED_PIECE_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out_in_order() {
-        let mut room = Room::default();
+    fn messages_leave_in_order() {
+        let mut room = MessageBuffer::default();
         let (mut put, mut taken) = (0u8, 0u8);
         for step in 0..1000usize {
             let more: Vec<u8> = (0..step % 7).map(|add| put.wrapping_add(add as u8)).collect();

@@ -7,7 +7,7 @@ use carillon_proto::find;
 use carillon_proto::session::UnservedReason;
 use carillon_wire::daemon::{FieldList, Fields, Frame};
 
-use super::line::Line;
+use super::connection::Connection;
 use super::settings::nanos;
 use crate::{
     HelperReport, JoinEvent, JoinReport, Outcome, ReceiveEvent, ReceiveReport, ReceiverReport, SendEvent,
@@ -16,16 +16,16 @@ use crate::{
 
 /// An event that is told to a program: what its socket has to know.
 pub(crate) trait Event: Sized + Send + 'static {
-    /// Tells it.
-    fn tell(self, line: &mut Line);
+    /// SenderEvent it.
+    fn tell(self, connection: &mut Connection);
     /// What was told; names of many come one by one before. `None` if nothing has happened yet.
     fn heard(fields: Fields<'_>, names: &mut Vec<String>) -> Option<Self>;
 }
 
 /// A report, in parts and a rest.
 pub(crate) trait Report: Sized + Send + 'static {
-    /// Tells it.
-    fn tell(self, line: &mut Line);
+    /// SenderEvent it.
+    fn tell(self, connection: &mut Connection);
     /// The report of these lines.
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self;
 }
@@ -35,11 +35,11 @@ pub(crate) trait Report: Sized + Send + 'static {
 pub(crate) struct Parts(Vec<Vec<(String, Vec<u8>)>>);
 
 /// More lines are not kept: a session has no more members.
-const MOST_PARTS: usize = 1 << 17;
+const MAX_PARTS: usize = 1 << 17;
 
 impl Parts {
     pub fn push(&mut self, fields: Fields<'_>) {
-        if self.0.len() < MOST_PARTS {
+        if self.0.len() < MAX_PARTS {
             self.0.push(fields.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect());
         }
     }
@@ -55,7 +55,7 @@ impl Parts {
 }
 
 impl Event for SendEvent {
-    fn tell(self, line: &mut Line) {
+    fn tell(self, connection: &mut Connection) {
         let list = match self {
             SendEvent::Joined { name, address, attached } => {
                 with_address(event("joined").with("name", name), address).with("attached", attached)
@@ -75,7 +75,7 @@ impl Event for SendEvent {
             | SendEvent::Rival { .. }
             | SendEvent::Progress { .. } => return,
         };
-        line.push(&Frame::Event(list.fields()));
+        connection.push(&Frame::Event(list.fields()));
     }
 
     fn heard(fields: Fields<'_>, _: &mut Vec<String>) -> Option<Self> {
@@ -103,19 +103,19 @@ impl Event for SendEvent {
 }
 
 impl Event for JoinEvent {
-    fn tell(self, line: &mut Line) {
+    fn tell(self, connection: &mut Connection) {
         let list = match self {
             JoinEvent::Joined { organiser, member } => {
                 event("joined").with("name", organiser).with("member", member.to_string())
             }
             JoinEvent::Started { members } => {
-                tell_names(members, line);
+                encode_names(members, connection);
                 event("started")
             }
             JoinEvent::Gone { name, reason } => event("gone").with("name", name).with("reason", reason),
             JoinEvent::Progress { .. } => return,
         };
-        line.push(&Frame::Event(list.fields()));
+        connection.push(&Frame::Event(list.fields()));
     }
 
     fn heard(fields: Fields<'_>, names: &mut Vec<String>) -> Option<Self> {
@@ -123,19 +123,19 @@ impl Event for JoinEvent {
             "joined" => JoinEvent::Joined { organiser: text(fields, "name"), member: member(fields) },
             "started" => JoinEvent::Started { members: std::mem::take(names) },
             "gone" => JoinEvent::Gone { name: text(fields, "name"), reason: text(fields, "reason") },
-            _ => return hear_name(fields, names),
+            _ => return decode_name(fields, names),
         })
     }
 }
 
 impl Event for ReceiveEvent {
-    fn tell(self, line: &mut Line) {
+    fn tell(self, connection: &mut Connection) {
         let list = match self {
             ReceiveEvent::Joined { sender, member } => {
                 event("joined").with("name", sender).with("member", member.to_string())
             }
             ReceiveEvent::Members { names } => {
-                tell_names(names, line);
+                encode_names(names, connection);
                 event("members")
             }
             ReceiveEvent::Gone { name, reason } => event("gone").with("name", name).with("reason", reason),
@@ -144,7 +144,7 @@ impl Event for ReceiveEvent {
                 return;
             }
         };
-        line.push(&Frame::Event(list.fields()));
+        connection.push(&Frame::Event(list.fields()));
     }
 
     fn heard(fields: Fields<'_>, names: &mut Vec<String>) -> Option<Self> {
@@ -152,13 +152,13 @@ impl Event for ReceiveEvent {
             "joined" => ReceiveEvent::Joined { sender: text(fields, "name"), member: member(fields) },
             "members" => ReceiveEvent::Members { names: std::mem::take(names) },
             "gone" => ReceiveEvent::Gone { name: text(fields, "name"), reason: text(fields, "reason") },
-            _ => return hear_name(fields, names),
+            _ => return decode_name(fields, names),
         })
     }
 }
 
 impl Report for SendReport {
-    fn tell(self, line: &mut Line) {
+    fn tell(self, connection: &mut Connection) {
         for one in self.receivers {
             let list = part("receiver").with("name", one.name).with("attached", one.attached);
             let list = with_outcome(with_address(list, one.address), &one.outcome);
@@ -166,18 +166,18 @@ impl Report for SendReport {
             let list = list.with("sends", flag(one.sends)).with("bytes", one.bytes.to_string());
             let list = with_reason(list, "repairs", one.repairs.map(|repairs| repairs.to_string()));
             let list = with_reason(list, "loss", one.loss.map(|loss| loss.to_string()));
-            line.push(&Frame::Part(list.fields()));
+            connection.push(&Frame::Part(list.fields()));
         }
         for one in self.helpers {
             let list = with_address(part("helper").with("name", one.name), one.address);
-            line.push(&Frame::Part(with_reason(list, "lost", one.lost).fields()));
+            connection.push(&Frame::Part(with_reason(list, "lost", one.lost).fields()));
         }
         for one in self.unserved {
             let list = with_address(part("unserved").with("name", one.name), one.address);
-            line.push(&Frame::Part(list.with("reason", one.reason.to_string()).fields()));
+            connection.push(&Frame::Part(list.with("reason", one.reason.to_string()).fields()));
         }
         for (name, address) in self.rivals {
-            line.push(&Frame::Part(with_address(part("rival").with("name", name), address).fields()));
+            connection.push(&Frame::Part(with_address(part("rival").with("name", name), address).fields()));
         }
         let rest = FieldList::new()
             .with("protocol", self.protocol)
@@ -191,7 +191,7 @@ impl Report for SendReport {
             .with("more_missing", self.more_missing.to_string())
             .with("waits", flag(self.waits))
             .with("silent", flag(self.silent));
-        line.push(&Frame::Report(with_reason(rest, "failure", self.failure).fields()));
+        connection.push(&Frame::Report(with_reason(rest, "failure", self.failure).fields()));
     }
 
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self {
@@ -245,8 +245,8 @@ impl Report for SendReport {
 }
 
 impl Report for JoinReport {
-    fn tell(self, line: &mut Line) {
-        tell_lost(self.lost, line);
+    fn tell(self, connection: &mut Connection) {
+        encode_lost(self.lost, connection);
         let rest = FieldList::new()
             .with("acknowledged", flag(self.acknowledged))
             .with("bytes", self.bytes.to_string())
@@ -254,7 +254,7 @@ impl Report for JoinReport {
             .with("datagrams_sent", self.datagrams_sent.to_string())
             .with("bytes_sent", self.bytes_sent.to_string());
         let rest = with_reason(rest, "organiser", self.organiser);
-        line.push(&Frame::Report(with_reason(rest, "failure", self.outcome.err()).fields()));
+        connection.push(&Frame::Report(with_reason(rest, "failure", self.outcome.err()).fields()));
     }
 
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self {
@@ -272,8 +272,8 @@ impl Report for JoinReport {
 }
 
 impl Report for ReceiveReport {
-    fn tell(self, line: &mut Line) {
-        tell_lost(self.lost, line);
+    fn tell(self, connection: &mut Connection) {
+        encode_lost(self.lost, connection);
         for one in self.senders {
             let list = part("sender").with("name", one.name).with("bytes", one.bytes.to_string());
             let list = match one.outcome {
@@ -281,7 +281,7 @@ impl Report for ReceiveReport {
                 Some(Ok(())) => list.with("outcome", Outcome::Verified.name()),
                 Some(Err(reason)) => list.with("outcome", "failed").with("reason", reason),
             };
-            line.push(&Frame::Part(list.fields()));
+            connection.push(&Frame::Part(list.fields()));
         }
         let rest = FieldList::new()
             .with("acknowledged", flag(self.acknowledged))
@@ -291,7 +291,7 @@ impl Report for ReceiveReport {
             .with("repairs", self.repairs.to_string())
             .with("datagrams_received", self.datagrams_received.to_string());
         let rest = with_reason(rest, "sender", self.sender);
-        line.push(&Frame::Report(with_reason(rest, "failure", self.outcome.err()).fields()));
+        connection.push(&Frame::Report(with_reason(rest, "failure", self.outcome.err()).fields()));
     }
 
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self {
@@ -337,22 +337,22 @@ fn flag(set: bool) -> &'static str {
     if set { "1" } else { "0" }
 }
 
-fn tell_names(names: Vec<String>, line: &mut Line) {
+fn encode_names(names: Vec<String>, connection: &mut Connection) {
     for name in names {
-        line.push(&Frame::Event(event("name").with("name", name).fields()));
+        connection.push(&Frame::Event(event("name").with("name", name).fields()));
     }
 }
 
-fn hear_name<T>(fields: Fields<'_>, names: &mut Vec<String>) -> Option<T> {
-    if fields.text("is") == Some("name") && names.len() < MOST_PARTS {
+fn decode_name<T>(fields: Fields<'_>, names: &mut Vec<String>) -> Option<T> {
+    if fields.text("is") == Some("name") && names.len() < MAX_PARTS {
         names.push(text(fields, "name"));
     }
     None
 }
 
-fn tell_lost(lost: Vec<(String, String)>, line: &mut Line) {
+fn encode_lost(lost: Vec<(String, String)>, connection: &mut Connection) {
     for (name, reason) in lost {
-        line.push(&Frame::Part(part("lost").with("name", name).with("reason", reason).fields()));
+        connection.push(&Frame::Part(part("lost").with("name", name).with("reason", reason).fields()));
     }
 }
 

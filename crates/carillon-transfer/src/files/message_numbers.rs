@@ -6,7 +6,7 @@ use super::pieces::Pieces;
 
 /// The numbers of the messages of one sender, in their order or as they come.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct MessageNumbers {
     as_they_come: bool,
     /// All before this one came.
     next: u64,
@@ -19,10 +19,10 @@ pub(super) struct Numbers {
     pieces: Pieces,
 }
 
-impl Numbers {
+impl MessageNumbers {
     /// None yet, of a sender whose messages come in this order.
     pub fn new(order: Order) -> Self {
-        Numbers {
+        MessageNumbers {
             as_they_come: order == Order::Arrival,
             next: 0,
             ahead: SeqSet::new(),
@@ -45,8 +45,8 @@ impl Numbers {
             if !self.ahead.is_empty() {
                 self.ahead.remove_below(self.next);
             }
-        } else if self.ahead.count_runs() > MOST_GAPS {
-            return Err(format!("message {number} came when more than {MOST_GAPS} before it were to come"));
+        } else if self.ahead.count_runs() > MAX_GAPS {
+            return Err(format!("message {number} came when more than {MAX_GAPS} before it were to come"));
         } else {
             self.ahead.insert(number);
         }
@@ -100,7 +100,7 @@ impl Numbers {
             1 => run.start.to_string(),
             _ => format!("{} to {}", run.start, run.end - 1),
         });
-        let named: Vec<String> = missing.by_ref().take(MOST_NAMED).collect();
+        let named: Vec<String> = missing.by_ref().take(MAX_LISTED_GAPS).collect();
         let rest = missing.next().map_or("", |_| " and others");
         Some(format!(
             "the stream is incomplete: {came} of {total} messages came, missing: {}{rest}",
@@ -129,17 +129,17 @@ impl Numbers {
 }
 
 /// Runs of missing messages that are named.
-const MOST_NAMED: usize = 8;
+const MAX_LISTED_GAPS: usize = 8;
 /// Runs of messages that came beyond one that did not: a protocol has fewer messages than that under way.
-const MOST_GAPS: usize = 1 << 20;
+const MAX_GAPS: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_up_to_some() {
-        let mut numbers = Numbers::new(Order::Arrival);
+    fn list_of_missing_numbers_is_bounded() {
+        let mut numbers = MessageNumbers::new(Order::Arrival);
         for number in [0, 1, 3, 6, 9] {
             numbers.take(number).expect("it is new");
         }
@@ -151,7 +151,7 @@ mod tests {
             assert!(numbers.is_short());
         }
         assert_eq!((numbers.take(8), numbers.is_complete(), numbers.is_short()), (Ok(()), true, false));
-        let mut numbers = Numbers::new(Order::Arrival);
+        let mut numbers = MessageNumbers::new(Order::Arrival);
         (0..100).step_by(2).for_each(|number| numbers.take(number).expect("it is new"));
         assert_eq!(numbers.end(99), Ok(false));
         assert!(

@@ -4,12 +4,12 @@ use carillon_proto::session::ReceiverSession;
 
 /// Members and their losses, at one who takes part.
 #[derive(Debug, Default)]
-pub(crate) struct Roll {
+pub(crate) struct RosterWatch {
     named: bool,
     gone: usize,
 }
 
-impl Roll {
+impl RosterWatch {
     /// All members, when they are known.
     pub fn members(&mut self, session: &ReceiverSession) -> Option<Vec<String>> {
         let members = session.roster();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Something shared, with those who wait for it to change: threads, and tasks of any async runtime.
 #[derive(Debug)]
-pub(crate) struct Gate<S> {
+pub(crate) struct Shared<S> {
     inner: Mutex<Inner<S>>,
     moved: Condvar,
 }
@@ -20,9 +20,9 @@ struct Inner<S> {
     tasks: Vec<Waker>,
 }
 
-impl<S> Gate<S> {
+impl<S> Shared<S> {
     pub fn new(it: S) -> Self {
-        Gate { inner: Mutex::new(Inner { it, threads: 0, tasks: Vec::new() }), moved: Condvar::new() }
+        Shared { inner: Mutex::new(Inner { it, threads: 0, tasks: Vec::new() }), moved: Condvar::new() }
     }
 
     /// Does something with it. Whoever waits looks again if the second value says that it is worth it.
