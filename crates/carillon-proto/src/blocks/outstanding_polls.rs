@@ -1,7 +1,7 @@
 //! Outstanding polls of a polling sender.
 //!
-//! A poll has a number of its own, and each response quotes it, so that a round-trip sample is unambiguous. A poll
-//! whose response is overdue is kept for a while: a late response still measures the path.
+//! A poll has a number of its own, and each response quotes it, so that a round-trip sample is unambiguous. An
+//! overdue poll is kept for a while: a late response still measures the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
