@@ -13,7 +13,7 @@ pub struct AckWait {
     bits: u64,
     rate: BitRate,
     /// True if the sender sets R.
-    told: bool,
+    is_set_by_sender: bool,
     /// Random generator; absent if R is always 0, since a million receivers need no million generators.
     rng: Option<Box<Rng>>,
     /// Minimum size of an acknowledgment in bytes.
@@ -27,21 +27,21 @@ impl AckWait {
     }
 
     /// Creates the wait, with R set by the sender if `ack_wait_method` is `adaptive`.
-    pub fn or_told(build: &BuildContext, settings: &Config) -> Self {
+    pub fn set_by_method(build: &BuildContext, settings: &Config) -> Self {
         Self::with(build, settings, settings.choice("ack_wait_method") == "adaptive")
     }
 
-    fn with(build: &BuildContext, settings: &Config, told: bool) -> Self {
+    fn with(build: &BuildContext, settings: &Config, is_set_by_sender: bool) -> Self {
         let rate = build.bit_rate;
         let bits = settings.span("ack_wait").bits_at(rate);
-        let rng = (bits > 0 || told).then(|| Box::new(build.seeds.stream("ack_wait")));
+        let rng = (bits > 0 || is_set_by_sender).then(|| Box::new(build.seeds.stream("ack_wait")));
         let len = (settings.size("ack_bytes").0 as usize).saturating_sub(build.link_overhead as usize);
-        AckWait { bits, rate, told, rng, len }
+        AckWait { bits, rate, is_set_by_sender, rng, len }
     }
 
     /// Sets R in nanoseconds. Ignored unless the sender is to set it.
     pub fn set(&mut self, nanos: u32) {
-        if self.told {
+        if self.is_set_by_sender {
             self.bits = self.rate.bits_in(Duration::from_nanos(nanos.into()));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waits_are_whole_bits_up_to_the_most_and_lengths_at_least_the_least(
+        fn waits_are_whole_bits_and_lengths_reach_minimum(
             bits in 0..20_000_u64,
             len in 0..1518_usize,
             own in 0..1500_usize,
@@ -119,15 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_is_as_likely_and_the_sender_says_the_most_where_it_may() {
+    fn waits_are_uniform_up_to_bound_of_sender() {
         let build = build_context(10);
-        let mut told = AckWait::or_told(&build, &settings(&[("ack_wait_method", "adaptive")]));
+        let mut is_set_by_sender =
+            AckWait::set_by_method(&build, &settings(&[("ack_wait_method", "adaptive")]));
         let bit = build.bit_rate.time_for_bits(1);
-        assert_eq!(told.delay(0, 0.0), Duration::ZERO, "nothing was said yet");
-        told.set(u32::try_from((bit * 3).as_nanos()).expect("microseconds"));
+        assert_eq!(is_set_by_sender.delay(0, 0.0), Duration::ZERO, "nothing was said yet");
+        is_set_by_sender.set(u32::try_from((bit * 3).as_nanos()).expect("microseconds"));
         let mut counts = [0; 4];
         for _ in 0..4000 {
-            counts[(told.delay(0, 0.0).as_nanos() / bit.as_nanos()) as usize] += 1;
+            counts[(is_set_by_sender.delay(0, 0.0).as_nanos() / bit.as_nanos()) as usize] += 1;
         }
         assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
     }

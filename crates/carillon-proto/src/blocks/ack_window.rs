@@ -168,7 +168,7 @@ impl AckWindow {
 
     /// Treats the messages before `end` as acknowledged by a receiver that will not get them, and marks them as
     /// failed.
-    pub fn give_up(&mut self, index: usize, end: u64) {
+    pub fn skip(&mut self, index: usize, end: u64) {
         let from = self.vector[index].max(self.start());
         for number in from..end {
             if let Some(slot) = self.slots.get_mut(number) {
@@ -368,7 +368,7 @@ mod tests {
     const RECEIVERS: usize = 5;
 
     #[test]
-    fn it_agrees_with_lists_of_who_has_what_under_random_operations() {
+    fn window_agrees_with_lists_under_random_operations() {
         let mut rng = Seeds::new(1).stream("ack-window");
         let nodes: Vec<NodeId> = (3..).take(RECEIVERS).map(NodeId).collect();
         let mut window = AckWindow::new(Members::new(nodes.into()), FixedWindow(20));
@@ -435,7 +435,7 @@ mod tests {
                 }
                 97 if rng.below(4) == 0 && live[receiver] => {
                     let end = (number + 1).min(start + model.len() as u64);
-                    window.give_up(receiver, end);
+                    window.skip(receiver, end);
                     model
                         .iter_mut()
                         .take((end - start) as usize)

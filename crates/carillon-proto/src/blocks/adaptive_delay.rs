@@ -43,9 +43,9 @@ impl AdaptiveDelay {
         self.average_delay.is_none()
     }
 
-    /// Adapts the constants before a new request or repair. `most_first` is the upper bound of C1 or D1, `group` the
+    /// Adapts the constants before a new request or repair. `max_first` is the upper bound of C1 or D1, `group` the
     /// number of known members.
-    pub fn adapt(&mut self, most_first: f64, group: f64) {
+    pub fn adapt(&mut self, max_first: f64, group: f64) {
         if let Some(delay) = self.average_delay {
             self.average();
             let duplicates = self.average_duplicates.unwrap_or(NO_PERIOD);
@@ -53,13 +53,13 @@ impl AdaptiveDelay {
             if std::mem::take(&mut self.closest) {
                 self.second -= 0.1;
             // Too many duplicates: wait longer, mostly at random.
-            } else if duplicates >= AVE_DUPS {
+            } else if duplicates >= TARGET_DUPLICATES {
                 self.first += 0.1;
                 self.second += 0.5;
             // Few duplicates: shorten the random part if requests are late, and the fixed part if duplicates are
             // rare.
-            } else if duplicates < AVE_DUPS - EPSILON {
-                if delay > AVE_DELAY {
+            } else if duplicates < TARGET_DUPLICATES - DUPLICATES_TOLERANCE {
+                if delay > TARGET_DELAY {
                     self.second -= 0.1;
                 }
                 if duplicates < 0.25 {
@@ -69,8 +69,8 @@ impl AdaptiveDelay {
                 self.first += 0.05;
             }
         }
-        self.first = bounded(self.first, LEAST_FIRST, most_first);
-        self.second = bounded(self.second, LEAST_SECOND, group);
+        self.first = bounded(self.first, MIN_FIRST, max_first);
+        self.second = bounded(self.second, MIN_SECOND, group);
     }
 
     /// Ends the period of counted duplicates and begins the next one.
@@ -91,8 +91,8 @@ impl AdaptiveDelay {
     }
 
     /// Records that this member sends in the first round.
-    pub fn on_sending(&mut self, most_first: f64) {
-        self.first = bounded(self.first - self.sending_step, LEAST_FIRST, most_first);
+    pub fn on_sending(&mut self, max_first: f64) {
+        self.first = bounded(self.first - self.sending_step, MIN_FIRST, max_first);
         self.closest = true;
     }
 
@@ -112,11 +112,11 @@ impl AdaptiveDelay {
 }
 
 /// Gain of all averages (`alpha` in ns-2).
-pub const GAIN: f64 = 0.25;
+pub const AVERAGE_GAIN: f64 = 0.25;
 
 /// Exponentially weighted moving average.
 fn smooth(average: f64, sample: f64) -> f64 {
-    (1.0 - GAIN) * average + GAIN * sample
+    (1.0 - AVERAGE_GAIN) * average + AVERAGE_GAIN * sample
 }
 
 /// Clamps a value. As in ns-2, the lower bound is tested first, as it may exceed the upper bound.
@@ -131,15 +131,15 @@ fn bounded(value: f64, least: f64, most: f64) -> f64 {
 }
 
 /// Lower bound of C1 and D1.
-const LEAST_FIRST: f64 = 0.5;
+const MIN_FIRST: f64 = 0.5;
 /// Lower bound of C2 and D2.
-const LEAST_SECOND: f64 = 1.0;
+const MIN_SECOND: f64 = 1.0;
 /// Target of the average number of duplicates.
-const AVE_DUPS: f64 = 1.0;
+const TARGET_DUPLICATES: f64 = 1.0;
 /// Target of the average delay in round trips.
-const AVE_DELAY: f64 = 1.0;
+const TARGET_DELAY: f64 = 1.0;
 /// Tolerance below the target of duplicates within which nothing changes.
-const EPSILON: f64 = 0.1;
+const DUPLICATES_TOLERANCE: f64 = 0.1;
 /// Number of duplicates before the first period.
 const NO_PERIOD: f64 = -1.0;
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_constants_move_as_those_of_the_simulator_they_are_from() {
+    fn constants_move_as_in_ns2() {
         let mut delay = AdaptiveDelay::new(2.0, 2.0, 0.05);
         assert!(delay.is_new());
         delay.adapt(100.0, 100.0);
@@ -183,11 +183,11 @@ mod tests {
         let (first, second) = (delay.first, delay.second);
         period(&mut delay, 0, 5.0);
         assert!((delay.second - (second - 0.1)).abs() < 1e-9);
-        assert!((delay.first - (first - 0.05).max(LEAST_FIRST)).abs() < 1e-9);
+        assert!((delay.first - (first - 0.05).max(MIN_FIRST)).abs() < 1e-9);
     }
 
     #[test]
-    fn who_is_closest_and_sends_comes_sooner() {
+    fn closest_sender_gets_shorter_delay() {
         let mut delay = AdaptiveDelay::new(2.0, 3.0, 0.25);
         delay.on_delay(1.0);
         delay.on_sending(100.0);
@@ -204,8 +204,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_constants_stay_within_their_bounds(
-            most_first in 0.5..20.0,
+        fn constants_stay_within_bounds(
+            max_first in 0.5..20.0,
             group in 1.0..1000.0,
             steps in prop::collection::vec((0..5_u8, 0.0..20.0), 1..200)
         ) {
@@ -215,14 +215,14 @@ mod tests {
                     0 => delay.mark_period(),
                     1 => delay.count_duplicate(),
                     2 => delay.on_delay(round_trips),
-                    3 => delay.on_sending(most_first),
-                    _ => delay.adapt(most_first, group),
+                    3 => delay.on_sending(max_first),
+                    _ => delay.adapt(max_first, group),
                 }
                 if matches!(step, 3 | 4) {
-                    prop_assert!((LEAST_FIRST..=most_first).contains(&delay.first));
+                    prop_assert!((MIN_FIRST..=max_first).contains(&delay.first));
                 }
                 if step == 4 {
-                    prop_assert!((LEAST_SECOND..=group).contains(&delay.second));
+                    prop_assert!((MIN_SECOND..=group).contains(&delay.second));
                 }
             }
         }

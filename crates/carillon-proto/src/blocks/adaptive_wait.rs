@@ -27,11 +27,11 @@ pub struct AdaptiveWait {
 
 /// Number of rounds in which the fastest answer is searched. With r receivers it is late by R / (r + 1) in one round
 /// and by less in several; a slower path is accepted after this many.
-const FASTEST_OF: usize = 16;
+const ROUNDS_FOR_FASTEST: usize = 16;
 
 /// Number of rounds of which the median spread is taken. Collisions double the spread now and then, and an average
 /// would follow them.
-const SPREAD_OF: usize = 9;
+const ROUNDS_FOR_SPREAD: usize = 9;
 
 impl AdaptiveWait {
     /// Initial wait of the settings, if `ack_wait_method` is `adaptive`.
@@ -58,9 +58,9 @@ impl AdaptiveWait {
     /// Ends a round: all have answered, or the others are polled again.
     pub fn on_round_end(&mut self) {
         let Some((fastest, last)) = self.round.take() else { return };
-        remember(&mut self.fastest, fastest, FASTEST_OF);
+        remember(&mut self.fastest, fastest, ROUNDS_FOR_FASTEST);
         let base = self.fastest.iter().min().copied().unwrap_or(fastest);
-        remember(&mut self.spread, last - base, SPREAD_OF);
+        remember(&mut self.spread, last - base, ROUNDS_FOR_SPREAD);
         let mut sorted: Vec<Duration> = self.spread.iter().copied().collect();
         sorted.sort_unstable();
         // The factor 20/23 is 1 / 1.15.
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_decides_and_one_late_answer_does_not() {
+    fn first_round_decides_and_single_late_answer_does_not() {
         let mut wait = AdaptiveWait::new(ms(1));
         wait.on_round_end();
         assert_eq!(wait.current(), ms(1), "no answer, no news");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_path_is_believed_after_some_rounds_and_a_faster_one_at_once() {
+    fn slower_path_is_accepted_late_and_faster_at_once() {
         let mut wait = AdaptiveWait::new(ms(0));
         let round = |wait: &mut AdaptiveWait, fastest: u64| {
             wait.on_answer(ms(fastest));

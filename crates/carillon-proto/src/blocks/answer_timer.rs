@@ -57,7 +57,7 @@ mod tests {
     use crate::blocks::TimeoutMethod;
 
     #[test]
-    fn a_group_has_the_timeout_and_the_wait_that_it_is_told() {
+    fn deadline_is_timeout_plus_adaptive_wait() {
         let ms = Duration::from_millis;
         let timeout = RetransmissionTimeout::with(TimeoutMethod::Adaptive, ms(100), ms(1), ms(1000));
         let mut plain = AnswerTimer { timeout: timeout.clone(), wait: None };

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_a_map_of_bytes_whatever_the_pieces_are() {
+    fn stream_agrees_with_map_for_any_pieces() {
         let mut rng = carillon_core::Seeds::new(1).stream("byte-stream");
         let content = |at: u64| (at * 7 % 251) as u8;
         let mut stream = ByteStream::new(1000);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_pieces_are_kept_than_were_agreed_and_the_missing_one_always_is() {
+    fn kept_pieces_are_bounded_except_first_missing() {
         let mut stream: ByteStream<()> = ByteStream::new(3);
         for at in [10, 20, 30, 40, 50] {
             assert_eq!(stream.insert(at, Bytes::from_static(b"x"), None), at < 40);

@@ -69,8 +69,8 @@ impl ConfirmedRequests {
     }
 
     /// Ends the back-off of this packet, if it waits for one.
-    pub fn hurry(&mut self, now: Time, number: u64) {
-        self.requests.hurry(now, number);
+    pub fn end_back_off(&mut self, now: Time, number: u64) {
+        self.requests.end_back_off(now, number);
     }
 
     /// Expires all waits. Returns the packets that were requested too often.
@@ -81,7 +81,7 @@ impl ConfirmedRequests {
                 Expired::Unanswered => {
                     self.requests.back_off(now, number, self.waits.back_off.delay(0, 0.0));
                 }
-                Expired::GivenUp(()) => given_up.push(number),
+                Expired::Abandoned(()) => given_up.push(number),
                 Expired::Due | Expired::Over(()) => {}
             }
         }
@@ -104,7 +104,7 @@ impl ConfirmedRequests {
     }
 
     /// Takes the oldest packet to request now, and starts the wait for its confirmation.
-    pub fn ask_next(&mut self, now: Time) -> Option<u64> {
+    pub fn next_request(&mut self, now: Time) -> Option<u64> {
         let number = self.requests.take_due()?;
         self.requests.asked(now, number, self.waits.ncf);
         Some(number)
@@ -128,18 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_missing_at_once_is_asked_for_at_once() {
+    fn losses_found_together_are_requested_together() {
         let mut requests = requests(10, 10);
         requests.add(at(0), [3, 4, 9]);
         assert!(requests.next_timeout().is_some_and(|due| due <= at(10)));
         assert!(requests.expire(at(10)).is_empty());
-        let asked: Vec<u64> = std::iter::from_fn(|| requests.ask_next(at(10))).collect();
+        let asked: Vec<u64> = std::iter::from_fn(|| requests.next_request(at(10))).collect();
         assert_eq!((asked, requests.is_due()), (vec![3, 4, 9], false));
         assert_eq!(requests.next_timeout(), Some(at(30)), "until it is confirmed");
     }
 
     #[test]
-    fn what_another_asks_for_or_has_confirmed_is_not_asked_for() {
+    fn requested_or_confirmed_packet_is_suppressed() {
         let mut requests = requests(10, 10);
         requests.add(at(0), [1, 2]);
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn under_random_calls_each_number_ends_as_repaired_or_given_up() {
+    fn each_packet_is_repaired_or_abandoned() {
         let mut rng = Seeds::new(1).stream("missing");
         let (mut requests, mut missing) = (requests(3, 3), std::collections::BTreeSet::new());
         for (round, now) in (0..4_000u64).map(|round| (round, at(round))) {
@@ -165,10 +165,10 @@ mod tests {
             match rng.below(5) {
                 0 => assert_eq!(requests.remove(any), missing.remove(&any)),
                 1 => assert_eq!(requests.on_confirmed(now, any).is_some(), missing.contains(&any)),
-                2 => requests.hurry(now, any),
+                2 => requests.end_back_off(now, any),
                 _ => {}
             }
-            while let Some(asked) = requests.ask_next(now) {
+            while let Some(asked) = requests.next_request(now) {
                 assert!(missing.contains(&asked));
             }
             for given_up in requests.expire(now) {

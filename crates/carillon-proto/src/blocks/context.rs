@@ -213,7 +213,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_place_is_that_of_the_node_and_others_are_none() {
+    fn rank_is_that_of_own_node() {
         for node in 0..30 {
             let (context, place) =
                 (MachineContext::<()>::new(&build_context(node)), (10..16).position(|member| member == node));
@@ -228,7 +228,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn packets_are_of_the_session_and_of_the_sender_or_dropped() {
+    fn foreign_packets_are_dropped() {
         let mut context = MachineContext::<()>::new(&build_context(12));
         let ours = |packet: u8| Ok::<_, ()>((AssociationId(7), packet));
         assert_eq!((context.of_session(ours(5)), context.of_sender(NodeId(1), ours(6))), (Some(5), Some(6)));
@@ -240,7 +240,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_sent_and_delivered_agrees_with_a_model_under_random_operations() {
+    fn events_agree_with_model_under_random_operations() {
         let mut rng = Seeds::new(1).stream("context");
         let mut context = MachineContext::<()>::new(&build_context(12));
         let mut waiting = VecDeque::new();
@@ -284,7 +284,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_view_names_whoever_is_gone_or_has_come_but_not_this_member() {
+    fn view_change_names_lost_and_joined_members() {
         let mut rng = Seeds::new(2).stream("context");
         let mut context = MachineContext::<()>::new(&build_context(12));
         let some = |rng: &mut Rng| (0..6).filter(|_| rng.below(2) == 0).collect::<Ranks>();

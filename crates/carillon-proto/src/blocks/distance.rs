@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::SHORTEST;
+use super::MIN_DELAY;
 
 /// Distance in seconds, as an EWMA over samples.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ impl Distance {
     /// Converts a time span to a number of round trips.
     pub fn round_trips(&self, span: Duration) -> f64 {
         let round_trip = 2.0 * self.value.unwrap_or_default();
-        span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())
+        span.as_secs_f64() / round_trip.max(MIN_DELAY.as_secs_f64())
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lies_between_the_samples_and_follows_the_last_one_at_once_with_gain_one() {
+    fn estimate_lies_between_samples() {
         let mut rng = carillon_core::Seeds::new(1).stream("distance");
         for gain in [0.25, 0.5, 1.0] {
             let mut distance = Distance::new(gain);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_so_near_that_a_wait_is_without_end() {
+    fn zero_distance_gives_finite_round_trips() {
         assert!(Distance::new(1.0).round_trips(Duration::from_secs(1)).is_finite());
     }
 }

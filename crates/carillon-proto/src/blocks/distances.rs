@@ -52,7 +52,7 @@ impl Distances {
     }
 
     /// Records a packet of this member.
-    pub fn on_heard(&mut self, rank: u32) {
+    pub fn on_packet(&mut self, rank: u32) {
         if let Err(at) = self.table.binary_search_by_key(&rank, |peer| peer.rank) {
             self.table.insert(at, Peer { rank, ..Peer::default() });
         }
@@ -66,7 +66,7 @@ impl Distances {
         let peer = &mut self.table[at];
         // A member that is far behind has restarted its count.
         let behind = peer.number.wrapping_sub(number);
-        if peer.echo.sent_us != 0 && behind > 0 && behind < LATE {
+        if peer.echo.sent_us != 0 && behind > 0 && behind < MAX_REORDERING {
             return false;
         }
         (peer.number, peer.echo) = (number, Echo { came_us, sent_us });
@@ -128,7 +128,7 @@ impl Distances {
 }
 
 /// Number of reports that a reordered report may be behind the last one. A larger difference means a restart.
-const LATE: u32 = 16;
+const MAX_REORDERING: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_report_to_each_other_find_half_of_the_round_trip_whatever_their_clocks() {
+    fn distance_is_half_round_trip_for_any_clocks() {
         let mut rng = carillon_core::Seeds::new(1).stream("distances");
         for _ in 0..200 {
             let (way, offset) = (1 + rng.below(100_000), rng.below(1 << 40));
@@ -154,7 +154,7 @@ mod tests {
                     let sent_us = pair[from].clock_us(clock(from, now));
                     let echo = pair[from].next_report(9, std::iter::empty()).first().map(|entry| entry.2);
                     now += way;
-                    pair[to].on_heard(from as u32);
+                    pair[to].on_packet(from as u32);
                     assert!(pair[to].on_report(clock(to, now), from as u32, number, sent_us, echo));
                     now += rng.below(1_000_000);
                 }
@@ -167,19 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_was_overtaken_is_none_and_who_begins_anew_is_heard() {
+    fn overtaken_report_is_ignored_but_restart_accepted() {
         let mut distances = Distances::new(0, 1.0, LONGEST, 1);
         assert!(!distances.on_report(at(1), 5, 100, 7, None), "it was never heard");
-        distances.on_heard(5);
+        distances.on_packet(5);
         assert!(distances.on_report(at(1), 5, 100, 7, None));
         assert!(!distances.on_report(at(2), 5, 99, 7, None));
         assert!(distances.on_report(at(2), 5, 1, 7, None));
     }
 
     #[test]
-    fn all_have_their_turn_in_reports_that_hold_few() {
+    fn members_take_turns_in_small_reports() {
         let mut distances = Distances::new(0, 1.0, LONGEST, 1);
-        [2, 3, 9].into_iter().for_each(|rank| distances.on_heard(rank));
+        [2, 3, 9].into_iter().for_each(|rank| distances.on_packet(rank));
         let mut told = Vec::new();
         for _ in 0..5 {
             let report = distances.next_report(2, [(3, 30), (4, 40), (11, 110)].into_iter());

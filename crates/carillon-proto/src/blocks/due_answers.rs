@@ -24,7 +24,7 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
     }
 
     /// Accepts a request for these messages. Drops it if it is a duplicate or if too many answers are due.
-    pub fn ask(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), DropReason> {
+    pub fn request(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), DropReason> {
         if self.heard.contains(&key) {
             return Err(DropReason::Redundant);
         }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_agree_with_lists_under_random_operations() {
+    fn queue_agrees_with_model_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("due-answers");
         let mut answers = DueAnswers::new(10, 6);
         // Model: all accepted requests, newest last, and the remaining messages of each answer.
@@ -92,7 +92,7 @@ mod tests {
                         false if due.len() >= 6 => Err(DropReason::BufferFull),
                         false => Ok(()),
                     };
-                    assert_eq!(answers.ask(key, numbers.clone(), key), expected);
+                    assert_eq!(answers.request(key, numbers.clone(), key), expected);
                     if expected.is_ok() {
                         heard.push(key);
                         due.extend(Some(numbers.collect::<Vec<u64>>()).filter(|numbers| !numbers.is_empty()));

@@ -34,7 +34,7 @@ impl<D: Copy + Ord> DueRepairs<D> {
     }
 
     /// Requests a message for a destination.
-    pub fn ask(&mut self, now: Time, number: u64, to: D) {
+    pub fn request(&mut self, now: Time, number: u64, to: D) {
         if self.sent.get(&number).is_none_or(|sent| sent.is_over(now, to, self.guard)) {
             self.due.insert((number, to));
         }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_agree_with_the_list_of_all_that_was_asked_and_sent() {
+    fn queue_agrees_with_model_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("due-repairs");
         let guard = Duration::from_millis(5);
         let (mut repairs, mut now) = (DueRepairs::new(guard), Time::ZERO);
@@ -89,7 +89,7 @@ mod tests {
             now += Duration::from_millis(rng.below(3));
             for _ in 0..rng.below(4) {
                 let asked = (oldest + rng.below(20), rng.below(3));
-                repairs.ask(now, asked.0, asked.1);
+                repairs.request(now, asked.0, asked.1);
                 if sent.iter().all(|&(other, at)| other != asked || now.since(at) >= guard) {
                     due.insert(asked);
                 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_twice_in_a_short_time_that_a_message_is_gone() {
+    fn refusal_is_not_repeated_within_guard() {
         let (mut repairs, at) = (DueRepairs::new(Duration::from_millis(5)), Time::from_nanos);
         repairs.refuse(at(0), 'a');
         repairs.refuse(at(0), 'a');

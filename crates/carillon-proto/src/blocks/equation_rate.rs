@@ -14,11 +14,11 @@ use std::time::Duration;
 use carillon_core::{BitRate, Time};
 
 use super::loss_intervals::LossIntervals;
-use super::{LowestOf, RateControl};
+use super::{NodeMinimum, RateControl};
 
 /// Throughput of TCP in packets per round-trip time at this loss event rate: RFC 4654, section 2.1, with b = 1 and a
 /// retransmission timeout of four round-trip times.
-pub fn packets_a_trip(loss: f64) -> f64 {
+pub fn packets_per_round_trip(loss: f64) -> f64 {
     let root = libm::sqrt(2.0 * loss / 3.0);
     1.0 / (root + 12.0 * libm::sqrt(3.0 * loss / 8.0) * loss * (1.0 + 32.0 * loss * loss))
 }
@@ -29,14 +29,14 @@ pub fn loss_for(packets: f64) -> f64 {
     // The throughput falls with the loss. Halve the interval on a logarithmic scale.
     for _ in 0..64 {
         let middle = libm::sqrt(low * high);
-        if packets_a_trip(middle) > packets { low = middle } else { high = middle }
+        if packets_per_round_trip(middle) > packets { low = middle } else { high = middle }
     }
     libm::sqrt(low * high)
 }
 
 /// Report of the packets a receiver has received.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct ReceiverReport {
     /// Packets sent when the report was polled.
     pub sent: u64,
     /// Packets received, modulo 2^32.
@@ -51,7 +51,7 @@ pub struct EquationRate {
     /// Receivers by index.
     receivers: Vec<Receiver>,
     /// Packets per second that each receiver permits, of receivers with a measurement.
-    lowest: LowestOf,
+    lowest: NodeMinimum,
     /// Current rate in packets per second.
     rate: Option<f64>,
     /// Time of the last report from the limiting receiver.
@@ -80,7 +80,7 @@ impl EquationRate {
     pub fn new(receivers: usize, packet: usize) -> Self {
         EquationRate {
             receivers: vec![Receiver::default(); receivers],
-            lowest: LowestOf::default(),
+            lowest: NodeMinimum::default(),
             rate: None,
             heard: Time::ZERO,
             packet: packet as f64 * 8.0,
@@ -88,14 +88,14 @@ impl EquationRate {
     }
 
     /// Handles a report of a receiver.
-    pub fn on_answer(&mut self, now: Time, index: usize, heard: Heard) {
+    pub fn on_answer(&mut self, now: Time, index: usize, heard: ReceiverReport) {
         let receiver = &mut self.receivers[index];
         let step = heard.arrived.wrapping_sub(receiver.arrived as u32);
         // A report overtaken by a newer one would count backwards.
         if step > u32::MAX / 2 || heard.sent < receiver.sent {
             return;
         }
-        let trip = heard.trip.max(LEAST_TRIP);
+        let trip = heard.trip.max(MIN_ROUND_TRIP);
         // EWMA with a weight of 0.1 for the sample (RFC 5348, section 4.3).
         let smoothed = receiver.trip.map_or(trip, |mean| mean * 9 / 10 + trip / 10);
         receiver.trip = Some(smoothed);
@@ -112,9 +112,12 @@ impl EquationRate {
         let first = || 1.0 / loss_for((received.unwrap_or(0.0) / 2.0 * seconds).max(0.5));
         receiver.intervals.note(now, sent, lost, smoothed, first);
         let loss = receiver.intervals.rate();
-        let share =
-            if loss > 0.0 { Some(packets_a_trip(loss) / seconds) } else { received.map(|rate| 2.0 * rate) };
-        let Some(share) = share.map(|share| share.max(LEAST)) else { return };
+        let share = if loss > 0.0 {
+            Some(packets_per_round_trip(loss) / seconds)
+        } else {
+            received.map(|rate| 2.0 * rate)
+        };
+        let Some(share) = share.map(|share| share.max(MIN_RATE)) else { return };
         self.place(index, Some(share as u64));
         self.follow(now, index, share, loss > 0.0);
     }
@@ -122,7 +125,7 @@ impl EquationRate {
     /// Handles a missing response: halves the rate if the silent receiver is the limiting one.
     pub fn on_silence(&mut self, index: usize) {
         if self.limiting() == Some(index) {
-            self.rate = self.rate.map(|rate| (rate / 2.0).max(LEAST));
+            self.rate = self.rate.map(|rate| (rate / 2.0).max(MIN_RATE));
         }
     }
 
@@ -151,7 +154,7 @@ impl EquationRate {
         if share <= rate {
             (self.rate, self.heard) = (Some(share), now);
         } else if self.limiting() == Some(index) {
-            let trip = self.receivers[index].trip.unwrap_or(LEAST_TRIP).as_secs_f64();
+            let trip = self.receivers[index].trip.unwrap_or(MIN_ROUND_TRIP).as_secs_f64();
             let trips = (now.since(self.heard).as_secs_f64() / trip).min(1.0);
             // Grow by one packet per round-trip time, or at once before the first loss.
             let more = if has_lost { trips / trip } else { f64::INFINITY };
@@ -167,9 +170,9 @@ impl RateControl for EquationRate {
 }
 
 /// Minimum rate in packets per second.
-const LEAST: f64 = 10.0;
+const MIN_RATE: f64 = 10.0;
 /// Minimum round-trip time: the share of clock and process.
-const LEAST_TRIP: Duration = Duration::from_micros(100);
+const MIN_ROUND_TRIP: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests {
@@ -178,9 +181,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_equation_says() {
+    fn throughput_follows_equation() {
         // RFC 5348 has no table. By hand at 1 %: sqrt(2p/3) = 0.0816 and 12 sqrt(3p/8) p (1 + 32 p^2) = 0.00737.
-        assert!((packets_a_trip(0.01) - 11.23).abs() < 0.02, "{}", packets_a_trip(0.01));
+        assert!((packets_per_round_trip(0.01) - 11.23).abs() < 0.02, "{}", packets_per_round_trip(0.01));
     }
 
     /// Simulates a bottleneck of this rate that drops all excess. Returns the mean rate of the second half.
@@ -200,7 +203,7 @@ mod tests {
                 let lost = (0..through as u64).filter(|_| rng.unit() < loss).count() as f64;
                 arrived[index] += through - lost;
                 let (sent, arrived) = (sent as u64, arrived[index] as u64 as u32);
-                control.on_answer(now, index, Heard { sent, arrived, trip });
+                control.on_answer(now, index, ReceiverReport { sent, arrived, trip });
             }
             if now > Time::ZERO + Duration::from_secs(seconds / 2) {
                 (sum, steps) = (sum + rate, steps + 1.0);
@@ -210,27 +213,31 @@ mod tests {
     }
 
     #[test]
-    fn it_fills_a_bottleneck_that_drops_what_is_beyond() {
+    fn rate_fills_dropping_bottleneck() {
         let rate = through(2000.0, &[0.0], Duration::from_millis(50), 60);
         assert!((1400.0..2100.0).contains(&rate), "{rate}");
     }
 
     #[test]
-    fn the_worst_receiver_decides_as_tcp_would_there() {
+    fn worst_receiver_sets_tcp_rate() {
         let trip = Duration::from_millis(50);
         let rate = through(1e9, &[0.0001, 0.02, 0.001], trip, 100);
-        let tcp = packets_a_trip(0.02) / 0.05;
+        let tcp = packets_per_round_trip(0.02) / 0.05;
         assert!(rate > tcp / 2.0 && rate < tcp * 2.0, "{rate}, and TCP would have {tcp}");
     }
 
     #[test]
-    fn nobody_is_waited_for_who_is_gone() {
+    fn removed_receiver_does_not_limit_rate() {
         let mut control = EquationRate::new(2, 1000);
         let trip = Duration::from_millis(10);
         for step in 1..100_u64 {
             let now = Time::ZERO + trip * step as u32;
             for (index, arrived) in [(0, step * 100), (1, step * 5)] {
-                control.on_answer(now, index, Heard { sent: step * 100, arrived: arrived as u32, trip });
+                control.on_answer(
+                    now,
+                    index,
+                    ReceiverReport { sent: step * 100, arrived: arrived as u32, trip },
+                );
             }
         }
         assert_eq!(control.limiting(), Some(1));
@@ -240,14 +247,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn more_loss_is_never_worth_more(loss in 1e-6..0.9_f64, more in 1.0001..2.0_f64) {
-            prop_assert!(packets_a_trip(loss * more) < packets_a_trip(loss));
-            let back = loss_for(packets_a_trip(loss));
+        fn throughput_falls_with_loss(loss in 1e-6..0.9_f64, more in 1.0001..2.0_f64) {
+            prop_assert!(packets_per_round_trip(loss * more) < packets_per_round_trip(loss));
+            let back = loss_for(packets_per_round_trip(loss));
             prop_assert!((back / loss - 1.0).abs() < 1e-6, "{back} of {loss}");
         }
 
         #[test]
-        fn it_never_panics_and_never_jumps_up_once_something_was_lost(
+        fn rate_never_jumps_after_first_loss(
             answers in prop::collection::vec((0..3_usize, 0..2000_u64, 0..2000_u32, 1..300_u64, 0..100_u64), 1..200)
         ) {
             let mut control = EquationRate::new(3, 1000);
@@ -257,7 +264,7 @@ mod tests {
                 sent += more;
                 arrived[index] = arrived[index].wrapping_add(came);
                 let (before, trip) = (control.rate, Duration::from_millis(trip));
-                control.on_answer(now, index, Heard { sent, arrived: arrived[index], trip });
+                control.on_answer(now, index, ReceiverReport { sent, arrived: arrived[index], trip });
                 let has_lost = control.receivers[index].intervals.rate() > 0.0;
                 if let (Some(before), Some(after), true) = (before, control.rate, has_lost) {
                     let trip = control.receivers[index].trip.unwrap().as_secs_f64();

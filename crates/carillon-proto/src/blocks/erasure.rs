@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn any_so_many_symbols_suffice_and_one_fewer_does_not() {
+    fn any_length_symbols_suffice_and_fewer_do_not() {
         let (mut rng, code) = (Seeds::new(1).stream("erasure"), ReedSolomon);
         for round in 0..300 {
             let length = 1 + rng.below(if round % 10 == 0 { 300 } else { 40 }) as u16;
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_no_symbol_of_the_block_is_refused() {
+    fn mismatched_symbols_are_refused() {
         let shape = Shape { length: 2, planned: 2, size: 6 };
         let (short, long) = (Bytes::from_static(b"abcd"), Bytes::from_static(b"abcde"));
         let both = |one: &Bytes, other: &Bytes| [one.clone(), other.clone()];

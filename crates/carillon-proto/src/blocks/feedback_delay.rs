@@ -87,14 +87,14 @@ impl FeedbackDelay for ByDistance<'_> {
 
 /// Delay of `seconds` times `factor`, between the minimum and a day.
 pub fn in_seconds(seconds: f64, factor: f64) -> Duration {
-    let seconds = seconds.max(SHORTEST.as_secs_f64()) * factor;
-    Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))
+    let seconds = seconds.max(MIN_DELAY.as_secs_f64()) * factor;
+    Duration::from_secs_f64(seconds.min(MAX_DELAY.as_secs_f64()))
 }
 
 /// Minimum delay, so that nodes at distance zero do not repeat a request at the same instant.
-pub const SHORTEST: Duration = Duration::from_micros(10);
+pub const MIN_DELAY: Duration = Duration::from_micros(10);
 /// Maximum delay: a day.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const MAX_DELAY: Duration = Duration::from_secs(86_400);
 
 /// Random stream that is created on first use, since most members of a large group never draw.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubling_waits_end_at_the_longest_and_never_overflow() {
+    fn doubling_is_bounded_and_never_overflows() {
         let ms = Duration::from_millis;
         let mut delay = Doubling { first: ms(10), most: ms(35) };
         let waits: Vec<Duration> = (0..4).map(|attempt| delay.delay(attempt, 0.0)).collect();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_waits_fill_their_range_and_take_no_draw_where_there_is_none() {
+    fn uniform_fills_range_and_draws_nothing_if_empty() {
         let seeds = Seeds::new(1);
         let mut delay = Uniform::new(Duration::from_micros(100), seeds.clone(), "a");
         let waits: Vec<u128> = (0..1000).map(|_| delay.delay(0, 0.0).as_nanos()).collect();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_by_distance_lie_between_c1_and_c1_plus_c2_distances_and_grow_up_to_the_limit() {
+    fn distance_delay_stays_in_range_and_grows_to_limit() {
         let mut draws = Draws::new(Seeds::new(1), "a");
         for (attempt, factor) in [(0, 1.0), (1, 3.0), (2, 9.0), (3, 9.0), (u32::MAX, 9.0)] {
             for _ in 0..100 {
@@ -155,7 +155,7 @@ mod tests {
             }
         }
         let mut delay = ByDistance { first: 0.0, second: 0.0, growth: (2.0, 9), draws: &mut draws };
-        assert_eq!(delay.delay(0, 0.0), SHORTEST);
-        assert_eq!(in_seconds(1e12, 1.0), LONGEST);
+        assert_eq!(delay.delay(0, 0.0), MIN_DELAY);
+        assert_eq!(in_seconds(1e12, 1.0), MAX_DELAY);
     }
 }

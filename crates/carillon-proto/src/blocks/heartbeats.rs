@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_until_something_new_goes_out() {
+    fn intervals_double_up_to_bound_until_new_packet() {
         let ms = Duration::from_millis;
         let mut heartbeats = Heartbeats::new(Doubling { first: ms(10), most: ms(50) });
         for _ in 0..3 {

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_the_list_of_all_that_went() {
+    fn hold_off_agrees_with_list_of_sent_repairs() {
         let mut rng = carillon_core::Seeds::new(1).stream("hold-off");
         for span in [0, 1, 7].map(Duration::from_millis) {
             let (mut hold, mut all, mut now) = (HoldOff::default(), Vec::new(), Time::ZERO);

@@ -18,7 +18,7 @@ pub struct KeptStream {
     /// Memory used by the messages that are not delivered.
     undelivered: usize,
     /// Sequence number up to which this member has reported its reception.
-    told: u64,
+    reported: u64,
     /// Number of messages that were ever present: received, or sent by this member.
     stored: u64,
     /// Number of these that are no longer present.
@@ -43,7 +43,7 @@ impl KeptStream {
             bytes: 0,
             deliver: first,
             undelivered: 0,
-            told: first,
+            reported: first,
             stored: 0,
             gone: 0,
         }
@@ -90,13 +90,13 @@ impl KeptStream {
     }
 
     /// Number of messages delivered since the last report.
-    pub fn untold(&self) -> u64 {
-        self.deliver - self.told
+    pub fn unreported(&self) -> u64 {
+        self.deliver - self.reported
     }
 
     /// First missing message, which is being reported now.
-    pub fn tell(&mut self) -> u64 {
-        self.told = self.deliver;
+    pub fn mark_reported(&mut self) -> u64 {
+        self.reported = self.deliver;
         self.deliver
     }
 
@@ -107,9 +107,9 @@ impl KeptStream {
 
     /// Stores a message, if it has a slot.
     pub fn store(&mut self, number: u64, payload: Bytes) {
-        let new = cost(&payload);
+        let new = memory_cost(&payload);
         if let Some(slot) = self.slot_mut(number) {
-            let old = slot.payload.replace(payload).as_ref().map_or(0, cost);
+            let old = slot.payload.replace(payload).as_ref().map_or(0, memory_cost);
             self.bytes = self.bytes + new - old;
             self.stored += u64::from(old == 0);
             if number >= self.deliver {
@@ -120,7 +120,7 @@ impl KeptStream {
 
     /// Appends a message that this member sends. Returns its sequence number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
-        self.bytes += cost(&payload);
+        self.bytes += memory_cost(&payload);
         self.stored += 1;
         let number = self.slots.push(Slot { payload: Some(payload), ..Slot::default() });
         self.deliver = number + 1;
@@ -139,7 +139,7 @@ impl KeptStream {
         while self.base() < base
             && let Some((number, slot)) = self.slots.pop()
         {
-            let freed = slot.payload.as_ref().map_or(0, cost);
+            let freed = slot.payload.as_ref().map_or(0, memory_cost);
             self.gone += u64::from(slot.payload.is_some());
             self.bytes -= freed;
             if number >= self.deliver {
@@ -159,7 +159,7 @@ impl KeptStream {
             self.deliver += 1;
         }
         let payload = self.payload(self.deliver)?.clone();
-        self.undelivered -= cost(&payload);
+        self.undelivered -= memory_cost(&payload);
         self.deliver += 1;
         Some((self.deliver - 1, payload))
     }
@@ -170,10 +170,10 @@ impl KeptStream {
     }
 
     /// Marks an undelivered message as lost. Returns false if it was marked before.
-    pub fn give_up(&mut self, number: u64) -> bool {
+    pub fn mark_lost(&mut self, number: u64) -> bool {
         let Some(slot) = self.slot_mut(number) else { return true };
         let is_news = !std::mem::replace(&mut slot.is_lost, true);
-        let old = slot.payload.take().as_ref().map_or(0, cost);
+        let old = slot.payload.take().as_ref().map_or(0, memory_cost);
         self.bytes -= old;
         if number >= self.deliver {
             self.undelivered -= old;
@@ -188,9 +188,9 @@ impl KeptStream {
     }
 
     /// Counts all messages before this one as delivered or lost.
-    pub fn pass_to(&mut self, number: u64) {
+    pub fn advance_to(&mut self, number: u64) {
         while self.deliver < number.min(self.next()) {
-            self.undelivered -= self.payload(self.deliver).map_or(0, cost);
+            self.undelivered -= self.payload(self.deliver).map_or(0, memory_cost);
             self.deliver += 1;
         }
         self.deliver = self.deliver.max(number);
@@ -218,19 +218,19 @@ impl KeptStream {
 }
 
 /// Memory that a kept message takes: its bytes, the header in the same buffer, and its slot.
-pub fn cost(payload: &Bytes) -> usize {
-    payload.len() + BESIDE
+pub fn memory_cost(payload: &Bytes) -> usize {
+    payload.len() + OVERHEAD_PER_MESSAGE
 }
 
 /// Bytes per message beyond its payload: an upper bound of headers and slot.
-const BESIDE: usize = 128;
+const OVERHEAD_PER_MESSAGE: usize = 128;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_a_map_under_random_operations() {
+    fn stream_agrees_with_map_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("kept-stream");
         let mut stream = KeptStream::new(5);
         // Model: messages present, messages lost, and the three edges.
@@ -252,7 +252,7 @@ mod tests {
                     }
                 }
                 4 if number >= deliver && has_place => {
-                    assert_eq!(stream.give_up(number), lost.insert(number));
+                    assert_eq!(stream.mark_lost(number), lost.insert(number));
                     here.remove(&number);
                 }
                 5 => {
@@ -276,9 +276,12 @@ mod tests {
             assert_eq!((stream.base(), stream.next()), (base, next));
             assert_eq!(stream.payload(number), here.get(&number));
             assert_eq!(stream.stored(), stored);
-            assert_eq!(stream.bytes(), here.values().map(cost).sum());
+            assert_eq!(stream.bytes(), here.values().map(memory_cost).sum());
             let from = stream.deliver();
-            assert_eq!(stream.undelivered(), here.range(from..).map(|(_, payload)| cost(payload)).sum());
+            assert_eq!(
+                stream.undelivered(),
+                here.range(from..).map(|(_, payload)| memory_cost(payload)).sum()
+            );
             let awaited = number >= from && (base..next).contains(&number);
             let is_there = here.contains_key(&number) || lost.contains(&number);
             assert_eq!(stream.is_awaited(number), awaited && !is_there);

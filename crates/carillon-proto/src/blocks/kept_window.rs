@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_found_once_each_in_a_row() {
+    fn each_gap_is_reported_once() {
         let mut reception = KeptWindow::new(100, 0, false);
         assert_eq!(insert(&mut reception, 0), (Arrival::New, vec![0]));
         assert_eq!(gaps(&mut reception), []);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beyond_the_window_is_found_when_there_is_room() {
+    fn gap_beyond_window_is_reported_once_window_moves() {
         let mut reception = KeptWindow::new(3, 0, false);
         assert_eq!(insert(&mut reception, 3), (Arrival::NoRoom, vec![]));
         assert_eq!(gaps(&mut reception), [(0, 2)]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_messages_are_kept_for_others() {
+    fn last_messages_are_kept_for_repairs() {
         let mut reception = KeptWindow::new(100, 2, false);
         for number in 0..4 {
             insert(&mut reception, number);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_come_any_more_is_skipped() {
+    fn unavailable_messages_are_skipped() {
         let mut reception = KeptWindow::new(100, 10, false);
         insert(&mut reception, 0);
         insert(&mut reception, 2);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_member_starts_with_what_it_hears_first() {
+    fn late_joiner_starts_at_first_announced_message() {
         let mut reception = KeptWindow::new(100, 10, true);
         reception.join_at(7);
         reception.join_at(3);

@@ -10,11 +10,11 @@ use carillon_wire::reformation::Ranks;
 
 /// Requests in progress: all places below a bound were requested and have not come.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedRuns {
+pub struct RequestedRuns {
     below: u64,
 }
 
-impl AskedRuns {
+impl RequestedRuns {
     /// Next run of at most `most` missing places in this range that was not requested; it counts as requested now.
     pub fn next(&mut self, range: Range<u64>, most: u64, has: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         let start = (range.start.max(self.below)..range.end).find(|&place| !has(place))?;
@@ -43,7 +43,7 @@ pub struct LogTransfer<T> {
     entries: BTreeMap<u64, T>,
     /// First missing place.
     missing: u64,
-    asked: AskedRuns,
+    asked: RequestedRuns,
     /// Next sequence number of each member at the start, if nothing before it is available.
     skipped: Option<Vec<u64>>,
 }
@@ -61,7 +61,7 @@ impl<T> LogTransfer<T> {
             length,
             entries,
             missing: start,
-            asked: AskedRuns::default(),
+            asked: RequestedRuns::default(),
             skipped: None,
         }
     }
@@ -85,7 +85,7 @@ impl<T> LogTransfer<T> {
 
     /// Repeats the requests after a timeout. A member other than the coordinator may never answer, as it may have
     /// failed or not accepted the view, so the next member gets its turn.
-    pub fn ask_again(&mut self, coordinator: usize) {
+    pub fn retry(&mut self, coordinator: usize) {
         self.asked.again();
         let mut others = self.others.iter();
         let next = others.find(|&other| other > self.from).or(self.others.iter().next());
@@ -97,7 +97,7 @@ impl<T> LogTransfer<T> {
     }
 
     /// Chooses another member, since this one no longer has the missing places. Returns false if there is none.
-    pub fn ask_another(&mut self) -> bool {
+    pub fn try_another(&mut self) -> bool {
         let Some(other) = self.others.iter().next() else { return false };
         self.others.remove(other);
         self.asked.again();
@@ -167,7 +167,7 @@ mod tests {
     /// A log is fetched from one of the members that have it, despite losses, and nothing is requested twice without
     /// a reason.
     #[test]
-    fn all_of_a_log_comes_from_those_who_have_it() {
+    fn log_is_fetched_completely_despite_loss() {
         for seed in 0..200 {
             let mut rng = carillon_core::Seeds::new(seed).stream("transfer");
             let (start, length) = (rng.below(50), rng.below(100));
@@ -183,7 +183,7 @@ mod tests {
                 while let Some((from, run)) = transfer.ask(window, most) {
                     assert!(transfer.asks(from) && run.end - run.start <= most);
                     assert!(run.start >= transfer.missing() && run.end <= length);
-                    if !has[from] && rng.below(2) == 0 && transfer.ask_another() {
+                    if !has[from] && rng.below(2) == 0 && transfer.try_another() {
                         asked.clear();
                         continue;
                     }
@@ -200,7 +200,7 @@ mod tests {
                         }
                     }
                 }
-                transfer.ask_again(9);
+                transfer.retry(9);
             }
             assert!(!transfer.insert(2, length, length), "not a part of it");
             let (from, skipped, entries) = transfer.into_parts();

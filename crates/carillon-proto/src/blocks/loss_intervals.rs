@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_within_a_round_trip_are_one_event() {
+    fn losses_within_round_trip_are_one_event() {
         let mut intervals = LossIntervals::default();
         intervals.note(at(0), 100, 1, TRIP, || 50.0);
         assert_eq!(intervals.rate(), 1.0 / 50.0);
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_rate_is_between_those_of_the_shortest_and_the_longest_interval(lengths in prop::collection::vec(1..5000_u64, 9..40)) {
+        fn rate_lies_between_extremes_of_intervals(lengths in prop::collection::vec(1..5000_u64, 9..40)) {
             let mut intervals = LossIntervals::default();
             for (number, &length) in (1..).zip(&lengths) {
                 intervals.note(at(number * 20), length, 1, TRIP, || length as f64);
@@ -92,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn while_nothing_is_lost_it_only_falls(steps in prop::collection::vec(1..500_u64, 1..40)) {
+        fn rate_only_falls_without_loss(steps in prop::collection::vec(1..500_u64, 1..40)) {
             let mut intervals = LossIntervals::default();
             intervals.note(at(0), 10, 1, TRIP, || 30.0);
             let mut before = intervals.rate();

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_found_with_and_without_gaps() {
+    fn index_is_found_with_and_without_gaps() {
         for nodes in [vec![3, 4, 5, 6], vec![1, 5, 9], vec![7], vec![]] {
             let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
             let members = Members::new(nodes.clone().into());

@@ -21,7 +21,7 @@ pub trait ViewOrder<K> {
     fn log(&self) -> &OrderLog<Self::Entry, Self::Early>;
 
     /// Maximum number of messages to fetch. A live member is never further behind others that keep what it misses.
-    fn most_apart(&self) -> u64;
+    fn max_fetched(&self) -> u64;
 
     /// Suspends the order: between views nothing is ordered, acknowledged or delivered.
     fn leave(&mut self) {}
@@ -48,7 +48,7 @@ pub trait ViewOrder<K> {
 pub struct Membership<T> {
     agreement: Reformation,
     /// Agreement in the state of a member that lost its state, if a member that can fetch nothing may join like that.
-    strange: Option<Reformation>,
+    stateless: Option<Reformation>,
     /// Members of the last view that was installed here.
     known: Ranks,
     transfer: Option<LogTransfer<T>>,
@@ -65,9 +65,9 @@ pub enum Change {
 
 impl<T: Placed> Membership<T> {
     /// Creates the membership in the first view.
-    pub fn new(agreement: Reformation, strange: Option<Reformation>) -> Self {
+    pub fn new(agreement: Reformation, stateless: Option<Reformation>) -> Self {
         let known = agreement.view().members;
-        Membership { agreement, strange, known, transfer: None }
+        Membership { agreement, stateless, known, transfer: None }
     }
 
     /// Performs the steps of the agreement up to the next change. Call this until it returns `None` after each call
@@ -100,7 +100,7 @@ impl<T: Placed> Membership<T> {
         entry: T,
     ) {
         if let Some(transfer) = &mut self.transfer
-            && transfer.len() < order.most_apart()
+            && transfer.len() < order.max_fetched()
             && transfer.insert(from, place, entry)
         {
             self.agreement.progress();
@@ -137,9 +137,9 @@ impl<T: Placed> Membership<T> {
     ) {
         if let Some(transfer) = &mut self.transfer
             && transfer.missing() < below
-            && !transfer.ask_another()
+            && !transfer.try_another()
         {
-            self.begin_anew(context, order);
+            self.rejoin(context, order);
         }
     }
 
@@ -168,7 +168,7 @@ impl<T: Placed> Membership<T> {
     pub fn on_fetch_timeout(&mut self) {
         let coordinator = self.agreement.promised().coordinator.into();
         if let Some(transfer) = &mut self.transfer {
-            transfer.ask_again(coordinator);
+            transfer.retry(coordinator);
         }
     }
 
@@ -179,8 +179,8 @@ impl<T: Placed> Membership<T> {
 
     /// Removes a member that is gone for good.
     pub fn expel<K>(&mut self, context: &MachineContext<K>, rank: usize) {
-        if let Some(strange) = &mut self.strange {
-            strange.expel(context.now, rank);
+        if let Some(stateless) = &mut self.stateless {
+            stateless.expel(context.now, rank);
         }
         self.agreement.expel(context.now, rank);
     }
@@ -247,8 +247,8 @@ impl<T: Placed> Membership<T> {
                 let (log, ballot) = (order.log(), self.agreement.promised().number);
                 // A view that continues the own log needs only its end. Otherwise everything undelivered may differ.
                 let start = if continues { log.length() } else { log.delivered() };
-                if self.strange.is_some() && length.saturating_sub(start) > order.most_apart() {
-                    self.begin_anew(context, order);
+                if self.stateless.is_some() && length.saturating_sub(start) > order.max_fetched() {
+                    self.rejoin(context, order);
                 } else if length >= log.delivered() {
                     self.transfer = Some(LogTransfer::new(ballot, from, others, start, length));
                     self.complete(context, order);
@@ -283,18 +283,18 @@ impl<T: Placed> Membership<T> {
 
     /// Restarts as a member without state, since no member keeps the log it would have to fetch. It is asked to
     /// leave, and asks to join.
-    fn begin_anew<K: Ord + Copy>(
+    fn rejoin<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
         order: &impl ViewOrder<K, Entry = T>,
     ) {
-        let Some(strange) = &self.strange else { return };
+        let Some(stateless) = &self.stateless else { return };
         for rank in self.known.iter() {
             // The next message of each member may be lost here.
             let message = MessageId(order.log().next(rank));
             context.events.loss_found(None, message);
         }
-        self.agreement = strange.clone();
+        self.agreement = stateless.clone();
         self.agreement.handle_timeout(context.now, order.log().length());
     }
 }
@@ -322,7 +322,7 @@ mod tests {
             &self.0
         }
 
-        fn most_apart(&self) -> u64 {
+        fn max_fetched(&self) -> u64 {
             1000
         }
 
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_delivered_stays_in_its_place_and_those_who_live_hold_the_same() {
+    fn delivered_order_survives_crashes_at_all_members() {
         for seed in 0..60 {
             let mut rng = Seeds::new(seed).stream("model");
             let (mut members, mut now) = (group(seed), Time::ZERO);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_a_map_under_random_operations() {
+    fn queue_agrees_with_map_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("numbered");
         let (mut run, mut map) = (Numbered::starting_at(7), std::collections::BTreeMap::new());
         let mut next = 7;

@@ -148,11 +148,11 @@ pub fn next_numbers(state: &[u8], members: usize) -> Option<Vec<u64>> {
     let (numbers, rest) = state.as_chunks::<8>();
     let numbers: Vec<u64> = numbers.iter().map(|&number| u64::from_be_bytes(number)).collect();
     let fits = numbers.len() == members && rest.is_empty();
-    (fits && numbers.iter().all(|&number| number <= MOST_MESSAGES)).then_some(numbers)
+    (fits && numbers.iter().all(|&number| number <= MAX_MESSAGES)).then_some(numbers)
 }
 
 /// Maximum number of messages of one member: it leaves room to count without overflow.
-pub const MOST_MESSAGES: u64 = 1 << 62;
+pub const MAX_MESSAGES: u64 = 1 << 62;
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_list_under_random_operations() {
+    fn log_agrees_with_model_under_random_operations() {
         for seed in 0..20 {
             let mut rng = carillon_core::Seeds::new(seed).stream("order-log");
             let mut log: OrderLog<Message, u64> = OrderLog::new(3);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_another_group_or_with_numbers_beyond_all_is_none() {
+    fn invalid_state_is_refused() {
         assert_eq!(next_numbers(&[0; 16], 2), Some(vec![0, 0]));
         assert_eq!(next_numbers(&[0; 16], 3), None);
         assert_eq!(next_numbers(&[0; 17], 2), None);

@@ -72,19 +72,19 @@ impl Outbox {
 
     /// Records a transmission. Returns true if the message was sent before.
     pub fn send(&mut self, number: u64) -> bool {
-        let under_way = self.messages.len() as u32;
+        let in_flight = self.messages.len() as u32;
         let Some(own) = self.messages.get_mut(number) else { return true };
         own.due = false;
         let before = own.sent.is_some();
-        own.sent.get_or_insert(under_way);
+        own.sent.get_or_insert(in_flight);
         before
     }
 
     /// Records that the ordering member sends its message in its place, which restarts the count of messages in
     /// flight for it. Returns true if it was sent before.
     pub fn send_placed(&mut self, number: u64) -> bool {
-        let under_way = self.messages.len() as u32;
-        self.messages.get_mut(number).is_none_or(|own| own.sent.replace(under_way).is_some())
+        let in_flight = self.messages.len() as u32;
+        self.messages.get_mut(number).is_none_or(|own| own.sent.replace(in_flight).is_some())
     }
 
     /// Marks a message to be repeated. Returns the number of repetitions since the last packet from the ordering
@@ -97,7 +97,7 @@ impl Outbox {
     }
 
     /// Resets the repetitions: the ordering node is alive.
-    pub fn on_heard(&mut self) {
+    pub fn on_sequencer_alive(&mut self) {
         self.messages.iter_mut().for_each(|own| own.tries = 0);
     }
 
@@ -109,7 +109,7 @@ impl Outbox {
     }
 
     /// Records that the messages from this one on have lost their places.
-    pub fn displace(&mut self, from: u64) {
+    pub fn clear_places(&mut self, from: u64) {
         for (_, own) in self.numbered_mut().filter(|(number, _)| *number >= from) {
             own.ordered = false;
         }
@@ -182,7 +182,7 @@ mod tests {
     type Model = Vec<(u64, bool, bool)>;
 
     #[test]
-    fn it_agrees_with_a_list_under_random_operations() {
+    fn outbox_agrees_with_model_under_random_operations() {
         for until in [Until::Ordered, Until::Delivered] {
             let mut rng = carillon_core::Seeds::new(1).stream("outbox");
             let (mut outbox, mut model, mut next) = (Outbox::new(8, until, 4), Model::new(), 0u64);
@@ -213,7 +213,7 @@ mod tests {
                             .for_each(|own| (own.1, own.2) = (false, true));
                     }
                     4 => {
-                        outbox.displace(number);
+                        outbox.clear_places(number);
                         model.iter_mut().filter(|own| own.0 >= number).for_each(|own| own.2 = false);
                     }
                     5 => {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_too_late_is_not_taken() {
+    fn large_or_late_message_is_refused() {
         let mut outbox = Outbox::new(1, Until::Delivered, 2);
         assert_eq!(outbox.offer(Bytes::from_static(b"abc")), Err(OfferError::TooLarge { len: 3, max: 2 }));
         outbox.finish();
@@ -243,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_count_until_who_orders_is_heard() {
+    fn repetitions_count_until_sequencer_is_heard() {
         let mut outbox = Outbox::new(1, Until::Ordered, 2);
         outbox.offer(Bytes::new()).unwrap();
         assert_eq!((outbox.send(0), outbox.repeat(0), outbox.repeat(0)), (false, 1, 2));
-        outbox.on_heard();
+        outbox.on_sequencer_alive();
         assert_eq!((outbox.send(0), outbox.repeat(0)), (true, 1));
         assert_eq!(outbox.complete_below(1), Some((0, Some(1))));
     }

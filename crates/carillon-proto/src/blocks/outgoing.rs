@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_a_queue_under_random_operations() {
+    fn outgoing_agrees_with_queue_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("outgoing");
         let (mut outgoing, mut queue) = (Outgoing::new(5, false), VecDeque::new());
         for number in 0..5_000u64 {

@@ -153,7 +153,7 @@ mod tests {
     use crate::blocks::Path;
 
     #[test]
-    fn they_agree_with_a_list_under_random_operations() {
+    fn polls_agree_with_model_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("questions");
         let (mut questions, mut model) = (OutstandingPolls::default(), Vec::<(u64, usize, bool)>::new());
         let (mark, mut lost_before) = (Path::new().mark(), 0);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_answers_for_another_or_twice() {
+    fn member_answers_only_own_poll_and_only_once() {
         let mut questions = OutstandingPolls::default();
         let mark = Path::new().mark();
         let number = questions.insert(OutstandingPoll {

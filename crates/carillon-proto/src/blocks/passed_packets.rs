@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_source_does_not_hold_any_more_takes_no_room() {
+    fn packets_before_trailing_edge_are_dropped() {
         let mut store = PassedPackets::new(10, Duration::ZERO);
         store.advance(u32::MAX - 2);
         for sqn in [u32::MAX - 1, u32::MAX, 0, 1] {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_map_under_random_operations() {
+    fn store_agrees_with_map_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("passed-packets");
         let holdoff = Duration::from_millis(4);
         let (mut passed, mut now) = (PassedPackets::new(12, holdoff), Time::ZERO);

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use carillon_core::{PathMeasure, Time};
 
-use super::EmptyPath;
+use super::MinRttProbe;
 use super::path_loss::{LEARNING_PACKETS, PathLoss};
-use super::train::{FILLING_GAIN, Seen, Train};
+use super::train::{FILLING_GAIN, PacketTrain, TrainAnswer};
 use super::windowed::Windowed;
 
 /// Model of the path to one receiver, kept by the sender.
@@ -32,7 +32,7 @@ pub struct Path {
     /// Largest delivery rate in packets per second.
     rate: Windowed,
     /// Minimum round-trip time, without queues.
-    empty: EmptyPath,
+    empty: MinRttProbe,
     /// Loss rate, and the usual one.
     loss: PathLoss,
     /// Number of packets that may stand in queues.
@@ -42,7 +42,7 @@ pub struct Path {
     /// True if in one of these rounds, or in the last one with growth, nearly the whole window was in flight.
     busy: bool,
     /// Estimate of the rate from packet trains while the path is being filled.
-    train: Train,
+    train: PacketTrain,
     /// Rate to compare the next round with, and the start of that round.
     full: (f64, Time),
     /// Start of the next round in which the window may grow.
@@ -56,9 +56,9 @@ pub struct Path {
     /// EWMA of the time in seconds that a poll and its answer wait in queues.
     queued: f64,
     /// Last round-trip time in seconds.
-    trip: Option<f64>,
+    round_trip_seconds: Option<f64>,
     /// Largest recent difference between consecutive round-trip times, in seconds.
-    uneven: Windowed,
+    jitter: Windowed,
 }
 
 /// Number of packets that had reached a receiver at some time, as far as the sender knew, and the number sent.
@@ -105,19 +105,19 @@ impl Path {
             buffered,
             last: Mark { arrived: 0, serial: 0, asked: Time::ZERO, at: None },
             rate: Windowed::default(),
-            empty: EmptyPath::default(),
+            empty: MinRttProbe::default(),
             loss: PathLoss::default(),
             queue: 0.0,
             flat: 0,
             busy: false,
-            train: Train::default(),
+            train: PacketTrain::default(),
             full: (0.0, Time::ZERO),
             round: Time::ZERO,
             doubt: 0,
-            window: FIRST_WINDOW,
+            window: INITIAL_WINDOW,
             queued: 0.0,
-            trip: None,
-            uneven: Windowed::default(),
+            round_trip_seconds: None,
+            jitter: Windowed::default(),
         }
     }
 
@@ -146,24 +146,28 @@ impl Path {
     fn held(&self) -> f64 {
         let rate = self.rate.greatest();
         // While the path is filled, packets sent at twice the delivery rate are spread over a path that keeps up.
-        let told = self.train.rate().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
-        let held = told.unwrap_or(rate) * self.empty.least();
+        let train_rate = self
+            .train
+            .rate()
+            .filter(|_| self.is_filling())
+            .map(|train_rate| train_rate.max(rate * FILLING_GAIN));
+        let held = train_rate.unwrap_or(rate) * self.empty.min_rtt();
         if held.is_finite() { held.max(0.0) } else { 0.0 }
     }
 
     /// Smoothed loss rate.
     pub fn loss(&self) -> f64 {
-        self.loss.part
+        self.loss.rate
     }
 
     /// Measurements, once there was an answer. `has_room` and `held` are the caller's to know.
     pub fn measured(&self, has_room: bool, held: Duration) -> Option<PathMeasure> {
         self.last.at?;
-        let least = self.empty.least();
+        let least = self.empty.min_rtt();
         Some(PathMeasure {
             sent: self.last.serial,
             arrived: self.last.arrived,
-            loss: self.loss.part.clamp(0.0, 1.0),
+            loss: self.loss.rate.clamp(0.0, 1.0),
             round_trip: Duration::try_from_secs_f64(least).ok(),
             window: self.window(),
             has_room,
@@ -177,14 +181,22 @@ impl Path {
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
         // A round with few answers says less than what is known already.
-        let told = self.train.pace().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
-        let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
-        told.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
+        let train_rate = self
+            .train
+            .pace()
+            .filter(|_| self.is_filling())
+            .map(|train_rate| train_rate.max(rate * FILLING_GAIN));
+        let gain = if self.is_filling() {
+            FILLING_PACING_GAIN
+        } else {
+            PACING_GAIN + LOSSY_PACING_GAIN * self.lost_polls()
+        };
+        train_rate.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
     }
 
     /// Share of the extra growth to use, from 0 to 1, as polls are lost like packets.
-    fn lost_questions(&self) -> f64 {
-        (self.loss.usual() / LOST).min(1.0)
+    fn lost_polls(&self) -> f64 {
+        (self.loss.usual() / FULL_GROWTH_LOSS).min(1.0)
     }
 
     /// Updates the model with an answer of the receiver.
@@ -202,10 +214,11 @@ impl Path {
         if let Some(found) = self.empty.on_answer(now, asked, serial, self.last.arrived) {
             self.loss.learn(now, found);
         }
-        if let Some(before) = self.trip.replace(round_trip).filter(|_| !self.empty.is_paused()) {
-            self.uneven.note(now, (round_trip - before).abs(), RATE_MEMORY);
+        if let Some(before) = self.round_trip_seconds.replace(round_trip).filter(|_| !self.empty.is_paused())
+        {
+            self.jitter.note(now, (round_trip - before).abs(), MIN_RATE_MEMORY);
         }
-        self.queued += ((round_trip - self.empty.least()).max(0.0) - self.queued) * QUEUED_GAIN;
+        self.queued += ((round_trip - self.empty.min_rtt()).max(0.0) - self.queued) * QUEUEING_DELAY_GAIN;
         // Measure over at least a round trip, so that answers in a burst do not look like a fast path, and over at
         // least the distance between polls, so that a late answer does not.
         // Delivery rate sample (Cheng et al., delivery rate estimation): packets arrived over the longer of send and
@@ -214,28 +227,28 @@ impl Path {
         let span = then.at.map_or(span, |_| span.max(asked.since(then.asked))).as_secs_f64();
         let came = (self.last.arrived - then.arrived) as f64;
         if span > 0.0 {
-            let memory = now.since(asked).saturating_mul(RATE_ROUNDS).max(RATE_MEMORY);
+            let memory = now.since(asked).saturating_mul(RATE_MEMORY_ROUND_TRIPS).max(MIN_RATE_MEMORY);
             self.rate.note(now, came / span, memory);
         }
         self.loss.note(now, came, serial.saturating_sub(then.serial) as f64);
         if self.is_filling() {
-            let seen = Seen { now, asked, serial, arrived: self.last.arrived };
-            self.train.on_answer(seen, self.empty.least());
+            let seen = TrainAnswer { now, asked, serial, arrived: self.last.arrived };
+            self.train.on_answer(seen, self.empty.min_rtt());
             self.note_full(now, asked, since);
         }
-        let crowded = self.loss.is_more_than_usual();
+        let congested = self.loss.is_more_than_usual();
         let next_round = asked >= self.round;
         if next_round {
             self.round = now;
-            self.note_crowded(now, asked, crowded);
+            self.note_congestion(now, asked, congested);
         }
-        self.weigh_queue(next_round, crowded);
-        self.weigh_window(round_trip, since, next_round, crowded);
+        self.update_queue(next_round, congested);
+        self.update_window(round_trip, since, next_round, congested);
     }
 
     /// Returns true while the capacity of the path is still being searched (as in the startup phase of BBR).
     pub fn is_filling(&self) -> bool {
-        self.flat < FLAT_ROUNDS
+        self.flat < MAX_FLAT_ROUNDS
     }
 
     /// Handles a silent receiver: halves the window, which may be too large.
@@ -245,12 +258,12 @@ impl Path {
 
     /// Detects a full path: its rate has not grown by a quarter in three rounds.
     fn note_full(&mut self, now: Time, asked: Time, since: u64) {
-        self.empty.put_off(now);
+        self.empty.postpone(now);
         if asked < self.full.1 {
             return;
         }
         let rate = self.rate.greatest();
-        let busy = since as f64 >= IDLE * self.bounded_window() as f64;
+        let busy = since as f64 >= IDLE_SHARE * self.bounded_window() as f64;
         if rate >= self.full.0 * 1.25 {
             self.full.0 = rate;
             (self.flat, self.busy) = (0, busy);
@@ -266,59 +279,59 @@ impl Path {
 
     /// Records if a round had unusual loss. Packets for which the queue was cut do not count again. If most rounds
     /// have unusual loss, measure again what is usual.
-    fn note_crowded(&mut self, now: Time, asked: Time, crowded: bool) {
-        if !crowded {
+    fn note_congestion(&mut self, now: Time, asked: Time, congested: bool) {
+        if !congested {
             self.doubt = self.doubt.saturating_sub(1);
             return;
         }
         self.loss.forgive();
         self.doubt += 2;
-        if self.doubt >= DOUBTED && !self.empty.is_paused() {
+        if self.doubt >= MAX_DOUBT && !self.empty.is_paused() {
             self.doubt = 0;
             self.empty.pause(now, now.since(asked), LEARNING_PACKETS);
         }
     }
 
-    /// Updates the bound of the queue; `crowded` tells if this round had unusual loss.
-    fn weigh_queue(&mut self, next_round: bool, crowded: bool) {
+    /// Updates the bound of the queue; `congested` tells if this round had unusual loss.
+    fn update_queue(&mut self, next_round: bool, congested: bool) {
         let rate = self.rate.greatest();
         if next_round {
-            self.queue = match crowded {
-                _ if self.is_filling() => FIRST_QUEUE * rate,
-                true => self.queue * QUEUE_CUT,
+            self.queue = match congested {
+                _ if self.is_filling() => INITIAL_QUEUE_SECONDS * rate,
+                true => self.queue * QUEUE_DECREASE,
                 false => self.queue + QUEUE_GROWTH,
             };
         }
         // Never less than the noise of timers, nor more than the bound for this distance and rate.
-        let fewest = (LEAST_QUEUE * rate).max(FEWEST_QUEUED);
-        let near = NEAR_QUEUE.max(UNEVEN * self.uneven.greatest());
-        let seconds = (near + QUEUED_TRIP * self.empty.least()).min(MOST_QUEUE);
-        let most = seconds * rate.max((rate * EQUAL_BELOW).sqrt());
+        let fewest = (MIN_QUEUE_SECONDS * rate).max(MIN_QUEUE_PACKETS);
+        let near = MAX_NEAR_QUEUE_SECONDS.max(JITTER_FACTOR * self.jitter.greatest());
+        let seconds = (near + QUEUE_ROUND_TRIP_SHARE * self.empty.min_rtt()).min(MAX_QUEUE_SECONDS);
+        let most = seconds * rate.max((rate * SQUARE_ROOT_BELOW_RATE).sqrt());
         self.queue = self.queue.clamp(fewest, most.max(fewest));
     }
 
     /// Updates the window after this round-trip time. `since` is the number of packets sent since the poll.
-    fn weigh_window(&mut self, round_trip: f64, since: u64, next_round: bool, crowded: bool) {
-        let (rate, least) = (self.rate.greatest(), self.empty.least());
+    fn update_window(&mut self, round_trip: f64, since: u64, next_round: bool, congested: bool) {
+        let (rate, least) = (self.rate.greatest(), self.empty.min_rtt());
         if self.empty.is_paused() {
-            self.window = (rate * least * PAUSE).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
+            self.window = (rate * least * PAUSE_GAIN).clamp(MIN_WINDOW, self.window.max(MIN_WINDOW));
             return;
         }
         // Grow faster if polls are lost, and slower if the queue was cut lately.
-        let most = GROWTH + LOST_GROWTH * self.lost_questions();
-        let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
+        let most = WINDOW_GROWTH + LOSSY_WINDOW_GROWTH * self.lost_polls();
+        let growth = 1.0 + most * (self.queue / (INITIAL_QUEUE_SECONDS * rate)).min(1.0);
         // The first answers cover few packets, so the window keeps its initial value as a floor.
         let (gain, floor) = match self.is_filling() {
-            true if self.flat > 0 => (FLAT_GAIN, FIRST_WINDOW),
-            true => (self.train.gain(rate).unwrap_or(FILLING_GAIN), FIRST_WINDOW),
-            false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
-            false => (growth, LEAST_WINDOW),
+            true if self.flat > 0 => (FLAT_GAIN, INITIAL_WINDOW),
+            true => (self.train.gain(rate).unwrap_or(FILLING_GAIN), INITIAL_WINDOW),
+            false if congested => (CONGESTED_GAIN, MIN_WINDOW),
+            false => (growth, MIN_WINDOW),
         };
         // Base of the window: delivery rate times minimum round-trip time, plus the permitted queue.
         let asked_for = (rate * gain * least + self.queue).max(floor);
         // Grow beyond it only if no queue shows and no unusual loss.
         let queued = (round_trip - least) * rate > self.queue / 2.0;
-        self.window = if queued || crowded {
+        self.window = if queued || congested {
             asked_for
         } else if next_round {
             // Bounded by twice the packets sent, so that it does not grow while there is little to send.
@@ -330,64 +343,64 @@ impl Path {
 }
 
 /// Initial window in packets.
-const FIRST_WINDOW: f64 = 128.0;
+const INITIAL_WINDOW: f64 = 128.0;
 /// Window in packets toward a receiver that does not answer.
 const SILENT_WINDOW: f64 = 32.0;
 /// Minimum window in packets: room for a poll and a repair.
-const LEAST_WINDOW: f64 = 8.0;
+const MIN_WINDOW: f64 = 8.0;
 /// Gain of the window once the rate no longer grows: less suffices to see if it grows still.
 const FLAT_GAIN: f64 = 1.5;
 /// Gain of the window under unusual loss. It applies to the largest delivery rate, which exceeds the mean.
-const CROWDED_GAIN: f64 = 0.9;
+const CONGESTED_GAIN: f64 = 0.9;
 /// Growth of the window per round in search of more capacity, as a share.
-const GROWTH: f64 = 0.2;
-/// Additional growth at a usual loss of `LOST` or more, since lost polls make the sender pause.
-const LOST_GROWTH: f64 = 0.3;
+const WINDOW_GROWTH: f64 = 0.2;
+/// Additional growth at a usual loss of `FULL_GROWTH_LOSS` or more, since lost polls make the sender pause.
+const LOSSY_WINDOW_GROWTH: f64 = 0.3;
 /// Usual loss rate at which the additional growth and pacing are full.
-const LOST: f64 = 0.05;
+const FULL_GROWTH_LOSS: f64 = 0.05;
 /// Pacing gain while the path is being filled.
-const FILLING_PACE: f64 = 3.0;
+const FILLING_PACING_GAIN: f64 = 3.0;
 /// Pacing gain on a known path: barely above the delivery rate, so that no burst follows a pause.
-const PACE: f64 = 1.05;
-/// Additional pacing gain at a usual loss of `LOST` or more.
-const LOST_PACE: f64 = 0.95;
+const PACING_GAIN: f64 = 1.05;
+/// Additional pacing gain at a usual loss of `FULL_GROWTH_LOSS` or more.
+const LOSSY_PACING_GAIN: f64 = 0.95;
 /// Number of rounds without growth after which the path counts as full.
-const FLAT_ROUNDS: u32 = 3;
+const MAX_FLAT_ROUNDS: u32 = 3;
 /// Share of the path's capacity that may be in flight during a pause.
-const PAUSE: f64 = 0.5;
+const PAUSE_GAIN: f64 = 0.5;
 /// Initial length of the queue, in seconds of packets.
-const FIRST_QUEUE: f64 = 0.010;
+const INITIAL_QUEUE_SECONDS: f64 = 0.010;
 /// Minimum length of the queue, in seconds of packets.
-const LEAST_QUEUE: f64 = 0.0005;
+const MIN_QUEUE_SECONDS: f64 = 0.0005;
 /// Maximum length of the queue on a near path, in seconds. A flow that bounds its window by the round-trip time, as
 /// BBR does, would get little beside a longer queue.
-const NEAR_QUEUE: f64 = 0.007;
+const MAX_NEAR_QUEUE_SECONDS: f64 = 0.007;
 /// Factor of the recent variation of round-trip times that may replace that bound. Processes that share a processor
 /// answer unevenly, and must not wait for each other.
-const UNEVEN: f64 = 1.5;
+const JITTER_FACTOR: f64 = 1.5;
 /// Share of the round-trip time that adds to the bound.
-const QUEUED_TRIP: f64 = 1.0 / 3.0;
+const QUEUE_ROUND_TRIP_SHARE: f64 = 1.0 / 3.0;
 /// Maximum length of the queue on any path, in seconds.
-const MOST_QUEUE: f64 = 0.025;
+const MAX_QUEUE_SECONDS: f64 = 0.025;
 /// Rate in packets per second below which the bound grows with the square root of the rate: 100 Mbit/s in frames of
 /// 1500 bytes. The queue on a near path then is 7 ms at that rate and 22 ms at 10 Mbit/s.
-const EQUAL_BELOW: f64 = 8333.0;
+const SQUARE_ROOT_BELOW_RATE: f64 = 8333.0;
 /// Gain of the EWMA of the queueing delay.
-const QUEUED_GAIN: f64 = 0.125;
+const QUEUEING_DELAY_GAIN: f64 = 0.125;
 /// Number of packets in queues below which a queue means nothing.
-const FEWEST_QUEUED: f64 = 4.0;
+const MIN_QUEUE_PACKETS: f64 = 4.0;
 /// Growth of the queue per round, in packets (additive increase).
 const QUEUE_GROWTH: f64 = 0.5;
 /// Factor of the queue after a round with unusual loss (multiplicative decrease).
-const QUEUE_CUT: f64 = 0.7;
+const QUEUE_DECREASE: f64 = 0.7;
 /// Share of the window below which the sender counts as idle and not as the cause of loss.
-const IDLE: f64 = 0.5;
+const IDLE_SHARE: f64 = 0.5;
 /// Value of `doubt` at which the usual loss is measured again: eight rounds in a row.
-const DOUBTED: u32 = 16;
+const MAX_DOUBT: u32 = 16;
 /// Minimum time for which a delivery rate is remembered.
-const RATE_MEMORY: Duration = Duration::from_millis(500);
+const MIN_RATE_MEMORY: Duration = Duration::from_millis(500);
 /// Minimum time of this memory in round trips, if that is longer.
-const RATE_ROUNDS: u32 = 8;
+const RATE_MEMORY_ROUND_TRIPS: u32 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -440,18 +453,18 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_filled_in_few_round_trips_if_it_carries_what_is_sent_and_as_slowly_as_ever_if_not() {
+    fn long_path_is_filled_fast_only_if_it_keeps_up() {
         // Ten thousand packets per round trip of 100 ms, and one thousand.
         let windows = [10, 100].map(|spacing| window_behind(spacing, 100_000, 50_000, 3000).0);
         assert!(windows[0] > 2300 && windows[1] < 1800, "{windows:?}");
         let (path, _) = behind_a_bottleneck(10, 100_000, 50_000, 3000);
         // The path's capacity may be in flight beside the buffered packets.
-        let (known, seen) = (path.held(), path.rate.greatest() * path.empty.least());
+        let (known, seen) = (path.held(), path.rate.greatest() * path.empty.min_rtt());
         assert!(known > seen * 1.2, "{known} {seen}");
     }
 
     #[test]
-    fn a_path_is_not_overrun_for_long_while_it_is_filled() {
+    fn filling_overruns_path_only_briefly() {
         // 100 Mbit/s at 300 ms with a queue of a tenth of the capacity: 5000 packets per round trip.
         let (path, _) = behind_a_bottleneck(120, 500, 300_000, 60_000);
         let (_, lost) = behind_a_bottleneck(120, 500, 300_000, 120_000);
@@ -461,30 +474,30 @@ mod tests {
     /// Path of 10 000 packets a second at 100 ms.
     fn known() -> Path {
         let mut path = Path { full: (10_000.0, Time::ZERO), ..Path::with_buffers(100) };
-        path.rate.note(at(0), 10_000.0, RATE_MEMORY);
+        path.rate.note(at(0), 10_000.0, MIN_RATE_MEMORY);
         path.empty.on_answer(at(100_000), at(0), 0, 0);
         path
     }
 
     #[test]
-    fn a_round_of_which_little_has_come_back_does_not_slow_down_what_leaves() {
+    fn round_with_few_answers_keeps_pace() {
         let mut path = known();
         for (asked, serial) in [(0, 0), (10_000, 50)] {
-            let seen = Seen { now: at(asked + 100_000), asked: at(asked), serial, arrived: serial };
+            let seen = TrainAnswer { now: at(asked + 100_000), asked: at(asked), serial, arrived: serial };
             path.train.on_answer(seen, 0.1);
         }
-        assert!(path.train.rate().is_some_and(|told| told < 5000.0));
+        assert!(path.train.rate().is_some_and(|train_rate| train_rate < 5000.0));
         assert_eq!(path.pace(), Some(20_000.0));
     }
 
     #[test]
-    fn who_is_kept_from_sending_more_has_not_little_to_send() {
+    fn bounded_sender_does_not_count_as_idle() {
         // The packets beyond the path's capacity are bounded, and half of the packets are lost: a case for measuring
         // the usual loss.
         for (before, since, is_to_be_found_out) in [(400, 1000, true), (1000, 400, true), (400, 400, false)] {
-            let mut path = Path { window: 10_000.0, flat: FLAT_ROUNDS - 2, ..known() };
+            let mut path = Path { window: 10_000.0, flat: MAX_FLAT_ROUNDS - 2, ..known() };
             path.note_full(at(150_000), at(50_000), before);
-            path.loss.part = 0.5;
+            path.loss.rate = 0.5;
             path.note_full(at(250_000), at(150_000), since);
             assert_eq!(path.empty.is_paused(), is_to_be_found_out, "{before} {since}");
         }
@@ -537,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_share_a_bottleneck_come_to_equal_shares_whoever_began() {
+    fn two_flows_reach_equal_shares_in_any_order() {
         // 100 and 10 Mbit/s, near and far, with queues longer and shorter than the ones tried.
         for (spacing, delay) in [(120, 100), (120, 25_000), (1200, 100), (1200, 25_000)] {
             for room in [50, 170, 1000].into_iter().step_by(carillon_testkit::sampling_step(2)) {
@@ -553,14 +566,14 @@ mod tests {
 
     /// Like a BBR flow, which has some two dozen packets in flight at a round-trip time of 0.2 ms.
     #[test]
-    fn who_has_little_under_way_nearby_keeps_a_third_of_a_fair_share() {
+    fn small_near_flow_keeps_third_of_fair_share() {
         let shares = sharing_a_bottleneck(120, 170, 100, Some(24));
         assert!(shares[1] > 0.5 / 3.0 && shares[0] + shares[1] > 0.99, "{shares:?}");
     }
 
     /// A packet per 5 ms at 30 ms with a loss of a fifth: reducing so small a rate teaches nothing.
     #[test]
-    fn who_has_little_to_send_is_not_held_up() {
+    fn slow_sender_is_not_paused() {
         let mut path = Path::new();
         let mut random = carillon_core::Seeds::new(1).stream("losses");
         let (mut marks, mut arrived) = (std::collections::VecDeque::new(), 0);
@@ -581,50 +594,50 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_now_at_once_and_now_late_may_have_more_in_queues() {
+    fn uneven_answers_permit_longer_queue() {
         // 8000 packets a second with round-trip times that alternate between 1 ms and more.
         for (late, least, most) in
             [(0, 59.0, 60.0), (4_000, 59.0, 60.0), (10_000, 125.0, 126.0), (90_000, 204.0, 205.0)]
         {
-            let mut path = Path { queue: 1000.0, flat: FLAT_ROUNDS, ..Path::new() };
-            path.rate.note(at(0), 8000.0, RATE_MEMORY);
+            let mut path = Path { queue: 1000.0, flat: MAX_FLAT_ROUNDS, ..Path::new() };
+            path.rate.note(at(0), 8000.0, MIN_RATE_MEMORY);
             for turn in 0..4 {
                 let asked = 100_000 * turn;
                 let late = if turn % 2 == 0 { 0 } else { late };
                 path.on_answer(at(asked + 1_000 + late), answer(&path, asked, 1 + turn as u32));
             }
             path.queue = 1000.0;
-            path.weigh_queue(false, false);
+            path.update_queue(false, false);
             assert!((least..most).contains(&path.queue), "{late} us: {}", path.queue);
         }
     }
 
     #[test]
-    fn a_pause_in_which_queues_empty_does_not_make_round_trips_uneven() {
+    fn pause_does_not_count_as_jitter() {
         let mut path = Path::new();
         path.on_answer(at(150_000), answer(&path, 100_000, 1));
         path.empty.pause(at(150_000), Duration::from_secs(1), 0);
         path.on_answer(at(201_000), answer(&path, 200_000, 2));
-        assert!(path.uneven.greatest() < 0.0, "{}", path.uneven.greatest());
+        assert!(path.jitter.greatest() < 0.0, "{}", path.jitter.greatest());
     }
 
     #[test]
-    fn queues_that_grow_and_are_cut_together_become_equal() {
+    fn queues_grown_and_cut_together_become_equal() {
         let mut queues = [150.0, 30.0].map(|queue| {
-            let mut path = Path { queue, flat: FLAT_ROUNDS, ..Path::new() };
+            let mut path = Path { queue, flat: MAX_FLAT_ROUNDS, ..Path::new() };
             // 8000 packets a second.
-            path.rate.note(at(0), 8000.0, RATE_MEMORY);
+            path.rate.note(at(0), 8000.0, MIN_RATE_MEMORY);
             path
         });
         for round in 0..600 {
-            queues.iter_mut().for_each(|path| path.weigh_queue(true, round % 50 == 49));
+            queues.iter_mut().for_each(|path| path.update_queue(true, round % 50 == 49));
         }
         let [one, other] = queues.map(|path| path.queue);
         assert!(other > 0.9 * one && one < 100.0, "{one} and {other}");
     }
 
     #[test]
-    fn a_group_whose_answers_are_lost_too_is_not_drawn_down_by_its_least_window() {
+    fn lost_answers_do_not_shrink_group_window() {
         let mut random = carillon_core::Seeds::new(1).stream("losses");
         let mut lost = |part: f64| random.unit() < part;
         let mut paths = vec![Path::new(); 16];
@@ -655,9 +668,9 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_what_the_path_carries_and_a_bounded_queue() {
+    fn window_is_path_capacity_plus_bounded_queue() {
         // 100 Mbit/s in packets of 1500 bytes: one per 120 us.
-        let queue = (NEAR_QUEUE * 1e6) as u64 / 120;
+        let queue = (MAX_NEAR_QUEUE_SECONDS * 1e6) as u64 / 120;
         let (near, _) = window_behind(120, 1000, 100, 60_000);
         assert!((queue - 20..queue + 20).contains(&near), "{near}");
         // At a round-trip time of 20 ms the path holds 167 packets; half of that more looks for growth.
@@ -669,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_hardly_faster_than_a_full_path_carries_them() {
+    fn pace_barely_exceeds_delivery_rate() {
         for delay in [100, 10_000] {
             let (path, _) = behind_a_bottleneck(120, 1000, delay, 60_000);
             let share = path.pace().expect("something has arrived") * 120e-6;
@@ -678,21 +691,21 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_late_counts_from_the_first_question() {
+    fn late_receiver_counts_from_first_poll() {
         let windows = [0, 3_600_000_000].map(|begin| {
             let mut path = Path::new();
             path.on_answer(at(begin + 20_000), answer(&path, begin, 128));
             (path.window(), path.pace().map(f64::round))
         });
         assert_eq!(windows[0], windows[1]);
-        assert!(windows[0].1 >= Some(FILLING_PACE * 128.0 / 0.02), "{windows:?}");
+        assert!(windows[0].1 >= Some(FILLING_PACING_GAIN * 128.0 / 0.02), "{windows:?}");
     }
 
     #[test]
-    fn what_may_be_buffered_bounds_the_queue_and_not_what_the_path_holds() {
+    fn buffers_bound_queue_but_not_path_capacity() {
         let mut path = Path::with_buffers(100);
         assert_eq!(path.bounded_window(), 100);
-        assert_eq!(Path::with_buffers(1000).bounded_window(), FIRST_WINDOW as u64);
+        assert_eq!(Path::with_buffers(1000).bounded_window(), INITIAL_WINDOW as u64);
         // 10 000 packets a second at 50 ms: 500 are on the way.
         path.on_answer(at(60_000), answer(&path, 10_000, 500));
         assert!(path.window() > 700, "{}", path.window());
@@ -702,7 +715,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_short_is_not_overrun_for_long() {
+    fn short_queue_is_overrun_only_briefly() {
         for room in [40, 100, 200] {
             let (near, lost) = window_behind(120, room, 100, 40_000);
             assert!(near <= room + 20 && lost < 0.03, "room {room}: window {near}, lost {lost}");
@@ -712,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_at_random_does_not_keep_the_window_small_and_much_more_loss_than_before_does() {
+    fn only_unusual_loss_shrinks_window() {
         let mut path = Path::new();
         let (mut serial, mut arrived) = (0, 0);
         let mut round = |path: &mut Path, from: u64, share: f64| {
@@ -735,7 +748,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_begins_to_lose_at_random_is_not_slow_for_long() {
+    fn window_recovers_after_random_loss_begins() {
         let mut random = carillon_core::Seeds::new(1).stream("losses");
         let mut path = Path::new();
         let (mut serial, mut arrived) = (0, 0);
@@ -752,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_halves_it_and_answers_bring_it_back() {
+    fn silence_halves_window_and_answers_restore_it() {
         let mut path = Path::new();
         path.on_answer(at(1000), answer(&path, 900, 320));
         assert!(path.window() > 64);
@@ -765,7 +778,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_answer_that_comes_late_changes_nothing() {
+    fn overtaken_answer_changes_nothing() {
         let mut path = Path::new();
         let late = answer(&path, 800, 16);
         path.on_answer(at(1000), answer(&path, 900, 32));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use carillon_core::{BitRate, PathMeasure, Time};
 
 use super::{
-    Answer, FlowControl, Lowest, LowestOf, OutstandingPoll, Path, RateControl, RepairBudget,
+    Answer, FlowControl, Minimum, NodeMinimum, OutstandingPoll, Path, RateControl, RepairBudget,
     RetransmissionTimeout,
 };
 
@@ -100,10 +100,10 @@ pub struct PollingList {
     /// Receiver with the path that keeps the sender from sending, and since when.
     held_since: Option<(usize, Time)>,
     /// Minima over all members, updated with each change, since a group may be large.
-    windows: LowestOf,
-    bounded: Lowest,
-    limits: LowestOf,
-    losses: Lowest,
+    windows: NodeMinimum,
+    bounded: Minimum,
+    limits: NodeMinimum,
+    losses: Minimum,
 }
 
 impl PollingList {
@@ -140,10 +140,10 @@ impl PollingList {
             is_answered: false,
             follows_fastest: false,
             held_since: None,
-            windows: LowestOf::default(),
-            bounded: Lowest::default(),
-            limits: LowestOf::default(),
-            losses: Lowest::default(),
+            windows: NodeMinimum::default(),
+            bounded: Minimum::default(),
+            limits: NodeMinimum::default(),
+            losses: Minimum::default(),
         };
         (0..members).for_each(|index| list.add(index, bounds));
         list

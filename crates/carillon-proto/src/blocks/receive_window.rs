@@ -64,7 +64,7 @@ impl ReceiveWindow {
     }
 
     /// Requests each missing message instead of only the expected one.
-    pub fn asking_for_all(self) -> Self {
+    pub fn requesting_all(self) -> Self {
         ReceiveWindow { asks: Some(BTreeSet::new()), ..self }
     }
 
@@ -131,12 +131,12 @@ impl ReceiveWindow {
     }
 
     /// Marks all missing messages to be requested again.
-    pub fn ask_again(&mut self) {
+    pub fn request_again(&mut self) {
         self.ask_from(self.expected());
     }
 
     /// Next message to request: each missing one, or the expected one if it was sent and has room.
-    pub fn next_ask(&mut self) -> Option<u64> {
+    pub fn next_request(&mut self) -> Option<u64> {
         match &mut self.asks {
             Some(asks) => asks.pop_first(),
             None => Some(self.expected()).filter(|&expected| expected < self.wanted()),
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_and_not_fetched_never_exceeds_the_capacity_and_the_expected_message_has_its_place() {
+    fn held_messages_stay_within_capacity() {
         let mut rng = carillon_core::Seeds::new(2).stream("window");
         for capacity in [1, 3, 17] {
             let mut window = ReceiveWindow::new(capacity, false);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_joins_late_begins_with_what_it_hears_first() {
+    fn late_joiner_starts_at_first_announced_message() {
         let mut window = ReceiveWindow::new(4, true);
         window.join_at(7);
         assert_eq!(
@@ -234,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn each_message_that_is_missing_and_has_room_is_asked_for_once_until_all_are_again() {
+    fn missing_message_is_requested_once_until_repeated() {
         let mut rng = carillon_core::Seeds::new(3).stream("asks");
-        let mut window = ReceiveWindow::new(20, false).asking_for_all();
+        let mut window = ReceiveWindow::new(20, false).requesting_all();
         let mut asks = BTreeSet::new();
         for _ in 0..10_000 {
             let expected = window.expected();
@@ -264,14 +264,18 @@ mod tests {
                     (0..window.waiting()).for_each(|_| window.fetched());
                 }
                 3 if rng.below(4) == 0 => {
-                    window.ask_again();
+                    window.request_again();
                     asks.extend(missing(&window, window.expected()));
                 }
-                _ => assert_eq!(window.next_ask(), asks.pop_first()),
+                _ => assert_eq!(window.next_request(), asks.pop_first()),
             }
         }
         let mut one = ReceiveWindow::new(20, false);
         one.announce(5);
-        assert_eq!((one.next_ask(), one.next_ask()), (Some(0), Some(0)), "the expected one, again and again");
+        assert_eq!(
+            (one.next_request(), one.next_request()),
+            (Some(0), Some(0)),
+            "the expected one, again and again"
+        );
     }
 }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_far_apart_cost_nothing() {
+    fn distant_receivers_take_no_memory() {
         let near = ReceiverMap::new(3, [0b101]);
         let far = ReceiverMap::new(1 << 60, [0b1]);
         assert_eq!(near.and(&far), near);

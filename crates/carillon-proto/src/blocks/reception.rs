@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_early_waits_and_what_is_skipped_is_handed_over() {
+    fn early_message_waits_and_skip_returns_survivors() {
         let mut reception = Reception::default();
         for number in [0, 2, 3, 70] {
             reception.insert(number, number as u8);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn however_far_numbers_jump_nothing_is_counted_one_by_one() {
+    fn large_jump_takes_constant_time() {
         let mut reception: Reception<u8> = Reception::default();
         reception.insert(1, 1);
         assert_eq!(reception.skip_to(u64::MAX), [(1, 1)]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_set_under_random_operations() {
+    fn reception_agrees_with_set_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("reception");
         let (mut reception, mut set, mut expected) =
             (Reception::default(), std::collections::BTreeSet::new(), 0);

@@ -21,7 +21,7 @@ pub struct RepairBlock {
     /// True if no more messages will join the block.
     closed: bool,
     /// Repairs sent, in order, each with the number of coded symbols sent before it.
-    extras: Vec<(Extra, u64)>,
+    sent_repairs: Vec<(SentRepair, u64)>,
     /// Number of repairs sent from the sequence of all coded symbols followed by the messages.
     coded: u64,
     /// Number of repairs of that sequence that are wanted.
@@ -29,7 +29,7 @@ pub struct RepairBlock {
     /// Number of coded symbols sent.
     symbols: u64,
     /// Newest request of each receiver since the last decision.
-    wishes: BTreeMap<usize, Wish>,
+    requests: BTreeMap<usize, RecordedRequest>,
     /// Messages to repeat, one packet each.
     again: VecDeque<Vec<u16>>,
     /// True if repairs were sent since the last poll.
@@ -43,7 +43,7 @@ pub struct RepairBlock {
 
 /// Request of a receiver, as of a count of repairs.
 #[derive(Debug)]
-struct Wish {
+struct RecordedRequest {
     seen: usize,
     lacks: u64,
     plain: bool,
@@ -53,7 +53,7 @@ struct Wish {
 }
 
 /// Part of a request that is neither in flight nor due.
-struct Lack {
+struct Shortage {
     /// Number of coded symbols, in total, that must have been sent for it.
     asked: u64,
     /// Number of packets the receiver needs.
@@ -62,7 +62,7 @@ struct Lack {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Extra {
+enum SentRepair {
     Messages(Vec<u16>),
     Coded,
 }
@@ -102,11 +102,11 @@ impl RepairBlock {
             first,
             messages: Vec::new(),
             closed: false,
-            extras: Vec::new(),
+            sent_repairs: Vec::new(),
             coded: 0,
             wanted: 0,
             symbols: 0,
-            wishes: BTreeMap::new(),
+            requests: BTreeMap::new(),
             again: VecDeque::new(),
             news: false,
             needs: BTreeMap::new(),
@@ -166,12 +166,12 @@ impl RepairBlock {
 
     /// Number of repairs sent, modulo 2^16.
     pub fn count(&self) -> u16 {
-        (self.extras.len() as u64 % COUNTS) as u16
+        (self.sent_repairs.len() as u64 % COUNTS) as u16
     }
 
     /// Returns true if repairs were sent.
     pub fn has_repeated(&self) -> bool {
-        !self.extras.is_empty()
+        !self.sent_repairs.is_empty()
     }
 
     /// Number of repairs due.
@@ -188,16 +188,16 @@ impl RepairBlock {
     /// requests since the last decision.
     pub fn on_request(&mut self, request: Request<'_>) -> u64 {
         let Request { index, count, lacks, plain, missing, most } = request;
-        let now = self.extras.len() as u64;
+        let now = self.sent_repairs.len() as u64;
         let seen = expand(count.into(), COUNTS, now).min(now) as usize;
         let length = self.len();
         let missing =
             missing.map(|missing| missing.iter().copied().filter(|&place| place < length).collect());
-        let wish = Wish { seen, lacks: lacks.min(length).into(), plain, missing, most };
-        let packets = self.lack(&wish).packets;
+        let request = RecordedRequest { seen, lacks: lacks.min(length).into(), plain, missing, most };
+        let packets = self.shortage(&request).packets;
         // A request from before a newer count is obsolete.
-        if self.wishes.get(&index).is_none_or(|known| known.seen <= seen) {
-            self.wishes.insert(index, wish);
+        if self.requests.get(&index).is_none_or(|known| known.seen <= seen) {
+            self.requests.insert(index, request);
         }
         let known = self.needs.entry(index).or_default();
         let before = *known;
@@ -206,20 +206,20 @@ impl RepairBlock {
     }
 
     /// Part of a request that is neither in flight nor due.
-    fn lack(&self, wish: &Wish) -> Lack {
+    fn shortage(&self, request: &RecordedRequest) -> Shortage {
         // Symbols sent after the count that the request quotes are in flight to this receiver.
-        let under_way = &self.extras[wish.seen..];
-        let coded = under_way.first().map_or(0, |(_, before)| self.symbols - before);
-        let mut lacks = wish.lacks.min(wish.most.saturating_add(coded));
-        let missing = wish.missing.as_ref().map(|missing| {
-            let on_their_way = on_their_way(under_way, &self.again, missing);
+        let in_flight = &self.sent_repairs[request.seen..];
+        let coded = in_flight.first().map_or(0, |(_, before)| self.symbols - before);
+        let mut lacks = request.lacks.min(request.most.saturating_add(coded));
+        let missing = request.missing.as_ref().map(|missing| {
+            let on_their_way = on_their_way(in_flight, &self.again, missing);
             lacks = lacks.saturating_sub(on_their_way.len() as u64);
-            let most = usize::try_from(wish.most).unwrap_or(usize::MAX);
+            let most = usize::try_from(request.most).unwrap_or(usize::MAX);
             let left = missing.iter().copied().filter(|place| !on_their_way.contains(place));
             left.take(most).collect()
         });
-        let packets = if wish.plain { lacks } else { lacks.saturating_sub(coded) };
-        Lack { asked: self.coded - coded + lacks, packets, missing }
+        let packets = if request.plain { lacks } else { lacks.saturating_sub(coded) };
+        Shortage { asked: self.coded - coded + lacks, packets, missing }
     }
 
     /// Returns true if a receiver asked for repairs that are not in flight, since the last decision.
@@ -231,14 +231,14 @@ impl RepairBlock {
     /// `plain_up_to` packets for the number of coded symbols that would do; otherwise those symbols. Returns the
     /// indices of the requesters.
     pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) -> Vec<usize> {
-        let wishes = std::mem::take(&mut self.wishes);
-        let plain = wishes.values().any(|wish| wish.plain);
+        let requests = std::mem::take(&mut self.requests);
+        let plain = requests.values().any(|request| request.plain);
         let (mut named, mut all_named, mut asked) = (BTreeMap::<u16, u64>::new(), true, 0);
         // Each requester gets a bit. A message is named with the bits of the receivers that miss it.
-        for (bit, wish) in wishes.values().enumerate() {
-            let lack = self.lack(wish);
-            asked = asked.max(lack.asked);
-            match lack.missing.zip(1u64.checked_shl(bit as u32)) {
+        for (bit, request) in requests.values().enumerate() {
+            let shortage = self.shortage(request);
+            asked = asked.max(shortage.asked);
+            match shortage.missing.zip(1u64.checked_shl(bit as u32)) {
                 None => all_named = false,
                 Some((missing, bit)) => {
                     missing.into_iter().for_each(|place| *named.entry(place).or_default() |= bit)
@@ -264,7 +264,7 @@ impl RepairBlock {
             Some(shares) => self.again.extend(shares),
             None => self.wanted = self.wanted.max(asked),
         }
-        let (due, sent) = (self.due(), self.extras.len() as u64);
+        let (due, sent) = (self.due(), self.sent_repairs.len() as u64);
         let needs = std::mem::take(&mut self.needs);
         for (&index, needs) in &needs {
             let until = self.serves.entry(index).or_default();
@@ -293,7 +293,7 @@ impl RepairBlock {
 
     /// Number of the repairs due that this receiver needs, as far as it has said.
     pub fn serves(&self, index: usize) -> u64 {
-        let sent = self.extras.len() as u64;
+        let sent = self.sent_repairs.len() as u64;
         self.serves.get(&index).map_or(0, |until| until.saturating_sub(sent))
     }
 
@@ -320,7 +320,7 @@ impl RepairBlock {
         }
         self.news = true;
         if let Some(places) = self.again.pop_front() {
-            self.extras.push((Extra::Messages(places.clone()), self.symbols));
+            self.sent_repairs.push((SentRepair::Messages(places.clone()), self.symbols));
             return Some(match places[..] {
                 [place] => Repair::Message(place),
                 _ => {
@@ -332,7 +332,7 @@ impl RepairBlock {
         // In a block of one message, the message is as good as a coded symbol.
         if self.len() == 1 {
             self.coded += 1;
-            self.extras.push((Extra::Coded, self.symbols));
+            self.sent_repairs.push((SentRepair::Coded, self.symbols));
             self.symbols += 1;
             return Some(Repair::Message(0));
         }
@@ -350,14 +350,14 @@ impl RepairBlock {
         self.coded += 1;
         match &self.code {
             Some((shape, coded)) if turn < planned => {
-                self.extras.push((Extra::Coded, self.symbols));
+                self.sent_repairs.push((SentRepair::Coded, self.symbols));
                 self.symbols += 1;
                 let at = turn as usize * shape.size;
                 Some(Repair::Coded(*shape, turn as u16, coded.slice(at..at + shape.size)))
             }
             _ => {
                 let index = (turn - planned) as u16;
-                self.extras.push((Extra::Messages(vec![index]), self.symbols));
+                self.sent_repairs.push((SentRepair::Messages(vec![index]), self.symbols));
                 Some(Repair::Message(index))
             }
         }
@@ -366,14 +366,14 @@ impl RepairBlock {
 
 /// Missing messages that repairs in flight or due will bring: a packet brings one if no more of its messages are
 /// missing.
-fn on_their_way(under_way: &[(Extra, u64)], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
+fn on_their_way(in_flight: &[(SentRepair, u64)], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
     let only = |places: &Vec<u16>| {
         let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
         lacking.next().filter(|_| lacking.next().is_none())
     };
-    let sent = under_way.iter().filter_map(|(extra, _)| match extra {
-        Extra::Messages(places) => Some(places),
-        Extra::Coded => None,
+    let sent = in_flight.iter().filter_map(|(extra, _)| match extra {
+        SentRepair::Messages(places) => Some(places),
+        SentRepair::Coded => None,
     });
     sent.chain(due).filter_map(only).collect()
 }
@@ -392,12 +392,12 @@ mod tests {
     #[derive(Default)]
     struct Reader {
         block: SymbolBlock,
-        under_way: std::collections::VecDeque<(u16, Repair)>,
+        in_flight: std::collections::VecDeque<(u16, Repair)>,
     }
 
     impl Reader {
         fn read(&mut self, messages: &[Bytes], code: ReedSolomon) {
-            let Some((count, repair)) = self.under_way.pop_front() else { return };
+            let Some((count, repair)) = self.in_flight.pop_front() else { return };
             self.block.see(count, 0);
             match repair {
                 Repair::Message(index) => self.block.insert(index, messages[usize::from(index)].clone()),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn all_become_whole_whatever_is_lost_late_or_forgotten() {
+    fn receivers_complete_block_under_any_loss() {
         let (mut rng, code) = (Seeds::new(1).stream("repairs"), ReedSolomon);
         for round in 0..60 {
             let length = 1 + rng.below(30) as u16;
@@ -454,7 +454,7 @@ mod tests {
                         let names = rng.below(4) > 0;
                         for (index, reader) in readers.iter_mut().enumerate() {
                             // A poll after all repairs states their number.
-                            if reader.under_way.is_empty() {
+                            if reader.in_flight.is_empty() {
                                 reader.block.see(block.count(), 0);
                             }
                             reader.ask(index, names, &mut block);
@@ -466,7 +466,7 @@ mod tests {
                         let Some(repair) = block.next(&code, |_| planned) else { continue };
                         sent += 1;
                         for reader in readers.iter_mut().filter(|_| rng.below(3) > 0) {
-                            reader.under_way.push_back((block.count(), repair.clone()));
+                            reader.in_flight.push_back((block.count(), repair.clone()));
                         }
                     }
                     3 => readers.iter_mut().for_each(|reader| reader.read(&messages, code)),
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_or_due_is_not_sent_again_however_often_it_is_asked_for() {
+    fn repairs_in_flight_are_not_sent_again() {
         let (mut rng, code) = (Seeds::new(2).stream("repairs"), ReedSolomon);
         for plain in [0, 100] {
             let mut block = RepairBlock::new(0);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_sent_than_it_may() {
+    fn repairs_stay_within_budget() {
         let mut block = RepairBlock::new(0);
         for _ in 0..20 {
             block.send(Bytes::new(), false);

@@ -25,7 +25,7 @@ impl<K: Copy + Ord> RepairBudget<K> {
         if self.each == 0 {
             return u64::MAX;
         }
-        let all = TO_BEGIN_WITH.saturating_add(messages.saturating_mul(self.each));
+        let all = INITIAL_REPAIRS.saturating_add(messages.saturating_mul(self.each));
         all.saturating_sub(self.spent.get(&requester).copied().unwrap_or_default())
     }
 
@@ -43,14 +43,14 @@ pub const REPAIR_BUDGET: Parameter = Parameter::count("repair_budget", (0, 1000)
     .doc("repairs that one requester may cause for each message there is, and 1024 more; requests beyond that are dropped; 0: any number (Carillon's)");
 
 /// Initial number of repairs of a requester.
-pub const TO_BEGIN_WITH: u64 = 1024;
+pub const INITIAL_REPAIRS: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_requester_has_so_many_for_each_message_and_some_to_begin_with() {
+    fn budget_grows_with_messages_from_initial_repairs() {
         let mut budget = RepairBudget::new(9);
         assert_eq!(budget.left('a', 0), 1024);
         budget.spend('a', 1024);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_no_bound_and_counts_nothing() {
+    fn zero_means_no_bound() {
         let mut budget = RepairBudget::new(0);
         budget.spend('a', u64::MAX);
         assert_eq!(budget.left('a', 0), u64::MAX);

@@ -23,23 +23,23 @@ impl Reach {
 
 /// Origin of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct RequestOrigin {
     /// Number of hops the request was to travel; 255 if to the whole group.
     pub scope: u8,
     /// Number of hops a packet needs to reach the requester.
     pub way: u8,
 }
 
-impl Asked {
+impl RequestOrigin {
     /// Request by an arbitrary member of the group, at any distance.
-    pub const BY_ANYONE: Asked = Asked { scope: u8::MAX, way: u8::MAX };
+    pub const BY_ANYONE: RequestOrigin = RequestOrigin { scope: u8::MAX, way: u8::MAX };
 }
 
 /// Policy for the scope of a repair. Protocols in which routers decide it (turning points of LMS, ports of PGM's
 /// network elements) have no such policy.
 pub trait RepairScope {
     /// Reach of the repair that answers this request.
-    fn reach(&self, asked: Asked) -> Reach;
+    fn reach(&self, asked: RequestOrigin) -> Reach;
 }
 
 /// Unicast or multicast repairs: the parameter `retransmission`.
@@ -62,7 +62,7 @@ impl Addressed {
 }
 
 impl RepairScope for Addressed {
-    fn reach(&self, _asked: Asked) -> Reach {
+    fn reach(&self, _asked: RequestOrigin) -> Reach {
         match self {
             Addressed::Unicast => Reach::Requester,
             Addressed::Multicast => Reach::ALL,
@@ -93,7 +93,7 @@ impl LocalRecovery {
 }
 
 impl RepairScope for LocalRecovery {
-    fn reach(&self, asked: Asked) -> Reach {
+    fn reach(&self, asked: RequestOrigin) -> Reach {
         match self {
             _ if asked.scope == u8::MAX => Reach::ALL,
             LocalRecovery::Off => Reach::ALL,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_hears_a_request_hears_its_repair_and_nobody_is_told_further_than_need_be() {
+    fn repair_reaches_all_that_received_request() {
         let mut rng = carillon_core::Seeds::new(1).stream("repair_scope");
         for _ in 0..20_000 {
             let host = |rng: &mut carillon_core::Rng| rng.below(120) as u8;
@@ -121,7 +121,7 @@ mod tests {
             let way = asks.abs_diff(repairs);
             // The repairer has received the request.
             let scope = way.saturating_add(rng.below(20) as u8);
-            let asked = Asked { scope, way };
+            let asked = RequestOrigin { scope, way };
             let Reach::Group { scope: first, again } = LocalRecovery::OneStep.reach(asked) else { panic!() };
             assert_eq!(again, 0, "nobody repeats it");
             let Reach::Group { scope: way_back, again } = LocalRecovery::TwoStep.reach(asked) else {
@@ -144,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_all_is_answered_to_all_and_so_is_everybody_without_local_recovery() {
+    fn request_to_all_is_repaired_to_all() {
         for way in 0..=u8::MAX {
             for local in [LocalRecovery::Off, LocalRecovery::OneStep, LocalRecovery::TwoStep] {
-                assert_eq!(local.reach(Asked { scope: u8::MAX, way }), Reach::ALL);
+                assert_eq!(local.reach(RequestOrigin { scope: u8::MAX, way }), Reach::ALL);
             }
-            assert_eq!(LocalRecovery::Off.reach(Asked { scope: way, way }), Reach::ALL);
+            assert_eq!(LocalRecovery::Off.reach(RequestOrigin { scope: way, way }), Reach::ALL);
             // The sum of hops must not overflow at the largest distance.
-            let far = LocalRecovery::OneStep.reach(Asked { scope: 254, way });
+            let far = LocalRecovery::OneStep.reach(RequestOrigin { scope: 254, way });
             assert_eq!(far, Reach::Group { scope: way.saturating_add(254), again: 0 });
-            assert_eq!(Addressed::Unicast.reach(Asked { scope: way, way }), Reach::Requester);
-            assert_eq!(Addressed::Multicast.reach(Asked { scope: way, way }), Reach::ALL);
+            assert_eq!(Addressed::Unicast.reach(RequestOrigin { scope: way, way }), Reach::Requester);
+            assert_eq!(Addressed::Multicast.reach(RequestOrigin { scope: way, way }), Reach::ALL);
         }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_the_longest() {
+    fn waits_double_up_to_bound() {
         let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..5);
         let mut sent = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repair_inside_splits_a_row() {
+    fn repair_splits_row() {
         let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..8);
         assert_eq!(all(&mut losses, 0), [(3..8, 0)]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_has_become_needless_is_not_sent() {
+    fn needless_request_is_not_sent() {
         let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..5);
         assert!(losses.repaired(at(0), 3));

@@ -32,7 +32,7 @@ pub enum Expired<T> {
     /// No confirmation or repair came: the request must [back off](RequestSchedule::back_off) again.
     Unanswered,
     /// The request was sent too often or for too long, and was removed.
-    GivenUp(T),
+    Abandoned(T),
     /// End of the hold-down: the request was removed.
     Over(T),
 }
@@ -116,7 +116,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
     }
 
     /// Ends the back-off of a request, if it is in one.
-    pub fn hurry(&mut self, now: Time, key: K) {
+    pub fn end_back_off(&mut self, now: Time, key: K) {
         if self.stage(key) == Some(Stage::BackOff) {
             self.back_off(now, key, Duration::ZERO);
         }
@@ -182,7 +182,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         };
         *count = count.saturating_add(1);
         if is_late || *count > most {
-            return self.remove(key).map(|about| (key, Expired::GivenUp(about)));
+            return self.remove(key).map(|about| (key, Expired::Abandoned(about)));
         }
         request.ends = None;
         open.arm(key);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_out_after_its_back_off_unless_somebody_else_asks() {
+    fn request_is_due_after_back_off_unless_suppressed() {
         let mut requests = schedule(9, 9);
         requests.begin(at(0), 1, ms(10), "one");
         requests.begin(at(0), 2, ms(10), "two");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_request_that_is_suppressed_or_needless_does_not_go_out() {
+    fn suppressed_or_removed_request_is_not_sent() {
         let mut requests = schedule(9, 9);
         for key in 1..=3 {
             requests.begin(at(0), key, Duration::ZERO, "");
@@ -318,16 +318,16 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_up_by_count_and_by_time() {
+    fn request_is_abandoned_by_count_and_by_deadline() {
         let mut requests = schedule(1, 0);
         requests.begin(at(0), 1, Duration::ZERO, "often");
         requests.asked(at(0), 1, ms(10));
         assert_eq!(all(&mut requests, 10), [(1, Expired::Unanswered)]);
         requests.asked(at(10), 1, ms(10));
-        assert_eq!(all(&mut requests, 20), [(1, Expired::GivenUp("often"))]);
+        assert_eq!(all(&mut requests, 20), [(1, Expired::Abandoned("often"))]);
         requests.begin(at(20), 2, Duration::ZERO, "unrepaired");
         requests.confirm(at(20), 2, ms(10));
-        assert_eq!(all(&mut requests, 30), [(2, Expired::GivenUp("unrepaired"))]);
+        assert_eq!(all(&mut requests, 30), [(2, Expired::Abandoned("unrepaired"))]);
         let mut requests = RequestSchedule::new(Tries::ANY);
         requests.begin(at(0), 3, Duration::ZERO, "long");
         requests.give_up_at(3, at(25));
@@ -336,7 +336,10 @@ mod tests {
             assert_eq!(requests.take_due(), Some(3));
             requests.asked(at(now), 3, ms(10));
             let expired = all(&mut requests, (now + 10).min(25));
-            assert_eq!(expired, [(3, if now < 20 { Expired::Unanswered } else { Expired::GivenUp("long") })]);
+            assert_eq!(
+                expired,
+                [(3, if now < 20 { Expired::Unanswered } else { Expired::Abandoned("long") })]
+            );
         }
         // A confirmation in time ends the deadline.
         requests.begin(at(0), 4, Duration::ZERO, "confirmed");
@@ -346,11 +349,11 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_is_held_down_for_a_time() {
+    fn arrived_item_is_held_down() {
         let mut requests = schedule(9, 9);
         requests.begin(at(0), 1, ms(10), "one");
         requests.hold_down(at(5), 1, ms(30));
-        requests.hurry(at(6), 1);
+        requests.end_back_off(at(6), 1);
         assert_eq!((requests.stage(1), requests.is_due()), (Some(Stage::HeldDown), false));
         assert_eq!(all(&mut requests, 35), [(1, Expired::Over("one"))]);
         assert_eq!(requests.first(), None);
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_a_list_under_random_operations() {
+    fn schedule_agrees_with_model_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("requests");
         let mut requests: RequestSchedule<u64> =
             RequestSchedule::new(Tries { unconfirmed: 2, unrepaired: 1 });
@@ -440,7 +443,7 @@ mod tests {
                         *vain += 1;
                         let most = if stage == Stage::Confirmed { 1 } else { 2 };
                         match is_late || *vain > most {
-                            true => (2, Expired::GivenUp(())),
+                            true => (2, Expired::Abandoned(())),
                             false => (3, Expired::Unanswered),
                         }
                     }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_full_goes_into_each_epoch_and_polls_are_sent_a_round_trip_before() {
+    fn polls_fill_quota_and_precede_epoch_by_round_trip() {
         let mut plan = ResponsePlan::new(7, ms(EPOCH), 3);
         plan.plan_all(at(100), |_| ms(4));
         assert_eq!([10, 11, 12].map(|epoch| plan.expected(epoch)), [3, 3, 1]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_missed_its_time_is_planned_anew_with_the_others() {
+    fn late_poll_is_planned_anew() {
         let mut plan = ResponsePlan::new(4, ms(EPOCH), 2);
         plan.plan_all(at(0), |_| ms(0));
         plan.plan_late_anew(at(12), ms(2), |_| ms(0));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_in_vain_takes_the_place_of_another_but_not_of_one_like_it() {
+    fn priority_poll_displaces_only_ordinary_one() {
         let mut plan = ResponsePlan::new(6, ms(EPOCH), 2);
         (1..5).for_each(|child| plan.plan(at(0), child, ms(0)));
         plan.plan_again(at(0), 0, |_| ms(0));
@@ -281,7 +281,7 @@ mod tests {
     /// Under random operations, no epoch exceeds its quota, each child has at most one plan, and the counts stay
     /// within the number of children and the round-trip times.
     #[test]
-    fn no_epoch_has_more_than_its_quota_under_random_operations() {
+    fn quota_holds_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("response-plan");
         for _ in 0..60 {
             let (children, quota) = (1 + rng.below(40) as usize, 1 + rng.below(6) as u32);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_is_that_of_the_thesis() {
+    fn formula_is_that_of_segovia_1996() {
         let (context, ms) = (build_context(10), Duration::from_millis(1));
         let bits = |bits: u64| context.bit_rate.time_for_bits(bits);
         let data = u64::from(context.max_payload) + u64::from(context.link_overhead) + 16;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_sent_again_as_often_as_the_limit_says_or_for_ever() {
+    fn limit_bounds_retransmissions_unless_waiting() {
         for (past, goes_on) in [("skip", false), ("expel", false), ("wait", true)] {
             let read = read(&[("past_limit", past)], 1, Duration::ZERO).expect("settings");
             assert!(!read.is_exceeded(0) && !read.is_exceeded(3));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_contradict_each_other_are_refused() {
+    fn contradictory_settings_are_refused() {
         for wrong in [
             &[("timeout_method", "constant"), ("timeout", "0 bit")][..],
             &[("timeout_min", "2 s")],

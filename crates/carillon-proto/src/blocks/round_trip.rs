@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_lies_beyond_the_mean_and_within_what_the_samples_bear_out() {
+    fn timeout_lies_between_mean_and_sample_bounds() {
         let mut rng = carillon_core::Seeds::new(1).stream("round-trip");
         for spread in [0, 10, 1000, 1_000_000] {
             let (mut trip, mut least, mut most) = (RoundTrip::default(), Duration::MAX, Duration::ZERO);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_second_sample_as_the_rfc_counts() {
+    fn first_two_samples_follow_rfc_6298() {
         let mut trip = RoundTrip::default();
         trip.on_sample(Duration::from_millis(10));
         assert_eq!(trip.timeout(), Some(Duration::from_millis(30)));

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_as_long_as_ever_when_the_first_receiver_is_gone() {
+    fn block_length_survives_loss_of_first_receiver() {
         let entry = crate::find("bap").expect("the registry has it");
         let members: Arc<[NodeId]> = [NodeId(1), NodeId(2)].into();
         let context = BuildContext {

@@ -13,7 +13,7 @@ pub struct SlowestMember {
 }
 
 /// Entry of a member that is not waited for; also the start if there is none.
-const NOBODY: u64 = u64::MAX;
+const NOT_AWAITED: u64 = u64::MAX;
 
 impl SlowestMember {
     /// Creates the state of a group in which each member has nothing and has room for `room` messages.
@@ -25,18 +25,18 @@ impl SlowestMember {
     }
 
     /// Records the first missing message that a member reports. It never moves back.
-    pub fn on_word(&mut self, rank: u32, lacks: u64) {
+    pub fn on_report(&mut self, rank: u32, lacks: u64) {
         if let Some(old) = self.lacks.get_mut(rank as usize).filter(|old| **old < lacks) {
             let was = std::mem::replace(old, lacks);
-            self.weigh(was);
+            self.update_start(was);
         }
     }
 
     /// Removes a member that is no longer waited for.
     pub fn remove(&mut self, rank: u32) {
         if let Some(old) = self.lacks.get_mut(rank as usize) {
-            let was = std::mem::replace(old, NOBODY);
-            self.weigh(was);
+            let was = std::mem::replace(old, NOT_AWAITED);
+            self.update_start(was);
         }
     }
 
@@ -52,13 +52,13 @@ impl SlowestMember {
 
     /// Returns true if this member is waited for and is among the slowest.
     pub fn awaits(&self, rank: u32) -> bool {
-        let lacks = self.lacks.get(rank as usize).filter(|lacks| **lacks != NOBODY);
+        let lacks = self.lacks.get(rank as usize).filter(|lacks| **lacks != NOT_AWAITED);
         lacks.is_some_and(|lacks| *lacks <= self.start)
     }
 
-    fn weigh(&mut self, was: u64) {
+    fn update_start(&mut self, was: u64) {
         if was <= self.start {
-            self.start = self.lacks.iter().copied().min().unwrap_or(NOBODY);
+            self.start = self.lacks.iter().copied().min().unwrap_or(NOT_AWAITED);
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_slowest_who_is_waited_for_bounds_it(
+        fn slowest_awaited_member_bounds_window(
             own in 0..5_u32,
             room in 0..9_u64,
             steps in prop::collection::vec((0..8_u8, 0..6_u32, 0..30_u64), 0..100)
@@ -90,7 +90,7 @@ mod tests {
                     flow.remove(rank);
                     waited.into_iter().for_each(|waited| *waited = None);
                 } else {
-                    flow.on_word(rank, number);
+                    flow.on_report(rank, number);
                     // A report never moves back, and a removed member does not count.
                     waited.into_iter().flatten().for_each(|had| *had = number.max(*had));
                 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_each_message_there_are_k_statuses_and_then_signs_of_life() {
+    fn k_statuses_then_sanity_messages_follow_message() {
         let (t1, t2) = (Duration::from_millis(10), Duration::from_millis(200));
         for k in 0..5 {
             let mut series = StatusSeries::new(k, t1, t2);

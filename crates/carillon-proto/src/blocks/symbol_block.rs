@@ -212,7 +212,7 @@ mod tests {
     use crate::blocks::ReedSolomon;
 
     #[test]
-    fn it_is_whole_as_soon_as_so_many_symbols_came_and_never_wrong() {
+    fn block_is_complete_with_enough_symbols_and_never_wrong() {
         let (mut rng, code) = (Seeds::new(1).stream("symbols"), ReedSolomon);
         for round in 0..200 {
             let (length, planned) = (1 + rng.below(30) as u16, 1u16 << rng.below(6));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_it_is_refused() {
+    fn contradiction_is_refused() {
         let mut block = SymbolBlock::default();
         block.insert(5, Bytes::new());
         assert!(!block.set_length(5), "there is a sixth");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_thrown_away_and_the_messages_themselves_are_awaited() {
+    fn undecodable_symbols_are_dropped() {
         let shape = Shape { length: 1, planned: 1, size: 4 };
         let mut block = SymbolBlock::default();
         assert!(block.insert_coded(shape, 0, Bytes::from_static(b"\xff\xff\xff\xff")));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_served_by_what_is_due_and_counts_go_round() {
+    fn due_repairs_serve_requests_and_counts_wrap() {
         let mut block = SymbolBlock::default();
         assert!(block.is_served(), "nothing is known of it");
         assert!(block.set_length(10));

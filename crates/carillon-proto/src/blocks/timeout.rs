@@ -62,7 +62,7 @@ impl RetransmissionTimeout {
     /// Under random loss, a sender that waits ever longer would be taken for dead.
     pub fn on_expiry(&mut self) {
         if self.method == TimeoutMethod::Adaptive {
-            let known = self.known().map(|known| known * MOST_BACKOFF);
+            let known = self.known().map(|known| known * MAX_BACKOFF);
             let doubled = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
             self.current = self.current.max(doubled);
         }
@@ -87,7 +87,7 @@ impl RetransmissionTimeout {
 }
 
 /// Bound of the back-off: three doublings of the measured timeout.
-const MOST_BACKOFF: u32 = 8;
+const MAX_BACKOFF: u32 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -96,7 +96,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_constant_timeout_never_moves() {
+    fn constant_timeout_never_changes() {
         let mut timeout = RetransmissionTimeout::with(TimeoutMethod::Constant, 20 * MS, MS, 1000 * MS);
         timeout.on_sample(MS);
         timeout.on_expiry();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_adaptive_timeout_follows_the_samples_and_doubles_at_expiry() {
+    fn adaptive_timeout_follows_samples_and_doubles() {
         let mut timeout = RetransmissionTimeout::with(TimeoutMethod::Adaptive, 100 * MS, MS, 1000 * MS);
         timeout.on_sample(10 * MS);
         assert_eq!(timeout.current(), 30 * MS); // RFC 6298 (2.2): R + 4 R/2
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_below_the_round_trip_does_not_have_every_answer_come_too_late() {
+    fn bound_below_round_trip_is_exceeded() {
         let mut timeout = RetransmissionTimeout::adaptive(50 * MS, 2 * MS, 250 * MS).sparing_round_trips();
         for _ in 0..8 {
             timeout.on_expiry();

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_a_list_under_random_operations() {
+    fn window_agrees_with_list_under_random_operations() {
         let span = Duration::from_millis(30);
         for advance in [Advance::WithTime(span), Advance::WithData(span)] {
             let mut rng = carillon_core::Seeds::new(1).stream("transmit-window");

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_member_has_its_turn_and_nothing_is_lost_or_doubled() {
+    fn members_take_turns_without_loss() {
         for seed in 0..50 {
             let mut rng = carillon_core::Seeds::new(seed).stream("unplaced");
             let members = 1 + rng.below(5) as usize;

@@ -37,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_of_the_last_span_counts_and_what_two_spans_have_followed_does_not(
+        fn values_expire_after_one_to_two_spans(
             steps in prop::collection::vec((0..25_u64, 0..100_u8), 1..60)
         ) {
             const MEMORY: Duration = Duration::from_millis(10);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_run_from_one_to_n_and_start_again() {
+    fn numbers_run_from_one_to_n_and_wrap() {
         let numbers = WireNumbers::new(5);
         assert_eq!((0..7).map(|number| numbers.wire(number)).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 1, 2]);
         assert_eq!(numbers.near(0, 0), None);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_tells_all_of_its_last_n_messages_apart() {
+    fn sender_distinguishes_last_n_messages() {
         for n in 2..9 {
             let numbers = WireNumbers::new(n);
             for next in 0..30u64 {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_tells_numbers_apart_that_are_less_than_half_the_range_away() {
+    fn receiver_distinguishes_numbers_within_half_range() {
         for n in 2..12 {
             let numbers = WireNumbers::new(n);
             for expected in 0..30u64 {

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_many_needs_what_it_says() {
+    fn worst_receiver_needs_predicted_packets() {
         let mut rng = Seeds::new(1).stream("worst");
         let mut needed = |length: u32, loss: f64| {
             let (mut sent, mut come) = (0u32, 0);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_the_length_it_says_costs_no_more_than_that() {
+    fn block_of_predicted_length_meets_tolerance() {
         for receivers in [2, 16, 1000, 10_000, 100_000] {
             for loss in [0.01, 0.05, 0.2] {
                 let length = length_for(loss, receivers, 0.02);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_goes_out_once_and_nobody_lacks_two_of_a_packet() {
+    fn no_receiver_misses_two_messages_of_one_packet() {
         let mut rng = Seeds::new(1).stream("shares");
         for _ in 0..300 {
             let (receivers, messages) = (1 + rng.below(64) as u32, rng.below(60) as u16);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn with_independent_losses_hardly_more_packets_go_out_than_the_worst_receiver_lacks() {
+    fn packets_hardly_exceed_losses_of_worst_receiver() {
         let mut rng = Seeds::new(2).stream("shares");
         for (receivers, one_in) in [(4, 100), (4, 5), (16, 100), (16, 20), (16, 5), (64, 100), (64, 20)] {
             let (lacking, most) = lost(&mut rng, receivers, 2048, one_in);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_a_sum_comes_back_and_nothing_else() {
+    fn sum_yields_only_its_missing_message() {
         let mut rng = Seeds::new(3).stream("sums");
         for _ in 0..300 {
             let messages: Vec<Bytes> = (0..1 + rng.below(12))

@@ -19,7 +19,7 @@ pub(super) struct Clock {
 impl Clock {
     /// Creates a stopped timer.
     pub fn new(terms: Terms, rng: Rng) -> Self {
-        let terms = Terms { interval: terms.interval.max(LEAST_INTERVAL), ..terms };
+        let terms = Terms { interval: terms.interval.max(MIN_INTERVAL), ..terms };
         Clock { terms, rng, at: None, failures: 0 }
     }
 
@@ -46,13 +46,13 @@ impl Clock {
     /// Starts the random back-off after a failed ballot.
     pub fn back_off(&mut self, now: Time) {
         self.failures = self.failures.saturating_add(1);
-        self.at = Some(now + self.random(2 << self.failures.min(MOST_DOUBLINGS)));
+        self.at = Some(now + self.random(2 << self.failures.min(MAX_DOUBLINGS)));
     }
 
     /// Starts the wait before the next JOIN, after `tries` of them. Returns false once the node has asked so often
     /// that it falls silent.
     pub fn ask_again(&mut self, now: Time, tries: u32) -> bool {
-        let asks = tries <= self.terms.tries.saturating_mul(JOIN_PATIENCE);
+        let asks = tries <= self.terms.tries.saturating_mul(JOIN_TRIES_FACTOR);
         if asks {
             let wait = 1 << (tries / 4).min(4);
             self.at = Some(now + self.random(wait) + self.terms.interval);
@@ -75,9 +75,9 @@ impl Clock {
 }
 
 /// Factor of the number of JOINs over that of other repetitions.
-const JOIN_PATIENCE: u32 = 4;
+const JOIN_TRIES_FACTOR: u32 = 4;
 /// Bound of the exponential back-off: the wait between ballots is uniform in at most two to this, plus one, intervals.
 /// It stays short enough that returning nodes soon form a view.
-const MOST_DOUBLINGS: u32 = 5;
+const MAX_DOUBLINGS: u32 = 5;
 /// Minimum interval, so that a timer moves on when it fires.
-const LEAST_INTERVAL: Duration = Duration::from_micros(1);
+const MIN_INTERVAL: Duration = Duration::from_micros(1);

@@ -90,13 +90,13 @@ pub struct Reformation {
     accepted: View,
     phase: Phase,
     /// True if a ballot is to be made although the view is in force.
-    wish: bool,
+    wants_ballot: bool,
     /// Nodes that ask to join and have lost their state.
     lost: Ranks,
     /// Nodes that are known to be gone for good.
     gone: Ranks,
     /// Number of JOINs received in this view on which its leader has not acted.
-    unheeded: u32,
+    ignored_joins: u32,
     /// True if this node has lost its state.
     is_lost: bool,
     due: Due,
@@ -149,10 +149,10 @@ impl Reformation {
             highest: 0,
             accepted: first,
             phase: Phase::Normal { unheard: Ranks::default(), tries: 0 },
-            wish: false,
+            wants_ballot: false,
             lost: Ranks::default(),
             gone: Ranks::default(),
-            unheeded: 0,
+            ignored_joins: 0,
             is_lost,
             due: Due::default(),
             steps: VecDeque::new(),
@@ -166,8 +166,8 @@ impl Reformation {
     /// Requests a new view, since the leader or a member is suspected. Another node's ballot within a random wait
     /// makes it needless.
     pub fn begin(&mut self, now: Time) {
-        if self.takes_part() && !self.wish {
-            self.wish = true;
+        if self.takes_part() && !self.wants_ballot {
+            self.wants_ballot = true;
             self.clock.wait_at_random(now);
         }
     }
@@ -192,7 +192,7 @@ impl Reformation {
             Phase::Following | Phase::Accepting { .. } | Phase::Ready
                 if rank == usize::from(self.promised.coordinator) =>
             {
-                self.give_up(now);
+                self.on_silent_coordinator(now);
             }
             _ => {}
         }
@@ -236,7 +236,7 @@ impl Reformation {
         }
         let limit = self.clock.terms.tries;
         match &mut self.phase {
-            Phase::Normal { .. } if self.wish => self.invite(now, length),
+            Phase::Normal { .. } if self.wants_ballot => self.invite(now, length),
             Phase::Normal { unheard, tries } => {
                 self.due.active = *unheard;
                 *tries += 1;
@@ -280,7 +280,7 @@ impl Reformation {
                     self.clock.repeat(now);
                 }
             }
-            Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.give_up(now),
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.on_silent_coordinator(now),
             Phase::Outside { tries } => {
                 *tries += 1;
                 self.due.join = self.clock.ask_again(now, *tries);
@@ -356,7 +356,7 @@ impl Reformation {
 
     /// Returns true if a new view is wanted or in progress.
     pub fn is_busy(&self) -> bool {
-        self.wish || !self.takes_part()
+        self.wants_ballot || !self.takes_part()
     }
 
     /// State for diagrams, as [`VIEWS`] names it.
@@ -432,9 +432,9 @@ impl Reformation {
         // Nodes that still want to join ask again.
         self.lost = Ranks::default();
         self.phase = Phase::Normal { unheard, tries: 0 };
-        self.wish = false;
+        self.wants_ballot = false;
         self.clock.on_view();
-        self.unheeded = 0;
+        self.ignored_joins = 0;
         self.due = Due { active: unheard, ..Due::default() };
         if !unheard.is_empty() {
             self.clock.repeat(now);
@@ -451,7 +451,7 @@ impl Reformation {
     }
 
     /// Handles a silent coordinator of the promised ballot.
-    fn give_up(&mut self, now: Time) {
+    fn on_silent_coordinator(&mut self, now: Time) {
         if self.is_lost { self.go_outside(now) } else { self.back_off(now) }
     }
 
@@ -474,6 +474,6 @@ impl Reformation {
         if self.takes_part() {
             self.steps.push_back(Step::Leave);
         }
-        self.wish = false;
+        self.wants_ballot = false;
     }
 }

@@ -197,7 +197,7 @@ impl Reformation {
             && unheard.remove(from)
         {
             self.due.active.remove(from);
-            if unheard.is_empty() && !self.wish {
+            if unheard.is_empty() && !self.wants_ballot {
                 self.clock.at = None;
             }
         }
@@ -217,9 +217,9 @@ impl Reformation {
                     self.on_older_view(from);
                     return;
                 }
-                self.unheeded += 1;
+                self.ignored_joins += 1;
                 // A leader that lost its state no longer leads, and a dead one ignores nodes that want to join.
-                let dead = self.unheeded > self.clock.terms.tries;
+                let dead = self.ignored_joins > self.clock.terms.tries;
                 if leads || dead || (lost && from == self.accepted.leader()) {
                     self.begin(now);
                 }

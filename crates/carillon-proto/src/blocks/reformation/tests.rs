@@ -135,7 +135,7 @@ impl Net {
 }
 
 #[test]
-fn the_living_form_a_view_without_the_dead() {
+fn live_nodes_form_view_without_crashed_one() {
     let mut net = Net::new(4, 1, 1);
     net.nodes[0].alive = false;
     net.nodes[2].block.begin(net.now);
@@ -148,7 +148,7 @@ fn the_living_form_a_view_without_the_dead() {
 }
 
 #[test]
-fn nobody_goes_on_alone() {
+fn minority_forms_no_view() {
     let mut net = Net::new(4, 1, 1);
     net.nodes[0].alive = false;
     net.nodes[1].alive = false;
@@ -158,7 +158,7 @@ fn nobody_goes_on_alone() {
 }
 
 #[test]
-fn the_longest_log_of_the_last_view_goes_on() {
+fn longest_log_of_last_view_continues() {
     let mut net = Net::new(3, 1, 1);
     net.nodes[0].alive = false;
     net.nodes[2].log = vec![0, 0, 0];
@@ -170,7 +170,7 @@ fn the_longest_log_of_the_last_view_goes_on() {
 }
 
 #[test]
-fn a_node_that_lost_its_state_is_taken_in_and_does_not_vote() {
+fn node_without_state_joins_and_does_not_vote() {
     let mut net = Net::new(3, 1, 1);
     net.nodes[0].log = vec![0, 0];
     net.nodes[1].log = vec![0, 0];
@@ -185,7 +185,7 @@ fn a_node_that_lost_its_state_is_taken_in_and_does_not_vote() {
 }
 
 #[test]
-fn a_restarted_leader_is_taken_in_by_the_others() {
+fn restarted_leader_rejoins() {
     let mut net = Net::new(3, 1, 1);
     net.restart(0);
     assert!(net.run(Duration::from_secs(5)));
@@ -194,7 +194,7 @@ fn a_restarted_leader_is_taken_in_by_the_others() {
 }
 
 #[test]
-fn with_half_of_the_group_lost_none_of_the_rest_is_fooled() {
+fn half_without_state_leaves_no_majority() {
     let mut net = Net::new(4, 1, 1);
     net.restart(0);
     net.restart(1);
@@ -211,7 +211,7 @@ fn expel(net: &mut Net, gone: &[usize]) {
 }
 
 #[test]
-fn those_who_are_gone_are_not_waited_for_nor_counted() {
+fn expelled_nodes_are_neither_awaited_nor_counted() {
     for seed in 0..if is_long_tier() { 50 } else { 3 } {
         let mut net = Net::new(5, 1, seed);
         expel(&mut net, &[0, 3]);
@@ -229,7 +229,7 @@ fn those_who_are_gone_are_not_waited_for_nor_counted() {
 }
 
 #[test]
-fn one_that_is_gone_but_lives_is_not_taken_in() {
+fn expelled_live_node_is_not_readmitted() {
     let mut net = Net::new(4, 1, 1);
     for rank in 0..3 {
         net.nodes[rank].block.expel(net.now, 3);
@@ -244,7 +244,7 @@ fn one_that_is_gone_but_lives_is_not_taken_in() {
 }
 
 #[test]
-fn who_goes_in_the_middle_of_a_ballot_is_not_waited_for() {
+fn node_expelled_during_ballot_is_not_awaited() {
     for (seed, after) in (0..40).map(|seed| (seed, Duration::from_micros(300 * seed))) {
         let mut net = Net::new(5, 1, seed);
         expel(&mut net, &[0]);
@@ -263,7 +263,7 @@ fn who_goes_in_the_middle_of_a_ballot_is_not_waited_for() {
 
 /// Crashed nodes may come back, however long it takes.
 #[test]
-fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
+fn ballots_continue_without_majority_at_bounded_waits() {
     let mut net = Net::new(5, 2, 7);
     (0..3).for_each(|rank| net.nodes[rank].alive = false);
     net.nodes[3].block.begin(net.now);
@@ -290,7 +290,7 @@ fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
 /// Under random crashes, restarts, suspicions and losses, all nodes in a view agree on its members, and no two views
 /// have the same number.
 #[test]
-fn views_of_one_number_are_one_view() {
+fn views_with_one_number_are_equal() {
     for seed in 0..if is_long_tier() { 300 } else { 15 } {
         let mut rng = Seeds::new(seed).stream("plan");
         let count = 2 + rng.below(6) as usize;

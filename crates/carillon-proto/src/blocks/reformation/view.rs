@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_core::{Note, Value};
 use carillon_wire::reformation::{Ballot, Ranks};
 
-use crate::blocks::Patience;
+use crate::blocks::FailureTimeout;
 
 /// View of the group: its members and its leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Terms {
 
 impl Terms {
     /// Creates the timing with this interval, for as many repetitions as `patience` permits.
-    pub fn new(interval: Duration, patience: Patience, resilience: usize) -> Self {
+    pub fn new(interval: Duration, patience: FailureTimeout, resilience: usize) -> Self {
         Terms { interval, tries: patience.tries(interval), resilience }
     }
 }

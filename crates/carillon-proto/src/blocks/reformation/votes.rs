@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn all_but_as_many_as_may_crash_have_to_vote() {
+    fn all_but_resilience_members_must_vote() {
         let two = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 1, 5))]);
         assert_eq!(two.best(5, 2, &Ranks::default()), None, "no majority");
         let three = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5)), (2, vote(0, 4, 5))]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_gone_do_not_count_if_all_others_vote() {
+    fn gone_members_do_not_count_if_all_others_vote() {
         let gone = |ranks: &[usize]| ranks.iter().copied().collect::<Ranks>();
         let three = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5)), (2, vote(0, 4, 5))]);
         assert_eq!(three.best(5, 1, &gone(&[3, 4])), Some(Best { from: 1, base: 0, length: 4 }));
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_view_counts_before_the_longest_log() {
+    fn last_view_precedes_longest_log() {
         let mixed = votes(&[(0, vote(0, 9, 3)), (1, vote(2, 4, 2))]);
         assert_eq!(mixed.best(3, 1, &Ranks::default()), Some(Best { from: 1, base: 2, length: 4 }));
     }
 
     #[test]
-    fn a_joiner_does_not_vouch_for_a_view_it_has_not_accepted() {
+    fn joiner_counts_only_after_accepting_view() {
         let joined = Vote { joiners: [2].into_iter().collect(), ..vote(3, 7, 3) };
         let stale = votes(&[(0, joined), (2, vote(0, 7, 3))]);
         assert_eq!(stale.best(3, 1, &Ranks::default()), None);

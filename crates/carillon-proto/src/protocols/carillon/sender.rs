@@ -15,8 +15,8 @@ use super::context::{Context, MIN_QUIET, Timer};
 use super::describe::DESCRIBED;
 use super::polls::{PollScheduler, Purpose};
 use crate::blocks::{
-    AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, NOMINAL_PACKET_BYTES, Part, PastLimit,
-    Player, RateControl, RepairBlock, Request,
+    AckWindow, Answer, EquationRate, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player,
+    RateControl, ReceiverReport, RepairBlock, Request,
 };
 
 /// Sender that transmits messages as they come, polls the receivers about closed blocks, and sends the repairs they
@@ -111,7 +111,7 @@ impl CarillonSender {
                 Some(equation) => {
                     let (sent, arrived) = (question.serial, status.arrived);
                     let trip = context.now.since(question.at);
-                    equation.on_answer(context.now, index, Heard { sent, arrived, trip });
+                    equation.on_answer(context.now, index, ReceiverReport { sent, arrived, trip });
                     equation.rate()
                 }
                 None => polls.members.rate(),
@@ -187,7 +187,7 @@ impl CarillonSender {
             }
             PastLimit::Skip => {
                 self.polls.skip(context, index);
-                self.blocks.window.give_up(index, self.blocks.sent);
+                self.blocks.window.skip(index, self.blocks.sent);
             }
         }
         self.polls.on_confirmed(index, self.blocks.window.acknowledged_below(index));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
-use crate::blocks::{FAILURE_TIMEOUT, Patience};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -109,7 +109,7 @@ pub(super) struct Settings {
     /// Messages that may wait for their acknowledgment, of all sources together.
     pub waiting: usize,
     /// R, and how long it takes at least.
-    pub patience: Patience,
+    pub patience: FailureTimeout,
     pub message_timeout: Duration,
     pub transfer_timeout: Duration,
     pub request_timeout: Duration,
@@ -135,7 +135,7 @@ impl Settings {
             window: config.count("window"),
             buffer: context.max_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
             waiting: (context.max_messages(u64::MAX) / 2) as usize,
-            patience: Patience::new(
+            patience: FailureTimeout::new(
                 config.count("retries") as u32,
                 config.span("failure_timeout").at(context.bit_rate),
             ),

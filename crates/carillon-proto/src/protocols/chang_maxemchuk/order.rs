@@ -10,7 +10,7 @@ use super::config::Settings;
 use super::context::{Context, Timer};
 use super::log::{Early, Entry, Transfers};
 use crate::blocks::reformation::{To, View};
-use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
+use crate::blocks::{MAX_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 
 /// The order of the present token list, and what is to get a place in it.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Order {
 
     /// A site has accepted all below this timestamp.
     pub fn on_confirm(&mut self, site: u16, below: u64) {
-        self.outbox.on_heard();
+        self.outbox.on_sequencer_alive();
         self.transfers.confirm(site, below);
     }
 
@@ -128,7 +128,7 @@ impl Order {
                 },
             };
             self.append(context, ack, payload);
-            self.outbox.on_heard();
+            self.outbox.on_sequencer_alive();
         }
         self.commit(context);
         self.log.length() > before
@@ -200,7 +200,7 @@ impl Order {
     /// Whether an acknowledgment may be one of this group.
     pub fn is_whole(&self, context: &Context, ack: &Ack) -> bool {
         let known = |rank: u16| usize::from(rank) < context.nodes.len();
-        let numbered = |id: Id| known(id.source) && id.number < MOST_MESSAGES;
+        let numbered = |id: Id| known(id.source) && id.number < MAX_MESSAGES;
         known(ack.site) && known(ack.next) && ack.message.is_none_or(numbered)
     }
 
@@ -318,7 +318,7 @@ impl ViewOrder<Timer> for Order {
         &self.log
     }
 
-    fn most_apart(&self) -> u64 {
+    fn max_fetched(&self) -> u64 {
         2 * self.ahead
     }
 
@@ -330,7 +330,7 @@ impl ViewOrder<Timer> for Order {
         entries: impl Iterator<Item = Entry>,
     ) {
         self.log.truncate(from);
-        self.outbox.displace(self.log.next(context.rank));
+        self.outbox.clear_places(self.log.next(context.rank));
         entries.for_each(|entry| self.append(context, entry.ack, entry.payload));
     }
 

@@ -12,7 +12,7 @@ use super::config::Settings;
 use super::context::{Context, Timer};
 use super::log::Early;
 use super::order::Order;
-use crate::blocks::{AskedRuns, Silence};
+use crate::blocks::{MissedPolls, RequestedRuns};
 
 /// Requests of one site.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ pub(super) struct Requests {
     known: u64,
     /// The site that told of it: it holds all before.
     pub informant: u16,
-    asked: AskedRuns,
+    asked: RequestedRuns,
     /// How often nothing that it asked for has come.
-    pub silence: Silence,
+    pub silence: MissedPolls,
     /// A message whose acknowledgment must exist, though its timestamp is not known.
     wanted: Option<Wanted>,
 }
@@ -43,7 +43,7 @@ pub(super) const RUN: u64 = 32;
 impl Requests {
     /// Nothing is lacking.
     pub fn new(settings: Settings) -> Self {
-        let (asked, silence) = (AskedRuns::default(), Silence::default());
+        let (asked, silence) = (RequestedRuns::default(), MissedPolls::default());
         Requests { settings, known: 0, informant: 0, asked, silence, wanted: None }
     }
 

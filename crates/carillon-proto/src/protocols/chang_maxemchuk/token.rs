@@ -7,7 +7,7 @@ use super::config::Settings;
 use super::context::{Context, Timer};
 use super::describe::TOKEN;
 use super::order::Order;
-use crate::blocks::Silence;
+use crate::blocks::MissedPolls;
 
 /// Where the token is, as far as it concerns this site.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ enum Place {
     /// It was passed on and the next site has not shown that it accepted it.
     Passing {
         /// Repetitions since that site was heard.
-        silence: Silence,
+        silence: MissedPolls,
         /// Whether the transfer is to be repeated now.
         due: bool,
     },
@@ -211,7 +211,7 @@ impl Token {
             }
             context.timers.arm(Timer::Confirm, context.now + self.settings.confirm_timeout);
         } else {
-            self.place = Place::Passing { silence: Silence::default(), due: false };
+            self.place = Place::Passing { silence: MissedPolls::default(), due: false };
             context.timers.cancel(Timer::Confirm);
             context.timers.arm(Timer::Transfer, context.now + self.settings.transfer_timeout);
         }

@@ -13,23 +13,23 @@ use super::config::Settings;
 use super::context::{Context, Timer};
 use super::order::Order;
 use super::token::Token;
-use crate::blocks::{Patience, Silence};
+use crate::blocks::{FailureTimeout, MissedPolls};
 
 /// The questions that nobody has answered.
 #[derive(Debug)]
 pub(super) struct Watch {
-    patience: Patience,
+    patience: FailureTimeout,
     /// Longer than a token that moves, or rests until the group counts as idle, is silent.
     timeout: Duration,
     due: bool,
-    silence: Silence,
+    silence: MissedPolls,
 }
 
 impl Watch {
     /// None yet.
     pub fn new(settings: Settings) -> Self {
         let timeout = settings.message_timeout.saturating_add(settings.idle_timeout.unwrap_or_default());
-        Watch { patience: settings.patience, timeout, due: false, silence: Silence::default() }
+        Watch { patience: settings.patience, timeout, due: false, silence: MissedPolls::default() }
     }
 
     /// An acknowledgment or a confirmation was heard: the token is somewhere.

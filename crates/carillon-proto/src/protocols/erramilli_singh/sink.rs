@@ -41,7 +41,7 @@ impl Sink {
     pub fn new(members: usize, joining: bool, settings: Settings) -> Self {
         let member = |_| {
             let window = ReceiveWindow::new(settings.buffer, joining);
-            let reception = if settings.nak_all { window.asking_for_all() } else { window };
+            let reception = if settings.nak_all { window.requesting_all() } else { window };
             Member { reception, heard: Time::ZERO, failed: false }
         };
         Sink {
@@ -125,7 +125,7 @@ impl Sink {
         let reception = &mut self.members[rank].reception;
         if reception.expected() < next {
             if context.timers.armed(Timer::Nak(rank)).is_none() {
-                reception.ask_again();
+                reception.request_again();
             }
             self.naks.insert(rank);
         }
@@ -146,7 +146,7 @@ impl Sink {
 
     /// A NAK had its time.
     pub fn on_nak_timer(&mut self, rank: usize) {
-        self.members[rank].reception.ask_again();
+        self.members[rank].reception.request_again();
         self.naks.insert(rank);
     }
 
@@ -162,7 +162,7 @@ impl Sink {
         }
         while let Some(rank) = self.naks.pop_first() {
             let reception = &mut self.members[rank].reception;
-            let Some(number) = reception.next_ask() else { continue };
+            let Some(number) = reception.next_request() else { continue };
             if self.settings.nak_all {
                 // Until there is none.
                 self.naks.insert(rank);

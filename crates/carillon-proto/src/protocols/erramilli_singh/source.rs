@@ -7,7 +7,9 @@ use carillon_wire::erramilli_singh::{Packet, Progress};
 use super::config::Settings;
 use super::context::{Context, Timer};
 use crate::blocks::reformation::To;
-use crate::blocks::{Announcement, Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope, StatusSeries};
+use crate::blocks::{
+    Announcement, DueRepairs, Numbered, Outgoing, Reach, RepairScope, RequestOrigin, StatusSeries,
+};
 
 /// Sends messages, repeats what is asked for, and says how far it has come.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Source {
         };
         context.events.received("nak", number);
         self.stay(context);
-        let to = match self.settings.scope.reach(Asked::BY_ANYONE) {
+        let to = match self.settings.scope.reach(RequestOrigin::BY_ANYONE) {
             Reach::Requester => To::Rank(rank),
             Reach::Group { .. } => To::Group,
         };
@@ -91,7 +93,7 @@ impl Source {
         }
         let end = if self.settings.go_back { next } else { number + 1 };
         for number in number.max(oldest)..end {
-            self.repairs.ask(context.now, number, to);
+            self.repairs.request(context.now, number, to);
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn ask(
         (false, None) => To::Group,
     };
     let key = (lo, hi, to, if attempts_differ { attempt } else { 0 });
-    if let Err(reason) = answers.ask(key, numbers, Answer { to, attempt, from }) {
+    if let Err(reason) = answers.request(key, numbers, Answer { to, attempt, from }) {
         events.dropped(reason);
     }
 }

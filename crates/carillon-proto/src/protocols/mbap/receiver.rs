@@ -68,7 +68,7 @@ impl MbapReceiver {
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(build.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
-            ack_wait: AckWait::or_told(build, settings),
+            ack_wait: AckWait::set_by_method(build, settings),
         }
         .play(build)
     }

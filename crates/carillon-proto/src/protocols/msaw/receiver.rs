@@ -20,7 +20,7 @@ pub struct MsawReceiver {
 impl MsawReceiver {
     /// A receiver of this session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
-        let ack_wait = AckWait::or_told(build, settings);
+        let ack_wait = AckWait::set_by_method(build, settings);
         MsawReceiver { expected: 0, ack_due: None, ack_wait }.play(build)
     }
 }

@@ -141,7 +141,7 @@ impl Part for MsawSender {
                 self.window.expel(index);
                 context.events.member_lost(self.window.node(index));
             } else {
-                self.window.give_up(index, message + 1);
+                self.window.skip(index, message + 1);
             }
         }
         self.advance(context);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter, Scope};
 
-use crate::blocks::{FAILURE_TIMEOUT, PastLimit, Patience, REPAIR_BUDGET};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, PastLimit, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 65_536), "64")
@@ -78,7 +78,7 @@ pub(super) struct Settings {
     pub repair_scope: Scope,
     pub congestion_thresh: u64,
     pub txnow_burst: usize,
-    pub patience: Patience,
+    pub patience: FailureTimeout,
     pub past_limit: PastLimit,
     pub repair_budget: u64,
 }
@@ -109,7 +109,7 @@ impl Settings {
             repair_scope: Scope(config.count("repair_ttl") as u8),
             congestion_thresh: config.count("congestion_thresh"),
             txnow_burst: config.count("txnow_burst") as usize,
-            patience: Patience::new(
+            patience: FailureTimeout::new(
                 config.count("ack_limit") as u32,
                 config.span("failure_timeout").at(context.bit_rate),
             ),

@@ -10,7 +10,7 @@ use carillon_wire::rmtp::Ack;
 
 use super::config::Settings;
 use super::describe::DESCRIBED;
-use crate::blocks::{HoldOff, Lowest, Numbered, PastLimit, ReceiverMap, RepairBudget, Silence, near};
+use crate::blocks::{HoldOff, Minimum, MissedPolls, Numbered, PastLimit, ReceiverMap, RepairBudget, near};
 
 /// Acknowledgment processor of the sender or of a designated receiver. The owner passes in which messages it holds.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub(super) struct Processor {
     /// Members that report here because this node is nearer, while their parent is another node.
     extra_reporters: BTreeMap<NodeId, Child>,
     /// Minima over the children: stable prefix, first missing message, and first message without room.
-    stable: Lowest,
-    next: Lowest,
-    limit: Lowest,
+    stable: Minimum,
+    next: Minimum,
+    limit: Minimum,
     /// Expelled children, which a later table does not bring back.
     lost: BTreeSet<NodeId>,
     /// State of messages, from the first that may be missing below.
@@ -59,7 +59,7 @@ struct Child {
     map: ReceiverMap,
     stable: u64,
     limit: u64,
-    silence: Silence,
+    silence: MissedPolls,
     /// First missing message at the last check.
     last_next: u64,
     /// True if an acknowledgment came since the last check.
@@ -86,9 +86,9 @@ impl Processor {
             members: members.clone(),
             children: BTreeMap::new(),
             extra_reporters: BTreeMap::new(),
-            stable: Lowest::default(),
-            next: Lowest::default(),
-            limit: Lowest::default(),
+            stable: Minimum::default(),
+            next: Minimum::default(),
+            limit: Minimum::default(),
             lost: BTreeSet::new(),
             slots: Numbered::default(),
             requested: BTreeSet::new(),

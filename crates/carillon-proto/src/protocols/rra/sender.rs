@@ -63,7 +63,7 @@ impl RraSender {
             }
             PastLimit::Skip => {
                 polling.members.skip(index);
-                messages.window.give_up(index, messages.sent);
+                messages.window.skip(index, messages.sent);
             }
         }
         self.advance(context);

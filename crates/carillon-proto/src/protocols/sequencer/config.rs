@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, HostValue, Kind, Parameter};
 
-use crate::blocks::{FAILURE_TIMEOUT, Patience};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
 
 /// Settings of one member.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Settings {
     pub sync_interval: Duration,
     pub alive_interval: Duration,
     pub vote_interval: Duration,
-    pub patience: Patience,
+    pub patience: FailureTimeout,
 }
 
 impl Settings {
@@ -44,7 +44,7 @@ impl Settings {
             sync_interval: interval("sync_interval"),
             alive_interval: span("alive_interval"),
             vote_interval: interval("vote_interval"),
-            patience: Patience::new(config.count("tries") as u32, span("failure_timeout")),
+            patience: FailureTimeout::new(config.count("tries") as u32, span("failure_timeout")),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::config::{MIN_INTERVAL, Settings};
 use super::context::{Context, Timer};
 use super::order::Order;
 use crate::blocks::reformation::{To, View};
-use crate::blocks::{Silence, near};
+use crate::blocks::{MissedPolls, near};
 
 /// State of a member towards its sequencer.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Follower {
     /// Ranks that the sequencer has polled since the last new message.
     wanted: Ranks,
     /// Silence of the sequencer.
-    pub silence: Silence,
+    pub silence: MissedPolls,
     /// Number of doublings of the request timeout.
     doubled: u32,
     /// True if an awaited message or sequence number arrived since the timer was armed.
@@ -53,7 +53,7 @@ impl Follower {
             report: None,
             requested: BTreeMap::new(),
             wanted: Ranks::default(),
-            silence: Silence::default(),
+            silence: MissedPolls::default(),
             doubled: 0,
             progress: false,
         }

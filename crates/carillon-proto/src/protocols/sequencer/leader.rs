@@ -11,7 +11,7 @@ use carillon_wire::sequencer::{Body, Report, Status};
 use super::config::{MIN_INTERVAL, Settings};
 use super::context::{Context, Timer};
 use super::order::{Entry, Order};
-use crate::blocks::Silence;
+use crate::blocks::MissedPolls;
 use crate::blocks::reformation::To;
 
 /// State of the sequencer: next sequence number, table of acknowledgments, and synchronisation (Segovia 1996, 2.7).
@@ -29,8 +29,8 @@ pub(super) struct Leader {
     sent: u64,
     /// Acknowledged prefix for each rank.
     acks: Vec<u64>,
-    /// Silence for each rank.
-    silence: Vec<Silence>,
+    /// Unanswered polls for each rank.
+    silence: Vec<MissedPolls>,
     sync: Sync,
     due: Due,
 }
@@ -97,7 +97,7 @@ impl Leader {
             next,
             sent: next,
             acks: vec![next; count],
-            silence: vec![Silence::default(); count],
+            silence: vec![MissedPolls::default(); count],
             sync: Sync::Open,
             due: Due::default(),
         }

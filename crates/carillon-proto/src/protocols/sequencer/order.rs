@@ -220,7 +220,7 @@ impl ViewOrder<Timer> for Order {
         &self.log
     }
 
-    fn most_apart(&self) -> u64 {
+    fn max_fetched(&self) -> u64 {
         MAX_FETCHED_HISTORIES * self.history
     }
 

@@ -7,7 +7,7 @@ use carillon_core::{NodeId, Time};
 use carillon_wire::status::Status;
 
 use super::report::Report;
-use crate::blocks::{Lowest, RoundTrip};
+use crate::blocks::{Minimum, RoundTrip};
 
 /// The children of a node.
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ struct Least {
     /// Those that have changed since the numbers below were last asked for.
     touched: BTreeSet<NodeId>,
     of: BTreeMap<NodeId, Said>,
-    done: Lowest,
-    limit: Lowest,
+    done: Minimum,
+    limit: Minimum,
     /// Of the farthest: what its round trip is short of the longest there is.
-    trip: Lowest,
+    trip: Minimum,
 }
 
 /// What counts of one of them; one that is held limits nobody.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
-use crate::blocks::{GAIN, LocalRecovery, REPAIR_BUDGET};
+use crate::blocks::{AVERAGE_GAIN, LocalRecovery, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"], "fixed")
@@ -147,7 +147,7 @@ impl Settings {
             session_log: config.choice("session_scaling") == "log",
             session_entries: config.count("session_entries") as usize,
             initial_distance: span("initial_distance").as_secs_f64(),
-            distance_gain: if config.choice("distance_compute") == "ewma" { GAIN } else { 1.0 },
+            distance_gain: if config.choice("distance_compute") == "ewma" { AVERAGE_GAIN } else { 1.0 },
             clock_tick: (span("clock_tick").as_micros() as u64).max(1),
             request_bytes: request_bytes as usize,
             request_ivl: span("request_ivl"),

@@ -165,7 +165,7 @@ impl Part for SrmPeer {
             return context.events.dropped(DropReason::NotAMember);
         }
         let SrmPeer { streams, source, reports, responder, .. } = self;
-        streams.recovery.distances.on_heard(rank);
+        streams.recovery.distances.on_packet(rank);
         let payload = || datagram.bytes.slice(HEADER_LEN..);
         match packet {
             Packet::Session(session) => reports.on_session(context, streams, source, &session),

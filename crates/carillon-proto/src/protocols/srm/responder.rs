@@ -11,7 +11,7 @@ use super::context::{Context, micros};
 use super::recovery::Key;
 use super::streams::Streams;
 use crate::blocks::reformation::To;
-use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
+use crate::blocks::{LocalRecovery, Reach, RepairBudget, RepairScope, RequestOrigin};
 
 /// Repairs of a member. Recovery decides when they are sent.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl RepairResponder {
         }
         // Hops from the requester: the routers on the path, and one more. The repair must travel as far back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
-        let reach = self.settings.local.reach(Asked { scope: request.scope, way });
+        let reach = self.settings.local.reach(RequestOrigin { scope: request.scope, way });
         streams.recovery.begin_repair(context, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }

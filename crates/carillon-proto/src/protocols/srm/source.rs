@@ -34,7 +34,7 @@ impl Source {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let before = flow.start();
-        flow.on_word(rank, lacks);
+        flow.on_report(rank, lacks);
         self.complete(context, before, sent);
     }
 

@@ -9,7 +9,7 @@ use carillon_core::{BuildContext, Delivery, MessageId};
 use super::config::Settings;
 use super::context::Context;
 use super::recovery::{Key, Recovery};
-use crate::blocks::{Echo, KeptStream, cost};
+use crate::blocks::{Echo, KeptStream, memory_cost};
 
 /// Message streams of all sources, including this member, and recovery of their losses.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Streams {
     pub fn report(&mut self, most: usize) -> Vec<(u32, u64, Echo)> {
         let (own, flow) = (self.own, self.settings.flow);
         let told = self.streams.iter_mut().map(|(&rank, stream)| match flow {
-            true => (rank, stream.tell()),
+            true => (rank, stream.mark_reported()),
             false => (rank, stream.next()),
         });
         let told = told.filter(|&(rank, next)| rank != own && next > 0);
@@ -104,7 +104,8 @@ impl Streams {
         };
         number <= stream.deliver()
             || (number < stream.deliver() + self.max_slots()
-                && (stream.payload(number).is_some() || stream.undelivered() + cost(payload) <= self.share()))
+                && (stream.payload(number).is_some()
+                    || stream.undelivered() + memory_cost(payload) <= self.share()))
     }
 
     /// Stores a message and delivers what is in order. Evicts the oldest messages of its source beyond its share of
@@ -112,7 +113,7 @@ impl Streams {
     pub fn store(&mut self, context: &mut Context, key: Key, payload: Bytes) {
         let ((source, number), share) = (key, self.share());
         while let Some(stream) = self.get(source).filter(|_| source != self.own)
-            && stream.bytes() + cost(&payload) > share
+            && stream.bytes() + memory_cost(&payload) > share
             && stream.base() < number
             && !(self.settings.flow && stream.base() >= stream.deliver())
         {
@@ -158,20 +159,20 @@ impl Streams {
                 (context.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room;
             match stream.payload(number).cloned() {
                 Some(payload) if has_room => {
-                    self.waiting += cost(&payload);
+                    self.waiting += memory_cost(&payload);
                     context.deliver(source as usize, number, payload);
                 }
-                _ if stream.give_up(number) => context.events.loss_final(node, MessageId(number)),
+                _ if stream.mark_lost(number) => context.events.loss_final(node, MessageId(number)),
                 _ => {}
             }
         }
-        stream.pass_to(limit);
+        stream.advance_to(limit);
     }
 
     /// Declares a message lost that no member repairs.
     pub fn declare_lost(&mut self, context: &mut Context, (source, number): Key) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
-        if stream.give_up(number) {
+        if stream.mark_lost(number) {
             context.events.loss_final(context.nodes[source as usize], MessageId(number));
         }
         self.deliver(context, source);
@@ -189,7 +190,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
         while (context.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room {
             let Some((number, payload)) = stream.take() else { break };
-            self.waiting += cost(&payload);
+            self.waiting += memory_cost(&payload);
             context.deliver(source as usize, number, payload);
         }
         match stream.is_ready() {
@@ -197,13 +198,13 @@ impl Streams {
             false => self.ready.remove(&source),
         };
         self.report_due |=
-            self.settings.flow && stream.untold() >= (self.settings.buffer / REPORTS_PER_BUFFER).max(1);
+            self.settings.flow && stream.unreported() >= (self.settings.buffer / REPORTS_PER_BUFFER).max(1);
     }
 
     /// Next message for the application, which makes room for others.
     pub fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         let delivery = context.poll_delivery()?;
-        self.waiting -= cost(&delivery.payload);
+        self.waiting -= memory_cost(&delivery.payload);
         if let Some(&source) = self.ready.first() {
             self.deliver(context, source);
         }

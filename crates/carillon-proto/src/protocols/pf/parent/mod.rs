@@ -14,7 +14,7 @@ use bytes::Bytes;
 use carillon_core::{Outcome, Time, TokenBucket};
 
 use super::config::Rules;
-use crate::blocks::{Lowest, Numbered, RepairBudget, ResponsePlan};
+use crate::blocks::{Minimum, Numbered, RepairBudget, ResponsePlan};
 pub(crate) use child::Child;
 use polls::Polls;
 pub(crate) use recovery::Response;
@@ -31,9 +31,9 @@ pub(crate) struct Parent {
     /// One past HS, the highest message sent.
     sent: u64,
     /// One past the last message that each child has room for.
-    limits: Lowest,
+    limits: Minimum,
     /// LE of each child.
-    lefts: Lowest,
+    lefts: Minimum,
     plan: ResponsePlan,
     polls: Polls,
     /// Messages that are to be sent again, and to whom.
@@ -121,7 +121,7 @@ impl Message {
 impl Parent {
     /// The parent of so many children.
     pub fn new(rules: Rules, children: usize) -> Self {
-        let (mut limits, mut lefts) = (Lowest::default(), Lowest::default());
+        let (mut limits, mut lefts) = (Minimum::default(), Minimum::default());
         for _ in 0..children {
             limits.insert(rules.window);
             lefts.insert(0);

@@ -319,7 +319,7 @@ impl PgmReceiver {
             numbers.into_iter().filter(|&number| !repairer.on_request(number, trail)).collect();
         for number in lacking {
             self.learn_of(context, number);
-            self.missing.hurry(context.now, number);
+            self.missing.end_back_off(context.now, number);
         }
     }
 
@@ -377,7 +377,7 @@ impl PgmReceiver {
         upstream: Upstream,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let due = std::iter::from_fn(|| self.missing.ask_next(context.now)).take(self.nak_list.into());
+        let due = std::iter::from_fn(|| self.missing.next_request(context.now)).take(self.nak_list.into());
         let mut last_sent = due.inspect(|&number| {
             context.events.push(Event::Requested { source: context.sender, message: MessageId(number) });
         });

@@ -336,7 +336,7 @@ impl Machine for PgmRelay {
         while let Some((key, expired)) = self.requests.expire(now) {
             match expired {
                 Expired::Unanswered => self.requests.back_off(now, key, Duration::ZERO),
-                Expired::GivenUp(repair) => self.fall_back(now, key, repair),
+                Expired::Abandoned(repair) => self.fall_back(now, key, repair),
                 Expired::Due | Expired::Over(_) => {}
             }
         }

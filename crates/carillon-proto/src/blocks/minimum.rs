@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Multiset of numbers with their minimum. Nodes at the same number share an entry.
 #[derive(Clone, Debug, Default)]
-pub struct Lowest(BTreeMap<u64, usize>);
+pub struct Minimum(BTreeMap<u64, usize>);
 
-impl Lowest {
+impl Minimum {
     /// Adds a node at this number.
     pub fn insert(&mut self, number: u64) {
         *self.0.entry(number).or_default() += 1;
@@ -41,9 +41,9 @@ impl Lowest {
 
 /// Numbers with their nodes, where it matters which node has the minimum.
 #[derive(Clone, Debug, Default)]
-pub struct LowestOf(BTreeSet<(u64, usize)>);
+pub struct NodeMinimum(BTreeSet<(u64, usize)>);
 
-impl LowestOf {
+impl NodeMinimum {
     /// Adds a node at this number.
     pub fn insert(&mut self, node: usize, number: u64) {
         self.0.insert((number, node));
@@ -86,10 +86,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_least_of_all_whoever_comes_goes_and_gets_on(
+        fn minimum_agrees_with_list_under_changes(
             steps in prop::collection::vec((0..3_u8, any::<prop::sample::Index>(), 0..20_u64), 0..200)
         ) {
-            let (mut lowest, mut all) = (Lowest::default(), Vec::new());
+            let (mut lowest, mut all) = (Minimum::default(), Vec::new());
             for (step, index, number) in steps {
                 match (step, all.len()) {
                     (0, _) | (_, 0) => {
@@ -109,10 +109,10 @@ mod tests {
     }
     proptest! {
         #[test]
-        fn whose_it_is_is_known_whoever_comes_goes_and_changes(
+        fn minimum_node_agrees_with_list_under_changes(
             steps in prop::collection::vec((0..3_u8, 0..8_usize, 0..6_u64), 0..200)
         ) {
-            let (mut lowest, mut all) = (LowestOf::default(), [None; 8]);
+            let (mut lowest, mut all) = (NodeMinimum::default(), [None; 8]);
             for (step, node, number) in steps {
                 match (step, all[node]) {
                     (_, None) => lowest.insert(node, number),

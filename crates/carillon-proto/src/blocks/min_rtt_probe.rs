@@ -11,7 +11,7 @@ use carillon_core::Time;
 
 /// Minimum round-trip time of a path, and the pauses in which it is measured.
 #[derive(Clone, Debug, Default)]
-pub struct EmptyPath {
+pub struct MinRttProbe {
     /// Minimum round-trip time in seconds, after the first sample.
     least: Option<f64>,
     /// Time at which the minimum was last seen, or nearly.
@@ -34,16 +34,16 @@ struct Pause {
 
 /// Loss measured in a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PauseLoss {
     /// Number of packets sent after the queue was drained.
     pub sent: u64,
     /// Number of these that arrived.
     pub arrived: u64,
 }
 
-impl EmptyPath {
+impl MinRttProbe {
     /// Minimum round-trip time in seconds; infinite before the first sample.
-    pub fn least(&self) -> f64 {
+    pub fn min_rtt(&self) -> f64 {
         self.least.unwrap_or(f64::INFINITY)
     }
 
@@ -59,15 +59,17 @@ impl EmptyPath {
 
     /// Handles the answer to a poll, with the total of packets sent and arrived. Returns the measured loss at the end
     /// of a pause.
-    pub fn on_answer(&mut self, now: Time, asked: Time, serial: u64, arrived: u64) -> Option<Found> {
+    pub fn on_answer(&mut self, now: Time, asked: Time, serial: u64, arrived: u64) -> Option<PauseLoss> {
         let trip = now.since(asked);
         let seconds = trip.as_secs_f64();
         let Some(pause) = &mut self.pause else {
-            let least = self.least();
+            let least = self.min_rtt();
             // A sample near the minimum refreshes it. Otherwise pause once it is too old.
-            if seconds <= least + (least * NEARLY).max(NEAR) {
+            if seconds <= least + (least * RTT_TOLERANCE_SHARE).max(RTT_TOLERANCE_SECONDS) {
                 (self.least, self.seen) = (Some(seconds.min(least)), now);
-            } else if now.since(self.seen).as_secs_f64() >= MEMORY.max(least * MEMORY_TRIPS) {
+            } else if now.since(self.seen).as_secs_f64()
+                >= MIN_PROBE_INTERVAL_SECONDS.max(least * MIN_PROBE_INTERVAL_ROUND_TRIPS)
+            {
                 self.pause(now, trip, 0);
             }
             return None;
@@ -79,7 +81,7 @@ impl EmptyPath {
         let then = *pause.then.get_or_insert((serial, arrived));
         // Answers may arrive out of order.
         let sent = serial.saturating_sub(then.0);
-        let found = Found { sent, arrived: arrived.saturating_sub(then.1).min(sent) };
+        let found = PauseLoss { sent, arrived: arrived.saturating_sub(then.1).min(sent) };
         if found.sent < pause.packets {
             return None;
         }
@@ -89,20 +91,20 @@ impl EmptyPath {
     }
 
     /// Postpones the next pause while nothing is known of the path.
-    pub fn put_off(&mut self, now: Time) {
+    pub fn postpone(&mut self, now: Time) {
         self.seen = now;
     }
 }
 
 /// Interval between pauses in seconds, if the minimum is not seen meanwhile. Two round trips at half the rate then
 /// cost a fortieth.
-const MEMORY: f64 = 2.5;
+const MIN_PROBE_INTERVAL_SECONDS: f64 = 2.5;
 /// Interval between pauses in round trips, if that is longer.
-const MEMORY_TRIPS: f64 = 40.0;
+const MIN_PROBE_INTERVAL_ROUND_TRIPS: f64 = 40.0;
 /// Tolerance within which a sample counts as the minimum, as a share of it.
-const NEARLY: f64 = 0.03;
+const RTT_TOLERANCE_SHARE: f64 = 0.03;
 /// Tolerance in seconds, for the time that systems take to wake a process.
-const NEAR: f64 = 0.000_25;
+const RTT_TOLERANCE_SECONDS: f64 = 0.000_25;
 
 #[cfg(test)]
 mod tests {
@@ -113,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_for_long_is_looked_for_in_a_pause() {
-        let mut path = EmptyPath::default();
+    fn minimum_not_seen_for_long_causes_pause() {
+        let mut path = MinRttProbe::default();
         let answer =
-            |path: &mut EmptyPath, asked: u64, now: u64| path.on_answer(at(now), at(asked), now, now);
+            |path: &mut MinRttProbe, asked: u64, now: u64| path.on_answer(at(now), at(asked), now, now);
         assert_eq!(answer(&mut path, 0, 20), None);
-        assert_eq!(path.least(), 0.020);
+        assert_eq!(path.min_rtt(), 0.020);
         // A queue of 30 ms stands on the path.
         let since = (50..).find(|&now| {
             answer(&mut path, now - 50, now);
@@ -130,14 +132,14 @@ mod tests {
             assert_eq!(answer(&mut path, now - 40, now), None);
             assert!(path.is_paused());
         }
-        assert_eq!(answer(&mut path, 2570, 2595), Some(Found { sent: 0, arrived: 0 }));
-        assert_eq!((path.is_paused(), path.least()), (false, 0.025), "the path has become longer");
+        assert_eq!(answer(&mut path, 2570, 2595), Some(PauseLoss { sent: 0, arrived: 0 }));
+        assert_eq!((path.is_paused(), path.min_rtt()), (false, 0.025), "the path has become longer");
     }
 
     #[test]
-    fn the_longer_the_path_the_longer_it_is_remembered() {
+    fn longer_path_is_probed_less_often() {
         for (trip, until) in [(20, 2520), (600, 24_600)] {
-            let mut path = EmptyPath::default();
+            let mut path = MinRttProbe::default();
             path.on_answer(at(trip), at(0), 0, 0);
             let paused = (trip + 100..).find(|&now| {
                 path.on_answer(at(now), at(now - trip - 50), now, now);
@@ -149,25 +151,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_now_and_then_is_not_looked_for() {
-        let mut path = EmptyPath::default();
+    fn minimum_seen_now_and_then_causes_no_pause() {
+        let mut path = MinRttProbe::default();
         for now in 100..10_000 {
             let trip = if now % 2000 == 0 { 20 } else { 70 };
             path.on_answer(at(now), at(now - trip), now, now);
             assert!(!path.is_paused());
         }
-        assert_eq!(path.least(), 0.020);
+        assert_eq!(path.min_rtt(), 0.020);
     }
 
     #[test]
-    fn losses_are_learned_from_what_goes_out_once_the_queue_is_gone() {
-        let mut path = EmptyPath::default();
+    fn pause_measures_loss_after_queue_drained() {
+        let mut path = MinRttProbe::default();
         path.pause(at(100), Duration::from_millis(20), 128);
         // Half was lost before the pause, and a quarter in it.
         assert_eq!(path.on_answer(at(119), at(99), 1000, 500), None);
         assert_eq!(path.on_answer(at(140), at(120), 1010, 505), None);
         assert_eq!(path.on_answer(at(150), at(130), 1110, 580), None);
         assert_eq!(path.on_answer(at(155), at(125), 1005, 585), None, "an older question, answered later");
-        assert_eq!(path.on_answer(at(160), at(140), 1150, 610), Some(Found { sent: 140, arrived: 105 }));
+        assert_eq!(path.on_answer(at(160), at(140), 1150, 610), Some(PauseLoss { sent: 140, arrived: 105 }));
     }
 }

@@ -7,15 +7,15 @@ use carillon_core::{Kind, Parameter};
 /// Failure timeout. The source of a protocol limits the number of unanswered polls, and the host sets a minimum time,
 /// however short the interval between polls.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct FailureTimeout {
     tries: u32,
     least: Duration,
 }
 
-impl Patience {
+impl FailureTimeout {
     /// Creates the limit of `tries` polls and at least this time.
     pub fn new(tries: u32, least: Duration) -> Self {
-        Patience { tries, least }
+        FailureTimeout { tries, least }
     }
 
     /// Number of polls if they are sent at this interval.
@@ -30,11 +30,11 @@ impl Patience {
 
 /// Number of consecutive unanswered polls.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silence(u32);
+pub struct MissedPolls(u32);
 
-impl Silence {
+impl MissedPolls {
     /// Records an unanswered poll that repeats at this interval. Returns true if the member has failed.
-    pub fn missed(&mut self, patience: Patience, interval: Duration) -> bool {
+    pub fn missed(&mut self, patience: FailureTimeout, interval: Duration) -> bool {
         self.0 = self.0.saturating_add(1);
         self.0 > patience.tries(interval)
     }
@@ -58,19 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_makes_more_of_short_intervals_and_nothing_less_of_long_ones() {
+    fn minimum_time_adds_polls_at_short_intervals() {
         let ms = Duration::from_millis;
-        let source = Patience::new(10, Duration::ZERO);
+        let source = FailureTimeout::new(10, Duration::ZERO);
         assert_eq!((source.tries(ms(1)), source.tries(ms(1000))), (10, 10));
-        let timed = Patience::new(10, ms(5000));
+        let timed = FailureTimeout::new(10, ms(5000));
         assert_eq!((timed.tries(ms(20)), timed.tries(ms(499)), timed.tries(ms(2000))), (251, 12, 10));
         assert_eq!(timed.tries(Duration::ZERO), u32::MAX);
     }
 
     #[test]
-    fn silence_is_too_long_after_so_many_questions_in_a_row() {
-        let (patience, ms) = (Patience::new(2, Duration::ZERO), Duration::from_millis(1));
-        let mut silence = Silence::default();
+    fn member_fails_after_consecutive_missed_polls() {
+        let (patience, ms) = (FailureTimeout::new(2, Duration::ZERO), Duration::from_millis(1));
+        let mut silence = MissedPolls::default();
         for _ in 0..2 {
             assert_eq!([1, 2, 3].map(|_| silence.missed(patience, ms)), [false, false, true]);
             silence.heard();
