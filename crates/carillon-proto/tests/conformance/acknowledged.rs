@@ -1,4 +1,4 @@
-//! Protocols with one sender that is told what has arrived.
+//! Protocols with one sender and acknowledged delivery.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use carillon_core::{
 use carillon_sim::{LanConfig, TimerRule};
 use carillon_testkit::{Exercise, Group, Link, Report, SENDER};
 
-use super::{drawn, hold, hold_with, lossy, same};
+use super::{lossy, run_test, run_test_with_floor, same, with_drawn_settings};
 
-/// What such a protocol promises besides.
+/// Parameters of the guarantee.
 #[derive(Clone, Copy)]
 struct Promised {
     in_order: bool,
@@ -29,34 +29,34 @@ fn acknowledged(guarantee: &DeliveryGuarantee) -> Option<Promised> {
 
 #[test]
 fn delivers_everything_over_lossy_links() {
-    hold("acknowledged::delivers_everything_over_lossy_links", acknowledged, 25, lossy_links);
+    run_test("acknowledged::delivers_everything_over_lossy_links", acknowledged, 25, lossy_links);
 }
 
 #[test]
 fn delivers_everything_over_a_lossy_ethernet() {
-    hold("acknowledged::delivers_everything_over_a_lossy_ethernet", acknowledged, 12, lossy_ethernet);
+    run_test("acknowledged::delivers_everything_over_a_lossy_ethernet", acknowledged, 12, lossy_ethernet);
 }
 
 #[test]
 fn ends_over_links_that_reorder_and_duplicate() {
-    hold("acknowledged::ends_over_links_that_reorder_and_duplicate", acknowledged, 15, unordered_links);
+    run_test("acknowledged::ends_over_links_that_reorder_and_duplicate", acknowledged, 15, unordered_links);
 }
 
 #[test]
 fn ends_when_nothing_arrives() {
-    // Nothing arrives at the receivers, or nothing of them at the sender: what is left are timers.
+    // Nothing arrives in one direction: only timers are left.
     let floor = Exercise { datagrams: 0, deliveries: 0, timers: 1 };
-    hold_with("acknowledged::ends_when_nothing_arrives", acknowledged, 10, floor, silence);
+    run_test_with_floor("acknowledged::ends_when_nothing_arrives", acknowledged, 10, floor, silence);
 }
 
 #[test]
 fn continues_when_receivers_crash_and_restart() {
-    hold("acknowledged::continues_when_receivers_crash_and_restart", acknowledged, 15, crashes);
+    run_test("acknowledged::continues_when_receivers_crash_and_restart", acknowledged, 15, crashes);
 }
 
 #[test]
 fn is_the_same_for_the_same_seed() {
-    hold("acknowledged::is_the_same_for_the_same_seed", acknowledged, 3, equal);
+    run_test("acknowledged::is_the_same_for_the_same_seed", acknowledged, 3, equal);
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
@@ -65,23 +65,23 @@ pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), 
     tests.into_iter().try_for_each(|test| test(entry, promised, seed))
 }
 
-/// Loss of up to 30 % in either direction, different on every link; everything else at random.
+/// Loss of up to 30 % in either direction, different on every link, with random settings.
 fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.links");
     let receivers = 1 + rng.below(8) as u32;
     let group =
         Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).afterwards(WATCH_TIME);
-    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |_| {});
+    let mut group = with_drawn_settings(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |_| {});
     for node in (1..=receivers).map(NodeId) {
         let (there, back) = (lossy(&mut rng, 0.3), lossy(&mut rng, 0.3));
         group = group.link(SENDER, node, there).link(node, SENDER, back);
     }
     if rng.chance(0.25) {
-        // Slower than the network: messages wait at the receivers, and their buffers fill.
+        // An application slower than the network fills the receivers' buffers.
         group = group.pace(Duration::from_millis(1 + rng.below(20)));
     }
     if rng.chance(0.25) {
-        // Slower than the network and the protocol: senders have nothing to send now and then.
+        // Messages rarer than the network allows leave the sender idle at times.
         group = group.interval(Duration::from_millis(1 + rng.below(100)));
     }
     let report = group.run();
@@ -89,21 +89,27 @@ fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> 
     becomes_quiet(promised, &report, receivers)
 }
 
-/// The medium the protocols were made for, with loss of up to 10 % at every interface.
+/// The medium of the thesis, with loss of up to 10 % at every interface.
 fn lossy_ethernet(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.ethernet");
     let receivers = 1 + rng.below(8) as u32;
     let group =
         Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(20)).afterwards(WATCH_TIME);
-    let group =
-        drawn(group.max_payload(1400), entry, TrialNetwork::Ethernet, receivers + 1, &mut rng, |_| {});
+    let group = with_drawn_settings(
+        group.max_payload(1400),
+        entry,
+        TrialNetwork::Ethernet,
+        receivers + 1,
+        &mut rng,
+        |_| {},
+    );
     let report = group.run_lan(LanConfig {
         loss: Probability::new(rng.unit() * 0.1).expect("a tenth at most"),
         timers: if rng.chance(0.5) { TimerRule::Exact } else { TimerRule::AfterBusActivity },
         backoff_inclusive: rng.chance(0.5),
         interframe_gap_bits: rng.below(2) * 96,
         propagation_delay: Duration::from_nanos(rng.below(25_000)),
-        // In every other run machines are held up by their port, and what they have to say may change meanwhile.
+        // In every other run ports hold machines up, and pending packets may change meanwhile.
         port_queue: NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32)),
         ..LanConfig::default()
     });
@@ -111,7 +117,7 @@ fn lossy_ethernet(entry: &'static ProtocolEntry, promised: Promised, seed: u64) 
     becomes_quiet(promised, &report, receivers)
 }
 
-/// Duplication and reordering as well. A protocol that needs order has to end here, and no more.
+/// Duplication and reordering. A protocol that needs order only has to end.
 fn unordered_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.unordered");
     let receivers = 1 + rng.below(8) as u32;
@@ -122,7 +128,7 @@ fn unordered_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64)
     };
     let group = Group::new(entry, seed).receivers(receivers).messages(30).all_links(link);
     let expels = rng.chance(0.5);
-    let group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+    let group = with_drawn_settings(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
         trial.max_attempts = promised.in_order.then_some(10);
         trial.expels = expels;
     });
@@ -133,16 +139,17 @@ fn unordered_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64)
     ended(&report)
 }
 
-/// All is lost, one way or the other: the sender gives up, and says so.
+/// Everything is lost in one direction: the sender ends and reports the failure.
 fn silence(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.silence");
     let receivers = 1 + rng.below(8) as u32;
     let expel = rng.chance(0.5);
     let group = Group::new(entry, seed).receivers(receivers).messages(5);
-    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
-        trial.max_attempts = Some(3);
-        trial.expels = expel;
-    });
+    let mut group =
+        with_drawn_settings(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+            trial.max_attempts = Some(3);
+            trial.expels = expel;
+        });
     let back = rng.chance(0.5);
     for node in (1..=receivers).map(NodeId) {
         let (from, to) = if back { (node, SENDER) } else { (SENDER, node) };
@@ -159,8 +166,8 @@ fn silence(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Res
     }
 }
 
-/// Receivers crash, and some come back as strangers: the others get everything, and those that are
-/// gone are named. If the sender crashes too, nothing wrong is delivered.
+/// Receivers crash, and some restart. The others are complete, and the crashed ones are reported. If the sender
+/// crashes too, no wrong data is delivered.
 fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.crashes");
     let receivers = 2 + rng.below(7) as u32;
@@ -168,10 +175,11 @@ fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Resu
         Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * 0.05) };
     let group =
         Group::new(entry, seed).receivers(receivers).messages(30).all_links(link).afterwards(WATCH_TIME);
-    // Ten times in a row nothing of a receiver that lives is lost.
-    let mut group = drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
-        (trial.crashes, trial.max_attempts, trial.expels) = (1, Some(10), true);
-    });
+    // The limit is high enough that a live receiver is never expelled.
+    let mut group =
+        with_drawn_settings(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+            (trial.crashes, trial.max_attempts, trial.expels) = (1, Some(10), true);
+        });
     let first = 1 + rng.below(receivers.into()) as u32;
     for node in (first..=receivers).take(1 + rng.below(2) as usize).map(NodeId) {
         let at = Duration::from_micros(rng.below(200_000));
@@ -192,11 +200,11 @@ fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Resu
     becomes_quiet(promised, &report, receivers)
 }
 
-/// Equal seeds, equal runs.
+/// Equal seeds give equal runs.
 fn equal(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.same");
     let group = Group::new(entry, seed).receivers(5).messages(20).all_links(Link::losing(0.2));
-    let group = drawn(group, entry, TrialNetwork::Links, 6, &mut rng, |_| {});
+    let group = with_drawn_settings(group, entry, TrialNetwork::Links, 6, &mut rng, |_| {});
     same(|| group.run())?.check_reliable()
 }
 
@@ -204,16 +212,16 @@ fn ended(report: &Report) -> Result<(), String> {
     if report.finished.is_none() {
         return Err(format!("the sender did not finish: {}", report.progress()));
     }
-    // Message by message, once each, whatever became of it.
+    // Each message completes once, in order, with any outcome.
     if report.completed().iter().map(|(message, _)| message.0).ne(0..report.messages) {
         return Err(format!("the sender completed {:?}", report.completed()));
     }
     Ok(())
 }
 
-/// Traffic stops, or keeps to what the protocol says.
+/// Checks that traffic stops or stays within the guarantee.
 fn becomes_quiet(promised: Promised, report: &Report, receivers: u32) -> Result<(), String> {
-    // What was under way when the sender finished may still be answered.
+    // Packets in flight at the end may still be answered.
     let allowed = match promised.idle_feedback {
         None => 16 * receivers as usize,
         Some(each) => (WATCH_TIME.as_nanos() / each.as_nanos() + 8) as usize * receivers as usize,
@@ -229,5 +237,5 @@ fn becomes_quiet(promised: Promised, report: &Report, receivers: u32) -> Result<
     }
 }
 
-/// How long a group is watched after its sender has finished.
+/// Time that a group is watched after its sender has finished.
 const WATCH_TIME: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! A sender from which everybody is taken, wherever it is in what it does, is not stuck.
+//! A sender that loses all its members does not hang, in any state.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -6,17 +6,16 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 
-/// Its own name for each way in which a sender of the registry may be set up: with its defaults, for deliveries, for live messages, and each value
-/// of each choice for itself.
-fn ways(entry: &'static ProtocolEntry) -> Vec<Vec<(&'static str, &'static str)>> {
+/// Configurations of a sender: defaults, for deliveries, for live messages, and each value of each choice.
+fn configurations(entry: &'static ProtocolEntry) -> Vec<Vec<(&'static str, &'static str)>> {
     let (delivery, live) = (entry.delivery_settings, entry.live_settings);
-    let mut ways = vec![Vec::new(), delivery.to_vec(), [delivery, live].concat()];
+    let mut configurations = vec![Vec::new(), delivery.to_vec(), [delivery, live].concat()];
     for parameter in entry.parameters {
         if let carillon_core::Kind::Choice(values) = parameter.kind {
-            ways.extend(values.iter().map(|value| vec![(parameter.name, *value)]));
+            configurations.extend(values.iter().map(|value| vec![(parameter.name, *value)]));
         }
     }
-    ways
+    configurations
 }
 
 fn sender(entry: &ProtocolEntry, way: &[(&str, &str)]) -> Option<Box<dyn Machine>> {
@@ -43,11 +42,11 @@ fn sender(entry: &ProtocolEntry, way: &[(&str, &str)]) -> Option<Box<dyn Machine
         memory: usize::MAX,
         rejoining: false,
     };
-    // What does not go together is refused.
+    // Settings that contradict each other are refused.
     (entry.build)(Role::Sender, &context, &config).ok()
 }
 
-/// Lets it send what it will and time pass, until nothing is to come.
+/// Lets the machine send and time pass until no timer is left.
 fn run(machine: &mut dyn Machine, now: &mut Time) {
     for _ in 0..200 {
         while machine.poll_transmit(*now, &mut Vec::new()).is_some() {}
@@ -62,7 +61,7 @@ fn run(machine: &mut dyn Machine, now: &mut Time) {
 fn sender_without_members_finishes() {
     let (mut tried, mut taken_messages) = (0, 0);
     for entry in REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Sender)) {
-        for way in ways(entry) {
+        for way in configurations(entry) {
             for packets in 0..8 {
                 let Some(mut machine) = sender(entry, &way) else { continue };
                 tried += 1;

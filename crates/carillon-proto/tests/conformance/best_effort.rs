@@ -1,4 +1,4 @@
-//! Protocols that repair nothing: what they deliver is right, and everything comes where nothing is lost.
+//! Best-effort protocols: they deliver nothing wrong, and everything without loss.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use carillon_core::{BitRate, DeliveryGuarantee, Event, Probability, ProtocolEntr
 use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link};
 
-use super::{drawn, hold, lossy, same};
+use super::{lossy, run_test, same, with_drawn_settings};
 
 fn best_effort(guarantee: &DeliveryGuarantee) -> Option<()> {
     matches!(guarantee, DeliveryGuarantee::BestEffort).then_some(())
@@ -15,7 +15,7 @@ fn best_effort(guarantee: &DeliveryGuarantee) -> Option<()> {
 
 #[test]
 fn delivers_everything_without_loss() {
-    hold("best_effort::delivers_everything_without_loss", best_effort, 20, |entry, (), seed| {
+    run_test("best_effort::delivers_everything_without_loss", best_effort, 20, |entry, (), seed| {
         group(entry, seed, Link::default(), false).run().check_reliable()
     });
 }
@@ -23,10 +23,10 @@ fn delivers_everything_without_loss() {
 #[test]
 fn delivers_everything_through_a_slow_port() {
     let test = "best_effort::delivers_everything_through_a_slow_port";
-    hold(test, best_effort, 20, |entry, (), seed| {
+    run_test(test, best_effort, 20, |entry, (), seed| {
         let mut rng = Seeds::new(seed).stream("best_effort.port");
         let group = Group::new(entry, seed).receivers(3).messages(20).max_payload(1400);
-        let group = drawn(group, entry, TrialNetwork::Ethernet, 4, &mut rng, |_| {});
+        let group = with_drawn_settings(group, entry, TrialNetwork::Ethernet, 4, &mut rng, |_| {});
         // A frame takes 11 ms.
         let (bit_rate, port_queue) = (BitRate::mbps(1), NonZeroU32::new(1 + rng.below(4) as u32));
         group.run_lan(LanConfig { bit_rate, port_queue, ..LanConfig::default() }).check_reliable()
@@ -36,7 +36,7 @@ fn delivers_everything_through_a_slow_port() {
 #[test]
 fn delivers_nothing_wrong_over_unordered_links() {
     let test = "best_effort::delivers_nothing_wrong_over_unordered_links";
-    hold(test, best_effort, 30, |entry, (), seed| {
+    run_test(test, best_effort, 30, |entry, (), seed| {
         let mut rng = Seeds::new(seed).stream("best_effort.links");
         let link = Link {
             jitter: Duration::from_micros(rng.below(10_000)),
@@ -53,7 +53,7 @@ fn delivers_nothing_wrong_over_unordered_links() {
             let mut known: Vec<u64> =
                 received.deliveries.iter().map(|d| d.message.0).chain(given_up).collect();
             known.sort_unstable();
-            // It cannot know of those at the end.
+            // It cannot know of losses at the end.
             if known.iter().copied().ne(0..known.len() as u64) {
                 return Err(format!("{} neither delivers nor tells of some", received.node));
             }
@@ -67,7 +67,7 @@ fn delivers_nothing_wrong_over_unordered_links() {
 
 #[test]
 fn is_the_same_for_the_same_seed() {
-    hold("best_effort::is_the_same_for_the_same_seed", best_effort, 3, |entry, (), seed| {
+    run_test("best_effort::is_the_same_for_the_same_seed", best_effort, 3, |entry, (), seed| {
         let group = group(entry, seed, Link::losing(0.2), true);
         same(|| group.run()).map(drop)
     });
@@ -82,5 +82,7 @@ fn group(entry: &'static ProtocolEntry, seed: u64, link: Link, is_lossy: bool) -
     let mut rng = Seeds::new(seed).stream("best_effort");
     let receivers = 1 + rng.below(8) as u32;
     let group = Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).all_links(link);
-    drawn(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy)
+    with_drawn_settings(group, entry, TrialNetwork::Links, receivers + 1, &mut rng, |trial| {
+        trial.is_lossy = is_lossy
+    })
 }

@@ -1,5 +1,5 @@
-//! Protocols with helpers: each is held to its promise in worlds with them, and in worlds where one dies. The small tree of
-//! the testkit is among them, so that the suite itself is tried.
+//! Protocols with helpers are held to their guarantees in groups with helpers, one of which may crash. The small tree
+//! of the testkit is among them, to test the suite itself.
 
 use std::time::Duration;
 
@@ -8,10 +8,14 @@ use carillon_proto::REGISTRY;
 use carillon_sim::LanConfig;
 use carillon_testkit::{Exercise, Group, Report, TREE, TestLocation, for_each_run};
 
-use super::{drawn, known, lossy};
+use super::{known, lossy, with_drawn_settings};
 
-/// Runs a test of every protocol with helpers.
-fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u64) -> Result<(), String>) {
+/// Runs a test for every protocol with helpers.
+fn run_helper_test(
+    test: &'static str,
+    runs: u64,
+    body: fn(&'static ProtocolEntry, u64) -> Result<(), String>,
+) {
     let helped = REGISTRY.iter().copied().filter(|entry| entry.helpers != Helpers::None);
     let entries: Vec<&'static ProtocolEntry> = helped.chain([&TREE]).collect();
     let place = TestLocation { package: "carillon-proto", target: "conformance", test };
@@ -21,17 +25,17 @@ fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u
 
 #[test]
 fn keeps_its_promise_over_lossy_links_with_helpers() {
-    hold_helped("helpers::keeps_its_promise_over_lossy_links_with_helpers", 30, lossy_links);
+    run_helper_test("helpers::keeps_its_promise_over_lossy_links_with_helpers", 30, lossy_links);
 }
 
 #[test]
 fn keeps_its_promise_over_an_ethernet_with_helpers() {
-    hold_helped("helpers::keeps_its_promise_over_an_ethernet_with_helpers", 15, lossy_ethernet);
+    run_helper_test("helpers::keeps_its_promise_over_an_ethernet_with_helpers", 15, lossy_ethernet);
 }
 
 #[test]
 fn keeps_its_promise_though_a_helper_dies() {
-    hold_helped("helpers::keeps_its_promise_though_a_helper_dies", 30, a_helper_dies);
+    run_helper_test("helpers::keeps_its_promise_though_a_helper_dies", 30, a_helper_dies);
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
@@ -70,8 +74,8 @@ fn least(entry: &ProtocolEntry) -> u64 {
     }
 }
 
-/// A group with helpers in a tree of any shape; now and then a receiver helps too.
-fn helped(entry: &'static ProtocolEntry, seed: u64, ground: TrialNetwork) -> (Group, Rng) {
+/// Group with a random tree of helpers; some receivers may help too.
+fn helped(entry: &'static ProtocolEntry, seed: u64, network: TrialNetwork) -> (Group, Rng) {
     let mut rng = Seeds::new(seed).stream("conformance.helpers");
     let receivers = 2 + rng.below(6) as u32;
     let helpers = (least(entry) + rng.below(5)) as u32;
@@ -82,14 +86,14 @@ fn helped(entry: &'static ProtocolEntry, seed: u64, ground: TrialNetwork) -> (Gr
         .fanout(1 + rng.below(3) as usize)
         .messages(10 + rng.below(30))
         .all_links(lossy(&mut rng, 0.2));
-    let group = drawn(group, entry, ground, receivers + helpers + 1, &mut rng, |_| {});
+    let group = with_drawn_settings(group, entry, network, receivers + helpers + 1, &mut rng, |_| {});
     (group, rng)
 }
 
 fn kept(entry: &ProtocolEntry, report: &Report) -> Result<(), String> {
     match entry.guarantee {
         DeliveryGuarantee::Acknowledged { .. } => report.check_reliable(),
-        // Whoever makes another says here how it is looked at.
+        // A protocol with helpers and another guarantee adds its check here.
         _ => Err("this suite knows no worlds with helpers for such a promise".to_owned()),
     }
 }

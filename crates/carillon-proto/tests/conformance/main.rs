@@ -1,8 +1,9 @@
-//! One suite over the registry: each protocol is held to what its entry promises, over random groups, losses and
-//! seeds, with the settings that it draws itself.
+//! Conformance suite over the registry: each protocol is held to its entry's guarantee, over random groups, losses
+//! and seeds, with settings that it draws itself.
 //!
-//! Each test says how much its runs exercise at least, and fails if they exercise less. `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000), `CARILLON_PROTOCOL` chooses a
-//! protocol; a failure prints the command that repeats its run.
+//! Each test states the minimum that its runs exercise and fails below it. `CARILLON_RUNS` sets the number of runs
+//! per test (nightly: 10 000) and `CARILLON_PROTOCOL` selects a protocol. A failure prints the command that repeats
+//! its run.
 
 mod acknowledged;
 mod alone;
@@ -24,18 +25,18 @@ use carillon_testkit::{Exercise, Group, Link, Report, TREE, TestLocation, for_ea
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// A run of one test: a protocol, and the seed from which everything is drawn.
+/// One run of a test: protocol, guarantee, and seed for everything random.
 type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
 
-/// Runs a test of every protocol that makes a promise of the kind that `of` picks. Each run of it handles a datagram and, unless
-/// nothing can arrive, delivers a message.
-fn hold<P>(test: &'static str, of: fn(&DeliveryGuarantee) -> Option<P>, runs: u64, body: Body<P>) {
+/// Runs a test for every protocol with a guarantee that `of` accepts. Each run must handle datagrams and, unless nothing
+/// can arrive, deliver messages.
+fn run_test<P>(test: &'static str, of: fn(&DeliveryGuarantee) -> Option<P>, runs: u64, body: Body<P>) {
     let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
-    hold_with(test, of, runs, floor, body);
+    run_test_with_floor(test, of, runs, floor, body);
 }
 
-/// The same test with another floor under what a run exercises.
-fn hold_with<P>(
+/// Runs a test with another minimum of exercise per run.
+fn run_test_with_floor<P>(
     test: &'static str,
     of: fn(&DeliveryGuarantee) -> Option<P>,
     runs: u64,
@@ -50,21 +51,21 @@ fn hold_with<P>(
     });
 }
 
-/// Every protocol that a test of this suite tries.
+/// Every protocol in the tests of this suite.
 fn known() -> Vec<&'static ProtocolEntry> {
     REGISTRY.iter().copied().chain([&TREE]).collect()
 }
 
-/// The group with settings that the protocol draws for it.
-fn drawn(
+/// Applies settings that the protocol draws.
+fn with_drawn_settings(
     group: Group,
     entry: &ProtocolEntry,
-    ground: TrialNetwork,
+    network: TrialNetwork,
     nodes: u32,
     rng: &mut Rng,
     prepare: impl FnOnce(&mut Trial<'_>),
 ) -> Group {
-    let mut trial = Trial::new(entry.parameters, ground, nodes, rng);
+    let mut trial = Trial::new(entry.parameters, network, nodes, rng);
     prepare(&mut trial);
     (entry.trial)(&mut trial);
     group.settings(trial.into_config())
@@ -74,7 +75,7 @@ fn lossy(rng: &mut Rng, most: f64) -> Link {
     Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * most) }
 }
 
-/// Equal seeds, equal runs.
+/// Checks that equal seeds give equal runs.
 fn same(run: impl Fn() -> Report) -> Result<Report, String> {
     let (one, other) = (run(), run());
     if one.events != other.events {

@@ -1,11 +1,11 @@
-//! What receivers hold in a long stream is bounded, whatever the protocol promises.
+//! Receivers hold a bounded part of a long stream, under every guarantee.
 
 use std::time::Duration;
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, Seeds, TrialNetwork};
 use carillon_testkit::{Exercise, Group, Link};
 
-use super::{drawn, hold_with};
+use super::{run_test_with_floor, with_drawn_settings};
 
 #[path = "../shared/hoarders.rs"]
 mod hoarders;
@@ -14,7 +14,7 @@ mod hoarders;
 fn receivers_hold_a_bounded_part_of_a_long_stream() {
     let floor = Exercise { datagrams: MESSAGES, deliveries: MESSAGES, timers: 0 };
     let test = "memory::receivers_hold_a_bounded_part_of_a_long_stream";
-    hold_with(test, any, 1, floor, |entry, (), seed| long_stream(entry, seed));
+    run_test_with_floor(test, any, 1, floor, |entry, (), seed| long_stream(entry, seed));
 }
 
 fn any(_: &DeliveryGuarantee) -> Option<()> {
@@ -30,13 +30,13 @@ fn receivers_that_hoard_are_caught() {
     }
 }
 
-/// A stream much longer than the memory, to applications that take everything at once.
+/// A stream much longer than the memory, to applications that read at once.
 fn long_stream(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.memory");
     let link = Link { delay: Duration::from_millis(1), ..Link::default() };
     let group = Group::new(entry, seed).receivers(RECEIVERS).messages(MESSAGES).equal_payloads(PAYLOAD);
     let group = group.all_links(link).interval(Duration::from_millis(2)).memory(MEMORY);
-    let group = drawn(group, entry, TrialNetwork::Links, RECEIVERS + 1, &mut rng, |_| {});
+    let group = with_drawn_settings(group, entry, TrialNetwork::Links, RECEIVERS + 1, &mut rng, |_| {});
     let report = group.run();
     report.check_safety()?;
     let delivered: usize = report.receivers.iter().map(|received| received.deliveries.len()).sum();
@@ -59,5 +59,5 @@ const MESSAGES: u64 = 300;
 const PAYLOAD: usize = 1000;
 /// Memory of a receiver, in bytes: a small part of the stream.
 const MEMORY: usize = 64 << 10;
-/// Bytes of tables besides.
+/// Allowance for tables, in bytes.
 const MAX_TABLE_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Protocols whose members are peers.
+//! Protocols of peers.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use carillon_core::{
 use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link, Report};
 
-use super::{drawn, hold, lossy, same};
+use super::{lossy, run_test, same, with_drawn_settings};
 
-/// How many crashes a group of so many nodes survives.
+/// Number of crashes that a group of `nodes` nodes survives.
 type Crashes = fn(nodes: u32) -> u32;
 
 fn peers(guarantee: &DeliveryGuarantee) -> Option<Crashes> {
@@ -23,35 +23,35 @@ fn peers(guarantee: &DeliveryGuarantee) -> Option<Crashes> {
 
 #[test]
 fn delivers_everything_over_lossy_links() {
-    hold("peers::delivers_everything_over_lossy_links", peers, 20, |entry, survives, seed| {
+    run_test("peers::delivers_everything_over_lossy_links", peers, 20, |entry, survives, seed| {
         Suite { entry, survives }.lossy_links(seed)
     });
 }
 
 #[test]
 fn delivers_everything_over_a_lossy_ethernet() {
-    hold("peers::delivers_everything_over_a_lossy_ethernet", peers, 10, |entry, survives, seed| {
+    run_test("peers::delivers_everything_over_a_lossy_ethernet", peers, 10, |entry, survives, seed| {
         Suite { entry, survives }.lossy_ethernet(seed)
     });
 }
 
 #[test]
 fn survives_as_many_crashes_as_it_promises() {
-    hold("peers::survives_as_many_crashes_as_it_promises", peers, 25, |entry, survives, seed| {
+    run_test("peers::survives_as_many_crashes_as_it_promises", peers, 25, |entry, survives, seed| {
         Suite { entry, survives }.crashes(seed)
     });
 }
 
 #[test]
 fn delivers_nothing_wrong_whatever_crashes() {
-    hold("peers::delivers_nothing_wrong_whatever_crashes", peers, 15, |entry, survives, seed| {
+    run_test("peers::delivers_nothing_wrong_whatever_crashes", peers, 15, |entry, survives, seed| {
         Suite { entry, survives }.too_many_crashes(seed)
     });
 }
 
 #[test]
 fn is_the_same_for_the_same_seed() {
-    hold("peers::is_the_same_for_the_same_seed", peers, 3, |entry, survives, seed| {
+    run_test("peers::is_the_same_for_the_same_seed", peers, 3, |entry, survives, seed| {
         Suite { entry, survives }.same(seed)
     });
 }
@@ -69,7 +69,7 @@ struct Suite {
 }
 
 impl Suite {
-    /// A group whose members and senders are drawn, and how many nodes it has.
+    /// Group with random members and senders, and its number of nodes.
     fn group(&self, seed: u64, rng: &mut Rng) -> (Group, u32) {
         let nodes = 2 + rng.below(7) as u32;
         let senders = 1 + rng.below(nodes.into()) as u32;
@@ -77,15 +77,17 @@ impl Suite {
         (group.messages(3 + rng.below(15)).afterwards(WATCH_TIME), nodes)
     }
 
-    fn drawn(&self, group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
-        drawn(group, self.entry, TrialNetwork::Links, nodes, rng, |trial| trial.crashes = crashes)
+    fn with_drawn_settings(&self, group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
+        with_drawn_settings(group, self.entry, TrialNetwork::Links, nodes, rng, |trial| {
+            trial.crashes = crashes
+        })
     }
 
-    /// Loss of up to 30 % in either direction of every link, duplication and reordering.
+    /// Loss of up to 30 % in either direction of every link, with duplication and reordering.
     fn lossy_links(&self, seed: u64) -> Result<(), String> {
         let mut rng = Seeds::new(seed).stream("peers.links");
         let (mut group, nodes) = self.group(seed, &mut rng);
-        group = self.drawn(group, nodes, 0, &mut rng);
+        group = self.with_drawn_settings(group, nodes, 0, &mut rng);
         let unordered = rng.chance(0.5);
         for from in (0..nodes).map(NodeId) {
             for to in (0..nodes).map(NodeId).filter(|&to| to != from) {
@@ -103,21 +105,20 @@ impl Suite {
         group.run().check_reliable()
     }
 
-    /// One Ethernet, with loss of up to 10 % at every interface.
+    /// Single Ethernet with loss of up to 10 % at every interface.
     fn lossy_ethernet(&self, seed: u64) -> Result<(), String> {
         let mut rng = Seeds::new(seed).stream("peers.ethernet");
         let (group, nodes) = self.group(seed, &mut rng);
-        let group = self.drawn(group.max_payload(1000), nodes, 0, &mut rng);
+        let group = self.with_drawn_settings(group.max_payload(1000), nodes, 0, &mut rng);
         let loss = Probability::new(rng.unit() * 0.1).expect("a tenth at most");
-        // In every other run machines are held up by their port.
+        // In every other run ports hold machines up.
         let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
         let report = group.run_lan(LanConfig { loss, port_queue, ..LanConfig::default() });
         self.repairs_fit(&report, 1000)?;
         report.check_reliable()
     }
 
-    /// No packet with a message adds more to it than the entry says: by that a host chooses payloads of which the
-    /// repairs fit its frames too.
+    /// Checks that no data packet adds more to a message than the entry says, since hosts choose payloads by it.
     fn repairs_fit(&self, report: &Report, payload: u32) -> Result<(), String> {
         let config = Config::defaults(self.entry.parameters);
         let most = payload + (self.entry.header_bytes)(&config).max as u32;
@@ -130,38 +131,37 @@ impl Suite {
         larger.map_or(Ok(()), |event| Err(format!("larger than {most} bytes: {event:?}")))
     }
 
-    /// Nodes crash, as many as the protocol survives; some come back.
+    /// At most as many nodes crash as the protocol survives; some restart.
     fn crashes(&self, seed: u64) -> Result<(), String> {
         let mut rng = Seeds::new(seed).stream("peers.crashes");
         let (group, nodes) = self.group(seed, &mut rng);
         let crashes = (self.survives)(nodes).min(1 + rng.below(3) as u32);
-        let group = self.drawn(group, nodes, crashes, &mut rng);
+        let group = self.with_drawn_settings(group, nodes, crashes, &mut rng);
         let link = Link { jitter: Duration::from_micros(rng.below(2_000)), ..lossy(&mut rng, 0.05) };
         crashing(group.all_links(link), nodes, crashes, &mut rng).run().check_reliable()
     }
 
-    /// More crash than the protocol survives: it may stop, but not deliver anything wrong.
+    /// Further crashes than the protocol survives may stop it, but cause no wrong delivery.
     fn too_many_crashes(&self, seed: u64) -> Result<(), String> {
         let mut rng = Seeds::new(seed).stream("peers.too_many");
         let (group, nodes) = self.group(seed, &mut rng);
         let crashes = (self.survives)(nodes);
-        let group = self.drawn(group, nodes, crashes, &mut rng);
+        let group = self.with_drawn_settings(group, nodes, crashes, &mut rng);
         let more = (1 + rng.below(nodes.into()) as u32).max(crashes + 1).min(nodes);
         let group = group.all_links(lossy(&mut rng, 0.1)).limit(Duration::from_secs(60));
         crashing(group, nodes, more, &mut rng).run().check_safety()
     }
 
-    /// Equal seeds, equal runs.
+    /// Equal seeds give equal runs.
     fn same(&self, seed: u64) -> Result<(), String> {
         let mut rng = Seeds::new(seed).stream("peers.same");
         let (group, nodes) = self.group(seed, &mut rng);
-        let group = self.drawn(group, nodes, 0, &mut rng).all_links(lossy(&mut rng, 0.2));
+        let group = self.with_drawn_settings(group, nodes, 0, &mut rng).all_links(lossy(&mut rng, 0.2));
         same(|| group.run())?.check_reliable()
     }
 }
 
-/// So many nodes of the group crash, any of them, within a third of a second; half of them come
-/// back.
+/// Crashes random nodes of the group within 0.3 s, half of which restart.
 fn crashing(mut group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
     let mut left: Vec<u32> = (0..nodes).collect();
     for _ in 0..crashes {
@@ -175,5 +175,5 @@ fn crashing(mut group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group 
     group
 }
 
-/// How long a group is watched after its senders have finished.
+/// Time that a group is watched after its senders have finished.
 const WATCH_TIME: Duration = Duration::from_secs(10);

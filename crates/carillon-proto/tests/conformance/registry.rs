@@ -1,4 +1,4 @@
-//! What every entry of the registry has to say of itself.
+//! Consistency of every entry of the registry.
 
 #![expect(clippy::disallowed_methods, reason = "it reads the sources")]
 
@@ -65,11 +65,11 @@ fn trials_draw_settings_that_the_protocol_takes() {
             let mut rng = Seeds::new(seed).stream("trial");
             let grounds =
                 [TrialNetwork::Links, TrialNetwork::Ethernet, TrialNetwork::Routed, TrialNetwork::Loopback];
-            let ground = grounds[rng.below(4) as usize];
-            let mut trial = Trial::new(entry.parameters, ground, 2 + seed as u32 % 7, &mut rng);
+            let network = grounds[rng.below(4) as usize];
+            let mut trial = Trial::new(entry.parameters, network, 2 + seed as u32 % 7, &mut rng);
             trial.is_lossy = seed % 2 == 0;
             trial.max_attempts = (seed % 3 == 0).then_some(3);
-            // It panics over what the protocol does not take.
+            // Panics if the protocol refuses the settings.
             (entry.trial)(&mut trial);
             trial.into_config();
         }
@@ -97,10 +97,10 @@ fn golden_packets_are_unchanged() {
 #[test]
 fn every_fuzzed_packet_type_has_golden_bytes() {
     for entry in REGISTRY {
-        // The format's name and the packet's; some say between them which view of the group it belongs to.
+        // Format and packet name; some lines have the view between them.
         let is_name = |word: &&str| *word != "view" && !word.starts_with(|c: char| c.is_ascii_digit());
         let words = |line: &str| line.split(' ').filter(is_name).take(2).collect::<Vec<_>>().join(" ");
-        // Behind the common envelope's type: packets of two types may have one name.
+        // With the envelope's type, since packets of two types may share a name.
         let kind = |line: &str, bytes: &[u8]| match Envelope::parse(bytes) {
             Ok((envelope, _)) => format!("{} {:#04x}", words(line), envelope.packet_type),
             Err(_) => words(line),

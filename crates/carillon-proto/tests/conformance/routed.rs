@@ -1,4 +1,4 @@
-//! Protocols whose receivers ask for what they miss, over random routed networks.
+//! Protocols that recover by request, over random routed networks.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use carillon_core::{DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 use carillon_testkit::{Group, Report, random_network};
 
-use super::{drawn, hold, same};
+use super::{run_test, same, with_drawn_settings};
 
-/// What such a protocol promises besides.
+/// Parameters of the guarantee.
 #[derive(Clone, Copy)]
 struct Promised {
     control_per_node_and_second: f64,
@@ -28,42 +28,42 @@ fn by_request(guarantee: &DeliveryGuarantee) -> Option<Promised> {
 
 #[test]
 fn repairs_everything_over_lossy_routes() {
-    hold("routed::repairs_everything_over_lossy_routes", by_request, 20, |entry, promised, seed| {
+    run_test("routed::repairs_everything_over_lossy_routes", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.lossy_routes(seed)
     });
 }
 
 #[test]
 fn reports_every_loss_at_twenty_percent_loss() {
-    hold("routed::reports_every_loss_at_twenty_percent_loss", by_request, 20, |entry, promised, seed| {
+    run_test("routed::reports_every_loss_at_twenty_percent_loss", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.a_fifth(seed)
     });
 }
 
 #[test]
 fn continues_when_routers_restart() {
-    hold("routed::continues_when_routers_restart", by_request, 20, |entry, promised, seed| {
+    run_test("routed::continues_when_routers_restart", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.router_restarts(seed)
     });
 }
 
 #[test]
 fn continues_when_receivers_crash() {
-    hold("routed::continues_when_receivers_crash", by_request, 20, |entry, promised, seed| {
+    run_test("routed::continues_when_receivers_crash", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.receivers_die(seed)
     });
 }
 
 #[test]
 fn continues_when_routes_change() {
-    hold("routed::continues_when_routes_change", by_request, 20, |entry, promised, seed| {
+    run_test("routed::continues_when_routes_change", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.routes_change(seed)
     });
 }
 
 #[test]
 fn is_the_same_for_the_same_seed() {
-    hold("routed::is_the_same_for_the_same_seed", by_request, 3, |entry, promised, seed| {
+    run_test("routed::is_the_same_for_the_same_seed", by_request, 3, |entry, promised, seed| {
         Suite { entry, promised }.same(seed)
     });
 }
@@ -86,7 +86,7 @@ struct Suite {
     promised: Promised,
 }
 
-/// A group that is about to run, and where.
+/// A group ready to run, and its network.
 struct Setting {
     group: Group,
     topology: Arc<Topology>,
@@ -96,8 +96,8 @@ struct Setting {
 }
 
 impl Suite {
-    /// A random network with a random group of this protocol on it: 30 messages, one each 20 ms, after
-    /// the routers have come to know the source by the first ones, none of which is to be lost.
+    /// Random network and group of this protocol: 30 messages, one every 20 ms. The routers learn of the source
+    /// through the first messages, which are not lost.
     fn setting(&self, seed: u64) -> Setting {
         let mut rng = Seeds::new(seed).stream("routed");
         let receivers = 1 + rng.below(8) as u32;
@@ -108,8 +108,9 @@ impl Suite {
         let config = GraphConfig { overhead: 28, ..GraphConfig::default() };
         let group = Group::new(self.entry, seed).receivers(receivers).messages(MESSAGES);
         let group = group.interval(Duration::from_millis(20)).afterwards(WATCH_TIME);
-        let group = drawn(group, self.entry, TrialNetwork::Routed, receivers + 1, &mut rng, |_| {});
-        // In every other run machines are held up by their port.
+        let group =
+            with_drawn_settings(group, self.entry, TrialNetwork::Routed, receivers + 1, &mut rng, |_| {});
+        // In every other run ports hold machines up.
         let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
         Setting { group, topology, config: GraphConfig { port_queue, ..config }, receivers, rng }
     }
@@ -172,7 +173,7 @@ impl Suite {
         same(|| group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.1)))).map(drop)
     }
 
-    /// Nothing storms or circles: control traffic keeps to what the protocol promises.
+    /// Checks that control traffic stays within the guarantee, without storms or loops.
     fn check_traffic(&self, report: &Report, topology: &Topology) -> Result<(), String> {
         let control = report.count(|_, event| matches!(event, Event::ControlSent { .. }));
         let end = report.events.last().map_or(0.0, |event| event.time.as_secs_f64());
@@ -180,8 +181,8 @@ impl Suite {
         if control as f64 > allowed {
             return Err(format!("{control} packets without a message in {end:.1} s: {allowed:.0} allowed"));
         }
-        // Each repair has a request, of a member or of a router that repeats one which nobody confirms; a
-        // message has at most a few at each receiver.
+        // Each repair has a request by a member or a repeating router, and each request causes at most a few repairs
+        // per receiver.
         let repairs = report.count(|_, event| {
             matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. })
         });
@@ -206,5 +207,5 @@ fn p(value: f64) -> Probability {
 
 const MESSAGES: u64 = 30;
 
-/// How long a group is watched after its sender has finished.
+/// Time that a group is watched after its sender has finished.
 const WATCH_TIME: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! What the entries declare of their machines' states. Each run of this suite holds every change to it; here each declared
-//! transition has to be taken.
+//! State machines of the entries. Every run of this suite checks each observed change against the declared
+//! transitions; here each declared transition must be taken.
 
 #![expect(clippy::disallowed_methods, reason = "a test may have threads")]
 
@@ -35,7 +35,7 @@ fn declared_transitions_are_taken_or_rare() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What is declared and not taken, or said to be rare and taken.
+/// Declared transitions that were not taken, and rare ones that were.
 fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
     let mut failures = Vec::new();
     let transitions = |rare: bool| -> BTreeSet<Transition> {
@@ -77,8 +77,8 @@ fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), Stri
     helpers::run_of_each_test(entry, seed)
 }
 
-/// Default settings, a network that loses, reorders and duplicates, and nobody who could repair any more: no protocol has promised
-/// anything here.
+/// Default settings on a network with loss, reordering and duplication, with a crash of the sender: no guarantee
+/// applies.
 fn sender_dies(entry: &'static ProtocolEntry, seed: u64) {
     let mut rng = Seeds::new(seed).stream("conformance.states");
     let group = Group::new(entry, seed).receivers(4).messages(30).interval(Duration::from_millis(5));
@@ -98,7 +98,7 @@ fn sender_dies(entry: &'static ProtocolEntry, seed: u64) {
     group.all_links(link).run();
 }
 
-/// Most need fewer than ten, some fifty.
+/// Maximum number of seeds per protocol; a protocol needs up to fifty.
 const MAX_SEEDS: u64 = 60;
-/// Of the default tier, which says only what is taken and was said to be rare.
+/// Number of seeds in the default tier, which only finds rare transitions that were taken.
 const DEFAULT_SEEDS: u64 = 2;

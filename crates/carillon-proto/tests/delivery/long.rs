@@ -1,5 +1,5 @@
-//! Files longer than what a protocol keeps for repairs: what is lost early is still repaired when the file has gone far
-//! beyond it, and none of it costs more than a short file does, in proportion. `make nightly` adds files that take long.
+//! Files longer than the repair buffer: early losses are still repaired later, at a cost proportional to that of a
+//! short file. `make nightly` adds longer files.
 
 use std::env::var_os;
 
@@ -10,7 +10,7 @@ use carillon_testkit::{chosen, is_long_tier};
 use super::network::{Cell, Fault, Outcome};
 use super::{line, run};
 
-/// Loss and receivers, 10 ms each way.
+/// Loss and number of receivers, with a delay of 10 ms each way.
 const LOSS_AND_RECEIVERS: &[(f64, usize)] = &[(0.2, 4), (0.0, 4)];
 
 #[test]
@@ -18,7 +18,7 @@ fn file_longer_than_repair_buffer_completes() {
     let chosen = chosen(REGISTRY, REGISTRY.iter().copied());
     let is_chosen = var_os("CARILLON_PROTOCOL").is_some();
     let mut files = 0;
-    // Of the longest, only where several files of each are wanted.
+    // The longest files only where several are requested.
     let longest = var_os("CARILLON_RUNS").is_some();
     let mut failures = Vec::new();
     for (place, &protocol) in REGISTRY.iter().enumerate() {
@@ -28,7 +28,7 @@ fn file_longer_than_repair_buffer_completes() {
         }
         files += 1;
         for &(loss, receivers) in LOSS_AND_RECEIVERS.iter().take(if is_long_tier() { 2 } else { 1 }) {
-            // Peers that wait for nobody promise what their window holds.
+            // Peers that do not wait for members guarantee only what their window holds.
             let is_bounded = loss > 0.0
                 && !protocol.waits
                 && matches!(protocol.guarantee, DeliveryGuarantee::Peers { .. });
@@ -44,7 +44,7 @@ fn file_longer_than_repair_buffer_completes() {
     assert!(files > 0 || is_chosen, "no protocol was tried");
 }
 
-/// More than a sender keeps until all have it, as its entry says.
+/// File size beyond the sender's repair buffer, in bytes.
 fn longer_than_kept(entry: &ProtocolEntry) -> usize {
     let kept = entry.host_settings.iter().filter_map(|(_, value)| match value {
         HostValue::Bytes(bytes) => Some(*bytes as usize),
@@ -53,7 +53,7 @@ fn longer_than_kept(entry: &ProtocolEntry) -> usize {
     kept.max().unwrap_or(5 << 20) * 3 / 2
 }
 
-/// A long file beside a short one.
+/// Compares a long file with a short one.
 fn compare(
     protocol: &'static ProtocolEntry,
     loss: f64,
@@ -82,7 +82,7 @@ fn compare(
     };
     let share = |outcome: &Outcome| outcome.sent as f64 / (outcome.messages * 1472) as f64;
     let short = deliver(SHORT_FILE_BYTES)?;
-    // Who sends one message at a time has its time for as many as it can.
+    // A stop-and-wait sender gets a file that fits the time limit.
     let bytes = bytes
         .min((SHORT_FILE_BYTES as f64 * MAX_VIRTUAL_TIME.div_duration_f64(short.time)) as usize)
         .max(2 * SHORT_FILE_BYTES);
@@ -105,11 +105,11 @@ fn compare(
     Ok(())
 }
 
-/// A file that all can keep whole.
+/// File size that fits every buffer, in bytes.
 const SHORT_FILE_BYTES: usize = 300_000;
-/// More than any protocol keeps.
+/// File size beyond every buffer, in bytes.
 const LONG_FILE_BYTES: usize = 60_000_000;
-/// Virtual time for a long file, at the pace of the short one.
+/// Maximum virtual time of a long file, at the pace of the short one.
 const MAX_VIRTUAL_TIME: Duration = Duration::from_secs(120);
-/// What a file may take however short.
+/// Time allowed for a file of any size.
 const FIXED_TIME_ALLOWANCE: Duration = Duration::from_secs(5);

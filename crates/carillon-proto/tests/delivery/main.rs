@@ -1,10 +1,10 @@
-//! Every protocol of the registry carries a file with its settings for delivery, over Ethernet that
-//! loses packets: a matrix of loss, receivers and delay.
+//! Every protocol of the registry delivers a file with its delivery settings over a lossy Ethernet, in a matrix of
+//! loss, receivers and delay.
 //!
-//! One file for each cell, of which the default tier takes a sixth. `CARILLON_RUNS` says how many files, each with losses of its own (`make nightly`);
-//! `CARILLON_PROTOCOL`, `CARILLON_CELL` and `CARILLON_SEED` choose one, as the message of a failure says.
-//! `CARILLON_SET` adds settings, such as `window=8,feedback=ack`, and `CARILLON_BYTES` says how long the file
-//! is. With `--nocapture` it prints what each cell costs.
+//! Each cell is one file; the default tier tries a sixth of the cells. `CARILLON_RUNS` sets the number of files per
+//! cell, each with its own losses (`make nightly`). `CARILLON_PROTOCOL`, `CARILLON_CELL` and `CARILLON_SEED` select
+//! one, as printed by a failure. `CARILLON_SET` adds settings, such as `window=8,feedback=ack`, and `CARILLON_BYTES`
+//! sets the file size. `--nocapture` prints the cost of each cell.
 
 mod long;
 mod network;
@@ -25,7 +25,7 @@ const LOSSES: [f64; 4] = [0.0, 0.01, 0.05, 0.2];
 const RECEIVERS: [usize; 3] = [1, 4, 16];
 const DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(10)];
 
-/// Whether it sends to one receiver after the other: then all takes so many times as long.
+/// Returns true if the protocol sends to one receiver after the other, so that time and bytes grow with their number.
 fn is_serial(entry: &ProtocolEntry) -> bool {
     REGISTRY
         .iter()
@@ -46,7 +46,7 @@ fn cells() -> impl Iterator<Item = (f64, usize, Duration)> {
     })
 }
 
-/// Runs a cell; what a panic says is on the standard error.
+/// Runs a cell. Returns `None` after a panic, which prints its message on standard error.
 fn run(cell: &Cell) -> Option<Outcome> {
     catch_unwind(AssertUnwindSafe(|| World::new(cell).run(LIMIT))).ok()
 }
@@ -56,7 +56,7 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
     if *verified < cell.receivers || !over {
         return Err(format!("{verified} of {} verified: {outcome:#?}", cell.receivers));
     }
-    // Each repair went out for somebody. What does not tell for whom has nothing there.
+    // Each repair serves some receiver; protocols that do not report receivers count none.
     let (all, most) = (outcome.rows.iter().sum::<u64>(), outcome.rows.iter().max().copied().unwrap_or(0));
     if all > 0 && (all < outcome.repairs || most > outcome.repairs) {
         return Err(format!("{} repairs, of which {:?} were for the members", outcome.repairs, outcome.rows));
@@ -68,7 +68,7 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
     let useful = (outcome.messages * 1472) as f64;
     for (what, bytes) in [("sent", outcome.sent), ("returned", outcome.returned)] {
         let share = bytes as f64 / useful;
-        // What repairs nothing says everything several times, as often as it is told to.
+        // Best-effort protocols send everything several times if told to.
         if share > factor && cell.protocol.repairs() {
             return Err(format!("{share:.2} bytes {what} for each useful one, more than {factor:.2}"));
         }
@@ -76,8 +76,8 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
     Ok(())
 }
 
-/// What a cell may take: time, and bytes sent (and returned, by all together) for each useful one. Loose:
-/// the dearest are those that send one message at a time and those that go back to what was lost.
+/// Bounds of a cell: time, and bytes sent (or returned in total) per useful byte. They are loose, since stop-and-wait
+/// and go-back-N cost most.
 fn bounds(cell: &Cell, messages: u64) -> (Duration, f64) {
     let serial = if is_serial(cell.protocol) { cell.receivers as u32 } else { 1 };
     let (each, factor) = match cell.loss {
@@ -89,7 +89,7 @@ fn bounds(cell: &Cell, messages: u64) -> (Duration, f64) {
     (Duration::from_secs(10) + each * messages as u32 * serial, factor * f64::from(serial))
 }
 
-/// The cell, and what it cost, in a line.
+/// Formats a cell and its cost in one line.
 fn line(cell: &Cell, outcome: &Outcome, is_ok: bool) -> String {
     let useful = (outcome.messages * 1472) as f64;
     format!(
@@ -122,7 +122,7 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
     let count = protocols.len();
     let (mut files, mut delivered, mut repairs) = (0, 0, 0);
     for (place, protocol) in protocols.into_iter().enumerate() {
-        // A sixth of the cells unless some are asked for, with each delay: the others with the next protocol.
+        // A sixth of the cells unless some are selected, with each delay; the next protocol tries others.
         let all = is_long_tier() || is_chosen || only.is_some();
         let meant = cells().enumerate().filter(|(cell, _)| all || (cell + cell / 3 + place) % 6 == 0);
         for ((loss, receivers, delay), seed) in
@@ -142,7 +142,7 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
                 midway: false,
                 helpers: 0,
             };
-            // What repairs nothing completes a file where nothing is lost.
+            // Best-effort protocols complete a file only without loss.
             if loss > 0.0 && !protocol.repairs() {
                 continue;
             }
@@ -172,7 +172,7 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     println!("{count} protocols, {files} files, {delivered} deliveries, {repairs} repairs");
-    // What repairs nothing is tried where nothing is lost, which a chosen cell may not be.
+    // Best-effort protocols are tried without loss only, which a selected cell may exclude.
     if only.is_none() {
         assert!(files >= count, "{files} files of {count} protocols");
         let least = files as u64 * 10;
@@ -184,5 +184,5 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
     }
 }
 
-/// No delivery takes as long.
+/// Maximum virtual time of a delivery.
 const LIMIT: Duration = Duration::from_secs(3000);

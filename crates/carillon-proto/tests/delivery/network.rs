@@ -1,5 +1,5 @@
-//! A switch with sessions at its ports: datagrams of Ethernet's size, loss at every port in both
-//! directions, a delay, and the interface's rate.
+//! Switched Ethernet with sessions at its ports: frames of 1500 bytes, loss at every port in both directions, a
+//! delay, and the interface's rate.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,106 +16,107 @@ use carillon_proto::session::{
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 
-/// What is delivered, and through what.
+/// Delivery to run: protocol, network, file and fault.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub protocol: &'static ProtocolEntry,
-    /// The chance to lose a datagram at each of the two ports it passes.
+    /// Loss probability at each of the two ports on a path.
     pub loss: f64,
     pub receivers: usize,
-    /// Each way.
+    /// Delay in one direction.
     pub delay: Duration,
     pub bytes: usize,
     pub seed: u64,
-    /// Settings on top of those for delivery.
+    /// Settings beyond the delivery settings.
     pub settings: Vec<(String, String)>,
-    /// The sender's own rate, in bits per second; otherwise the interface's.
+    /// Rate of the sender in bit/s; `None` for the interface's rate.
     pub rate: Option<u64>,
-    /// What befalls the last receiver, or who else it says.
+    /// Fault of the last receiver, or of the node that the fault names.
     pub fault: Fault,
-    /// The fault comes when the last receiver has got a quarter of the messages, and not when a quarter was offered.
+    /// True if the fault starts when the last receiver has a quarter of the messages, instead of when a quarter was
+    /// offered.
     pub midway: bool,
-    /// Helpers, in a chain; the receivers turn to the last of them.
+    /// Number of helpers, in a chain; receivers report to the last one.
     pub helpers: usize,
 }
 
-/// What befalls the last receiver, from a quarter of the messages on, if nothing else is said.
+/// Fault, of the last receiver unless stated otherwise, after a quarter of the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     #[default]
     None,
-    /// It is gone.
+    /// The receiver crashes.
     Kill,
-    /// It stands still for so long, once.
+    /// The receiver stands still once for this time.
     Freeze(Duration),
-    /// It stands still for so long, again and again.
+    /// The receiver stands still repeatedly for this time.
     Trickle(Duration),
-    /// It leaves.
+    /// The receiver leaves.
     Leave,
-    /// It leaves when it has everything and has said so.
+    /// The receiver leaves after it has reported everything verified.
     LeaveVerified,
-    /// It lies, from the beginning on.
+    /// The receiver forges its feedback from the start.
     Forgery(Forgery),
-    /// This helper is gone, from 0.
+    /// The helper with this index crashes.
     KillHelper(usize),
-    /// This helper is gone, and the last receiver with it.
+    /// The helper with this index and the last receiver crash.
     KillBoth(usize),
-    /// One more receiver hears the group only from then on.
+    /// A further receiver starts at that time.
     Late,
 }
 
-/// How it ended.
+/// Result of a delivery.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Members that have reported everything verified.
+    /// Number of verified members.
     pub verified: usize,
-    /// From the first message to the end of the session.
+    /// Time from the first message to the end of the session.
     pub time: Duration,
-    /// Bytes that the sender handed to its interface, headers included.
+    /// Bytes sent by the sender, including frame overhead.
     pub sent: u64,
-    /// The same for all others together.
+    /// Bytes sent by all other nodes, including frame overhead.
     pub returned: u64,
-    /// Messages repaired.
+    /// Number of repairs.
     pub repairs: u64,
-    /// Those that the sender's report has for each member.
+    /// Number of repairs that the sender attributes to each member.
     pub rows: Vec<u64>,
-    /// The most that one receiver said it lacked, and other words on a failure.
+    /// Events and details printed on a failure.
     #[allow(dead_code, reason = "printed with the rest")]
     pub notes: Vec<String>,
-    /// Whether the session came to an end.
+    /// True if the session ended.
     pub over: bool,
     pub messages: u64,
-    /// When the fault came, and from then on the time until the last member was given up.
+    /// Time from the fault to the last expulsion.
     pub expelled_after: Option<Duration>,
-    /// The end, from the fault on.
+    /// Time from the fault to the end of the run.
     pub ended: Option<Duration>,
-    /// The sender's end, from the fault on.
+    /// Time from the fault to the sender's end.
     pub closed: Option<Duration>,
-    /// From the fault on, until the last of the other receivers had everything.
+    /// Time from the fault until all other receivers were complete.
     pub others: Option<Duration>,
-    /// What became of the last receiver, and how long it was waited for.
+    /// Outcome of the last receiver, and the time that the sender waited for it.
     pub last: Option<(MemberOutcome, Duration)>,
-    /// Messages that each receiver has got, and whether the sender takes it to have everything.
+    /// Number of messages of each receiver, and whether the sender counts it as verified.
     pub got: Vec<(u64, bool)>,
-    /// Who was not let in, and why.
+    /// Unserved receivers, with reasons.
     pub unserved: Vec<String>,
 }
 
-/// The largest datagram of a frame of 1500 bytes, and what is around it on the wire.
+/// Payload of the largest UDP datagram in a frame of 1500 bytes.
 const DATAGRAM: u32 = 1472;
 const FRAME_OVERHEAD: u64 = 28 + 18;
-/// Datagrams that a node standing still can hold.
+/// Maximum number of datagrams buffered for a frozen node.
 const MAX_HELD_DATAGRAMS: usize = 4096;
-/// How long one that trickles is awake.
+/// Time that a trickling node is awake between freezes.
 const AWAKE_TIME: Duration = Duration::from_millis(5);
-/// A gigabit in a second.
+/// Nanoseconds per byte at 1 Gbit/s.
 const NANOS_PER_BYTE: u64 = 8;
-/// What `carillon send` lets be under way: two megabytes.
+/// Window of `carillon send` in datagrams: 2 MiB.
 const WINDOW_DATAGRAMS: u64 = (2 << 20) / DATAGRAM as u64;
 const GROUP: GroupId = GroupId(0);
 const SENDER: NodeId = NodeId(0);
 
-/// As the book of the UDP driver: this node has an address too.
+/// Address book like that of the UDP driver, in which the node itself has an address.
 #[derive(Debug)]
 struct Book(NodeId);
 
@@ -133,7 +134,7 @@ impl AddressBook for Book {
     }
 }
 
-/// What a node's port does with what comes out of its machine.
+/// Port of a node, which handles its machine's output.
 struct Port<'a> {
     now: Time,
     nanos_per_byte: u64,
@@ -176,16 +177,16 @@ impl Host for Port<'_> {
     }
 }
 
-/// A node.
+/// A node and its application.
 struct Node {
     machine: Machinery,
     free: Time,
     loss: Rng,
-    /// What it got, for a receiver.
+    /// Number of messages received.
     got: u64,
     reported: Option<Time>,
     left: bool,
-    /// When it is next to be looked at.
+    /// Time of the next wake-up.
     wake: Time,
 }
 
@@ -203,7 +204,7 @@ impl Machinery {
     }
 }
 
-/// What happens next: a datagram arrives, or a node wakes.
+/// Next step: a datagram arrives, or a node wakes up.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Arrive { to: usize, from: NodeId, group: bool, bytes: Bytes },
@@ -224,19 +225,19 @@ pub struct World {
     returned: u64,
     repairs: u64,
     notes: Vec<String>,
-    /// When the fault came.
+    /// Time of the fault.
     fault_at: Option<Time>,
-    /// Until when the last receiver stands still, and what arrives there meanwhile.
+    /// Time until which the victim is frozen; datagrams to it are buffered.
     frozen: Option<Time>,
-    /// When a member was last given up.
+    /// Time of the last expulsion.
     expelled_at: Option<Time>,
     held: usize,
-    /// When the sender was done.
+    /// Time when the sender finished.
     closed: Option<Time>,
 }
 
 impl World {
-    /// A session of this cell, as `carillon send` and `recv` set one up.
+    /// Creates a session of this cell like `carillon send` and `recv` do.
     pub fn new(cell: &Cell) -> World {
         let seeds = Seeds::new(cell.seed);
         let mut config = SenderSessionConfig::new(AssociationId(7), "source", GROUP, cell.protocol, DATAGRAM);
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// Whom the fault befalls.
+    /// Node with the fault.
     fn victim(&self) -> usize {
         match self.cell.fault {
             Fault::KillHelper(number) | Fault::KillBoth(number) => self.cell.receivers + 1 + number,
@@ -311,7 +312,7 @@ impl World {
         node == self.victim() || both
     }
 
-    /// Whether this node is gone, or stands still, which is then to be tried again later.
+    /// Returns true if the node is down. A frozen node gets its step again later.
     fn is_down(&mut self, node: usize, step: &Step) -> bool {
         if !self.is_victim(node) {
             return false;
@@ -327,7 +328,7 @@ impl World {
             Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_) => return true,
             Fault::Freeze(span) => fault_at + span,
             Fault::Trickle(span) => {
-                // It wakes for a moment now and then.
+                // A trickling node wakes up briefly.
                 let at = self.now.since(fault_at).as_nanos() % (span + AWAKE_TIME).as_nanos();
                 self.now + span.saturating_sub(Duration::from_nanos(at as u64))
             }
@@ -335,7 +336,7 @@ impl World {
         if self.now >= until {
             return false;
         }
-        // As by a socket's buffer.
+        // As in a socket's receive buffer.
         if matches!(step, Step::Wake(_)) || self.frozen != Some(until) || self.held < MAX_HELD_DATAGRAMS {
             self.held = if self.frozen == Some(until) { self.held + 1 } else { 0 };
             self.frozen = Some(until);
@@ -350,7 +351,7 @@ impl World {
         true
     }
 
-    /// Runs until the session is over, or this time.
+    /// Runs until the session is over or the time limit.
     pub fn run(mut self, limit: Duration) -> Outcome {
         for node in 0..self.nodes.len() {
             self.serve(node, false);
@@ -400,7 +401,7 @@ impl World {
         let since = |at: Option<Time>| Some(at?.since(self.fault_at?));
         let (expelled_after, ended) = (since(self.expelled_at), since(Some(self.now)));
         let closed = since(self.closed);
-        // One that has nothing to report makes the whole `None`.
+        // A receiver without a report makes the result `None`.
         let others = &self.nodes[1..self.cell.receivers];
         let all = others.iter().map(|node| node.reported).collect::<Option<Vec<Time>>>();
         let others = since(all.and_then(|all| all.into_iter().max()));
@@ -462,8 +463,8 @@ impl World {
         })
     }
 
-    /// Drains a machine and polls its application until nothing moves. After its timers have fired none of them may
-    /// be due, busy as its port may be: it would be woken without end.
+    /// Drains a machine and polls its application until nothing happens. After its timers have fired none may be due,
+    /// even with a busy port, or the host would wake it endlessly.
     fn serve(&mut self, node: usize, mut timers_fired: bool) {
         loop {
             let (now, place) = (self.now, &mut self.nodes[node]);
@@ -493,7 +494,7 @@ impl World {
                     *bytes = told.into();
                 }
             }
-            // A busy port may have kept something back.
+            // A busy port may have withheld a packet.
             let busy = Some(place.free).filter(|&free| free > now);
             let wake = timeout.into_iter().chain(busy).min();
             if let Some(at) = wake.map(|at| at.max(now))
@@ -554,7 +555,7 @@ impl World {
                 }
                 let Some(delivery) = session.poll_delivery() else { return false };
                 if delivery.payload != content(place.got, payload) {
-                    // As an application that verifies: a gap is a failure.
+                    // An application that verifies fails on a gap.
                     session.report(now, place.got, Err(format!("message {} is not next", place.got)));
                     return true;
                 }
@@ -572,7 +573,7 @@ impl World {
         }
     }
 
-    /// A datagram leaves: it may be lost at the port it leaves by, and at each that it comes to.
+    /// Sends a datagram, which may be lost at the outgoing port and at each incoming one.
     fn launch(&mut self, from: usize, at: Time, dest: &Dest, bytes: Bytes) {
         let wire = bytes.len() as u64 + FRAME_OVERHEAD;
         *(if from == 0 { &mut self.sent } else { &mut self.returned }) += wire;
@@ -600,7 +601,7 @@ impl World {
     }
 }
 
-/// A full message that says which one it is.
+/// Full message that names its number.
 fn content(number: u64, len: usize) -> Bytes {
     let mut bytes = vec![number as u8; len];
     bytes[..8].copy_from_slice(&number.to_be_bytes());

@@ -1,6 +1,5 @@
-//! Every protocol of the registry with a receiver that dies, stands still for a while, or answers only
-//! now and then, at several rates of the sender: who is silent is given up in time, and the others
-//! have everything.
+//! Every protocol of the registry with a receiver that crashes, freezes, or answers intermittently, at several rates
+//! of the sender. A silent receiver is expelled in time, and the others are complete.
 
 use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
@@ -12,7 +11,7 @@ use super::network::{Cell, Fault, Outcome, World};
 const MBIT: u64 = 1_000_000;
 const RATES: [Option<u64>; 4] = [Some(5 * MBIT), Some(20 * MBIT), Some(100 * MBIT), None];
 const RECEIVERS: usize = 4;
-/// A timeout is kept within this.
+/// Tolerance of a timeout.
 const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 
 fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes: usize) -> Cell {
@@ -32,13 +31,13 @@ fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes
     }
 }
 
-/// The least that a sender says it waited for a member that it missed for so long: one that serves one after
-/// the other is busy with others meanwhile.
+/// Minimum time that a sender reports to have waited for a member silent for `missed`. A serial sender serves others
+/// meanwhile.
 fn at_least(entry: &ProtocolEntry, missed: Duration) -> Duration {
     if super::is_serial(entry) { Duration::ZERO } else { missed.saturating_sub(TIMEOUT_TOLERANCE) }
 }
 
-/// Runs it for every protocol, and says of all that went wrong what it was.
+/// Runs every protocol and panics with all failures.
 fn for_all(
     rates: &[Option<u64>],
     fault: Fault,
@@ -47,11 +46,11 @@ fn for_all(
 ) {
     let (mut failures, mut tried) = (Vec::new(), 0);
     for (place, &protocol) in REGISTRY.iter().enumerate() {
-        // What takes long is tried with some, the others in the long tier.
+        // Long runs try a sample of the protocols; the long tier tries all.
         if matches!(fault, Fault::Trickle(_)) && !is_long_tier() && place % 12 != 0 {
             continue;
         }
-        // Of the rates one, the others with the next protocol.
+        // One of the rates; the next protocol tries another.
         for &rate in rates.iter().skip(place % sampling_step(rates.len())).step_by(sampling_step(rates.len()))
         {
             let cell = cell(protocol, rate, fault, bytes);
@@ -93,12 +92,12 @@ fn killed_receiver_is_expelled_after_timeout_at_any_rate() {
             return Err("it is not lost for its silence".to_owned());
         }
         let after = outcome.expelled_after.ok_or("it was not given up")?;
-        // It may have last been heard some time before.
+        // The last packet of the receiver may be older than the fault.
         let earliest = DEFAULT_MEMBER_TIMEOUT - TIMEOUT_TOLERANCE;
         if after < earliest || after > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE {
             return Err(format!("it was given up after {after:?}"));
         }
-        // Until the others had everything the sender was busy with them.
+        // The sender was busy with the others until they were complete.
         let least = at_least(cell.protocol, DEFAULT_MEMBER_TIMEOUT)
             .saturating_sub(outcome.others.unwrap_or_default());
         if cell.protocol.waits && (waited < least || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE) {
@@ -132,7 +131,7 @@ fn intermittent_receiver_delays_others_for_bounded_time() {
         for_all(&[rate], Fault::Trickle(Duration::from_millis(still)), 8_000_000, |cell, outcome| {
             others_verified(outcome)?;
             let others = outcome.others.ok_or("the others have not got everything")?;
-            // Four timeouts are looked at; then the rest is to be sent.
+            // Four timeouts, and then the rest of the transfer.
             let serial = if super::is_serial(cell.protocol) { RECEIVERS as u32 } else { 1 };
             let rest = Duration::from_secs(3) * serial;
             if others > DEFAULT_MEMBER_TIMEOUT * 4 + TIMEOUT_TOLERANCE + rest {

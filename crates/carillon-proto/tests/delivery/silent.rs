@@ -1,5 +1,5 @@
-//! Events are for recording: with every one of them dropped each protocol delivers the same files at the
-//! same times, and who is silent is given up just then.
+//! Events are for observation only: without them each protocol delivers the same files at the same times, and expels
+//! silent receivers at the same time.
 
 use carillon_core::{
     Build, BuildContext, Config, ConfigError, Duration, Event, Machine, Notice, ProtocolEntry, Received,
@@ -9,7 +9,7 @@ use carillon_proto::REGISTRY;
 
 use super::network::{Cell, Fault, World};
 
-/// A machine that says nothing for the record.
+/// Machine that drops its events.
 #[derive(Debug)]
 struct EventlessMachine(Box<dyn Machine>);
 
@@ -47,7 +47,7 @@ impl Machine for EventlessMachine {
     }
 }
 
-/// Builds machines of the protocol in this place of the registry.
+/// Builds machines of the protocol at index `N` of the registry.
 fn silent<const N: usize>(
     role: Role,
     context: &BuildContext,
@@ -58,7 +58,7 @@ fn silent<const N: usize>(
     )?)))
 }
 
-/// One for each place of the registry, and some to spare: a function pointer knows no other way which it is of.
+/// Build functions for every index of the registry, with spares: a function pointer cannot capture the index.
 #[rustfmt::skip]
 const BUILDS: [Build; 32] = [
     silent::<0>, silent::<1>, silent::<2>, silent::<3>, silent::<4>, silent::<5>, silent::<6>, silent::<7>,

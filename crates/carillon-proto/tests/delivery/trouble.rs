@@ -1,6 +1,6 @@
-//! Members that are silent, lie, come late or leave, and helpers that die with those who wait for them: every protocol whose
-//! sender learns what has arrived, with a chain of helpers where it has some. The others have everything, within the time that
-//! docs/explanation/delivery.md says; who has not is not taken to have it.
+//! Members that fall silent, forge feedback, join late or leave, and helpers that crash, for every acknowledged
+//! protocol, with a chain of helpers if it supports them. The other members are complete within the time stated in
+//! docs/explanation/delivery.md, and no incomplete member is verified.
 
 use carillon_core::{DeliveryGuarantee, Duration, Forgery, Helpers, ProtocolEntry};
 use carillon_proto::REGISTRY;
@@ -21,7 +21,7 @@ fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64)
         bytes: 300_000,
         seed,
         settings: Vec::new(),
-        // Slow enough that a fault comes while others wait.
+        // Slow enough that the fault comes while others wait.
         rate: Some(2_000_000),
         fault,
         midway,
@@ -29,7 +29,7 @@ fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64)
     }
 }
 
-/// Those that this is promised by.
+/// Protocols with acknowledged delivery that serve all receivers together.
 fn acknowledged_protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     let all = REGISTRY.iter().copied();
     all.filter(|entry| {
@@ -37,7 +37,7 @@ fn acknowledged_protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     })
 }
 
-/// Runs it for these protocols, and says of all that went wrong what it was.
+/// Runs these protocols and panics with all failures.
 fn for_all(
     entries: impl Iterator<Item = &'static ProtocolEntry>,
     fault: Fault,
@@ -65,7 +65,7 @@ fn for_all(
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// It ends, the others have everything, and nobody is taken to have what it has not.
+/// Checks that the session ends, the other members are complete, and no incomplete member is verified.
 fn check_honest(outcome: &Outcome) -> Result<(), String> {
     if !outcome.over {
         return Err("it does not end".to_owned());
@@ -88,7 +88,7 @@ fn all_verified(outcome: &Outcome) -> Result<(), String> {
     }
 }
 
-/// From the fault on it took no longer than without one, and this.
+/// Checks that the time after the fault exceeds three times the usual by at most `extra`.
 fn within(time: Option<Duration>, usual: Duration, extra: Duration) -> Result<(), String> {
     let (time, most) = (time.unwrap_or(Duration::MAX), usual * 3 + TIMEOUT_TOLERANCE + extra);
     if time > most { Err(format!("it took {time:?}, more than {most:?}")) } else { Ok(()) }
@@ -111,7 +111,7 @@ fn member_that_leaves_is_not_awaited() {
         within(outcome.closed, usual, Duration::ZERO)?;
         match outcome.last.as_ref().map(|(last, _)| last) {
             Some(MemberOutcome::Failed(reason)) if reason.contains("no time") => Ok(()),
-            // Its word was lost: then it is silent.
+            // A lost LEAVE looks like silence.
             other => Err(format!("it has not left but {other:?}")),
         }
     });
@@ -129,7 +129,7 @@ fn late_member_is_refused_and_reported() {
     for_all(acknowledged_protocols(), Fault::Late, true, |outcome, usual| {
         all_verified(outcome)?;
         within(outcome.closed, usual, Duration::ZERO)?;
-        // It is named once it has answered the sender's challenge: not where all is over before that.
+        // A late receiver is named after it answered the challenge, unless the session ended before.
         let has_time = outcome.closed.is_some_and(|closed| closed >= JOIN_TIME);
         match outcome.unserved.is_empty() && has_time {
             true => Err("it is not named".to_owned()),
@@ -138,14 +138,14 @@ fn late_member_is_refused_and_reported() {
     });
 }
 
-/// What it claims of what was sent it goes without; what was not sent nobody believes.
+/// The forger forgoes messages that it claims to have; claims of unsent messages are ignored.
 #[test]
 fn forged_feedback_harms_the_forger_alone() {
     for lie in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
         let lying = acknowledged_protocols().filter(|entry| entry.forge_feedback.is_some());
         for_all(lying, Fault::Forgery(lie), false, |outcome, usual| {
             within(outcome.others, usual, DEFAULT_MEMBER_TIMEOUT * 2)?;
-            // It still says that it lives, and that it gets no further.
+            // It still sends keepalives, but reports no progress.
             within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 5)
         });
     }
@@ -164,7 +164,7 @@ fn crashed_helper_loses_no_message_of_its_children() {
     }
 }
 
-/// What each of them is told of the one is no word of the other.
+/// The notice of one crash says nothing of the other.
 #[test]
 fn helper_and_member_crash_together_without_loss() {
     for helper in 0..HELPERS {
@@ -175,8 +175,8 @@ fn helper_and_member_crash_together_without_loss() {
     }
 }
 
-/// A timeout is kept within this, and what was held up by it is made up for.
+/// Tolerance of a timeout and of the recovery after it.
 const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// An invitation, a JOIN, the challenge and its answer, each of which may be lost.
+/// Time for INVITE, JOIN, challenge and answer, each of which may be lost.
 const JOIN_TIME: Duration = Duration::from_millis(200);

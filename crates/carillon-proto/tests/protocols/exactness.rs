@@ -1,4 +1,4 @@
-//! Numbers that can be worked out by hand: closed forms, expected values, counted packets.
+//! Exact results: closed forms, expected values and counted packets.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use carillon_proto::find;
 use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link, Report, SENDER, sampling_step};
 
-/// Bit times of a data frame of 1518 bytes and of an acknowledgment frame of 64.
+/// Data frame of 1518 bytes, in bit times.
 const D: u64 = 12_144;
 const A: u64 = 512;
 
@@ -19,7 +19,7 @@ fn header(name: &str) -> usize {
     if name.ends_with("saw") { carillon_wire::msaw::HEADER_LEN } else { carillon_wire::mbap::HEADER_LEN }
 }
 
-/// For each message, bit times from its first transmission to its completion.
+/// Bit times from the first transmission of each message to its completion.
 fn latencies(report: &Report) -> Vec<u64> {
     let time = |wanted: &dyn Fn(&Event) -> bool| -> Time {
         report.events.iter().find(|event| wanted(&event.event)).expect("it happened").time
@@ -34,7 +34,7 @@ fn latencies(report: &Report) -> Vec<u64> {
         .collect()
 }
 
-/// A group whose data frames all have 1518 bytes, on the thesis's Ethernet.
+/// Group with data frames of 1518 bytes on the thesis's Ethernet.
 fn on_lan(name: &str, receivers: u32, messages: u64, settings: &[(&str, &str)], loss: f64) -> Report {
     let group = Group::new(entry(name), 7)
         .receivers(receivers)
@@ -53,7 +53,7 @@ fn stop_and_wait_to_one_receiver_takes_d_plus_a() // 4.1
         let report = on_lan(name, 1, 20, &[], 0.0);
         report.check_reliable().unwrap();
         assert_eq!(latencies(&report), [D + A; 20], "{name}");
-        // Nothing else passes between two messages.
+        // No other packet passes between two messages.
         assert_eq!(report.finished, Some(Time::ZERO + BitRate::mbps(10).time_for_bits(20 * (D + A))));
     }
 }
@@ -76,8 +76,7 @@ fn block_acknowledgment_to_one_receiver_takes_n_d_plus_a() // equation 4.19
         for (window, text) in [(1, "1"), (5, "5"), (10, "10")] {
             let report = on_lan(name, 1, 4 * window, &[("window", text), ("ack_timeout", "10 s")], 0.0);
             report.check_reliable().unwrap();
-            // The first message of a window is sent when the window begins; so are the others,
-            // which wait at the station.
+            // All messages of a window are sent when it starts, and wait at the station.
             assert_eq!(latencies(&report), vec![window * D + A; 4 * window as usize], "{name} {window}");
         }
     }
@@ -100,13 +99,13 @@ fn latency_is_at_least_d_plus_r_a() // equations 4.18 and 4.19; smallest observe
 {
     let report = on_lan("msaw", 5, 500, &[], 0.0);
     let least = latencies(&report).into_iter().min().unwrap();
-    // Five acknowledgments collide at least twice before they are apart: 2 x 32 bit times more.
+    // Five acknowledgments collide at least twice before they are apart: 2 x 32 bit times.
     assert!(least >= D + 5 * A + 32, "{least}");
     assert_eq!((least - D - 5 * A) % 32, 0, "{least}: only collisions and slots come between");
 }
 
-/// Mean transmissions of a message, and the expected value with its 99.9 % interval: geometric with
-/// this probability of success.
+/// Checks that the mean number of transmissions is within the 99.9 % interval of a geometric distribution with this
+/// success probability.
 fn assert_geometric(transmissions: usize, messages: u64, success: f64, what: &str) {
     let mean = transmissions as f64 / messages as f64;
     let (expected, deviation) = (1.0 / success, (1.0 - success).sqrt() / success);
@@ -116,8 +115,8 @@ fn assert_geometric(transmissions: usize, messages: u64, success: f64, what: &st
 
 #[test]
 fn lan_transmissions_are_one_over_success_to_the_fourth() {
-    // A round succeeds if neither the data nor the acknowledgment is lost, neither at the interface
-    // that sends it nor at the one that receives it (section 3.4).
+    // A round succeeds if neither data nor acknowledgment is lost, at the sending or the receiving interface (section
+    // 3.4).
     for (p, messages) in [(0.1, 4_000), (0.02, 4_000), (0.3, 2_000)].into_iter().step_by(sampling_step(3)) {
         for retransmission in ["multicast", "unicast"] {
             let settings = [
@@ -144,7 +143,7 @@ fn link_transmissions_are_one_over_success_squared() {
     report.check_reliable().unwrap();
     let (first, again) = report.transmissions();
     assert_geometric(first + again, messages, (1.0 - p) * (1.0 - p), "p = 0.25");
-    // Every data packet that arrives is acknowledged: 1 - p of them are.
+    // A share of 1 - p of the data packets arrives and is acknowledged.
     let acks = report.feedback(NodeId(1)) as f64 / (first + again) as f64;
     let bound = 3.2905 * (p * (1.0 - p) / (first + again) as f64).sqrt();
     assert!((acks - (1.0 - p)).abs() < bound, "{acks} acknowledgments for each transmission");
@@ -152,7 +151,7 @@ fn link_transmissions_are_one_over_success_squared() {
 
 #[test]
 fn multicast_transmissions_are_a_maximum_of_geometrics() {
-    // E max of r geometric numbers: sum over k of 1 - (1 - (1-s)^k)^r; its variance is below the sum
+    // Expected maximum of r geometric numbers: the sum over k of 1 - (1 - (1-s)^k)^r. Its variance is below the sum
     // of theirs.
     let (messages, receivers, p) = (3_000, 6, 0.2);
     let report =
@@ -171,7 +170,7 @@ fn multicast_transmissions_are_a_maximum_of_geometrics() {
 
 #[test]
 fn unicast_retransmissions_are_a_sum_of_geometrics() {
-    // 1 for all, then as many more for each receiver as its own geometric number says.
+    // One transmission for all, and then as many for each receiver as its geometric number says.
     let (messages, receivers, p) = (3_000, 6, 0.2);
     let group =
         group_without_limit("msaw").set("retransmission", "unicast").receivers(receivers).messages(messages);
@@ -179,12 +178,12 @@ fn unicast_retransmissions_are_a_sum_of_geometrics() {
     report.check_reliable().unwrap();
     let (first, again) = report.transmissions();
     assert_eq!(first as u64, messages);
-    // So that `again` plus one for each receiver and message is that many geometric numbers.
+    // `again` plus one per receiver and message is a sum of that many geometric numbers.
     let numbers = messages * u64::from(receivers);
     assert_geometric(again + numbers as usize, numbers, (1.0 - p) * (1.0 - p), "for each receiver");
 }
 
-/// Timeouts of 20 ms, far more than the round trip of 2 ms, and no end of patience.
+/// Group with timeouts of 20 ms, far above the round trip of 2 ms, and no retransmission limit.
 fn group_without_limit(name: &str) -> Group {
     Group::new(entry(name), 11)
         .set("timeout_method", "constant")
@@ -195,8 +194,8 @@ fn group_without_limit(name: &str) -> Group {
 
 #[test]
 fn stop_and_wait_cost_of_lost_message_and_acknowledgment() {
-    // Three receivers, three messages. Of n3 the first acknowledgment is lost (of message 0), to n2
-    // the third data packet (message 1, after message 0 twice).
+    // Three receivers and three messages. The first acknowledgment of n3 is lost (message 0), and the third data
+    // packet to n2 (message 1, after message 0 twice).
     let group = group_without_limit("msaw").receivers(3).messages(3);
     let group =
         group.link(SENDER, NodeId(2), Link::dropping([2])).link(NodeId(3), SENDER, Link::dropping([0]));
@@ -205,14 +204,14 @@ fn stop_and_wait_cost_of_lost_message_and_acknowledgment() {
     // Messages 0 and 1 twice, message 2 once.
     assert_eq!(report.transmissions(), (3, 2));
     assert_eq!(report.sent_by(SENDER), 5);
-    // n1 and n3 hear and acknowledge all five, n2 four.
+    // n1 and n3 acknowledge all five, n2 four.
     assert_eq!([1, 2, 3].map(|node| report.feedback(NodeId(node))), [5, 4, 5]);
     assert_eq!([1, 2, 3].map(|node| report.drops(NodeId(node), DropReason::Duplicate)), [2, 1, 2]);
-    // Of the second acknowledgments of message 0, those of n1 and n2 come before the one of n3, which
-    // completes it; of message 1, n1's comes before that of n2 and n3's when it is complete.
+    // For message 0, the second acknowledgments of n1 and n2 come before that of n3, which completes it. For message
+    // 1, that of n1 comes before that of n2, and that of n3 after completion.
     assert_eq!(report.drops(SENDER, DropReason::Duplicate), 3);
     assert_eq!(report.drops(SENDER, DropReason::OutOfWindow), 1);
-    // 2 ms for each round that succeeds, and the two that fail last until the timeout.
+    // 2 ms for each successful round; the two failed ones last until the timeout.
     assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(3 * 2 + 2 * 20)));
 }
 
@@ -223,7 +222,7 @@ fn unicast_retransmission_spares_complete_receivers() {
         group.link(SENDER, NodeId(2), Link::dropping([1, 2])).link(NodeId(3), SENDER, Link::dropping([0]));
     let report = group.run();
     report.check_reliable().unwrap();
-    // Message 0 again to n3 alone; message 1 twice more to n2 alone.
+    // Message 0 again to n3 only, and message 1 twice more to n2 only.
     assert_eq!(report.transmissions(), (3, 3));
     assert_eq!([1, 2, 3].map(|node| report.feedback(NodeId(node))), [3, 3, 4]);
     assert_eq!([1, 2, 3].map(|node| report.drops(NodeId(node), DropReason::Duplicate)), [0, 0, 1]);
@@ -233,17 +232,16 @@ fn unicast_retransmission_spares_complete_receivers() {
 
 #[test]
 fn lost_message_costs_block_acknowledgment_a_window() {
-    // Two receivers, two windows of four; the acknowledgment delay is 5 ms, the timeout 20 ms. Of
-    // the first window, n2 misses message 1, and so discards 2 and 3.
+    // Two receivers and two windows of four, with an acknowledgment delay of 5 ms and a timeout of 20 ms. In the
+    // first window n2 misses message 1 and so discards 2 and 3.
     let group =
         group_without_limit("mbap").set("window", "4").set("ack_timeout", "5 ms").receivers(2).messages(4);
     let report = group.clone().link(SENDER, NodeId(2), Link::dropping([1])).afterwards(Duration::ZERO).run();
     report.check_reliable().unwrap();
-    // At 1 ms, n1 has all four and acknowledges; n2 has message 0. At 6 ms, both acknowledgment
-    // timers fire, and message 0 is complete at 7 ms. At 20 ms, messages 1 to 3 are sent again; at
-    // 21 ms n2 has them, but has counted only three: it acknowledges at 26 ms, and the sender knows
-    // at 27 ms. Every 5 ms from 6 ms on n1 acknowledges once more: at 6, 11, 16, 21 and 26 ms; so
-    // does n2 at 6, 11 and 16 ms, and then 5 ms after what it accepted at 21 ms.
+    // At 1 ms n1 has all four and acknowledges; n2 has message 0. At 6 ms both acknowledgment timers fire, and
+    // message 0 completes at 7 ms. At 20 ms messages 1 to 3 are sent again. At 21 ms n2 has them but has counted
+    // three only: it acknowledges at 26 ms, and the sender knows at 27 ms. n1 acknowledges at 6, 11, 16, 21 and 26
+    // ms, and n2 at 6, 11 and 16 ms and 5 ms after 21 ms.
     assert_eq!(report.transmissions(), (4, 3));
     assert_eq!(report.drops(NodeId(2), DropReason::OutOfOrder), 2);
     assert_eq!(report.drops(NodeId(1), DropReason::OutOfOrder), 3);
@@ -258,7 +256,7 @@ fn lost_message_costs_block_acknowledgment_a_window() {
 
 #[test]
 fn lost_block_acknowledgment_is_replaced_by_the_timer() {
-    // The acknowledgment of the only window is lost; the one of the timer 5 ms later is not.
+    // The only window's acknowledgment is lost; the timer's, 5 ms later, is not.
     let group = group_without_limit("mbap").set("window", "4").set("ack_timeout", "5 ms").messages(4);
     let report = group.link(NodeId(1), SENDER, Link::dropping([0])).afterwards(Duration::ZERO).run();
     report.check_reliable().unwrap();

@@ -1,8 +1,8 @@
-//! LMS against the author's own agents: the same networks, the same single losses, the same numbers.
+//! LMS compared with its author's agents in ns-2.35, on the same networks with the same single losses.
 //!
-//! ns-2.35 with the agents that it ships gave the averages below: 1.5 Mbit/s links, messages of 1000
-//! bytes on the network each 100 ms, requests of 80, one message lost once on one link, repairs never.
-//! What differs is told in `docs/protocols/lms.md`.
+//! The agents gave the averages below with links of 1.5 Mbit/s, messages of 1000 bytes every 100 ms, requests of 80
+//! bytes, and one message lost once on one link. Repairs are never lost. `docs/protocols/lms.md` lists the
+//! differences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,36 +17,36 @@ use carillon_sim::graph::{Graph, GraphConfig, LossModel, SingleLoss, Topology};
 use carillon_sim::{Crashed, LanConfig, World};
 use carillon_testkit::{Contents, Group, MessageSource, Oracle, Recorder, is_long_or_skipped};
 
-/// Where a message is lost: on a link from this end.
-type Place = (u32, NodeId);
+/// Location of a loss: link, and the end that sends.
+type LossLocation = (u32, NodeId);
 
-/// What single losses at some places gave.
+/// Sums over single losses at several locations.
 #[derive(Debug, Default)]
 struct Figures {
     losses: usize,
     recoveries: usize,
     latency: Duration,
     duplicates: usize,
-    /// Requests that reached the source.
+    /// Number of requests that reached the source.
     at_source: usize,
-    /// Data packets that repaired.
+    /// Number of repairs.
     repairs: usize,
     receivers: usize,
 }
 
 impl Figures {
-    /// Milliseconds from the detection of a loss to its repair, on average.
+    /// Mean recovery latency, in milliseconds.
     fn latency_ms(&self) -> f64 {
         self.latency.as_secs_f64() * 1e3 / self.recoveries as f64
     }
 
-    /// Messages that reached receivers that had them, for each receiver and loss.
+    /// Exposure: duplicates per receiver and loss.
     fn exposure(&self) -> f64 {
         self.duplicates as f64 / self.receivers as f64 / self.losses as f64
     }
 }
 
-/// A source, its receivers, and routers everywhere else, over this network.
+/// World with a source, its receivers, and routers at all other nodes.
 fn world<O: Observer>(
     topology: &Arc<Topology>,
     graph: Graph,
@@ -95,7 +95,7 @@ fn world<O: Observer>(
     world
 }
 
-/// The network of a topology: the receivers in the group, and all others but the source routers.
+/// Network of a topology: receivers join the group, and all other nodes but the source are routers.
 fn network(topology: &Arc<Topology>) -> Graph {
     let mut graph = Graph::new(topology.clone(), GraphConfig::default(), &Seeds::new(1));
     topology.receivers.iter().for_each(|&node| graph.join(GroupId(0), node));
@@ -107,8 +107,8 @@ fn network(topology: &Arc<Topology>) -> Graph {
     graph
 }
 
-/// One message is lost in one place.
-fn run(topology: &Arc<Topology>, lost: Place, settings: &[(&str, &str)]) -> Vec<TraceEvent> {
+/// Runs with the loss of one message at one location.
+fn run(topology: &Arc<Topology>, lost: LossLocation, settings: &[(&str, &str)]) -> Vec<TraceEvent> {
     let mut graph = network(topology);
     graph.lose(lost.0, lost.1, SingleLoss { source: topology.sources[0], message: LOST });
     let mut world = world(topology, graph, settings, MESSAGES, Recorder::default());
@@ -116,9 +116,9 @@ fn run(topology: &Arc<Topology>, lost: Place, settings: &[(&str, &str)]) -> Vec<
     world.into_observer().events
 }
 
-fn measure(topology: &Arc<Topology>, places: &[Place], settings: &[(&str, &str)]) -> Figures {
+fn measure(topology: &Arc<Topology>, loss_locations: &[LossLocation], settings: &[(&str, &str)]) -> Figures {
     let mut figures = Figures { receivers: topology.receivers.len(), ..Figures::default() };
-    for &place in places {
+    for &place in loss_locations {
         let events = run(topology, place, settings);
         figures.losses += 1;
         let mut found = vec![None; topology.nodes()];
@@ -151,8 +151,8 @@ fn measure(topology: &Arc<Topology>, places: &[Place], settings: &[(&str, &str)]
     figures
 }
 
-/// The source's own link, the last link to each receiver, and all links of the tree.
-fn places(topology: &Arc<Topology>) -> [Vec<Place>; 3] {
+/// Locations of losses: the source's link, the last link to each receiver, and all links of the tree.
+fn loss_locations(topology: &Arc<Topology>) -> [Vec<LossLocation>; 3] {
     let source = topology.sources[0];
     let tree = network(topology).tree(source, GroupId(0));
     let mut links = Vec::new();
@@ -160,17 +160,17 @@ fn places(topology: &Arc<Topology>) -> [Vec<Place>; 3] {
         let below = tree.downstream(node).iter().filter_map(|&port| topology.link_at(node, port));
         links.extend(below.map(|link| (link, node)));
     }
-    let end = |&(link, from): &Place| topology.links()[link as usize].other(from);
+    let end = |&(link, from): &LossLocation| topology.links()[link as usize].other(from);
     let at_source = links.iter().copied().filter(|(_, from)| *from == source).collect();
     let last = links.iter().copied().filter(|place| topology.receivers.contains(&end(place))).collect();
     [at_source, last, links]
 }
 
-/// As ns-2 measures, to the precision of its table.
+/// Checks the figures against ns-2, to the precision of its table.
 fn check(height: u32, expected: [(f64, f64, f64); 3]) {
     let topology = Arc::new(binary_tree(height, Duration::from_millis(10)));
-    for (places, (latency, exposure, at_source)) in places(&topology).iter().zip(expected) {
-        let figures = measure(&topology, places, &[]);
+    for (loss_locations, (latency, exposure, at_source)) in loss_locations(&topology).iter().zip(expected) {
+        let figures = measure(&topology, loss_locations, &[]);
         let requests = figures.at_source as f64 / figures.losses as f64;
         let found = (figures.latency_ms(), figures.exposure(), requests);
         println!("height {height}: latency, exposure and requests {found:?}");
@@ -178,7 +178,7 @@ fn check(height: u32, expected: [(f64, f64, f64); 3]) {
         assert!(
             close(found.0, latency) && close(found.1, exposure) && close(found.2, at_source),
             "height {height}, {} losses: latency, exposure and requests are {found:?}, in ns-2 {:?}",
-            places.len(),
+            loss_locations.len(),
             (latency, exposure, at_source),
         );
     }
@@ -201,12 +201,12 @@ fn binary_tree_of_128_receivers_matches_ns_2() {
     }
 }
 
-/// In a tree of eight receivers, node 8 is the replier of all routers, and dies before node 9 loses a
-/// message: when that is repaired, if it is, and how many requests it takes.
+/// Recovery latency, if the loss is repaired, and number of requests. In a tree of eight receivers, node 8 is the
+/// replier of all routers and crashes before node 9 loses a message.
 fn with_a_dead_replier(settings: &[(&str, &str)]) -> (Option<Duration>, usize) {
     let topology = Arc::new(binary_tree(3, Duration::from_millis(10)));
     let mut graph = network(&topology);
-    let lost = places(&topology)[1][1];
+    let lost = loss_locations(&topology)[1][1];
     assert_eq!(topology.links()[lost.0 as usize].other(lost.1), NodeId(9));
     graph.lose(lost.0, lost.1, SingleLoss { source: NodeId(0), message: LOST });
     let mut world = world(&topology, graph, settings, MESSAGES, Recorder::default());
@@ -226,11 +226,11 @@ fn with_a_dead_replier(settings: &[(&str, &str)]) -> (Option<Duration>, usize) {
 #[test]
 fn dead_replier_delays_recovery_by_one_attempt() {
     let (latency, requests) = with_a_dead_replier(&[]);
-    // Twice the round-trip time, which SETUP took for 2 x 4 x 15.333 ms, and one more to the source.
+    // Twice the round-trip time, which SETUP takes as 2 x 4 x 15.333 ms, and one more to the source.
     let latency = latency.expect("it was repaired").as_secs_f64() * 1e3;
     assert!((latency - (245.333 + 103.04)).abs() < 3.0, "{latency} ms");
     assert_eq!(requests, 2);
-    // As published, nobody is asked but the dead one, until routers forget it: here they never do.
+    // As published, only the dead replier is asked until routers forget it, which they never do here.
     let published = [("retry", "as-published"), ("setup_ivl", "60 s")];
     let (latency, requests) = with_a_dead_replier(&published);
     assert_eq!(latency, None);
@@ -248,7 +248,7 @@ fn source_repairs_everything_without_routers() {
     }
 }
 
-/// Counts what matters of a large group.
+/// Counters of a large group.
 #[derive(Debug, Default)]
 struct Counter {
     delivered: u64,
@@ -256,7 +256,7 @@ struct Counter {
     repaired: u64,
     given_up: u64,
     requested: u64,
-    /// Requests that reached the source, and repairs it sent.
+    /// Requests that reached the source.
     at_source: u64,
     by_source: u64,
     by_repliers: u64,
@@ -283,7 +283,7 @@ impl Observer for Counter {
     }
 }
 
-/// A binary tree that loses packets on every link, requests and repairs too: everything is repaired.
+/// Runs a binary tree with loss on every link, also of requests and repairs, and checks that everything is repaired.
 fn lossy_tree(height: u32, loss: f64, messages: u64, settings: &[(&str, &str)]) -> Counter {
     let topology = Arc::new(binary_tree(height, Duration::from_millis(2)));
     let mut graph = network(&topology);
@@ -304,7 +304,7 @@ fn few_requests_reach_the_source_of_a_large_tree() {
     // 512 receivers, each of which loses about one message in ten.
     let counter = lossy_tree(9, 0.01, 50, &[]);
     assert!(counter.found > 2000, "{counter:?}");
-    // Of the requests for a message, few get past all repliers.
+    // Few requests for a message pass all repliers.
     assert!(counter.at_source * 10 < counter.requested, "{counter:?}");
 }
 
@@ -313,13 +313,13 @@ fn few_requests_reach_the_source_of_a_large_tree() {
 fn lossy_tree_of_131072_receivers_recovers() {
     let counter = lossy_tree(17, 0.01, 20, &[]);
     println!("{counter:?}");
-    // Each loses about every sixth message.
+    // Each receiver loses about one message in six.
     assert!(counter.found > 20 * (1 << 17) / 7, "{counter:?}");
     assert!(counter.at_source * 50 < counter.requested, "{counter:?}");
 }
 
-/// The message that is lost.
+/// The lost message.
 const LOST: MessageId = MessageId(20);
 const MESSAGES: u64 = 25;
-/// 1000 bytes on the network.
+/// Payload of a message of 1000 bytes on the network.
 const PAYLOAD: usize = 982;

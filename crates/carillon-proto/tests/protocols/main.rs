@@ -1,5 +1,5 @@
-//! What single protocols are held to beyond the suites over the registry, and what all are that needs no group. One program,
-//! so that a test that takes long has others beside it.
+//! Tests of single protocols, and of all protocols without a group. They form one program, so that a long test runs
+//! beside others.
 
 mod exactness;
 mod lms;

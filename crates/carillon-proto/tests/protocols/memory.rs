@@ -1,5 +1,5 @@
-//! A receiver holds no more than its host's budget, whatever windows the sender asks for and however slow
-//! the application is. Counted are the datagrams that it has not let go, and its heap: tables, and copies of what it was sent.
+//! Memory bounds: a receiver holds no more than its host's budget, for any window of the sender and any speed of the
+//! application. Counted are held datagrams and the heap with tables and copies.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ static COUNTING: Counting = Counting;
 #[path = "../shared/hoarders.rs"]
 mod hoarders;
 
-/// A datagram that is counted as long as somebody holds a part of it.
+/// Datagram that counts as held while any part of it is referenced.
 struct Counted(Vec<u8>);
 
-/// What is counted is counted for one run at a time.
+/// Lock that lets one run count at a time.
 static RUN_LOCK: Mutex<()> = Mutex::new(());
 
-/// Bytes of datagrams that are held.
+/// Bytes of held datagrams.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Counted {
@@ -90,24 +90,24 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
     (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{}: {error}", entry.name))
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Debug, Default)]
 struct RunResult {
-    /// The most bytes of datagrams that the machine under test held.
+    /// Peak bytes of datagrams held by the machine under test.
     datagrams: usize,
-    /// The most bytes of its heap besides: tables, and copies of what it was sent.
+    /// Peak heap of the machine under test besides datagrams: tables and copies.
     heap: usize,
-    /// Datagrams that it handled, and bytes of them.
+    /// Datagrams handled by the machine under test.
     handled: u64,
     handled_bytes: usize,
-    /// Messages that the other machine took for sending.
+    /// Messages that the other machine accepted for sending.
     offered: u64,
-    /// Timers that fired at either.
+    /// Timers fired at either machine.
     timers: u64,
 }
 
 impl RunResult {
-    /// The machine held no more than its memory and its tables.
+    /// Checks that the machine stayed within its memory and table allowance.
     fn judge(&self, memory: usize, tables: usize) -> Result<(), String> {
         let &RunResult { datagrams, heap, handled, .. } = self;
         if datagrams > memory {
@@ -126,22 +126,22 @@ impl RunResult {
     }
 }
 
-/// Two machines, of which one is under test: it sends nothing of its own.
+/// Two machines, of which the one under test sends no messages.
 struct Pair {
     machines: [Box<dyn Machine>; 2],
-    /// The node whose machine is under test.
+    /// Node of the machine under test.
     tested: usize,
-    /// Whether its application takes what it delivers.
+    /// True if its application reads all deliveries.
     takes: bool,
-    /// Maximum number of datagrams of both, and the bytes to the machine under test that are enough.
+    /// Maximum number of datagrams in total, and sufficient bytes to the machine under test.
     datagrams: u64,
     enough: usize,
 }
 
 impl Pair {
-    /// Sends as much as the other machine will, for a time and a number of datagrams. `is_lost` says of each datagram of the
-    /// other machine whether it is lost. Ends early only where nothing can happen any more: no datagram goes out, no message is taken
-    /// and no timer is armed.
+    /// Offers as many messages as the other machine accepts, for a limited time and number of datagrams. `is_lost`
+    /// selects lost datagrams of the other machine. Ends early only if nothing can happen: no datagram, message or
+    /// timer is left.
     fn run(
         mut self,
         mut message: impl FnMut(u64) -> Bytes,
@@ -215,7 +215,7 @@ impl Pair {
         result
     }
 
-    /// Calls a machine; what the one under test requests of the heap is charged to it.
+    /// Calls a machine and charges the heap of the one under test.
     fn call<T>(&mut self, node: usize, call: impl FnOnce(&mut dyn Machine) -> T) -> T {
         let owner = if node == self.tested { OWNER } else { 0 };
         let machine = &mut *self.machines[node];
@@ -223,18 +223,18 @@ impl Pair {
     }
 }
 
-/// A receiver whose application takes nothing.
-fn starved(entry: &ProtocolEntry) -> RunResult {
-    received(entry, MEMORY, false, usize::MAX)
+/// Runs a receiver with an application that reads nothing.
+fn run_blocked_receiver(entry: &ProtocolEntry) -> RunResult {
+    run_receiver(entry, MEMORY, false, usize::MAX)
 }
 
-/// A receiver whose application takes everything, in a stream much longer than its memory.
-fn fed(entry: &ProtocolEntry) -> RunResult {
-    received(entry, SMALL_MEMORY, true, FED_BYTES)
+/// Runs a receiver with an application that reads everything, in a stream much longer than its memory.
+fn run_reading_receiver(entry: &ProtocolEntry) -> RunResult {
+    run_receiver(entry, SMALL_MEMORY, true, FED_BYTES)
 }
 
-/// A receiver, or the second of two peers, which every sixty-first datagram does not reach.
-fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) -> RunResult {
+/// Runs a receiver, or the second of two peers, that every 61st datagram does not reach.
+fn run_receiver(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) -> RunResult {
     let peers = entry.roles.contains(&Role::Peer);
     let role = |other| if peers { Role::Peer } else { other };
     let _alone = begin();
@@ -245,8 +245,8 @@ fn received(entry: &ProtocolEntry, memory: usize, takes: bool, enough: usize) ->
     pair.run(|_| payload.clone(), |count, _| count.is_multiple_of(61))
 }
 
-/// The first of two peers, which the first message of the second one never reaches.
-fn parked(entry: &ProtocolEntry) -> RunResult {
+/// Runs the first of two peers, which never gets the first message of the second.
+fn run_peer_with_parked_messages(entry: &ProtocolEntry) -> RunResult {
     let _alone = begin();
     let tested = heap::charge(OWNER, || build(entry, Role::Peer, 0, MEMORY));
     let machines = [tested, build(entry, Role::Peer, 1, usize::MAX)];
@@ -255,7 +255,7 @@ fn parked(entry: &ProtocolEntry) -> RunResult {
     pair.run(message, |_, bytes| bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST_FILL; PAYLOAD / 2]))
 }
 
-/// Waits for other runs, and counts from zero.
+/// Waits for other runs and resets the counters.
 fn begin() -> MutexGuard<'static, ()> {
     assert!(heap::is_counting(), "this test program does not count its heap");
     let alone = RUN_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +268,7 @@ fn begin() -> MutexGuard<'static, ()> {
 fn receivers_hold_no_more_than_their_memory() {
     let mut timers = 0;
     for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
-        let result = starved(entry);
+        let result = run_blocked_receiver(entry);
         println!("{:16} {result:?}", entry.name);
         result.judge(MEMORY, MAX_TABLE_BYTES).unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
         timers += result.timers;
@@ -279,14 +279,14 @@ fn receivers_hold_no_more_than_their_memory() {
 #[test]
 fn receivers_free_messages_that_were_read() {
     for entry in chosen(REGISTRY, REGISTRY.iter().copied()) {
-        let result = fed(entry);
+        let result = run_reading_receiver(entry);
         println!("{:16} {result:?}", entry.name);
-        let verdict = judge_fed(&result);
+        let verdict = judge_reading_receiver(&result);
         verdict.unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
     }
 }
 
-fn judge_fed(result: &RunResult) -> Result<(), String> {
+fn judge_reading_receiver(result: &RunResult) -> Result<(), String> {
     result.judge(SMALL_MEMORY, SMALL_TABLE_BYTES)?;
     match result.handled_bytes {
         bytes if bytes < FED_BYTES => {
@@ -300,34 +300,34 @@ fn judge_fed(result: &RunResult) -> Result<(), String> {
 #[test]
 fn receivers_that_hoard_are_caught() {
     for entry in hoarders::HOARDERS {
-        let failure = judge_fed(&fed(entry)).expect_err(entry.name);
+        let failure = judge_reading_receiver(&run_reading_receiver(entry)).expect_err(entry.name);
         assert!(failure.starts_with("it held"), "{}: {failure}", entry.name);
     }
     let [without_feedback, acknowledged, ..] = hoarders::HOARDERS;
     for entry in [without_feedback, acknowledged] {
-        let failure = starved(entry).judge(MEMORY, MAX_TABLE_BYTES).expect_err(entry.name);
+        let failure = run_blocked_receiver(entry).judge(MEMORY, MAX_TABLE_BYTES).expect_err(entry.name);
         assert!(failure.starts_with("it held"), "{}: {failure}", entry.name);
     }
 }
 
-/// A member whose first message reaches nobody offers as much as it can: what waits for that message, in a
-/// sequencer or anywhere else, is held within the memory.
+/// A member loses its first message and offers as many as it can. Messages that wait for it, in a sequencer for
+/// example, stay within the memory.
 #[test]
 fn peers_bound_messages_of_a_hostile_member() {
     let peers: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)).collect();
     assert!(!peers.is_empty(), "there are no peers");
     for entry in chosen(REGISTRY, peers) {
-        let result = parked(entry);
+        let result = run_peer_with_parked_messages(entry);
         println!("{:16} {result:?}", entry.name);
         assert!(result.datagrams > 0, "{}: it held nothing", entry.name);
         result.judge(MEMORY, MAX_TABLE_BYTES).unwrap_or_else(|failure| panic!("{}: {failure}", entry.name));
     }
 }
 
-/// What the first message is made of.
+/// Fill byte of the first message.
 const FIRST_FILL: u8 = 9;
 
-/// Parameters that say how much is held, and what is asked for.
+/// Parameters of buffers and requests, with large values.
 const GREEDY_SETTINGS: &[(&str, u64)] = &[
     ("window", 32_768),
     ("buffer", 65_536),
@@ -342,21 +342,21 @@ const GREEDY_SETTINGS: &[(&str, u64)] = &[
 const PAYLOAD: usize = 1400;
 const MEMORY: usize = 1 << 20;
 
-/// Bytes of tables that a machine may hold besides.
+/// Allowance for tables besides the memory, in bytes.
 const MAX_TABLE_BYTES: usize = 1 << 20;
-/// Memory and tables of a receiver whose application takes everything.
+/// Memory of a receiver with an application that reads everything, in bytes.
 const SMALL_MEMORY: usize = 64 << 10;
 const SMALL_TABLE_BYTES: usize = 64 << 10;
-/// Bytes that such a receiver is sent: twice what it may hold.
+/// Bytes sent to that receiver: twice its allowance.
 const FED_BYTES: usize = 2 * (SMALL_MEMORY + SMALL_TABLE_BYTES);
-/// A machine that handled fewer datagrams was not tried.
+/// Minimum number of handled datagrams for a valid run.
 const MIN_HANDLED: u64 = 100;
-/// Messages that are offered between two turns of the machines.
+/// Messages offered between two turns of the machines.
 const OFFERS_PER_TURN: usize = 256;
-/// The owner to which the heap of the machine under test is charged.
+/// Heap owner of the machine under test.
 const OWNER: usize = 1;
 
-/// So many are sent at most.
+/// Maximum number of datagrams of a run.
 fn datagrams() -> u64 {
     if is_long_tier() { 60_000 } else { 15_000 }
 }

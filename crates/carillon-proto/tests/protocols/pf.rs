@@ -1,4 +1,5 @@
-//! PF in groups: the arrival of responses is bounded, whatever the round trips; children that lie, fall silent, leave and are slow.
+//! PF in groups: bounded rate of responses for any round-trip times, and children that forge feedback, fall silent,
+//! leave or are slow.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +22,7 @@ fn settings(values: &[(&str, String)]) -> Config {
     config
 }
 
-/// How many datagrams came to the parent in each epoch: all of them are responses.
+/// Number of datagrams at the parent in each epoch, all of them responses.
 fn arrivals(report: &Report, epoch: Duration) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     for event in report.events.iter().filter(|event| event.node == SENDER) {
@@ -32,8 +33,8 @@ fn arrivals(report: &Report, epoch: Duration) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// What a response may be off its epoch: late by two gaps (the packet that asks waits for others, and for the gap), and early or
-/// late by as much as a round trip differs from what it was taken for.
+/// Maximum delay and advance of a response against its epoch. The poll may wait for two gaps, and the round trip may
+/// differ from its estimate.
 fn slack(jitter: Duration, spread: Duration) -> (Duration, Duration) {
     let wrong = 2 * jitter + spread;
     (2 * MS + wrong, wrong)
@@ -43,7 +44,8 @@ fn epochs(span: Duration, epoch: Duration) -> u64 {
     span.as_nanos().div_ceil(epoch.as_nanos()) as u64
 }
 
-/// Over any number of epochs no more responses come than these and those that their slack reaches have quotas.
+/// Checks that over any number of epochs the responses stay within the quotas of these epochs and of those within
+/// their slack. Returns the number of responses.
 fn check(report: &Report, epoch: Duration, quota: u64, (late, early): (Duration, Duration)) -> u64 {
     let counts = arrivals(report, epoch);
     let last = counts.last_key_value().map_or(0, |(&epoch, _)| epoch);
@@ -82,7 +84,7 @@ fn responses_keep_to_the_rate_in_every_epoch() {
         let rate = quota * 1_000_000_000 / epoch.as_nanos() as u64;
         let config = settings(&[
             ("epoch", format!("{} ms", epoch.as_millis())),
-            // A little more, so that rounding does not take one off the quota.
+            // Slightly more, so that rounding does not reduce the quota.
             ("response_rate", (rate + 1).to_string()),
             ("rtt", format!("{} us", nearest.as_micros())),
             ("window", (1 + rng.below(300)).to_string()),
@@ -97,7 +99,7 @@ fn responses_keep_to_the_rate_in_every_epoch() {
     assert!(heard > 500 * seeds, "{heard} responses");
 }
 
-/// A child that dies is given up after so many polls; the others have everything, and wait for it no longer than that.
+/// A crashed child is expelled after the configured number of polls, and the others complete without further delay.
 #[test]
 fn silent_child_is_expelled_and_others_complete() {
     for seed in 0..if is_long_tier() { 10 } else { 3 } {
@@ -113,7 +115,7 @@ fn silent_child_is_expelled_and_others_complete() {
     }
 }
 
-/// Flow control, which the paper leaves for later: children take a message each 5 ms, and nobody's buffer overflows.
+/// Flow control, which the paper leaves for later: children read a message every 5 ms, and no buffer overflows.
 #[test]
 fn slow_children_do_not_overflow() {
     let config = settings(&[("window", "8".into())]);

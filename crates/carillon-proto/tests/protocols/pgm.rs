@@ -1,5 +1,4 @@
-//! PGM over routed networks, in numbers: how long a repair takes, how many there are, what the packets
-//! look like to others.
+//! PGM over routed networks in figures: recovery latency, number of repairs, and packet sizes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +13,18 @@ use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, LossModel, SingleLoss, Topology};
 use carillon_testkit::{Contents, Group, MessageSource, Oracle, Recorder, random_network};
 
-/// A link of so many microseconds.
+/// Link with a delay in microseconds.
 fn link(a: u32, b: u32, micros: u64) -> Link {
     Link { ends: [NodeId(a), NodeId(b)], delay: Duration::from_micros(micros), rate: None }
 }
 
-/// Runs the source at node 0, the others as the topology says, with one loss of message 5 on the first
-/// link, from node 0.
+/// Runs with the source at node 0 and one loss of message 5 on the first link, from node 0.
 fn run(topology: Topology, settings: &[(&str, &str)]) -> Recorder {
     run_with(topology, settings, (0, NodeId(0)), None)
 }
 
-/// The same with the loss on another link, from this node; and with a link that breaks after a third of
-/// a second. A message is a packet of 1000 bytes on links of 1.5 Mbit/s, one in a tenth of a second.
+/// Runs with a loss of message 5 on a link, and optionally a link that breaks after a third of a second. Messages are
+/// packets of 1000 bytes every 100 ms on links of 1.5 Mbit/s.
 fn run_with(
     topology: Topology,
     settings: &[(&str, &str)],
@@ -100,7 +98,7 @@ fn run_with(
     world.into_observer()
 }
 
-/// From the discovery of each loss to its repair, and how many repairs the source sent.
+/// Latency of each recovery, and number of repairs by the source.
 fn recoveries(recorder: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
     let (mut found, mut latency, mut repairs) = (BTreeMap::new(), BTreeMap::new(), 0);
     for event in &recorder.events {
@@ -112,7 +110,7 @@ fn recoveries(recorder: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
             }
             Event::RepairSent { .. } => repairs += 1,
             Event::LossFinal { .. } => panic!("{event}"),
-            // No exposure: nobody gets what he has.
+            // PGM has no exposure: repairs reach only receivers that miss the packet.
             Event::Dropped { reason } => assert_ne!(reason, DropReason::Duplicate, "at {}", event.node),
             _ => {}
         }
@@ -121,14 +119,14 @@ fn recoveries(recorder: &Recorder) -> (BTreeMap<NodeId, Duration>, usize) {
     (latency, repairs)
 }
 
-/// As in the evaluation of LMS, SRM and PGM: no back-off, and a source that repairs at once.
+/// Settings of the evaluation of LMS, SRM and PGM: no back-off, and immediate repairs by the source.
 const NO_DELAYS: &[(&str, &str)] =
     &[("nak_bo_ivl", "0 ms"), ("rdata_delay", "0 ms"), ("ne_nak_rpt_rte", "1 s")];
 
-/// ns-2 says 153.621 ms of the same tree; its NAK has 48 bytes, ours with IP and UDP 64.
+/// ns-2 gives 153.621 ms for this tree with NAKs of 48 bytes; with IP and UDP they have 64 here.
 #[test]
 fn recovery_latency_is_the_round_trip_to_the_source() {
-    // The source at the root of a binary tree of height 5, its 32 leaves the receivers: six links.
+    // The source is at the root of a binary tree of height 5 with 32 receivers at the leaves: six links.
     let mut topology = Topology::new(64);
     topology.add_link(link(0, 1, 10_000));
     for node in 2..64 {
@@ -149,7 +147,7 @@ fn recovery_latency_is_the_round_trip_to_the_source() {
     assert_eq!(repairs, 1);
 }
 
-/// The repair for the near receiver has taken the state away before the far one asks.
+/// The repair for the near receiver deletes the state before the far receiver requests.
 #[test]
 fn slow_branch_causes_second_repair_unless_delayed() {
     let topology = || {
@@ -164,14 +162,14 @@ fn slow_branch_causes_second_repair_unless_delayed() {
     assert_eq!((latency.len(), repairs), (2, 2));
     let round_trip = 2 * Duration::from_millis(30) + 2 * (on_wire(64) + on_wire(1000));
     assert!(latency[&NodeId(2)].abs_diff(round_trip) < Duration::from_millis(2), "{latency:?}");
-    // The far request is at the branching 40 ms after the near one found the loss; the repair was there
-    // after 27 ms. Once it comes later, it does for both.
+    // The far request reaches the branching router 40 ms after the near receiver found the loss, and the first repair
+    // after 27 ms. A repair that arrives later serves both.
     let waits = [&NO_DELAYS[..1], &[("rdata_delay", "30 ms")], &NO_DELAYS[2..]].concat();
     let (latency, repairs) = recoveries(&run(topology(), &waits));
     assert_eq!((latency.len(), repairs), (2, 1));
 }
 
-/// Behind router 3 a repairer, 1 ms away, and a receiver, 20 ms away; the source is 10 ms away.
+/// Topology with a repairer 1 ms and a receiver 20 ms behind router 3, and the source 10 ms before it.
 fn behind_one_router() -> Topology {
     let mut topology = Topology::new(4);
     for link in [link(0, 3, 10_000), link(3, 1, 1_000), link(3, 2, 20_000)] {
@@ -181,7 +179,7 @@ fn behind_one_router() -> Topology {
     topology
 }
 
-/// Of the receivers in their order the first is a repairer.
+/// Makes the first receiver a repairer.
 const ONE_REPAIRER: (&str, &str) = ("dlr_every", "2");
 
 #[test]
@@ -190,7 +188,7 @@ fn repairer_repairs_loss_beside_it_without_the_source() {
     let recorder = run_with(behind_one_router(), &settings, (2, NodeId(3)), None);
     let (latency, repairs) = recoveries(&recorder);
     let ms = Duration::from_millis;
-    // The repairer sends NCF and N-NAK before the repair.
+    // The repairer sends an NCF and an N-NAK before the repair.
     let expected = ms(20)
         + on_wire(64)
         + ms(1)
@@ -208,16 +206,16 @@ fn repairer_repairs_loss_beside_it_without_the_source() {
     let by = |event: &Event| matches!(event, Event::Forwarded { repair: true, message: MessageId(5), .. });
     let by: Vec<NodeId> = recorder.events.iter().filter(|it| by(&it.event)).map(|it| it.node).collect();
     assert_eq!(by, [NodeId(1)]);
-    // Without it: the way to the source and back.
+    // Without a repairer: the path to the source and back.
     let (latency, repairs) = recoveries(&run_with(behind_one_router(), NO_DELAYS, (2, NodeId(3)), None));
     assert_eq!(repairs, 1);
     let without = latency[&NodeId(2)];
-    assert!(without.abs_diff(way_to_the_source()) < Duration::from_micros(1), "{without:?}");
+    assert!(without.abs_diff(recovery_time_from_the_source()) < Duration::from_micros(1), "{without:?}");
     println!("with {expected:?}, without {without:?}");
 }
 
-/// From receiver 2 to the source, and back.
-fn way_to_the_source() -> Duration {
+/// Recovery time of receiver 2 from the source.
+fn recovery_time_from_the_source() -> Duration {
     Duration::from_millis(60) + 3 * on_wire(64) + 2 * on_wire(1000)
 }
 
@@ -226,7 +224,7 @@ fn dead_repairer_costs_one_interval() {
     let settings = [NO_DELAYS, &[ONE_REPAIRER, ("dlr_nak_rpt_ivl", "100 ms")]].concat();
     let recorder = run_with(behind_one_router(), &settings, (2, NodeId(3)), Some(1));
     let (latency, repairs) = recoveries(&recorder);
-    let expected = way_to_the_source() + Duration::from_millis(100);
+    let expected = recovery_time_from_the_source() + Duration::from_millis(100);
     assert_eq!((latency.len(), repairs), (1, 1));
     assert!(
         latency[&NodeId(2)].abs_diff(expected) < Duration::from_micros(1),
@@ -234,22 +232,22 @@ fn dead_repairer_costs_one_interval() {
     );
 }
 
-/// The loss is on the link from the source: the repairer misses the packet too.
+/// The loss is on the source's link, so that the repairer misses the packet too.
 #[test]
 fn source_repairs_loss_shared_with_the_repairer() {
     let settings = [NO_DELAYS, &[ONE_REPAIRER]].concat();
     let (latency, with) = recoveries(&run(behind_one_router(), &settings));
     let (plain, without) = recoveries(&run(behind_one_router(), NO_DELAYS));
     assert_eq!(latency[&NodeId(1)], plain[&NodeId(1)]);
-    // The far one asks when the repairer has its repair already, so it has it from there.
+    // The far receiver requests when the repairer has its repair already.
     assert_eq!((with, without), (1, 2));
     assert!(latency[&NodeId(2)] < plain[&NodeId(2)], "{latency:?}, {plain:?}");
 }
 
-/// Routers that repair what has passed.
+/// Makes routers store and repair packets.
 const ON_TREE: (&str, &str) = ("ne_dlr_sqns", "64");
 
-/// Who sent repairs, and the recoveries.
+/// Nodes that sent repairs, and the recovery latencies.
 fn repairers(recorder: &Recorder) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
     let is_repair =
         |event: &Event| matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. });
@@ -259,8 +257,7 @@ fn repairers(recorder: &Recorder) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
     )
 }
 
-/// Three routers in a row between the source and the receiver: wherever the loss is, the node above it
-/// repairs, and the latency is the way to it and back.
+/// Three routers in a row: the node above the loss repairs it, and the latency is the round trip to that node.
 #[test]
 fn router_above_the_loss_repairs() {
     let delays = [5_000, 7_000, 11_000, 13_000];
@@ -274,7 +271,7 @@ fn router_above_the_loss_repairs() {
             let recorder = run_with(topology.clone(), settings, (lost_by, NodeId(lost_by)), None);
             repairers(&recorder)
         };
-        // The node that repairs sends an NCF before the repair.
+        // The repairing node sends an NCF before the repair.
         let from = |node: u32| {
             let way: u64 = delays[node as usize..].iter().sum();
             2 * Duration::from_micros(way) + (4 - node) * (on_wire(64) + on_wire(1000)) + on_wire(64)
@@ -289,7 +286,7 @@ fn router_above_the_loss_repairs() {
     }
 }
 
-/// What has passed for the near branch is there for the slow one: the source repairs once.
+/// A packet that passed for the near branch is stored for the slow one: the source repairs once.
 #[test]
 fn repairing_router_spares_the_second_repair() {
     let settings = [NO_DELAYS, &[ON_TREE]].concat();
@@ -302,7 +299,7 @@ fn repairing_router_spares_the_second_repair() {
         assert!(latency.abs_diff(expected) < Duration::from_micros(1), "{latency:?}, not {expected:?}");
     };
     as_expected(&latency);
-    // As if it had been lost behind the router; where that repairs, repairers off the tree are not asked.
+    // As for a loss behind the router, which does not ask off-tree repairers for stored packets.
     for settings in [settings.clone(), [&settings[..], &[ONE_REPAIRER]].concat()] {
         let (by, latency) = repairers(&run_with(behind_one_router(), &settings, (2, NodeId(3)), None));
         assert_eq!(by, [NodeId(3)]);
@@ -310,7 +307,7 @@ fn repairing_router_spares_the_second_repair() {
     }
 }
 
-/// What it costs to repair.
+/// Cost of repairs.
 #[derive(Debug, Default)]
 struct Costs {
     recoveries: u32,
@@ -327,8 +324,8 @@ impl Costs {
     }
 }
 
-/// Random networks of 4 routers and 12 receivers, 2 % of all packets lost on each link: ten, or as many as
-/// `CARILLON_RUNS` says.
+/// Cost in random networks of 4 routers and 12 receivers with 2 % loss on each link: ten networks, or
+/// `CARILLON_RUNS`.
 fn over_random_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]) -> Costs {
     let mut costs = Costs::default();
     let runs = std::env::var("CARILLON_RUNS").ok().and_then(|text| text.parse().ok());
@@ -372,8 +369,7 @@ fn over_random_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]
     costs
 }
 
-/// Where receivers are spread over the routers, repairers take work from the source: some of them off the
-/// tree, or the routers themselves.
+/// Repairers relieve the source where receivers are spread over the routers, both off the tree and in the routers.
 #[test]
 fn repairers_take_most_repairs_from_the_source() {
     let with = |settings: &[(&str, &str)]| {
@@ -393,18 +389,18 @@ fn repairers_take_most_repairs_from_the_source() {
         let latency = |costs: &Costs| costs.waits / costs.recoveries;
         assert!(3 * latency(&on_tree) < 2 * latency(&none), "{on_tree:?}, {none:?}");
     }
-    // A few packets are enough where requests come soon.
+    // A small store suffices if requests come soon.
     assert!(4.0 * share(&with(&[("ne_dlr_sqns", "4")])) < share(&none));
-    // Much of the mean is what a lost repair costs, until it is asked for again.
+    // Lost repairs, which wait for the next request, dominate the mean.
     let soon = with(&[("ne_dlr_sqns", "64"), ("nak_rdata_ivl", "200 ms"), ("nak_elim_ivl", "100 ms")]);
     assert!(soon.waits / soon.recoveries < Duration::from_millis(60), "{soon:?}");
     over_random_networks(&lms::ENTRY, &[]);
 }
 
-/// The time that a packet of so many bytes takes to send.
+/// Transmission time of a packet of `bytes` bytes.
 fn on_wire(bytes: u64) -> Duration {
     Duration::from_nanos(bytes * 8 * 1_000_000_000 / 1_500_000)
 }
 
-/// Of IP and UDP.
+/// Overhead of IP and UDP, in bytes.
 const IP_UDP_OVERHEAD: u32 = 28;

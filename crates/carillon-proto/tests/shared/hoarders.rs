@@ -1,11 +1,11 @@
-//! Protocols whose receivers keep every datagram for ever and do all else as they should: a suite that passes one of them checks
-//! no memory. One for each kind of promise.
+//! Protocols with receivers that keep every datagram but behave correctly otherwise. A memory suite that passes one of
+//! them checks nothing. There is one for each kind of guarantee.
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, ProtocolEntry, Role};
 use carillon_proto::protocols::{msaw, pgm, sequencer, xtp};
 use carillon_testkit::HoardingMachine;
 
-/// Hoarders without feedback, with acknowledgments, with requests, and of peers.
+/// Hoarding variants of a protocol without feedback, with acknowledgments, with requests, and of peers.
 pub const HOARDERS: [&ProtocolEntry; 4] = [
     &ProtocolEntry {
         build: |role, context, config| hoard(&xtp::DATAGRAM_ENTRY, role, context, config),

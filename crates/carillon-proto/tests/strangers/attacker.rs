@@ -1,5 +1,4 @@
-//! Somebody who sends what it should not: every type of packet, as it was once heard or newly made, with fields
-//! changed, in the names that it can write on it.
+//! Attacker that sends every packet type, recorded or synthetic, with changed fields and forged source addresses.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +14,24 @@ use carillon_wire::session::{
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, SentDatagram};
 
-/// Who it is, and so what it knows and in whose name it speaks.
+/// Position of the attacker: the packets it can observe and the addresses it can send from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttackerRole {
-    /// Heard another session once, and writes any address on its packets.
+    /// Recorded another session, sees nothing of this one, and sends from any address.
     Blind,
-    /// Hears the group, and speaks from its own address.
+    /// Observes the group and sends from its own address.
     Outsider,
-    /// Hears the group, and writes any address on its packets.
+    /// Observes the group and sends from any address.
     Forger,
-    /// A member: knows its own nonce, and speaks from its own address.
+    /// A member, which knows its own nonce and sends from its own address.
     Member,
     /// The sender itself.
     Sender,
-    /// A helper: knows its own nonce and what is said to it, and speaks from its own address.
+    /// A helper, which knows its own nonce and its unicast packets, and sends from its own address.
     Helper,
 }
 
-/// All that there are with this protocol.
+/// Attacker roles that apply to this protocol.
 pub fn all(entry: &ProtocolEntry) -> impl Iterator<Item = AttackerRole> {
     let helper = (entry.helpers != Helpers::None).then_some(AttackerRole::Helper);
     [
@@ -46,56 +45,61 @@ pub fn all(entry: &ProtocolEntry) -> impl Iterator<Item = AttackerRole> {
     .chain(helper)
 }
 
-/// What it sends.
+/// Kind of packet that an attack sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PacketKind {
-    /// A packet of the session, by its number.
+    /// Session packet with this type number.
     Session(u8),
-    /// A packet of the protocol as one was heard in another session, by its number.
+    /// Protocol packet with this type number, recorded in another session.
     Heard(u8),
-    /// A packet of the protocol with fields of its own.
+    /// Protocol packet with synthetic fields.
     Made,
-    /// What was just heard in this session.
+    /// Replay of a packet of this session.
     Again,
 }
 
-/// What was heard of another session, by kind.
+/// Packets recorded in another session, by kind.
 pub type Recordings = BTreeMap<PacketKind, Vec<SentDatagram>>;
 
 pub struct Attacker {
     pub role: AttackerRole,
     entry: &'static ProtocolEntry,
-    /// In turn.
+    /// Kinds of packets to send, in turn.
     kinds: Vec<PacketKind>,
-    /// None: in all of them.
+    /// Phase to attack; `None` for all.
     phase: Option<Phase>,
-    tape: Recordings,
-    /// Packets that may still go out, and how many at once.
+    recordings: Recordings,
+    /// Number of packets left to send.
     left: usize,
     burst: usize,
     turn: usize,
     rng: Rng,
-    /// Of this session.
+    /// Observed packets of this session, for replay.
     heard: Vec<SentDatagram>,
     nonces: Vec<u64>,
-    /// What the sender invites to.
+    /// Terms of the sender's last INVITE.
     terms: Terms,
-    /// Of the last challenge to it.
+    /// Cookie of the sender's last challenge.
     cookie: Option<Cookie>,
-    /// Only listens, and keeps what it hears by kind.
+    /// True to record packets by kind instead of attacking.
     recording: bool,
-    /// Cuts data short.
+    /// True to truncate data.
     tiny: bool,
 }
 
 impl Attacker {
-    pub fn new(role: AttackerRole, entry: &'static ProtocolEntry, tape: &Recordings, seed: u64) -> Attacker {
+    pub fn new(
+        role: AttackerRole,
+        entry: &'static ProtocolEntry,
+        recordings: &Recordings,
+        seed: u64,
+    ) -> Attacker {
         Attacker {
             role,
             entry,
-            kinds: kinds(tape),
+            kinds: kinds(recordings),
             phase: None,
-            tape: tape.clone(),
+            recordings: recordings.clone(),
             left: 0,
             burst: 1,
             turn: 0,
@@ -109,12 +113,12 @@ impl Attacker {
         }
     }
 
-    /// One that only listens.
+    /// Creates a passive recorder.
     pub fn recorder(entry: &'static ProtocolEntry) -> Attacker {
         Attacker { recording: true, ..Attacker::new(AttackerRole::Forger, entry, &Recordings::new(), 0) }
     }
 
-    /// Sends so many packets in each phase, or in one.
+    /// Configures an attack: phase (or all), kinds, number of packets, and packets per burst.
     pub fn attack(
         mut self,
         phase: Option<Phase>,
@@ -126,41 +130,43 @@ impl Attacker {
         self
     }
 
-    /// Its data are tiny, and otherwise as they were heard.
+    /// Truncates the recorded data that it sends.
     pub fn tiny(self) -> Attacker {
         Attacker { tiny: true, ..self }
     }
 
-    pub fn into_tape(self) -> Recordings {
-        self.tape
+    pub fn into_recordings(self) -> Recordings {
+        self.recordings
     }
 
-    /// A packet of the session went out.
-    pub fn overhear(&mut self, shot: &SentDatagram) {
-        let to_all = shot.to.is_none();
+    /// Observes a packet of the session.
+    pub fn overhear(&mut self, datagram: &SentDatagram) {
+        let to_all = datagram.to.is_none();
         if self.recording {
-            let list = self.tape.entry(kind_of(&shot.bytes)).or_default();
-            // The first of them, and then some of the later ones.
+            let list = self.recordings.entry(kind_of(&datagram.bytes)).or_default();
+            // Record the first packets of each kind, and a sample of later ones.
             if list.len() < 12 || self.rng.chance(0.02) {
-                list.push(shot.clone());
+                list.push(datagram.clone());
             }
             return;
         }
         let own = match self.role {
             AttackerRole::Blind => return,
             AttackerRole::Outsider | AttackerRole::Forger => false,
-            // Who asks to join it takes it for a sender, which it may be: that is another attack.
-            AttackerRole::Member => shot.from == MEMBER || (shot.to == Some(MEMBER) && shot.from == SENDER),
-            AttackerRole::Sender => shot.from == SENDER || shot.to == Some(SENDER),
-            AttackerRole::Helper => shot.from == HELPER || shot.to == Some(HELPER),
+            // A joining receiver that takes the attacker for a sender is a different attack.
+            AttackerRole::Member => {
+                datagram.from == MEMBER || (datagram.to == Some(MEMBER) && datagram.from == SENDER)
+            }
+            AttackerRole::Sender => datagram.from == SENDER || datagram.to == Some(SENDER),
+            AttackerRole::Helper => datagram.from == HELPER || datagram.to == Some(HELPER),
         };
         if !to_all && !own {
             return;
         }
-        match Packet::parse(&shot.bytes).map(|packet| packet.body) {
+        match Packet::parse(&datagram.bytes).map(|packet| packet.body) {
             Ok(Body::Invite(invite)) => self.terms = invite.terms(),
             Ok(Body::Join { nonce, .. }) => self.learn(nonce.0),
-            // It answers at its own address.
+            // A challenge is answered from the attacker's own address.
             Ok(Body::Challenge { cookie, .. }) if own => self.cookie = Some(cookie),
             Ok(Body::Present { proof }) => self.learn(proof.0),
             Ok(Body::Roster(page)) => page.peers.iter().for_each(|peer| self.learn(peer.identity.0)),
@@ -170,7 +176,7 @@ impl Attacker {
             let place = self.rng.below(64) as usize;
             self.heard.swap_remove(place);
         }
-        self.heard.push(shot.clone());
+        self.heard.push(datagram.clone());
     }
 
     fn learn(&mut self, number: u64) {
@@ -179,21 +185,21 @@ impl Attacker {
         }
     }
 
-    /// What it sends in a millisecond.
-    pub fn shots(&mut self, phase: Phase) -> Vec<SentDatagram> {
+    /// Packets to send in this millisecond.
+    pub fn datagrams(&mut self, phase: Phase) -> Vec<SentDatagram> {
         if self.recording || self.phase.is_some_and(|only| only != phase) || self.kinds.is_empty() {
             return Vec::new();
         }
-        // In all phases: as many as there are, spread over seven seconds.
+        // In all phases, spread the packets over about seven seconds.
         let burst = match self.phase {
             None if self.burst == 1 && self.rng.chance(0.5) => 0,
             _ => self.burst.min(self.left),
         };
         self.left -= burst;
-        (0..burst).map(|_| self.shot()).collect()
+        (0..burst).map(|_| self.datagram()).collect()
     }
 
-    fn shot(&mut self) -> SentDatagram {
+    fn datagram(&mut self) -> SentDatagram {
         self.turn += 1;
         let kind = self.kinds[self.turn % self.kinds.len()];
         let (mut bytes, mut to_all) = self.packet(kind);
@@ -204,7 +210,7 @@ impl Attacker {
         if self.rng.chance(0.5) {
             self.change(&mut bytes);
         }
-        // Now and then as it should not come.
+        // Sometimes swap unicast and multicast.
         to_all ^= self.rng.chance(0.2);
         let from = match self.role {
             AttackerRole::Outsider => STRANGER,
@@ -226,13 +232,13 @@ impl Attacker {
             && to == Some(SENDER)
             && self.rng.chance(0.9)
         {
-            self.seal(&mut bytes);
+            self.add_token(&mut bytes);
         }
         SentDatagram { from, to, bytes }
     }
 
-    /// Marks a packet as a member's own.
-    fn seal(&mut self, bytes: &mut [u8]) {
+    /// Adds the member's session token, which marks a packet as its own.
+    fn add_token(&mut self, bytes: &mut [u8]) {
         let ours = Envelope::parse(bytes).is_ok_and(|(envelope, _)| envelope.protocol != protocol::SESSION);
         if ours && let Some(&nonce) = self.nonces.last() {
             let token = Seeds::new(nonce).stream("session.token").bits() as u32;
@@ -240,10 +246,10 @@ impl Attacker {
         }
     }
 
-    /// The session's number, if it can be known.
+    /// Association of a packet: this session if known, the recorded one otherwise, and sometimes a foreign one.
     fn association(&mut self) -> AssociationId {
         match self.rng.below(8) {
-            // Never this one by chance.
+            // A random association never equals this one.
             0 => AssociationId(ASSOCIATION.0 + 1 + self.rng.below(30) as u32),
             _ if self.role == AttackerRole::Blind => OTHER_ASSOCIATION,
             _ => ASSOCIATION,
@@ -260,7 +266,7 @@ impl Attacker {
                 (buf, to_all)
             }
             PacketKind::Heard(_) => {
-                let list = &self.tape[&kind];
+                let list = &self.recordings[&kind];
                 let heard = &list[self.rng.below(list.len() as u64) as usize];
                 (renumbered(&heard.bytes, association), heard.to.is_none())
             }
@@ -297,7 +303,7 @@ impl Attacker {
         let (extreme, mut list) = (extremes(self.entry), Vec::new());
         let edition = self.pick(&[1, 2, 3, u32::MAX]);
         let nonce = Nonce(nonce);
-        // Drawn only where it stands in the packet, so that the other attacks are what they were.
+        // Draw the terms only for packets that carry them, so that other attacks keep their random numbers.
         let terms = match number {
             3 | 14 => self.pick(&[self.terms, Terms(0)]),
             _ => Terms(0),
@@ -382,7 +388,7 @@ impl Attacker {
         Packet { association, body }.emit(buf);
     }
 
-    /// Changes a field of the header, or the length.
+    /// Changes a header field or the length.
     fn change(&mut self, bytes: &mut Vec<u8>) {
         if bytes.is_empty() {
             return;
@@ -398,7 +404,7 @@ impl Attacker {
                     0 => field.fill(0),
                     1 => field.fill(0xff),
                     2 => self.rng.fill(field),
-                    // Its neighbours.
+                    // A value next to the original.
                     3 => field[width - 1] = field[width - 1].wrapping_add(1),
                     _ => field[0] ^= 1 << self.rng.below(8),
                 }
@@ -411,10 +417,10 @@ impl Attacker {
     }
 }
 
-/// All that there is to send, once a session was heard.
-pub fn kinds(tape: &Recordings) -> Vec<PacketKind> {
+/// Kinds of packets available with these recordings.
+pub fn kinds(recordings: &Recordings) -> Vec<PacketKind> {
     let session = (1..=20).map(PacketKind::Session);
-    let heard = tape.keys().copied().filter(|kind| matches!(kind, PacketKind::Heard(_)));
+    let heard = recordings.keys().copied().filter(|kind| matches!(kind, PacketKind::Heard(_)));
     session.chain(heard).chain([PacketKind::Made, PacketKind::Again]).collect()
 }
 
@@ -424,19 +430,19 @@ fn kind_of(bytes: &[u8]) -> PacketKind {
             PacketKind::Session(envelope.packet_type)
         }
         Ok((envelope, _)) => PacketKind::Heard(envelope.packet_type),
-        // PGM has a header of its own, with the type in the fifth place.
+        // PGM has its own header, with the type in the fifth byte.
         Err(_) => PacketKind::Heard(bytes.get(4).copied().unwrap_or_default()),
     }
 }
 
-/// A packet of another session as if it were of this one.
+/// Renumbers a packet of the recorded session to this session.
 fn renumbered(bytes: &[u8], association: AssociationId) -> Vec<u8> {
     let mut copy = bytes.to_vec();
     let number = association.0.to_be_bytes();
     if Envelope::parse(bytes).is_ok() {
         copy[4..8].copy_from_slice(&number);
     } else if let Some(field) = copy.get_mut(10..14) {
-        // The end of PGM's global source identifier; its ports follow the number too.
+        // In PGM the end of the global source identifier, and the ports derived from it.
         field.copy_from_slice(&number);
         let shift = (association.0 as u16).wrapping_sub(OTHER_ASSOCIATION.0 as u16);
         for at in [0, 2] {
@@ -449,7 +455,7 @@ fn renumbered(bytes: &[u8], association: AssociationId) -> Vec<u8> {
     copy
 }
 
-/// The shortest spans and the largest counts that the kinds of an entry's parameters take.
+/// Settings with the shortest durations and the largest counts that the parameters accept.
 fn extremes(entry: &ProtocolEntry) -> String {
     let mut all = String::new();
     for parameter in
@@ -468,17 +474,17 @@ fn extremes(entry: &ProtocolEntry) -> String {
     all
 }
 
-/// Whether any member may speak to all others.
+/// Returns true if any member may send to all others.
 pub fn has_peers(entry: &ProtocolEntry) -> bool {
     entry.roles.contains(&Role::Peer)
 }
 
-/// The session that is attacked, and the one that was heard before.
+/// Session under attack.
 pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const OTHER_ASSOCIATION: AssociationId = AssociationId(0x4_0008);
 const STRANGER: NodeId = NodeId(66);
 const MEMBER: NodeId = NodeId(3);
-/// The first of them.
+/// First helper.
 const HELPER: NodeId = NodeId(1 + NAMES.len() as u32);
-/// Fields are within so many bytes.
+/// Length of the longest header, within which fields are changed.
 const MAX_HEADER_LEN: usize = 44;

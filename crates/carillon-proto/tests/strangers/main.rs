@@ -1,14 +1,13 @@
-//! Every type of packet, in every phase of a session, of every protocol, from those who have no business with it.
+//! Attacks with every packet type, in every phase of a session, on every protocol.
 //!
-//! A session of every protocol of the registry, and of one with helpers, is taken through its phases while somebody sends packets: of
-//! the session's own types, of the protocol's as they were heard in another session, newly made ones, and what
-//! was just heard; half of them with a field of the header changed; to the group and to one, in every
-//! name that the attacker can write on them. Each run is held to what docs/explanation/security.md says: nothing panics,
-//! the session ends, nobody is taken to have what it has not, those whom the attacker cannot harm have
-//! everything, and what the machines send and hold is bounded.
+//! A session of each protocol of the registry, and of one with helpers, passes through its phases while an attacker
+//! sends packets: session packets, recorded and synthetic protocol packets, and replays. Half of them have a changed
+//! header field; they go to the group or to one node, from every address that the attacker can forge. Each run is
+//! checked against docs/explanation/security.md: no panic, the session ends, no receiver is wrongly verified,
+//! receivers out of the attacker's reach are complete, and traffic and memory are bounded.
 //!
-//! `CARILLON_RUNS` says how many seeds; `CARILLON_PROTOCOL`, `CARILLON_ATTACK` (a part of its name will do) and
-//! `CARILLON_SEED` choose one run, as the message of a failure says. With `--nocapture` it prints what each protocol's worst were.
+//! `CARILLON_RUNS` sets the number of seeds. `CARILLON_PROTOCOL`, `CARILLON_ATTACK` (part of a name) and
+//! `CARILLON_SEED` select one run, as printed by a failure. `--nocapture` prints the worst values of each protocol.
 
 #![expect(clippy::disallowed_methods, reason = "a test may have threads")]
 
@@ -35,7 +34,7 @@ use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Set
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One attack: who, with what, when.
+/// Attack: attacker role, phase, kinds of packets, and their number and burst.
 #[derive(Clone, Debug)]
 struct Attack {
     role: AttackerRole,
@@ -61,12 +60,12 @@ fn run(entry: &'static ProtocolEntry, seed: u64, attacker: &mut Attacker, loss: 
     catch_unwind(AssertUnwindSafe(|| World::new(&setting).run(attacker))).ok()
 }
 
-/// What is heard of another session, in which a twentieth is lost.
-fn tape(entry: &'static ProtocolEntry, seed: u64) -> Recordings {
+/// Records another session with 5 % loss.
+fn recordings(entry: &'static ProtocolEntry, seed: u64) -> Recordings {
     let setting = Setting { entry, association: OTHER_ASSOCIATION, seed: seed ^ 0x5eed, loss: 0.05 };
     let mut recorder = Attacker::recorder(entry);
     World::new(&setting).run(&mut recorder);
-    recorder.into_tape()
+    recorder.into_recordings()
 }
 
 fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outcome) -> Result<(), String> {
@@ -80,20 +79,19 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
         }
         let harmless = match attack.role {
             AttackerRole::Blind | AttackerRole::Outsider => true,
-            // It is expected, and need not come.
-            // With helpers all come to know each other first, and a member that keeps silent can keep others from it.
+            // With helpers or ordered members, all members meet first, and a silent member can hold up the others.
             AttackerRole::Member => {
                 let may_harm = has_peers(entry) || entry.orders_members;
                 !may_harm && outcome.failure.is_none() && !outcome.missed_assembly(receiver)
             }
-            // Who helps can keep from others what they lack.
+            // A helper can withhold repairs from its children.
             AttackerRole::Forger | AttackerRole::Sender | AttackerRole::Helper => false,
         };
         if harmless && !outcome.is_verified(receiver) {
             return Err(format!("receiver {receiver} has not got everything"));
         }
     }
-    // What the sender does to itself is its own affair.
+    // Damage that the sender does to itself is not checked.
     for node in usize::from(attack.role == AttackerRole::Sender)..NODES {
         let (sent, attacked) = (outcome.before.0[node], outcome.before.1);
         let most = quiet.before.0[node] + 3 * attacked + TIMING_MARGIN;
@@ -115,14 +113,13 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
     Ok(())
 }
 
-/// Bytes that a machine may send beyond three for each of the attacker's.
+/// Bytes that a node may send beyond three for each byte of the attacker.
 fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -> usize {
-    // Signs of life, for as long as it lasts longer.
+    // Keepalives for the additional time.
     let longer = outcome.time.saturating_sub(quiet.time).as_millis() as usize;
     let alive = 4 * longer + 4096;
     match attack.role {
-        // Three for each byte that it gets from the sender or a helper too; a helper as much again for each that turns
-        // to it.
+        // Three for each byte from the sender or a helper as well; a helper as much again for each child.
         _ if node > 0 => {
             let helpers = (NAMES.len() + 1..NODES).filter(|&helper| helper != node);
             let served = outcome.sent[0] + helpers.map(|helper| outcome.sent[helper]).sum::<usize>();
@@ -130,22 +127,21 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
             alive + (64 << 10) + 3 * served * (1 + children)
         }
         AttackerRole::Blind | AttackerRole::Outsider => alive,
-        // Repairs: nine times the messages and 1024 more; and while it is kept from getting on it repeats what is
-        // outstanding.
+        // Repairs: nine times the messages and 1024 more, and repetitions while it is blocked.
         AttackerRole::Forger | AttackerRole::Member | AttackerRole::Sender | AttackerRole::Helper => {
             alive + 9 * quiet.sent[0] + 1024 * PAYLOAD + 400 * longer
         }
     }
 }
 
-/// Whether `CARILLON_ATTACK` chooses an attack of this name.
+/// Returns true if `CARILLON_ATTACK` selects an attack of this name.
 fn is_selected(name: &str) -> bool {
     var("CARILLON_ATTACK").map_or(true, |wanted| name.contains(&wanted))
 }
 
-/// All attacks of a tier: everything at once in each phase, and each kind by itself.
-fn attacks(entry: &ProtocolEntry, tape: &Recordings, long: bool) -> Vec<Attack> {
-    let kinds = kinds(tape);
+/// Attacks of a tier: all kinds together in each phase, and each kind separately.
+fn attacks(entry: &ProtocolEntry, recordings: &Recordings, long: bool) -> Vec<Attack> {
+    let kinds = kinds(recordings);
     let mut attacks = Vec::new();
     for role in all(entry) {
         for phase in PHASES {
@@ -162,23 +158,23 @@ fn attacks(entry: &ProtocolEntry, tape: &Recordings, long: bool) -> Vec<Attack> 
     attacks
 }
 
-/// Runs those attacks on a protocol that are wanted; returns what is to be complained of, and how many there were.
+/// Runs the wanted attacks on a protocol. Returns the failures and the number of attacks.
 fn failures(
     entry: &'static ProtocolEntry,
     seed: u64,
     long: bool,
     wanted: &dyn Fn(&str) -> bool,
 ) -> (Vec<String>, usize) {
-    let tape = tape(entry, seed);
+    let recordings = recordings(entry, seed);
     let quiet = run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
     let all = (0..3).all(|receiver| quiet.is_verified(receiver));
     assert!(quiet.over && all, "{}: {quiet:?}", entry.name);
     let helpers = quiet.members.iter().filter(|member| member.part.helps()).count();
     assert_eq!(helpers, if entry.helpers == Helpers::None { 0 } else { 2 }, "{}", entry.name);
     let (mut failures, mut count) = (Vec::new(), 0);
-    for attack in attacks(entry, &tape, long).iter().filter(|attack| wanted(&attack.name())) {
+    for attack in attacks(entry, &recordings, long).iter().filter(|attack| wanted(&attack.name())) {
         println!("{} {}", entry.name, attack.name());
-        let attacker = Attacker::new(attack.role, entry, &tape, seed);
+        let attacker = Attacker::new(attack.role, entry, &recordings, seed);
         let mut attacker = attacker.attack(attack.phase, &attack.kinds, attack.packets, attack.burst);
         let verdict = match run(entry, seed, &mut attacker, 0.0) {
             Some(outcome) => {
@@ -198,8 +194,8 @@ fn failures(
     (failures, count)
 }
 
-/// All complaints about these, each in a thread of its own: what machines hold is counted in each thread by itself.
-fn side_by_side<T: Send>(
+/// Failures of all items, each tried in its own thread, since heap use is counted per thread.
+fn in_parallel<T: Send>(
     tried: impl IntoIterator<Item = T>,
     failures: impl Fn(T) -> Vec<String> + Sync,
 ) -> Vec<String> {
@@ -210,8 +206,8 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// Whether an attack is one of the hundredth part, or in the long tier the third, that is tried with this protocol if only one seed
-/// is: others with the next.
+/// Returns true if an attack belongs to the sample tried with one seed: 1 in 100, or 1 in 3 in the long tier. Each
+/// protocol has another sample.
 fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
     entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(if is_long_tier() {
         3
@@ -227,7 +223,7 @@ fn attacks_do_no_more_than_documented() {
     let long = *seeds.end() > 1 || var("CARILLON_ATTACK").is_ok();
     let protocols = chosen(protocols(), protocols().iter().copied());
     let tried = AtomicUsize::new(0);
-    let all = side_by_side(protocols, |entry| {
+    let all = in_parallel(protocols, |entry| {
         let (mut found, mut count) = (Vec::new(), 0);
         for seed in seeds.clone() {
             let (failures, attacks) =
@@ -241,7 +237,7 @@ fn attacks_do_no_more_than_documented() {
     });
     assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
     let tried = tried.into_inner();
-    // With one protocol a hundredth of the attacks may be none.
+    // The sample of a single protocol may be empty.
     let is_chosen = var("CARILLON_PROTOCOL").is_ok() || var("CARILLON_ATTACK").is_ok();
     let least = if is_chosen && !long {
         0
@@ -250,15 +246,15 @@ fn attacks_do_no_more_than_documented() {
     } else {
         10
     };
-    assert!(tried >= least, "{tried} attacks were tried, of at least {least}: {}", names_of_attacks());
+    assert!(tried >= least, "{tried} attacks were tried, of at least {least}: {}", attack_names());
 }
 
-/// Every datagram of a flood of data in the sender's name reaches the protocol's machine: none of them stays for ever.
+/// Every datagram of a flood in the sender's name reaches the protocol's machine, and none of them is kept.
 #[test]
 fn floods_of_forged_data_are_bounded_in_memory() {
     make_tables();
     let protocols = chosen(protocols(), protocols().iter().copied());
-    let all = side_by_side(protocols, |entry| flood(entry).err().into_iter().collect());
+    let all = in_parallel(protocols, |entry| flood(entry).err().into_iter().collect());
     assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
 }
 
@@ -266,18 +262,18 @@ fn floods_of_forged_data_are_bounded_in_memory() {
 #[test]
 fn receivers_that_hoard_are_caught() {
     make_tables();
-    let failures = side_by_side(hoarders::HOARDERS, |entry| flood(entry).err().into_iter().collect());
+    let failures = in_parallel(hoarders::HOARDERS, |entry| flood(entry).err().into_iter().collect());
     assert_eq!(failures.len(), hoarders::HOARDERS.len(), "{failures:?}");
     assert!(failures.iter().all(|failure| failure.contains(" held ")), "{failures:?}");
 }
 
 fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
     assert!(heap::is_counting(), "this test program does not count its heap");
-    let mut tape = tape(entry, 1);
-    let data = data_kinds(&tape);
-    tape.values_mut().for_each(|shots| shots.retain(|shot| shot.bytes.len() > PAYLOAD));
+    let mut recordings = recordings(entry, 1);
+    let data = data_kinds(&recordings);
+    recordings.values_mut().for_each(|datagrams| datagrams.retain(|datagram| datagram.bytes.len() > PAYLOAD));
     let quiet = run(entry, 1, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
-    let attacker = Attacker::new(AttackerRole::Forger, entry, &tape, 1);
+    let attacker = Attacker::new(AttackerRole::Forger, entry, &recordings, 1);
     let mut attacker = attacker.attack(Some(Phase::Running), &data, FLOOD_DATAGRAMS, FLOOD_DATAGRAMS / 1000);
     let outcome = run(entry, 1, &mut attacker, 0.0).ok_or_else(|| format!("{}: it panicked", entry.name))?;
     let most = MEMORY + FLOOD_MARGIN;
@@ -297,25 +293,27 @@ fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
     Ok(())
 }
 
-/// Packets of the protocol that carry messages.
-fn data_kinds(tape: &Recordings) -> Vec<PacketKind> {
-    let long = |shots: &Vec<world::SentDatagram>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
+/// Kinds of protocol packets that carry messages.
+fn data_kinds(recordings: &Recordings) -> Vec<PacketKind> {
+    let long = |datagrams: &Vec<world::SentDatagram>| {
+        datagrams.iter().any(|datagram| datagram.bytes.len() > PAYLOAD)
+    };
     let is_data =
-        |kind: &PacketKind| matches!(kind, PacketKind::Heard(_)) && tape.get(kind).is_some_and(long);
-    kinds(tape).into_iter().filter(is_data).collect()
+        |kind: &PacketKind| matches!(kind, PacketKind::Heard(_)) && recordings.get(kind).is_some_and(long);
+    kinds(recordings).into_iter().filter(is_data).collect()
 }
 
-/// What `CARILLON_ATTACK` may choose a part of.
-fn names_of_attacks() -> String {
+/// Attack names that `CARILLON_ATTACK` can select.
+fn attack_names() -> String {
     let entry = protocols()[0];
-    let names = attacks(entry, &tape(entry, 1), true).iter().map(Attack::name).collect::<Vec<_>>();
+    let names = attacks(entry, &recordings(entry, 1), true).iter().map(Attack::name).collect::<Vec<_>>();
     format!("attacks of {} are {}", entry.name, names.join("; "))
 }
 
-/// What only some seeds of the long tier have shown.
+/// Attacks that succeeded with some seeds of the long tier in the past.
 #[test]
 fn known_attacks_fail() {
-    let all = side_by_side(KNOWN_ATTACKS.iter().step_by(sampling_step(4)), |&(protocol, attack, seed)| {
+    let all = in_parallel(KNOWN_ATTACKS.iter().step_by(sampling_step(4)), |&(protocol, attack, seed)| {
         let entry = protocols().iter().find(|entry| entry.name == protocol).expect("it is registered");
         let (failures, count) = failures(entry, seed, true, &|name| name == attack);
         assert_eq!(count, 1, "{protocol} {attack}");
@@ -324,9 +322,9 @@ fn known_attacks_fail() {
     assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n\n"));
 }
 
-/// Protocol, attack, seed: INVITEs to other settings in the sender's name, floods of them and of PRESENTs, messages that there
-/// are not (SRM), messages further ahead than the memory reaches (Carillon), a view that none can follow, and jumps of numbers before
-/// the welcome.
+/// Protocol, attack and seed. The attacks are INVITEs to other settings in the sender's name, and floods of them and
+/// of PRESENTs. Others use messages that do not exist (SRM) or lie beyond memory (Carillon), a view that no member
+/// can follow, and number jumps before the WELCOME.
 const KNOWN_ATTACKS: [(&str, &str, u64); 13] = [
     ("msaw", "blind,always,session(1),2000", 15),
     ("srm", "blind,always,session(1),2000", 7),
@@ -343,16 +341,16 @@ const KNOWN_ATTACKS: [(&str, &str, u64); 13] = [
     ("lms", "sender,always,made,2000", 10),
 ];
 
-/// 128 messages of two bytes in the sender's name, as they were once enough to fill a window: who takes them fails,
-/// the session ends, and nothing false is taken for verified.
+/// 128 messages of two bytes in the sender's name, enough to fill a window. Receivers that accept them fail, the
+/// session ends, and no false data is verified.
 #[test]
 fn forged_tiny_data_is_not_verified() {
     let mut hurt = 0;
     for entry in protocols().iter().step_by(sampling_step(3)) {
-        let tape = tape(entry, 1);
-        let data = data_kinds(&tape);
+        let recordings = recordings(entry, 1);
+        let data = data_kinds(&recordings);
         assert!(!data.is_empty(), "{}", entry.name);
-        let attacker = Attacker::new(AttackerRole::Forger, entry, &tape, 1);
+        let attacker = Attacker::new(AttackerRole::Forger, entry, &recordings, 1);
         let mut attacker = attacker.attack(Some(Phase::Running), &data, 128, 128).tiny();
         let outcome = run(entry, 1, &mut attacker, 0.0).expect("it does not panic");
         assert!(
@@ -369,7 +367,7 @@ fn forged_tiny_data_is_not_verified() {
     assert!(hurt > 0, "it is not prevented: docs/explanation/security.md says so");
 }
 
-/// What a process has once and for all, so that it is nobody's.
+/// Builds process-wide tables first, so that they are charged to no machine.
 fn make_tables() {
     let shape = Shape { length: 2, planned: 1, size: 2 };
     let coded = ReedSolomon.code(shape, &mut [Bytes::new(), Bytes::new()].into_iter()).expect("a code");
@@ -377,13 +375,13 @@ fn make_tables() {
     ReedSolomon.restore(shape, &mut [(0, Bytes::new())].into_iter(), &mut coded).expect("it comes back");
 }
 
-/// Datagrams of a flood.
+/// Number of datagrams in a flood.
 const FLOOD_DATAGRAMS: usize = 5000;
-/// Bytes of those that arrive before a receiver has built its machine, and tables.
+/// Allowance for datagrams that arrive before a receiver has built its machine, and for tables, in bytes.
 const FLOOD_MARGIN: usize = 512 << 10;
-/// Two runs differ in what just goes out in a moment.
+/// Bytes by which two runs may differ through timing.
 const TIMING_MARGIN: usize = 300;
-/// What is kept before the welcome.
+/// Maximum memory before the WELCOME, in bytes.
 const MAX_EARLY_BYTES: usize = 1 << 20;
-/// Tables of what is missing or asked for, and what is said of it.
+/// Maximum memory for tables of missing and requested messages, in bytes.
 const MAX_TABLE_BYTES: usize = 256 << 10;

@@ -1,5 +1,5 @@
-//! A session of one sender and three receivers, and two helpers if the protocol has any, in virtual time, taken through
-//! its phases one after the other, each long enough to be attacked in.
+//! World of one sender, three receivers, and two helpers if the protocol has any, in virtual time. The session passes
+//! through its phases, each long enough for an attack.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,37 +23,37 @@ use super::attacker::{Attacker, has_peers};
 
 pub const GROUP: GroupId = GroupId(0);
 pub const SENDER: NodeId = NodeId(0);
-/// The receivers; the last one may be the attacker's.
+/// Names of the receivers; the last one may be the attacker.
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
-/// The helpers, after the receivers: the second one turns to the first, and receivers to the second.
+/// Names of the helpers. The second reports to the first, and receivers report to the second.
 pub const HELPERS: [&str; 2] = ["h", "i"];
 pub const NODES: usize = 1 + NAMES.len() + HELPERS.len();
 
-/// What is attacked: every protocol of the registry, and one with helpers.
+/// Protocols under attack: the registry, and one with helpers.
 pub fn protocols() -> &'static [&'static ProtocolEntry] {
     static ALL: LazyLock<Vec<&'static ProtocolEntry>> =
         LazyLock::new(|| REGISTRY.iter().copied().chain([&TREE]).collect());
     &ALL
 }
-/// What the sender has to say.
+/// Number of messages.
 pub const MESSAGES: u64 = 150;
 pub const PAYLOAD: usize = 1000;
-/// What the machine of a receiver may hold.
+/// Memory of a receiver's machine, in bytes.
 pub const MEMORY: usize = 256 << 10;
 
-/// How far the session is.
+/// Phase of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// There is no sender yet.
+    /// No sender yet.
     Seeking,
-    /// The sender gathers; no WELCOME arrives.
+    /// The sender gathers receivers; no WELCOME arrives.
     Joining,
-    /// Two are welcomed, the third is not heard yet.
+    /// Two receivers are members; the third has not joined.
     Welcomed,
-    /// All are members, and nothing is sent; of peers nobody is ready yet.
+    /// Every receiver is a member and nothing was sent; peers are not ready.
     Assembling,
     Running,
-    /// Everything is through, and the reports are awaited.
+    /// Data was delivered completely, and the sender awaits reports.
     Ending,
     Over,
 }
@@ -68,56 +68,56 @@ pub const PHASES: [Phase; 7] = [
     Phase::Over,
 ];
 
-/// What is run.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub entry: &'static ProtocolEntry,
     pub association: AssociationId,
     pub seed: u64,
-    /// The chance that a datagram does not arrive.
+    /// Loss probability of a datagram.
     pub loss: f64,
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Clone, Debug)]
 pub struct SentDatagram {
     pub from: NodeId,
-    /// To one, or to all.
+    /// Destination node; `None` for the group.
     pub to: Option<NodeId>,
     pub bytes: Vec<u8>,
 }
 
-/// How it ended.
+/// Result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Bytes that each machine sent.
+    /// Bytes sent by each machine.
     pub sent: [usize; NODES],
-    /// The same up to the first welcome, and bytes of the attacker.
+    /// Bytes sent by each machine and by the attacker before the first WELCOME.
     pub before: ([usize; NODES], usize),
-    /// The most that each machine held.
+    /// Peak heap of each machine, in bytes.
     pub peak: [usize; NODES],
-    /// Bytes of the attacker.
+    /// Bytes sent by the attacker.
     pub attack: usize,
     pub time: Duration,
-    /// Why the sender gave up, if it did.
+    /// Reason for which the sender aborted.
     pub failure: Option<String>,
     pub members: Vec<Member>,
     #[allow(dead_code, reason = "printed with the rest")]
     pub receivers: Vec<ReceiverPhase>,
-    /// Messages that each receiver got whole and in order.
+    /// Number of messages that each receiver got correctly and in order.
     pub got: Vec<u64>,
     pub over: bool,
 }
 
 impl Outcome {
-    /// Whether this receiver did not come to know all the others in time, before anything was sent.
+    /// Returns true if this receiver did not meet all others before the transfer.
     pub fn missed_assembly(&self, receiver: usize) -> bool {
         let node = NodeId(receiver as u32 + 1);
         let did_not_hear = |outcome: &MemberOutcome| matches!(outcome, MemberOutcome::Lost(why) if why.starts_with("did not hear all"));
         self.members.iter().any(|m| m.node == node && did_not_hear(&m.outcome))
     }
 
-    /// Whether the sender takes this receiver to have everything.
+    /// Returns true if the sender counts this receiver as verified.
     pub fn is_verified(&self, receiver: usize) -> bool {
         let node = NodeId(receiver as u32 + 1);
         self.members.iter().any(|m| m.node == node && m.outcome == MemberOutcome::Verified)
@@ -125,13 +125,13 @@ impl Outcome {
 }
 
 pub struct World {
-    /// The sender begins later than the receivers.
+    /// True once the sender has started, which is later than the receivers.
     started: bool,
     pub now: Time,
     setting: Setting,
     pub sender: Box<SenderSession>,
-    /// The receivers, and then the helpers.
-    receivers: Vec<Place>,
+    /// The receivers, followed by the helpers.
+    receivers: Vec<ReceiverState>,
     wake: [Option<Time>; NODES],
     sent: [usize; NODES],
     before: ([usize; NODES], usize),
@@ -143,15 +143,15 @@ pub struct World {
     loss: Rng,
 }
 
-struct Place {
+struct ReceiverState {
     session: Box<ReceiverSession>,
     got: u64,
     wrong: bool,
-    /// When it is to report.
+    /// Time of the receiver's report.
     report: Option<Time>,
 }
 
-/// As the book of the UDP driver: this node has an address too.
+/// Address book like that of the UDP driver, in which the node itself has an address.
 #[derive(Debug)]
 struct Book(NodeId);
 
@@ -173,7 +173,7 @@ struct Port(Vec<(Dest, Vec<u8>)>);
 
 impl Host for Port {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        // What is on its way is nobody's memory.
+        // Datagrams in flight are charged to no machine.
         let copy = heap::charge(0, || (transmit.dest.clone(), bytes.clone()));
         heap::charge(0, || self.0.push(copy));
         bytes.clear();
@@ -214,7 +214,7 @@ impl World {
         let known = if protocols().iter().any(|entry| std::ptr::eq(*entry, setting.entry)) {
             protocols()
         } else {
-            // One that stands in for the protocol of its name.
+            // A stand-in for the registered protocol of this name.
             &*Box::leak(Box::new([setting.entry]))
         };
         let receiver = |(index, name): (usize, &&str)| {
@@ -228,7 +228,7 @@ impl World {
                 config.memory = MEMORY;
                 Box::new(ReceiverSession::new(config, seeds.node(node)))
             });
-            Place { session, got: 0, wrong: false, report: None }
+            ReceiverState { session, got: 0, wrong: false, report: None }
         };
         World {
             now: Time::ZERO,
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Runs to the end, and a second longer.
+    /// Runs until the session is over, and for one second more.
     pub fn run(mut self, attacker: &mut Attacker) -> Outcome {
         let mut over = None;
         let mut tick = Time::ZERO;
@@ -289,8 +289,8 @@ impl World {
             while let Some(entry) = self.in_flight.first_entry()
                 && entry.key().0 <= self.now
             {
-                let (shot, to) = entry.remove();
-                self.arrive(&shot, to.index());
+                let (datagram, to) = entry.remove();
+                self.arrive(&datagram, to.index());
                 self.serve(to.index(), attacker);
             }
             if tick <= self.now {
@@ -316,9 +316,9 @@ impl World {
         }
     }
 
-    /// All have ended, but for those that were never let in.
+    /// Returns true if all sessions have ended, except for receivers that never became members.
     fn is_over(&self) -> bool {
-        let ended = |place: &Place| match place.session.phase() {
+        let ended = |place: &ReceiverState| match place.session.phase() {
             ReceiverPhase::Finished | ReceiverPhase::Failed(_) | ReceiverPhase::Seeking => true,
             ReceiverPhase::Joining => place.session.member_number().is_none(),
             ReceiverPhase::Assembling | ReceiverPhase::Running | ReceiverPhase::Reporting => false,
@@ -327,21 +327,21 @@ impl World {
     }
 
     fn send_attacks(&mut self, attacker: &mut Attacker) {
-        for shot in attacker.shots(self.phase()) {
-            self.attack += shot.bytes.len();
-            let targets = match shot.to {
+        for datagram in attacker.datagrams(self.phase()) {
+            self.attack += datagram.bytes.len();
+            let targets = match datagram.to {
                 Some(to) => vec![to],
-                None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
+                None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != datagram.from).collect(),
             };
             let nodes = self.nodes();
             for to in targets.into_iter().filter(|to| to.index() < nodes) {
-                self.in_flight.insert((self.now + DELAY, self.serial), (shot.clone(), to));
+                self.in_flight.insert((self.now + DELAY, self.serial), (datagram.clone(), to));
                 self.serial += 1;
             }
         }
     }
 
-    /// Calls a machine, at whose cost everything is that it asks for.
+    /// Calls a machine and charges its heap use to it.
     fn with<T>(&mut self, node: usize, call: impl FnOnce(&mut dyn Machine, Time) -> T) -> T {
         let machine: &mut dyn Machine = match node.checked_sub(1) {
             None => &mut *self.sender,
@@ -352,21 +352,21 @@ impl World {
         result
     }
 
-    fn arrive(&mut self, shot: &SentDatagram, to: usize) {
+    fn arrive(&mut self, datagram: &SentDatagram, to: usize) {
         if to == 0 && self.now < SENDER_STARTS {
             return;
         }
-        let destination = if shot.to.is_none() { Dest::group(GROUP) } else { Dest::Node(LOCAL_NODE) };
-        let source = shot.from;
+        let destination = if datagram.to.is_none() { Dest::group(GROUP) } else { Dest::Node(LOCAL_NODE) };
+        let source = datagram.from;
         self.with(to, |machine, now| {
-            let bytes = Bytes::copy_from_slice(&shot.bytes);
+            let bytes = Bytes::copy_from_slice(&datagram.bytes);
             let (ingress, scope) = (PortId(0), Scope::GLOBAL);
             let datagram = Received { source, destination: &destination, ingress, scope, bytes: &bytes };
             machine.handle_datagram(now, datagram);
         });
     }
 
-    /// Drains a machine and polls its application until nothing moves.
+    /// Drains a machine and polls its application until nothing happens.
     fn serve(&mut self, node: usize, attacker: &mut Attacker) {
         if node == 0 && self.now < SENDER_STARTS {
             return;
@@ -397,7 +397,7 @@ impl World {
         if self.offered == MESSAGES || self.now < due {
             return false;
         }
-        // Members may have said that no longer datagrams come.
+        // Members may have reported a smaller path MTU.
         let len = self.sender.max_payload() as usize;
         let message = content(self.setting.association, self.offered, len);
         let session = &mut self.sender;
@@ -413,7 +413,7 @@ impl World {
         let now = self.now;
         let place = &mut self.receivers[receiver];
         if let Some(delivery) = heap::charge(receiver + 2, || place.session.poll_delivery()) {
-            // Others that claim to send are not this file's business.
+            // Data of other senders is not checked here.
             if delivery.source == SENDER && !place.wrong {
                 let len = delivery.payload.len();
                 let true_one = || delivery.payload == content(self.setting.association, place.got, len);
@@ -441,34 +441,34 @@ impl World {
             Dest::Group { .. } => None,
             Dest::Ports { .. } => panic!("nobody here is a relay"),
         };
-        let shot = SentDatagram { from: NodeId(from as u32), to, bytes };
-        attacker.overhear(&shot);
+        let datagram = SentDatagram { from: NodeId(from as u32), to, bytes };
+        attacker.overhear(&datagram);
         let targets = match to {
             Some(to) => vec![to],
-            None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
+            None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != datagram.from).collect(),
         };
         let nodes = self.nodes();
         for to in targets.into_iter().filter(|to| to.index() < nodes) {
-            if self.is_kept_back(&shot) || self.loss.chance(self.setting.loss) {
+            if self.is_withheld(&datagram) || self.loss.chance(self.setting.loss) {
                 continue;
             }
-            self.in_flight.insert((self.now + DELAY, self.serial), (shot.clone(), to));
+            self.in_flight.insert((self.now + DELAY, self.serial), (datagram.clone(), to));
             self.serial += 1;
         }
     }
 
-    /// What keeps the session in its phases until their time is over.
-    fn is_kept_back(&self, shot: &SentDatagram) -> bool {
-        match Packet::parse(&shot.bytes).map(|packet| packet.body) {
+    /// Returns true if a packet is withheld to keep the session in its phase.
+    fn is_withheld(&self, datagram: &SentDatagram) -> bool {
+        match Packet::parse(&datagram.bytes).map(|packet| packet.body) {
             Ok(Body::Welcome { .. } | Body::Refuse { .. }) => self.now < WELCOMES_ARRIVE,
-            Ok(Body::Join { .. }) => shot.from.index() == NAMES.len() && self.now < LAST_JOIN_ARRIVES,
+            Ok(Body::Join { .. }) => datagram.from.index() == NAMES.len() && self.now < LAST_JOIN_ARRIVES,
             Ok(Body::Ready { .. }) => self.now < OFFERS_BEGIN,
             _ => false,
         }
     }
 }
 
-/// A message that says of which session it is, and which one, of so many bytes.
+/// Content of a message: names the association and number, `len` bytes long.
 pub fn content(association: AssociationId, number: u64, len: usize) -> Bytes {
     let mut bytes = vec![number as u8 ^ association.0 as u8; len];
     bytes[..8].copy_from_slice(&number.to_be_bytes());
@@ -483,18 +483,18 @@ const SENDER_STARTS: Time = at(1000);
 const WELCOMES_ARRIVE: Time = at(2000);
 const LAST_JOIN_ARRIVES: Time = at(3000);
 const OFFERS_BEGIN: Time = at(3600);
-/// Between two messages of the sender.
+/// Interval between messages of the sender.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(7);
-/// Between the last message and the report of it.
+/// Delay between the last message and the report of it.
 const REPORT_DELAY: Duration = Duration::from_millis(500);
-/// One that is expected and does not come is not waited for longer.
+/// Maximum wait for receivers that do not join.
 const GATHER_LIMIT: Duration = Duration::from_secs(20);
 const DELAY: Duration = Duration::from_millis(1);
 const TICK: Duration = Duration::from_millis(1);
 const SLOW_TICK: Duration = Duration::from_millis(100);
-/// Until then everything that is planned has happened.
+/// End of the planned events.
 const PLANNED_EVENTS_END: Time = at(8000);
-/// It goes on so long after the end.
+/// Time that a run continues after the end of the session.
 const WATCH_TIME: Duration = Duration::from_secs(1);
-/// No session lasts as long, whatever is done to it.
+/// Maximum duration of a session under attack.
 const LIMIT: Duration = Duration::from_secs(200);
