@@ -1,8 +1,8 @@
-//! The event queue against the standard binary heap, in the hold model.
+//! Benchmark of the event queue against the standard binary heap, in the hold model.
 //!
-//! Hold: pop the earliest event and push it back at its time plus a random increment, the number
-//! pending staying the same. `cargo bench -p carillon-sim --bench queue`; `-- --quick` takes a few
-//! seconds.
+//! A hold operation pops the earliest event and pushes it back at its time plus a random increment, so that the
+//! number of pending events stays the same. Run it with `cargo bench -p carillon-sim --bench queue`; `-- --quick`
+//! takes a few seconds.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // A benchmark has to look at a clock.
 
@@ -27,7 +27,7 @@ fn main() {
         for &size in sizes {
             let mut queue = Hold::<EventQueue<u32>>::new(size, *increment);
             let mut heap = Hold::<Heap>::new(size, *increment);
-            // Long enough to leave the state of the filling behind, or nearly so.
+            // Long enough to leave the initial state behind, or nearly so.
             let warm_up = if quick { size / 2 } else { 2 * size };
             queue.run(warm_up);
             heap.run(warm_up);
@@ -50,7 +50,7 @@ fn main() {
     (0..rounds).for_each(fill);
 }
 
-/// What the two queues have in common.
+/// Common interface of the two queues.
 trait Queue: Default {
     fn push(&mut self, time: u64, item: u32);
     fn pop(&mut self) -> Option<(u64, u32)>;
@@ -65,7 +65,7 @@ impl Queue for EventQueue<u32> {
     }
 }
 
-/// The baseline: what one would write without thinking about it.
+/// Baseline: the straightforward implementation.
 #[derive(Default)]
 struct Heap {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -82,11 +82,11 @@ impl Queue for Heap {
     }
 }
 
-/// A queue with its pending events, and the next increments.
+/// Hold model: a queue with its pending events, and the next increments.
 struct Hold<Q> {
     queue: Q,
-    /// Drawn beforehand, so that the cost of drawing is not measured; their number is odd, so that
-    /// they do not fall into step with the number pending.
+    /// Increments drawn in advance, so that the cost of drawing is not measured. Their number is odd, so that they do
+    /// not fall into step with the number of pending events.
     increments: Vec<u64>,
     next: usize,
 }
@@ -113,7 +113,7 @@ impl<Q: Queue> Hold<Q> {
         }
     }
 
-    /// Millions of operations per second.
+    /// Measures the rate in millions of operations per second.
     fn rate(&mut self, span: Duration) -> f64 {
         let begin = Instant::now();
         let mut operations = 0;
@@ -146,7 +146,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// SplitMix64; the benchmark must not depend on the speed of a good generator.
+/// SplitMix64, so that the benchmark does not depend on the speed of a good generator.
 struct Rng(u64);
 
 impl Rng {
@@ -157,7 +157,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Uniform in (0, 1].
+    /// Draws uniformly from (0, 1].
     fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
@@ -167,7 +167,7 @@ impl Rng {
     }
 }
 
-/// A name, and how to draw an increment in nanoseconds.
+/// Name of a distribution, and the draw of an increment in nanoseconds.
 type Distribution = (&'static str, fn(&mut Rng) -> u64);
 
 const DISTRIBUTIONS: &[Distribution] = &[
@@ -186,6 +186,6 @@ const DISTRIBUTIONS: &[Distribution] = &[
     ("all instant", |_| 0),
     // From nanoseconds to hours, each decade as likely as another.
     ("decades", |rng| 10f64.powf(rng.unit() * 13.0) as u64),
-    // A few events in a hurry before many that hardly ever come up.
+    // A few frequent events before many that hardly ever occur.
     ("far timers", |rng| if rng.next() % 1000 == 0 { 10_000_000_000_000 } else { rng.exponential(1e5) }),
 ];

@@ -1,4 +1,4 @@
-//! What the nodes of a simulated run do: offer messages, and take them.
+//! Applications at the nodes of a simulated run: a source of messages and a sink.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use carillon_core::{Application, Bytes, Machine, MessageId, NodeId, OfferError, Time};
 
-/// Offers a number of equal messages: as fast as they are taken, or at a steady rate.
+/// Application that offers a number of equal messages, as fast as the machine takes them or at a steady rate.
 #[derive(Debug)]
 pub struct Source {
     payload: Bytes,
-    /// Bytes of the last one.
+    /// Bytes of the last message.
     last: usize,
-    /// Messages not yet offered.
+    /// Number of messages not yet offered.
     left: u64,
-    /// Time between two messages; zero is as fast as they are taken.
+    /// Interval between two messages; zero offers as fast as the machine takes them.
     interval: Duration,
-    /// When the next message is there to be offered.
+    /// Time at which the next message is ready to be offered.
     next: Time,
-    /// When it was last asked.
+    /// Time of the last poll.
     polled: Time,
     finished: bool,
-    /// What was taken and not told of: the message, and since when it was there.
+    /// Accepted messages that are not reported yet, with the time since which each was ready.
     offered: VecDeque<(MessageId, Time)>,
 }
 
 impl Source {
-    /// Offers `messages` messages of `payload_bytes` bytes, one each `interval`.
+    /// Source of `messages` messages of `payload_bytes` bytes, one every `interval`.
     pub fn new(messages: u64, payload_bytes: usize, interval: Duration) -> Self {
-        // Any content will do: protocols do not look at it, and sharing it costs nothing.
+        // Protocols do not read the contents, and all messages share one buffer.
         let payload = (0..payload_bytes).map(|i| i as u8).collect::<Vec<_>>().into();
         Source {
             last: payload_bytes,
@@ -45,12 +45,12 @@ impl Source {
 }
 
 impl Source {
-    /// The same, and the last message has so many bytes, no more than the others.
+    /// Sets the length of the last message in bytes, at most that of the others.
     pub fn ending_with(self, last: usize) -> Self {
         Source { last: last.min(self.payload.len()), ..self }
     }
 
-    /// The same from this time on.
+    /// Sets the time of the first message.
     pub fn starting(self, start: Time) -> Self {
         Source { next: start, ..self }
     }
@@ -66,14 +66,14 @@ impl Application for Source {
             match sender.offer(now, payload) {
                 Ok(message) => {
                     touched = true;
-                    // As fast as taken there is no moment before at which it was due.
+                    // Without an interval the message was ready only now.
                     let since = if self.interval.is_zero() { now } else { self.next };
                     self.offered.push_back((message, since));
                     self.left -= 1;
                     self.next += self.interval;
                 }
                 Err(OfferError::Full) => break,
-                // A member that may only listen: its messages are never sent.
+                // A member that may only listen never sends its messages.
                 Err(OfferError::Finished) => self.left = 0,
                 Err(error) => panic!("the sender refused a message of the workload: {error}"),
             }
@@ -95,15 +95,15 @@ impl Application for Source {
     }
 }
 
-/// Takes every message at once.
+/// Application that takes every message at once.
 #[derive(Clone, Debug, Default)]
 pub struct Sink {
-    /// Whose own messages are not counted, and how many others were taken at all nodes of the run.
+    /// This node, and the number of messages of other nodes taken so far in the whole run; own messages do not count.
     tally: Option<(NodeId, Arc<AtomicU64>)>,
 }
 
 impl Sink {
-    /// The sink of a node that adds each message of another to the count.
+    /// Sink of a node that adds each message of another node to the count.
     pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
         Sink { tally: Some((node, count)) }
     }

@@ -1,8 +1,8 @@
-//! What is left of a machine that has crashed.
+//! Machine of a crashed node.
 
 use carillon_core::{Event, Machine, Received, Time, Transmit};
 
-/// Hears nothing, does nothing.
+/// Machine that ignores all input and sends nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crashed;
 

@@ -1,4 +1,4 @@
-//! What it costs hosts to send and to receive, on any network.
+//! Processing cost of hosts, on any network.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,46 +11,46 @@ use carillon_core::{
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
-/// What hosts spend, and what one of them drops.
+/// Processing cost of hosts, and drops at one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostConfig {
-    /// On each call of an application that has a message sent: it goes before the message's first packet.
+    /// Time of each application call that offers a message, spent before the first packet of the message.
     pub call: Duration,
-    /// On each packet that is sent or received, besides.
+    /// Time of each packet sent or received.
     pub packet: Duration,
-    /// At this rate a host is busy with each packet that it sends until its interface has it: it has one buffer for it.
+    /// Rate at which a host copies a packet to its interface, which has one buffer; `None` takes no time.
     pub copy_rate: Option<BitRate>,
-    /// A host that drops packets that have come to it.
+    /// Host that drops received packets, if any.
     pub drops: Option<HostDrops>,
 }
 
-/// One packet in so many is dropped: from one to the next the number is uniform about this mean.
+/// Random drops of received packets at one host, at intervals that are uniform about a mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostDrops {
-    /// Who drops.
+    /// Node that drops packets.
     pub node: NodeId,
-    /// The mean.
+    /// Mean interval: one packet in this many is dropped.
     pub one_in: u64,
 }
 
 impl HostDrops {
-    /// Which packets of a run they are.
+    /// Sampler of the dropped packets of a run.
     pub fn of(self, seeds: &Seeds) -> IntervalSampler {
         IntervalSampler::new(self.one_in, seeds.part("hosts").stream("drops"))
     }
 }
 
-/// A network whose hosts do one thing at a time.
+/// Network with hosts that process one packet at a time.
 ///
-/// A packet goes to the network once its host has done with it, and to its machine once its host has. A machine is held up while
-/// its host is busy, so that what it sends is decided when it can go.
+/// A packet enters the network after its host has processed it, and reaches its machine after the receiving host has.
+/// A machine waits while its host is busy, so that it decides what to send only when the packet can leave.
 #[derive(Debug)]
 pub struct Hosts<N> {
     network: N,
     config: HostConfig,
     hosts: Vec<Host>,
     jobs: EventQueue<usize>,
-    /// What each job is for; places of those that are done are used again.
+    /// Work of each job; indices of finished jobs are reused.
     work: Vec<Option<Work>>,
     free: Vec<usize>,
     ready: VecDeque<NodeId>,
@@ -79,7 +79,7 @@ struct Packet {
 }
 
 impl<N: Network> Hosts<N> {
-    /// The network with hosts at its nodes.
+    /// Puts a host at each node of a network.
     pub fn new(network: N, config: HostConfig, nodes: usize, seeds: &Seeds) -> Self {
         Hosts {
             network,
@@ -94,6 +94,7 @@ impl<N: Network> Hosts<N> {
     }
 
     fn push(&mut self, now: Time, node: NodeId, cost: Duration, work: Work) {
+        // A host is a serial resource: a job begins when the previous one has ended.
         let host = &mut self.hosts[node.index()];
         host.busy = host.busy.max(now) + cost;
         let place = self.free.pop().unwrap_or_else(|| {
@@ -104,7 +105,7 @@ impl<N: Network> Hosts<N> {
         self.jobs.push(host.busy, place);
     }
 
-    /// Whether this host drops the packet that it has taken in.
+    /// Returns true if this host drops the packet that it has processed.
     fn is_dropped(&mut self, node: NodeId) -> bool {
         let drops = self.config.drops.is_some_and(|drops| drops.node == node);
         drops && self.drops.as_mut().is_some_and(IntervalSampler::selects)
@@ -116,6 +117,7 @@ impl<N: Network> Hosts<N> {
         let Some(work) = self.work[place].take() else { return false };
         let (Work::Send(node, ..) | Work::Receive(node, _)) = work;
         let host = &mut self.hosts[node.index()];
+        // The machine may send again once its host is idle.
         if host.busy <= now && std::mem::take(&mut host.is_waiting) {
             self.ready.push_back(node);
         }
@@ -143,6 +145,7 @@ impl<N: Network> Hosts<N> {
 
 impl<N: Network> Network for Hosts<N> {
     fn transmit(&mut self, now: Time, from: NodeId, transmit: Transmit, bytes: Bytes, _: &mut dyn Observer) {
+        // The application's call precedes the first packet of a message only.
         let call = if transmit.original.is_some() { self.config.call } else { Duration::ZERO };
         let copy =
             self.config.copy_rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(bytes.len() as u64));
@@ -176,6 +179,7 @@ impl<N: Network> Network for Hosts<N> {
         if !self.network.advance(now, arrival, observer) {
             return false;
         }
+        // Relays are routers and cost nothing.
         if arrival.transit {
             return true;
         }
@@ -210,7 +214,7 @@ mod tests {
     use super::*;
     use crate::{Lan, LanConfig};
 
-    /// When each frame that node 0 sends to node 1 is with its machine, and how many were dropped.
+    /// Time in microseconds at which each frame from node 0 has reached the machine of node 1.
     fn arrivals(config: HostConfig, frames: u64) -> Vec<u64> {
         let seeds = Seeds::new(7);
         let mut hosts = Hosts::new(Lan::new(LanConfig::default(), 2, &seeds), config, 2, &seeds);
@@ -218,7 +222,7 @@ mod tests {
         let mut arrival = Arrival::default();
         loop {
             while sent < frames && hosts.is_ready(now, NodeId(0)) {
-                // Two packets for each message.
+                // Each message has two packets.
                 let original = sent.is_multiple_of(2).then_some(MessageId(sent / 2));
                 let transmit = Transmit { original, ..Transmit::now(Dest::Node(NodeId(1))) };
                 hosts.transmit(now, NodeId(0), transmit, Bytes::from(vec![0; 107]), &mut NoObserver);

@@ -1,12 +1,12 @@
-//! One shared Ethernet: CSMA/CD as in Segovia 1996, sections 3.2 to 3.4.
+//! Shared Ethernet with CSMA/CD, as in Segovia 1996, sections 3.2 to 3.4.
 //!
-//! Every station has a queue of frames and sends one at a time. A station that wants to send while
-//! the medium is busy waits and sends as soon as it is idle (1-persistent carrier sense), so that
-//! all who waited collide. A collision takes 32 bit times; then each of its stations waits a
-//! random number of slots (truncated binary exponential back-off) and tries again, up to 16 times.
+//! Every station has a queue of frames and sends one at a time. While the medium is busy a station waits, and it
+//! sends as soon as the medium is idle (1-persistent carrier sense), so that all waiting stations collide. A
+//! collision takes 32 bit times; then each of its stations waits a random number of slots (truncated binary
+//! exponential back-off) and tries again, up to 16 times.
 //!
-//! Left out, as in the source: the preamble. No interframe gap and no propagation delay unless
-//! configured; the delay is the same between any two stations.
+//! The preamble is left out, as in the source. Interframe gap and propagation delay are zero by default; the delay is
+//! the same between any two stations.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -19,37 +19,36 @@ use carillon_core::{
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
-/// The parameters of the medium.
+/// Parameters of the medium.
 #[derive(Clone, Debug)]
 pub struct LanConfig {
-    /// Bits per second.
+    /// Bit rate.
     pub bit_rate: BitRate,
-    /// Idle bit times before each transmission.
+    /// Interframe gap: idle bit times before each transmission.
     pub interframe_gap_bits: u64,
-    /// From any station to any other; at most half a slot.
+    /// Propagation delay between any two stations; at most half a slot.
     pub propagation_delay: Duration,
-    /// Bytes a frame adds to a datagram: 14 of header and 4 of frame check sequence.
+    /// Bytes that a frame adds to a datagram: 14 of header and 4 of frame check sequence.
     pub frame_overhead: u32,
-    /// A shorter frame is padded to this many bytes.
+    /// Minimum frame in bytes; shorter ones are padded.
     pub min_frame: u32,
-    /// Bit times of a collision.
+    /// Duration of a collision in bit times.
     pub collision_bits: u64,
-    /// Bit times of a back-off slot.
+    /// Back-off slot in bit times.
     pub slot_bits: u64,
-    /// Attempts after which a frame is discarded.
+    /// Maximum number of attempts, after which a frame is discarded.
     pub max_attempts: u32,
-    /// The back-off after attempt i is drawn from 0 to 2^min(i, this) slots.
+    /// Limit of the back-off exponent: the wait after attempt i is drawn from 0 to 2^min(i, limit) slots.
     pub backoff_limit: u32,
-    /// Whether the upper end of that range is included, as the thesis words it; standard Ethernet
-    /// excludes it, and only so do the thesis's own numbers come out.
+    /// True if the range includes its upper end, as the thesis words it. Standard Ethernet excludes it, and only then
+    /// do the thesis's own numbers result.
     pub backoff_inclusive: bool,
-    /// Frames that may wait in a station's port, the one that tries to be sent included; a machine with
-    /// more to send is held up, as by a socket that is full. `None` is the thesis's transmit queue,
-    /// which takes all that it is given (section 3.2).
+    /// Maximum number of frames in a station's port, including the one in contention; a machine with more to send
+    /// waits, as at a full socket. `None` is the thesis's transmit queue, which has no bound (section 3.2).
     pub port_queue: Option<NonZeroU32>,
-    /// Loss at each interface, at each transmission attempt and at each reception (section 3.4).
+    /// Loss probability at each interface, for each transmission attempt and each reception (section 3.4).
     pub loss: Probability,
-    /// When timers are looked at.
+    /// Rule for the handling of timers.
     pub timers: TimerRule,
 }
 
@@ -73,32 +72,32 @@ impl Default for LanConfig {
     }
 }
 
-/// A shared Ethernet with its stations.
+/// Shared Ethernet with its stations.
 #[derive(Debug)]
 pub struct Lan {
     config: LanConfig,
     seeds: Seeds,
     stations: Vec<Station>,
-    /// One entry for each station that has a frame: when it wants to start sending. A station
-    /// whose time has passed is waiting for the medium.
+    /// Time at which each station with a frame wants to start sending. A station with an earlier time than now is
+    /// waiting for the medium.
     requests: EventQueue<NodeId>,
     on_air: Option<OnAir>,
-    /// When the medium is free to be sensed idle.
+    /// Time from which the medium can be sensed idle.
     free_at: Time,
     /// Stations that were told to wait and have room again.
     ready: VecDeque<NodeId>,
-    /// The stations of one contention; kept to reuse its memory.
+    /// Stations of one contention, kept to reuse the memory.
     contenders: Vec<NodeId>,
 }
 
 #[derive(Debug, Default)]
 struct Station {
     queue: VecDeque<Frame>,
-    /// Failed attempts of the first frame.
+    /// Number of failed attempts of the first frame.
     attempts: u32,
-    /// Its machine was told to wait.
+    /// True if the machine was told to wait.
     is_waiting: bool,
-    /// Made when first needed: most stations of a large group never draw.
+    /// Random streams, made on first use: most stations of a large group never draw.
     random: Option<Box<StationRandom>>,
 }
 
@@ -124,7 +123,7 @@ struct OnAir {
 }
 
 impl Lan {
-    /// A medium with this many stations, all of them in the group.
+    /// Medium with this many stations, all of them in the group.
     ///
     /// # Panics
     ///
@@ -174,7 +173,7 @@ impl Lan {
         station.queue.pop_front()
     }
 
-    /// Requests the medium for the first frame of a station's queue, if it has one.
+    /// Requests the medium for the first frame of a station's queue, if there is one.
     fn request_first(&mut self, now: Time, node: NodeId) {
         let station = &mut self.stations[node.index()];
         station.attempts = 0;
@@ -183,7 +182,7 @@ impl Lan {
         }
     }
 
-    /// All stations that want the medium at `now` try to send.
+    /// Lets all stations that want the medium at `now` try to send.
     fn contend(&mut self, now: Time, observer: &mut dyn Observer) {
         let mut contenders = std::mem::take(&mut self.contenders);
         contenders.clear();
@@ -191,7 +190,7 @@ impl Lan {
             let (_, node) = self.requests.pop().expect("a request is pending");
             let loss = self.config.loss.value();
             if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
-                // The interface drops the frame: nobody hears it, and the station takes it for sent.
+                // Transmit loss: no station receives the frame, and the sender takes it for sent.
                 observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
                 self.take_first(node);
                 self.request_first(now, node);
@@ -199,6 +198,7 @@ impl Lan {
                 contenders.push(node);
             }
         }
+        // One contender sends; several collide.
         match *contenders {
             [] => {}
             [from] => self.send(now, from, observer),
@@ -208,7 +208,7 @@ impl Lan {
     }
 
     fn send(&mut self, now: Time, from: NodeId, observer: &mut dyn Observer) {
-        // The contention was decided one propagation delay after the transmission began.
+        // The transmission began one propagation delay before the contention was decided.
         let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
         let frame = self.take_first(from).expect("a contender has a frame");
         let bytes = self.frame_bytes(frame.bytes.len());
@@ -227,12 +227,14 @@ impl Lan {
         for &node in contenders {
             let station = &mut self.stations[node.index()];
             station.attempts += 1;
+            // Excessive collisions: the station discards the frame and contends for the next one.
             if station.attempts >= self.config.max_attempts {
                 observer.event(now, node, &Event::FrameDiscarded);
                 self.take_first(node);
                 self.request_first(over, node);
                 continue;
             }
+            // Truncated binary exponential back-off: the range doubles with each attempt up to the limit.
             let range = 1u64 << station.attempts.min(self.config.backoff_limit);
             let range = range + u64::from(self.config.backoff_inclusive);
             let slots = self.random(node).backoff.below(range);
@@ -241,14 +243,15 @@ impl Lan {
         }
     }
 
-    /// The frame on the air reaches its receivers.
+    /// Delivers the frame on the air to its receivers.
     fn arrive(&mut self, now: Time, air: OnAir, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
         let OnAir { from, frame, .. } = air;
+        // The station contends for its next frame at once.
         self.request_first(now, from);
         arrival.receivers.clear();
         match frame.dest {
             Dest::Node(node) if node.index() < self.stations.len() => arrival.receivers.push(node),
-            // A relay's ports mean nothing on one shared medium.
+            // A shared medium has no relay ports.
             Dest::Node(_) | Dest::Ports { .. } => {}
             Dest::Group { .. } => {
                 let all = (0..self.stations.len() as u32).map(NodeId);

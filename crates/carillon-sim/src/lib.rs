@@ -1,7 +1,8 @@
-//! The deterministic network simulator.
+//! Deterministic network simulator.
 //!
-//! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global
-//! state, so that many run in parallel; equal worlds run alike to the last bit.
+//! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global state: worlds can run
+//! in parallel, and equal worlds run alike to the last bit. Two networks exist: a shared Ethernet ([`Lan`]) and routed
+//! links ([`Graph`]).
 
 pub mod applications;
 mod crashed;

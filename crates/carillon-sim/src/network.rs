@@ -1,12 +1,12 @@
-//! What a world needs of a network.
+//! Interface between a world and its network.
 
 use std::fmt::Debug;
 
 use carillon_core::{Bytes, Dest, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
-/// A simulated network: datagrams go in at one node and arrive at others.
+/// Simulated network: datagrams enter at one node and arrive at others.
 pub trait Network: Debug + Send {
-    /// A node hands a datagram to its interface.
+    /// Takes a datagram from a node into its interface.
     fn transmit(
         &mut self,
         now: Time,
@@ -16,30 +16,29 @@ pub trait Network: Debug + Send {
         observer: &mut dyn Observer,
     );
 
-    /// Whether the port of a node has room for another datagram, as a socket says. A node that is told no
-    /// comes back out of [`next_ready`](Network::next_ready) once it has.
+    /// Returns true if the port of a node has room for another datagram, as a socket does. A node that got false is
+    /// returned by [`next_ready`](Network::next_ready) once its port has room.
     fn is_ready(&mut self, _now: Time, _node: NodeId) -> bool {
         true
     }
 
-    /// The next of the nodes that were told to wait and whose port has room again: asked after every
-    /// `advance`, until `None`.
+    /// Returns the next waiting node with room in its port again. The world asks after every `advance`, until `None`.
     fn next_ready(&mut self) -> Option<NodeId> {
         None
     }
 
-    /// When `advance` must next be called, and what goes first if a timer is due at the same
-    /// time; `None` if the network is idle.
+    /// Returns the time of the next `advance`, and the precedence over a timer of the same time; `None` if the
+    /// network is idle.
     fn next_time(&self) -> Option<(Time, Precedence)>;
 
-    /// Does what is due at `now`, the time that `next_time` gave. If datagrams arrive, fills
-    /// `arrival` and returns true: one call for a whole fan-out.
+    /// Does everything due at `now`, the time that `next_time` returned. If datagrams arrive, it fills `arrival` and
+    /// returns true, once for a whole fan-out.
     fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool;
 
-    /// What a relay said of the datagram in transit that `advance` gave last.
+    /// Applies a relay's verdict to the datagram in transit that `advance` returned last.
     fn forward(&mut self, _now: Time, _verdict: Verdict, _observer: &mut dyn Observer) {}
 
-    /// When timers are looked at: always the same.
+    /// Returns the rule for the handling of timers, which never changes.
     fn timer_rule(&self) -> TimerRule {
         TimerRule::Exact
     }
@@ -76,22 +75,22 @@ impl<N: Network + ?Sized> Network for Box<N> {
     }
 }
 
-/// One datagram as it reaches its receivers. Reused from call to call.
+/// Datagram on arrival at its receivers. The value is reused from call to call.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Who sent it.
+    /// Sending node.
     pub source: NodeId,
-    /// Where it was addressed.
+    /// Destination address.
     pub dest: Dest,
-    /// Its bytes.
+    /// Payload.
     pub bytes: Bytes,
-    /// Who hears it.
+    /// Receiving nodes.
     pub receivers: Vec<NodeId>,
-    /// The port it came in by.
+    /// Port of arrival.
     pub ingress: PortId,
-    /// The hops it could still travel.
+    /// Remaining hops.
     pub scope: Scope,
-    /// It is at a relay on its way, the one receiver, which says whether it goes on
+    /// True if the datagram is in transit at a relay, its one receiver, which decides about it
     /// ([`Network::forward`]).
     pub transit: bool,
 }
@@ -110,23 +109,24 @@ impl Default for Arrival {
     }
 }
 
-/// What goes first of a network's step and a timer at the same time.
+/// Precedence between a step of the network and a timer of the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// The network's step: something arrives, which may cancel the timer.
+    /// Network first: an arrival may cancel the timer.
     NetworkFirst,
-    /// The timer: what it sends takes part in the network's step.
+    /// Timers first: a packet sent by the timer takes part in the network's step.
     TimersFirst,
 }
 
-/// When timers are looked at.
+/// Rule for the handling of timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerRule {
-    /// At the time they are set for.
+    /// Timers fire at the time for which they are set.
     #[default]
     Exact,
-    /// As in the loop of the 1996 simulator (Segovia, section 3.7): while a request is pending
-    /// anywhere, only after the clock has moved past a transmission or collision and what it
-    /// brought has been handled. A timer may so be late, and may be cancelled though it was due.
+    /// Timers are checked as in the loop of the 1996 simulator (Segovia, section 3.7).
+    ///
+    /// While a request is pending anywhere, timers are checked only after the clock has moved past a transmission or
+    /// collision and its arrivals have been handled. A timer may be late, and may be cancelled after it was due.
     AfterBusActivity,
 }

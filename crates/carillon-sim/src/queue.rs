@@ -1,4 +1,4 @@
-//! The event queue of the kernel, keyed by (time, serial).
+//! Event queue of the simulator, keyed by (time, serial).
 //!
 //! Three lanes, each holding later events than the one before it:
 //!
@@ -6,8 +6,7 @@
 //! - *near*: a small sorted vector of everything else up to `near_last`.
 //! - *far*: everything after it, in the buckets of a 64-ary radix heap (module `far`).
 //!
-//! A queue of few events lives wholly in the near lane, which is then the whole algorithm: a sorted
-//! array of a few cache lines. When the near lane overflows, its later half spills into the far lane;
+//! A queue of few events is entirely in the near lane: a sorted array of a few cache lines. When the near lane overflows, its later half spills into the far lane;
 //! when it runs dry, it is refilled with the earliest bucket. An event is therefore appended to a
 //! bucket a few times (about the logarithm to base 64 of the number pending, at most 11) and sorted
 //! once among a few dozen neighbours, and all of that walks memory in order, which is what a binary
@@ -19,15 +18,15 @@
 //! The radix heap is from R. K. Ahuja, K. Mehlhorn, J. B. Orlin and R. E. Tarjan, "Faster
 //! algorithms for the shortest path problem", Journal of the ACM 37 (1990); sorting only the
 //! earliest bucket is the idea of the ladder queue, W. T. Tang, R. S. M. Goh and I. L.-J. Thng,
-//! "Ladder queue", ACM TOMACS 15 (2005). Left out: cancelling an event. A kernel that wants to
-//! cancel lets the event fire and ignores it.
+//! "Ladder queue", ACM TOMACS 15 (2005). Events cannot be cancelled: the simulator lets a stale event
+//! fire and ignores it.
 //!
-//! # Why this one
+//! # Comparison with other queues
 //!
 //! Hold operations (pop, push back later), millions per second, on one core of a server with 2 MiB
 //! of second-level cache. *Binary* is `std`'s heap; *calendar* is R. Brown's calendar queue (1988);
 //! *radix 2* is the radix heap with binary digits and neither blocks nor a near lane; *sorted* is a
-//! near lane without end. `benches/queue.rs` repeats the first and the last column.
+//! near lane without a limit. `benches/queue.rs` repeats the first and the last column.
 //!
 //! | increments | pending | binary | 4-ary | 8-ary | calendar | radix 2 | sorted | this |
 //! |---|---:|---:|---:|---:|---:|---:|---:|---:|
@@ -57,31 +56,31 @@ use far::Far;
 
 mod far;
 
-/// Events in ascending (time, order of insertion).
+/// Queue of events in ascending (time, order of insertion).
 ///
-/// Time does not go back: an event earlier than the last one popped is refused. It may well be
-/// earlier than [`next_time`](Self::next_time).
+/// Time does not go back: an event earlier than the last popped one is refused. It may be earlier than
+/// [`next_time`](Self::next_time).
 pub struct EventQueue<T> {
-    /// The time of the last pop.
+    /// Time of the last pop.
     now: u64,
-    /// Events at `now` that were pushed after `now` was reached; after those at `now` in `near`.
+    /// Events at `now` that were pushed after `now` was reached; they follow those at `now` in `near`.
     instant: VecDeque<T>,
-    /// Events of `now <= time <= near_last`, latest first so that popping is shortening.
+    /// Events of `now <= time <= near_last`, latest first, so that a pop shortens the vector.
     near: Vec<Entry<T>>,
-    /// Where the near lane ends and the far lane begins; never before `now`.
+    /// Last time of the near lane, after which the far lane begins; never before `now`.
     near_last: u64,
     /// Events of `time > near_last`.
     far: Far<T>,
 }
 
-/// An event and its time.
+/// Event with its time.
 struct Entry<T> {
     time: u64,
     item: T,
 }
 
 impl<T> EventQueue<T> {
-    /// An empty queue that has popped nothing yet.
+    /// Empty queue that has popped nothing yet.
     pub fn new() -> Self {
         EventQueue {
             now: 0,
@@ -92,19 +91,18 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Adds an event, behind those already there with the same time.
+    /// Adds an event behind those of the same time.
     ///
     /// # Panics
     ///
-    /// If `time` is before the time of the last pop: an event in the past is a fault of the caller
-    /// that no order of events could mend.
+    /// If `time` is before the time of the last pop: no order of events could repair such a mistake of the caller.
     #[inline]
     pub fn push(&mut self, time: Time, item: T) {
         let nanos = time.as_nanos();
         if nanos > self.near_last {
             self.far.push(Entry { time: nanos, item });
         } else if nanos > self.now {
-            // Behind its equals, which in a vector of descending times is in front of them.
+            // The vector descends, so a new event goes in front of its equals.
             let at = self.near.partition_point(|entry| entry.time > nanos);
             self.near.insert(at, Entry { time: nanos, item });
             if self.near.len() > MAX_NEAR_EVENTS {
@@ -117,7 +115,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Takes the earliest event; of several at the same time, the one pushed first.
+    /// Takes the earliest event; among those of the same time, the one pushed first.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, T)> {
         if self.instant.is_empty() {
@@ -132,12 +130,12 @@ impl<T> EventQueue<T> {
                 self.now = entry.time;
                 Some((Time::from_nanos(entry.time), entry.item))
             }
-            // A refill may have found one long instant, and nothing else.
+            // A refill may have moved a single long instant to the instant lane.
             None => self.pop_instant(),
         }
     }
 
-    /// The time of the event that [`pop`](Self::pop) would take. Earlier ones may still be pushed.
+    /// Time of the event that [`pop`](Self::pop) would take. Earlier ones may still be pushed.
     #[inline]
     pub fn next_time(&self) -> Option<Time> {
         let nanos = if !self.instant.is_empty() {
@@ -150,12 +148,12 @@ impl<T> EventQueue<T> {
         nanos.map(Time::from_nanos)
     }
 
-    /// How many events are pending.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.instant.len() + self.near.len() + self.far.len()
     }
 
-    /// Whether no event is pending.
+    /// Returns true if no event is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -170,9 +168,8 @@ impl<T> EventQueue<T> {
 
     /// Moves the later half of an overfull near lane to the far lane.
     ///
-    /// The cut falls between two times, never within one, so that equals stay together. At worst it
-    /// falls just after `now`; the near lane cannot grow any more then, because events at `now` go to
-    /// the instant lane.
+    /// The cut falls between two times, never within one, so that equals stay together. At worst it falls just after
+    /// `now`; then the near lane cannot grow further, since events at `now` go to the instant lane.
     #[cold]
     #[inline(never)]
     fn spill(&mut self) {
@@ -191,7 +188,7 @@ impl<T> EventQueue<T> {
         if !self.instant.is_empty() {
             self.now = self.near_last;
         }
-        // Stable, and then reversed: latest first, and of equals the last pushed first.
+        // The sort is stable and then reversed: latest first, and among equals the last pushed first.
         self.near.sort_by_key(|entry| entry.time);
         self.near.reverse();
     }
@@ -204,7 +201,7 @@ impl<T> Default for EventQueue<T> {
 }
 
 impl<T> fmt::Debug for EventQueue<T> {
-    /// The state in brief: a queue may hold a million events.
+    /// Formats the state in brief, since a queue may hold a million events.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventQueue")
             .field("now", &Time::from_nanos(self.now))
@@ -220,8 +217,8 @@ fn refuse(time: Time, now: Time) -> ! {
     panic!("an event at {time} cannot be queued: the last event popped was at {now}");
 }
 
-/// The near lane spills when it grows beyond this. A sorted insertion moves half of it on average.
+/// Maximum number of events in the near lane, beyond which it spills. A sorted insertion moves half of it on average.
 const MAX_NEAR_EVENTS: usize = 32;
 
-/// An emptied instant lane keeps its memory up to this many events.
+/// Capacity up to which an empty instant lane keeps its memory, in events.
 const MAX_KEPT_INSTANT_CAPACITY: usize = 4096;

@@ -1,4 +1,8 @@
-//! A network with machines at its nodes, and the loop that drives them.
+//! World of a simulated run: a network, machines at its nodes, and the event loop that drives them.
+//!
+//! A step is either one of the network (a transmission, a collision, an arrival) or the wake-up of a node by a timer.
+//! After each call of a machine the world polls the node's application and drains the machine, as every host does.
+//! Times come from the network and from the wake-up queue only, so a run depends on nothing but its inputs.
 
 use std::sync::Arc;
 
@@ -10,44 +14,44 @@ use carillon_core::{
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
-/// A run in progress.
+/// Simulated run in progress.
 #[derive(Debug)]
 pub struct World<N, O> {
     now: Time,
-    /// The network's.
+    /// Timer rule of the network.
     timer_rule: TimerRule,
     network: N,
     observer: O,
     nodes: Vec<Node>,
-    /// When to look at which node: at most a few entries for each, the earliest of them no later
-    /// than the node's next timeout.
+    /// Wake-ups of nodes: at most a few entries for each, the earliest of them no later than the node's next timeout.
     wakeups: EventQueue<NodeId>,
     arrival: Arrival,
     buf: Vec<u8>,
     copy_cache: CopyCache,
     steps: u64,
-    /// Who turns to which helper, if the protocol has some.
+    /// Current helper table; empty without helpers.
     helpers: Arc<HelperTable>,
-    /// Members given up since the table was last looked at.
+    /// Lost members that the helper table does not reflect yet.
     lost_members: Vec<NodeId>,
-    /// Whether something has been done with a sender since that was last asked, or with a machine that may be one.
+    /// True if a sender, or a machine that may be one, was called since the last question.
     senders_moved: bool,
-    /// Datagrams that one machine may send in one event, and the greatest number that one has sent.
+    /// Maximum number of datagrams of one machine in one event, and the largest number so far.
     emission_limit: u64,
     max_emitted: u64,
-    /// Why the run stopped in the middle of an event.
+    /// Reason if the run was stopped in the middle of an event.
     halted: Option<StopReason>,
 }
 
-/// Kept small and in one array: a fan-out walks it in order.
+/// State of a node. Nodes are small and in one array, since a fan-out visits them in order.
 struct Node {
     machine: Box<dyn Machine>,
     application: Option<Box<dyn Application>>,
-    /// Whether the machine is a sender: asked once, for most are none and are called for each datagram.
+    /// True if the machine is a sender. The answer is kept, because most machines are none and are called for each
+    /// datagram.
     sends: bool,
-    /// When the machine or the application next wants to be called.
+    /// Time at which the machine or the application wants to be called next.
     wanted: Time,
-    /// The earliest wake-up in the queue; a later `wanted` is found out when it comes.
+    /// Earliest wake-up in the queue. If `wanted` is later, the wake-up is stale and schedules another one.
     scheduled: Time,
 }
 
@@ -57,36 +61,36 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Why a run stopped.
+/// Reason why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The condition held.
+    /// The condition of the run holds.
     Done,
-    /// Nothing is left to happen.
+    /// No event is left.
     Idle,
     /// The limit of simulated time was reached.
     TimeLimit,
-    /// The observer [stopped](Observer::stops) the run, in the middle of an event.
+    /// The observer [stopped](Observer::stops) the run in the middle of an event.
     Stopped,
-    /// One machine has emitted more in one event than the world allows. The run cannot go on.
+    /// A machine emitted more in one event than the world allows; the run cannot go on.
     Runaway(Runaway),
 }
 
-/// A machine that emits without end while time stands still.
+/// Machine that emits without end at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runaway {
-    /// The node of the machine.
+    /// Node of the machine.
     pub node: NodeId,
-    /// The time of the event.
+    /// Time of the event.
     pub time: Time,
-    /// Number of datagrams that it sent in the event.
+    /// Number of datagrams sent in the event.
     pub datagrams: u64,
-    /// Number of events that it recorded and notices that it gave in the event.
+    /// Number of events and notices emitted in the event.
     pub records: u64,
 }
 
 impl<N: Network, O: Observer> World<N, O> {
-    /// A world at time zero without nodes.
+    /// World at time zero without nodes.
     pub fn new(network: N, observer: O) -> Self {
         World {
             now: Time::ZERO,
@@ -108,18 +112,18 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    /// The same, where one machine may send at most `limit` datagrams in one event.
+    /// Sets the maximum number of datagrams of one machine in one event.
     pub fn with_emission_limit(self, limit: u64) -> Self {
         World { emission_limit: limit, ..self }
     }
 
-    /// The same with helpers. When one of them is given up, its children go to its parent, and every machine has the new
-    /// table at once: what it takes to tell them is not simulated.
+    /// Sets the helper table. When a helper is lost, its children move to its parent, and every machine gets the new
+    /// table at once: the messages for that are not simulated.
     pub fn with_helpers(self, helpers: Arc<HelperTable>) -> Self {
         World { helpers, ..self }
     }
 
-    /// Adds the next node: its machine, and the application that uses it.
+    /// Adds the next node with its machine and its application.
     pub fn add_node(
         &mut self,
         mut machine: Box<dyn Machine>,
@@ -130,9 +134,8 @@ impl<N: Network, O: Observer> World<N, O> {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// Takes the machine and the application of a node away and puts others in their place: a crash,
-    /// if the machine is [`Crashed`](crate::Crashed), or a restart. What the network holds for the
-    /// node stays there.
+    /// Replaces the machine and the application of a node: a crash, if the machine is [`Crashed`](crate::Crashed), or
+    /// a restart. Packets that the network holds for the node stay there.
     pub fn replace(
         &mut self,
         node: NodeId,
@@ -149,28 +152,28 @@ impl<N: Network, O: Observer> World<N, O> {
         self.update_helpers();
     }
 
-    /// The ends are told that a node is lost, as by a host that has not heard of it for long: the sender gives it up, and
-    /// its children turn to others.
-    pub fn lose(&mut self, sender: NodeId, lost_members: NodeId) {
+    /// Reports a node as lost, as a host does after a silence timeout: the sender expels it, and its children get
+    /// another parent.
+    pub fn lose(&mut self, sender: NodeId, lost: NodeId) {
         if let Some(machine) = self.nodes[sender.index()].machine.as_sender() {
-            machine.expel(self.now, lost_members);
+            machine.expel(self.now, lost);
             self.settle(sender.index(), false);
         }
-        self.lost_members.push(lost_members);
+        self.lost_members.push(lost);
         self.update_helpers();
     }
 
-    /// Lets time pass up to `now` if nothing happens before that.
+    /// Advances time to `now` if no event is earlier.
     ///
     /// # Panics
     ///
-    /// If something is to happen earlier: run up to it first.
+    /// If an event is earlier: run up to it first.
     pub fn pass_to(&mut self, now: Time) {
         assert!(self.time_of(&self.next()).is_none_or(|next| next >= now), "something happens before {now}");
         self.now = self.now.max(now);
     }
 
-    /// Starts every machine and lets every node do what it does first: applications offer, machines send. Call once, after
+    /// Starts every machine and settles every node, so that applications offer and machines send. Call once, after
     /// the last node was added.
     pub fn start(&mut self) {
         for index in 0..self.nodes.len() {
@@ -180,8 +183,8 @@ impl<N: Network, O: Observer> World<N, O> {
         self.update_helpers();
     }
 
-    /// Runs until `done` holds, nothing is left to happen, or `limit` is reached. The condition is
-    /// checked after every step.
+    /// Runs until `done` returns true, no event is left, or `limit` is reached. The condition is checked after every
+    /// step.
     pub fn run(&mut self, limit: Time, mut done: impl FnMut(&mut Self) -> bool) -> StopReason {
         loop {
             if let Some(reason) = self.halted {
@@ -203,7 +206,7 @@ impl<N: Network, O: Observer> World<N, O> {
         Next { network: self.network.next_time(), timer: self.wakeups.next_time() }
     }
 
-    /// When the next step happens.
+    /// Time of the next step.
     fn time_of(&self, next: &Next) -> Option<Time> {
         let timer = next.timer.map(|time| time.max(self.now));
         match (next.network, timer) {
@@ -213,7 +216,7 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    /// Does the next thing.
+    /// Performs the next step.
     fn step(&mut self, next: &Next) {
         self.steps += 1;
         self.advance(next);
@@ -222,10 +225,10 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    /// Tells every machine who turns to whom, now that some are lost.
+    /// Updates the helper table after losses and passes it to every machine.
     fn update_helpers(&mut self) {
-        while let Some(lost_members) = self.lost_members.pop() {
-            let Some(next) = self.helpers.without(lost_members) else { continue };
+        while let Some(lost) = self.lost_members.pop() {
+            let Some(next) = self.helpers.without(lost) else { continue };
             self.helpers = Arc::new(next);
             for index in 0..self.nodes.len() {
                 let table = self.helpers.clone();
@@ -241,14 +244,16 @@ impl<N: Network, O: Observer> World<N, O> {
             (None, Some(_)) => self.wake_next(),
             (Some((time, _)), _) if self.timer_rule == TimerRule::AfterBusActivity => {
                 self.advance_network(time);
-                // A transmission is one step of that loop: not before the frame has arrived.
+                // A transmission is one step of that loop: timers wait until the frame has arrived.
                 if matches!(self.network.next_time(), Some((_, Precedence::NetworkFirst))) {
                     return;
                 }
+                // All timers that became due during the transmission fire now.
                 while self.wakeups.next_time().is_some_and(|due| due <= self.now) {
                     self.wake_next();
                 }
             }
+            // The earlier event goes first; the network decides about equal times.
             (Some((time, precedence)), timer) => {
                 let timer_goes_first = timer.is_some_and(|timer| {
                     timer < time || (timer == time && precedence == Precedence::TimersFirst)
@@ -292,7 +297,7 @@ impl<N: Network, O: Observer> World<N, O> {
             arrival.receivers.clear();
         }
         self.arrival = arrival;
-        // What had to wait for a port is decided now, not when it was.
+        // Machines that waited for a port decide now what to send.
         while self.halted.is_none()
             && let Some(node) = self.network.next_ready()
         {
@@ -300,11 +305,12 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    /// Takes the next wake-up. It may be a stale one: the node wants to be called later, or again.
+    /// Takes the next wake-up. It is stale if the node wants to be called later.
     fn wake_next(&mut self) {
         let Some((time, id)) = self.wakeups.pop() else { return };
         self.now = self.now.max(time);
         let node = &mut self.nodes[id.index()];
+        // This was the earliest entry of the node; later ones may remain in the queue.
         if time == node.scheduled {
             node.scheduled = Time::MAX;
         }
@@ -316,8 +322,8 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    /// After any call on a node: lets the application act, drains the machine, repeats while the
-    /// application has something to do, and notes when the node next wants to be called.
+    /// Completes a call on a node: polls the application and drains the machine until the application has nothing
+    /// left to do, then schedules the next wake-up.
     fn settle(&mut self, index: usize, timers_fired: bool) {
         if self.halted.is_some() {
             return;
@@ -346,19 +352,20 @@ impl<N: Network, O: Observer> World<N, O> {
             Some(application) => {
                 let timeout = if node.sends {
                     self.senders_moved = true;
+                    // A sender is polled before the first and after every drain.
                     let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
                         poll_application(application, self.now, machine, |event| host.event(&event))
                     };
                     poll(machine, &mut host);
                     loop {
                         let timeout = drain(machine, self.now, &mut self.buf, &mut host);
-                        // It may have made room for what is offered.
+                        // The drain may have made room for another offer.
                         if host.halted.is_some() || !poll(machine, &mut host) {
                             break timeout;
                         }
                     }
                 } else {
-                    // Who only takes offers nothing, and has taken all.
+                    // A sink offers nothing, and one poll takes all deliveries.
                     application.poll(self.now, machine);
                     let timeout = drain(machine, self.now, &mut self.buf, &mut host);
                     debug_assert!(!application.poll(self.now, machine), "there is more to take: {machine:?}");
@@ -380,7 +387,7 @@ impl<N: Network, O: Observer> World<N, O> {
 
     fn schedule(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        // A machine that comes late into the world may want what is past already.
+        // A machine that is added late may want a time in the past.
         let at = node.wanted.max(self.now);
         if at < node.scheduled {
             node.scheduled = at;
@@ -393,43 +400,43 @@ impl<N: Network, O: Observer> World<N, O> {
         self.now
     }
 
-    /// Steps of the loop so far: transmissions, collisions and wake-ups.
+    /// Number of steps so far: transmissions, collisions and wake-ups.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The greatest number of datagrams that one machine has sent in one event.
+    /// Largest number of datagrams that one machine has sent in one event.
     pub fn max_emitted(&self) -> u64 {
         self.max_emitted
     }
 
-    /// Whether a sender may have finished since this was last asked: something has been done with one.
+    /// Returns true if a sender may have finished since the last question, because one was called.
     pub fn take_senders_moved(&mut self) -> bool {
         std::mem::take(&mut self.senders_moved)
     }
 
-    /// The machine of a node.
+    /// Machine of a node.
     pub fn machine(&mut self, node: NodeId) -> &mut dyn Machine {
         self.nodes[node.index()].machine.as_mut()
     }
 
-    /// The network, to change it between steps.
+    /// Network, to be changed between steps only.
     pub fn network(&mut self) -> &mut N {
         &mut self.network
     }
 
-    /// The observer.
+    /// Observer of the run.
     pub fn observer(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// Ends the run and gives back what watched it.
+    /// Ends the run and returns its observer.
     pub fn into_observer(self) -> O {
         self.observer
     }
 }
 
-/// What may happen next: in the network, and at a node by the clock.
+/// Next events: of the network, and of the earliest wake-up.
 struct Next {
     network: Option<(Time, Precedence)>,
     timer: Option<Time>,
@@ -442,22 +449,22 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     }
 }
 
-/// Datagrams that one machine may send in one event, unless the run says otherwise: far more than any window holds.
+/// Default for the maximum number of datagrams of one machine in one event, far more than any window holds.
 pub const DEFAULT_EMISSION_LIMIT: u64 = 1_000_000;
-/// Events and notices of one event for each datagram that it may send.
+/// Maximum number of events and notices in one event, for each datagram that the machine may send.
 const MAX_RECORDS_PER_DATAGRAM: u64 = 16;
-/// Emissions between two looks at whether the run is to stop.
+/// Number of emissions between two checks whether the observer stops the run.
 const STOP_CHECK_INTERVAL: u64 = 1024;
 
-/// The last packets that went to one node each. Who has no group to send to sends the same to each of many: these are kept
-/// once, however many are under way.
+/// Cache of the last unicast packets. A protocol without multicast sends equal packets to many nodes; the cache lets
+/// them share one buffer.
 #[derive(Debug, Default)]
 struct CopyCache {
     last: [Bytes; CACHED_COPIES],
     next: usize,
 }
 
-/// Kinds of packets that alternate: with a poll and without, or with another in between.
+/// Number of cached packets. Two kinds may alternate, such as data with and without a poll.
 const CACHED_COPIES: usize = 2;
 
 impl CopyCache {
@@ -472,7 +479,7 @@ impl CopyCache {
     }
 }
 
-/// One node's side of the drain.
+/// Host of one node during a drain.
 struct NodeHost<'a, N, O> {
     now: Time,
     node: NodeId,
@@ -482,14 +489,14 @@ struct NodeHost<'a, N, O> {
     timers_fired: bool,
     lost_members: &'a mut Vec<NodeId>,
     emission_limit: u64,
-    /// Number of datagrams sent in this event, and of events and notices.
+    /// Number of datagrams sent in this event; `records` counts the events and notices.
     datagrams: u64,
     records: u64,
     halted: Option<StopReason>,
 }
 
 impl<N, O: Observer> NodeHost<'_, N, O> {
-    /// Looks whether the machine has emitted too much, and now and then whether the run is to stop.
+    /// Stops the run if the machine has emitted too much, and checks at intervals whether the observer stops it.
     fn check_limits(&mut self) {
         let NodeHost { now, node, datagrams, records, .. } = *self;
         let is_over = datagrams > self.emission_limit

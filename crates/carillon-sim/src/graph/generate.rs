@@ -1,4 +1,4 @@
-//! Topologies made by rule or at random, with the models of GT-ITM (Zegura, Calvert and Bhattacharjee,
+//! Generated topologies: regular trees, stars, and the random models of GT-ITM (Zegura, Calvert and Bhattacharjee,
 //! "How to model an internetwork", INFOCOM 1996), on which LMS, SRM and PGM were compared.
 
 use std::time::Duration;
@@ -7,8 +7,8 @@ use carillon_core::{BitRate, NodeId, Rng};
 
 use super::topology::{Link, Topology};
 
-/// A binary tree: node 0 is the source, node 1 the root below it, and node i has the children 2 i and
-/// 2 i + 1; the leaves, `height` levels below the root, receive.
+/// Binary tree: node 0 is the source, node 1 the root below it, and node i has the children 2 i and 2 i + 1. The
+/// leaves, `height` levels below the root, receive.
 pub fn binary_tree(height: u32, delay: Duration) -> Topology {
     let leaves = 1_u32 << height;
     let mut topology = Topology::new(2 * leaves as usize);
@@ -21,8 +21,8 @@ pub fn binary_tree(height: u32, delay: Duration) -> Topology {
     topology
 }
 
-/// A tree of levels: the source, node 0, with `fanout[0]` children, each of which has `fanout[1]`, and so
-/// on; the leaves receive. Nodes are numbered level by level.
+/// Tree of levels: the source, node 0, has `fanout[0]` children, each of which has `fanout[1]`, and so on; the leaves
+/// receive. Nodes are numbered level by level.
 pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
     let mut topology = Topology::new(1);
     let mut level = vec![NodeId(0)];
@@ -42,11 +42,12 @@ pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
     topology
 }
 
-/// A parent, node 0, and a child on a link of its own for each of these delays, some of a rate of their own; the children receive.
+/// Star: a parent, node 0, and a child for each of these links with its delay and, if given, its own rate; the
+/// children receive.
 ///
 /// # Panics
 ///
-/// If there are more than 65 536.
+/// If there are more than 65 536 links.
 pub fn star(links: &[(Duration, Option<BitRate>)]) -> Topology {
     let mut topology = Topology::new(1);
     for &(delay, rate) in links {
@@ -58,27 +59,27 @@ pub fn star(links: &[(Duration, Option<BitRate>)]) -> Topology {
     topology
 }
 
-/// How two nodes of a flat random graph are joined.
+/// Model for the links of a flat random graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EdgeModel {
-    /// With this probability, whatever their distance (GT-ITM's pure random method).
+    /// Joins each pair with this probability, at any distance (GT-ITM's pure random method).
     Pure(f64),
-    /// With probability alpha exp(-d / (beta L)) at distance d, L being the diagonal of the plane
+    /// Joins each pair with probability alpha exp(-d / (beta L)) at distance d, where L is the diagonal of the plane
     /// (Waxman, "Routing of multipoint connections", 1988).
     Waxman {
-        /// How many links there are.
+        /// Density of links.
         alpha: f64,
-        /// How many of them are long.
+        /// Share of long links.
         beta: f64,
     },
 }
 
-/// Nodes at random places of a square plane whose side is `side` milliseconds of propagation, joined
-/// at random; drawn again until it is connected.
+/// Flat random graph: nodes at random places of a square plane with a side of `side` milliseconds of propagation,
+/// joined at random. The graph is drawn again until it is connected.
 ///
 /// # Errors
 ///
-/// If a hundred graphs in a row fall apart: there are too few links.
+/// If a hundred graphs in a row are not connected: the links are too few.
 pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> Result<Topology, TooSparse> {
     for _ in 0..ATTEMPTS {
         let mut topology = Topology::new(nodes);
@@ -105,7 +106,7 @@ pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> 
     Err(TooSparse)
 }
 
-/// Random graphs that would not hold together.
+/// Error of random graphs that are never connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooSparse;
 
@@ -119,24 +120,23 @@ impl std::error::Error for TooSparse {}
 
 const ATTEMPTS: usize = 100;
 
-/// A transit-stub network: a transit domain whose routers have stub domains.
+/// Parameters of a transit-stub network: a transit domain with stub domains at its routers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransitStub {
-    /// Routers of the transit domain.
+    /// Number of routers in the transit domain.
     pub transit: usize,
-    /// Stub domains at each of them.
+    /// Number of stub domains at each of them.
     pub stubs: usize,
-    /// Routers of a stub domain.
+    /// Number of routers in a stub domain.
     pub stub_nodes: usize,
-    /// Probability of a link between two routers of the transit domain, and of a stub domain.
+    /// Probability of a link between two routers, in the transit domain and in a stub domain.
     pub probability: [f64; 2],
-    /// Delays in milliseconds, least and greatest: between transit routers, from a transit router to a
-    /// stub, within a stub.
+    /// Ranges of delays in milliseconds: between transit routers, from a transit router to a stub, within a stub.
     pub delays: [(f64, f64); 3],
 }
 
 impl Default for TransitStub {
-    /// The 1 x 4 x (1 + 3 x 8) = 100 routers of the evaluation of LMS, SRM and PGM.
+    /// Parameters of the evaluation of LMS, SRM and PGM: 1 x 4 x (1 + 3 x 8) = 100 routers.
     fn default() -> Self {
         TransitStub {
             transit: 4,
@@ -148,21 +148,21 @@ impl Default for TransitStub {
     }
 }
 
-/// What a node of a transit-stub network is; losses are placed by the kinds of a link's ends.
+/// Kind of a node in a transit-stub network. Loss models are assigned by the kinds of a link's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
-    /// A router of the transit domain.
+    /// Router of the transit domain.
     Transit,
-    /// A router of a stub domain.
+    /// Router of a stub domain.
     Stub,
 }
 
 impl TransitStub {
-    /// A network of this shape: transit routers first, then the stub domains one after the other.
+    /// Generates a network of this shape: transit routers first, then the stub domains one after the other.
     ///
     /// # Errors
     ///
-    /// If a hundred domains in a row fall apart.
+    /// If a hundred domains in a row are not connected.
     pub fn generate(&self, rng: &mut Rng) -> Result<(Topology, Vec<Domain>), TooSparse> {
         let mut topology = Topology::new(0);
         let mut kinds = Vec::new();
@@ -202,8 +202,8 @@ fn domain(
     Ok(first)
 }
 
-/// Hangs a source and receivers on random nodes among `places`, each a host of its own with a link of
-/// this delay. The source is the first new node.
+/// Attaches a source and receivers to random nodes among `places`, each a host of its own behind a link of this
+/// delay. The source is the first new node.
 pub fn place(topology: &mut Topology, places: &[NodeId], receivers: usize, delay: Duration, rng: &mut Rng) {
     let mut host = |topology: &mut Topology| {
         let at = places[rng.below(places.len() as u64) as usize];

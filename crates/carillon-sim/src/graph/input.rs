@@ -1,18 +1,18 @@
-//! What comes to a node waits until the node has worked through what came before it, as far as there is room.
+//! Input buffer of a node with limited processing speed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The input buffer of a node: so many packets, drained at a fixed rate. More are lost: the model of an implosion of
-/// feedback, where a parent can process so many responses in a second ("implosion threshold rate").
+/// Buffer with a fixed number of places, drained at a fixed rate; excess packets are lost. It models feedback
+/// implosion, where a parent can process a limited number of responses per second ("implosion threshold rate").
 #[derive(Debug)]
 pub(super) struct InputBuffer {
-    /// Time for one packet.
+    /// Processing time of a packet.
     interval: Duration,
     capacity: usize,
-    /// When those in it are done, ascending.
+    /// Completion time of each packet in the buffer, ascending.
     done: VecDeque<Time>,
 }
 
@@ -21,7 +21,7 @@ impl InputBuffer {
         InputBuffer { interval, capacity, done: VecDeque::new() }
     }
 
-    /// A packet comes: when the node has it, or `None` if it is lost.
+    /// Accepts a packet and returns the time at which it is processed; `None` if it is lost.
     pub(super) fn take(&mut self, now: Time) -> Option<Time> {
         while self.done.front().is_some_and(|&at| at <= now) {
             self.done.pop_front();
@@ -49,7 +49,7 @@ mod tests {
         let taken: Vec<Option<Time>> = (0..5).map(|_| input.take(at(0))).collect();
         assert_eq!(taken, [Some(at(10)), Some(at(20)), Some(at(30)), None, None]);
         assert_eq!([input.take(at(9)), input.take(at(10)), input.take(at(11))], [None, Some(at(40)), None]);
-        // Idle for a while.
+        // The buffer was idle for a while.
         assert_eq!(input.take(at(100)), Some(at(110)));
     }
 

@@ -1,4 +1,4 @@
-//! A link in one direction: its sender's queue, its rate, its delay, and what it loses.
+//! Link in one direction: queue, rate, delay, jitter and losses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, MessageId, NodeId, Probability, Seeds, Time};
 
-/// How a link loses packets.
+/// Loss model of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum LossModel {
-    /// It does not.
+    /// No loss.
     #[default]
     None,
-    /// Each packet with this probability, independently.
+    /// Independent loss of each packet with this probability (Bernoulli).
     Bernoulli(Probability),
-    /// Gilbert and Elliott's two states, good and bad, left after a packet with a probability each; a
-    /// packet is lost with the probability of the state it meets.
+    /// Burst losses by a Markov chain of a good and a bad state (Gilbert 1960, Elliott 1963). A packet is lost with
+    /// the probability of the current state; then the state may change.
     GilbertElliott {
-        /// From good to bad.
+        /// Probability of a change from good to bad after a packet.
         to_bad: Probability,
-        /// From bad to good.
+        /// Probability of a change from bad to good after a packet.
         to_good: Probability,
-        /// Loss in the good state.
+        /// Loss probability in the good state.
         good: Probability,
-        /// Loss in the bad state.
+        /// Loss probability in the bad state.
         bad: Probability,
     },
 }
 
 impl LossModel {
-    /// The share of packets lost in the long run.
+    /// Share of packets lost in the long run, from 0 to 1.
     pub fn mean(&self) -> f64 {
         match self {
             LossModel::None => 0.0,
             LossModel::Bernoulli(p) => p.value(),
             LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
                 let leaving = to_bad.value() + to_good.value();
-                // A chain that leaves no state stays in the good one, where it starts.
+                // A chain that never changes stays in the good state, where it starts.
                 let share = if leaving > 0.0 { to_bad.value() / leaving } else { 0.0 };
                 good.value() * (1.0 - share) + bad.value() * share
             }
@@ -44,64 +44,63 @@ impl LossModel {
     }
 }
 
-/// One packet to be lost: the first transmission of a message; repairs pass.
+/// Loss of a single packet: the first transmission of a message; repairs pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleLoss {
-    /// Whose message.
+    /// Node that offered the message.
     pub source: NodeId,
-    /// Which.
+    /// Number of the message at its source.
     pub message: MessageId,
 }
 
-/// A link in one direction. Small, since a large network has many: what few packets or links need is
-/// kept apart.
+/// State of one direction of a link. It is small, since a large network has many; rarely needed parts are boxed.
 #[derive(Debug)]
 pub(super) struct LinkState {
     rate: BitRate,
-    /// In nanoseconds.
+    /// Propagation delay in nanoseconds.
     delay: u64,
-    /// When the last packet has left.
+    /// Departure time of the last packet.
     free: Time,
-    /// When those before it have, ascending; only kept while one waits for another.
+    /// Departure times of the packets before it, ascending; kept only while a packet waits.
     leaving: Option<Box<DepartureQueue>>,
-    /// None on a link that loses nothing.
+    /// Losses; `None` on a link without any.
     losses: Option<Box<Losses>>,
-    /// None on a link whose delay is always the same.
+    /// Jitter; `None` on a link of constant delay.
     jitter: Option<Box<Jitter>>,
 }
 
-// A large network has many.
+// A large network has many of them.
 const _: () = assert!(size_of::<LinkState>() <= 48);
 
 #[derive(Debug, Default)]
 struct DepartureQueue(VecDeque<Time>);
 
-/// How the delay of a link varies: normally about its mean, for each packet by itself, so that a packet may overtake others.
+/// Jitter: normally distributed delays, independent for each packet, so that packets may overtake each other.
 ///
-/// A generator has more than 300 bytes. So delays are drawn for several packets at a time, and it is not kept.
+/// A generator has more than 300 bytes. It is therefore made anew for several draws at a time and not kept.
 #[derive(Debug)]
 struct Jitter {
     deviation: Duration,
-    /// Delays of the next packets in nanoseconds, the last of them first; so many are left.
+    /// Delays of the next packets in nanoseconds, the next one last; `left` of them are unused.
     drawn_ahead: [u64; DELAYS_PER_DRAW],
     left: u8,
-    /// Delays drawn so far.
+    /// Number of delays drawn so far.
     drawn: u64,
 }
 
-/// Delays drawn at a time.
+/// Number of delays drawn at a time.
 const DELAYS_PER_DRAW: usize = 8;
 
-/// What a link loses. The fates of several packets are drawn at a time, as delays are.
+/// Losses of a link. The fates of several packets are drawn at a time, like delays.
 #[derive(Debug, Default)]
 struct Losses {
-    /// That of many links is one.
+    /// Loss model, shared by links with equal ones.
     model: Arc<LossModel>,
-    /// Fates of the next packets, the lowest bit first: whether each is lost, and whether it meets the bad state. So many
-    /// are left.
+    /// Fates of the next packets, the next one in the lowest bit: whether each is lost, and whether it meets the bad
+    /// state. `left` of them are unused.
     drawn_ahead: (u64, u64),
     left: u8,
-    /// Draws for them and for those before, and the state behind them.
+    /// Number of draws so far, and the state after them.
     drawn: u64,
     is_bad: bool,
     singles: Option<Box<SingleLosses>>,
@@ -112,17 +111,17 @@ struct SingleLosses(Vec<SingleLoss>);
 
 const _: () = assert!(size_of::<Losses>() <= 48);
 
-/// Fates drawn at a time.
+/// Number of fates drawn at a time.
 const FATES_PER_DRAW: u8 = 64;
 
-/// What becomes of a packet that is put on a link.
+/// Fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is heard at the other end then.
+    /// Arrives at the other end at this time.
     Arrives(Time),
-    /// It is sent and lost.
+    /// Transmitted and lost.
     Lost,
-    /// The queue is full.
+    /// Discarded because the queue is full.
     Discarded,
 }
 
@@ -131,30 +130,31 @@ impl LinkState {
         LinkState { rate, delay: nanos(delay), free: Time::ZERO, leaving: None, losses: None, jitter: None }
     }
 
-    /// Loses packets by a model.
+    /// Sets the loss model.
     pub(super) fn set_loss(&mut self, model: Arc<LossModel>) {
         self.losses.get_or_insert_default().set_model(model);
     }
 
-    /// Its delay varies normally with this standard deviation; below nothing it is nothing.
+    /// Sets the standard deviation of the delay, which is cut off at zero.
     pub(super) fn set_deviation(&mut self, deviation: Duration) {
         self.jitter = (!deviation.is_zero()).then(|| Box::new(Jitter::new(deviation)));
     }
 
-    /// Loses one packet.
+    /// Adds a single loss.
     pub(super) fn lose(&mut self, single: SingleLoss) {
         self.losses.get_or_insert_default().singles.get_or_insert_default().0.push(single);
     }
 
-    /// If this many packets or more wait: when there are fewer, if nothing else is put on the link.
+    /// Returns the time at which fewer than `limit` packets wait, if nothing else is queued; `None` if there is room
+    /// now.
     pub(super) fn has_room_at(&self, now: Time, limit: usize) -> Option<Time> {
         let DepartureQueue(leaving) = self.leaving.as_deref().filter(|_| self.free > now)?;
         let waiting = leaving.iter().filter(|&&at| at > now).count();
         (waiting >= limit).then(|| leaving[leaving.len() - limit])
     }
 
-    /// Puts a packet of this size on the link, where `limit` packets may wait; the one being sent is
-    /// not counted. `seeds` are those of this link and direction.
+    /// Queues a packet of `bytes` bytes, where `limit` packets may wait in addition to the one being sent. `seeds`
+    /// returns the streams of this link and direction.
     pub(super) fn put(
         &mut self,
         now: Time,
@@ -163,6 +163,7 @@ impl LinkState {
         original: Option<SingleLoss>,
         seeds: impl Fn() -> Seeds,
     ) -> Fate {
+        // Forget the packets that have left; an empty queue takes no memory.
         if let Some(DepartureQueue(leaving)) = self.leaving.as_deref_mut() {
             while leaving.front().is_some_and(|&at| at <= now) {
                 leaving.pop_front();
@@ -172,13 +173,14 @@ impl LinkState {
             }
         }
         if self.free > now {
-            // The one being sent is the first of those leaving, or the last packet itself.
+            // The packet being sent is the first one in `leaving`, or the last packet itself.
             if self.leaving.as_deref().map_or(0, |DepartureQueue(leaving)| leaving.len()) >= limit {
                 return Fate::Discarded;
             }
             self.leaving.get_or_insert_default().0.push_back(self.free);
         }
         self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
+        // A lost packet has taken its time on the link all the same.
         let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(original, &seeds));
         if is_lost {
             return Fate::Lost;
@@ -198,7 +200,7 @@ impl Jitter {
 
     fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> u64 {
         if self.left == 0 {
-            // Two draws for each.
+            // A normal delay takes two draws.
             let mut rng = seeds().stream_from("delay", 2 * self.drawn);
             let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
             for delay in self.drawn_ahead.iter_mut().rev() {
@@ -213,7 +215,7 @@ impl Jitter {
 }
 
 impl LossModel {
-    /// Draws for each packet.
+    /// Number of draws for each packet.
     fn draws(&self) -> u64 {
         match self {
             LossModel::None => 0,
@@ -224,9 +226,11 @@ impl LossModel {
 }
 
 impl Losses {
-    /// From the next packet on it is this model, which goes on with the draws behind those of that packet.
+    /// Sets the model from the next packet on. Its draws follow those of the packets that have passed, so that unused
+    /// fates change no result.
     fn set_model(&mut self, model: Arc<LossModel>) {
         if self.left > 0 {
+            // Unused fates are given back, so that the stream continues where the passed packets ended.
             self.drawn -= u64::from(self.left) * self.model.draws();
             self.is_bad = self.drawn_ahead.1 & 1 == 1;
             self.left = 0;
@@ -234,7 +238,7 @@ impl Losses {
         self.model = model;
     }
 
-    /// Whether this packet is lost.
+    /// Returns true if this packet is lost.
     fn loses(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
             && let Some(SingleLosses(singles)) = self.singles.as_deref_mut()
@@ -277,7 +281,7 @@ impl Losses {
     }
 }
 
-/// No link is 584 years long.
+/// Converts a delay to nanoseconds; it saturates at 584 years.
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -328,7 +332,7 @@ mod tests {
         };
         let (mean, deviation, _) = mean_of(1500, 80);
         assert!((mean - 1500.0).abs() < 1.0 && (deviation - 80.0).abs() < 1.0, "{mean} {deviation}");
-        // Half of it is cut off: the mean of the other half is its deviation over the root of two pi.
+        // Half of the distribution is cut off: the mean of the rest is its deviation divided by the root of two pi.
         let (mean, _, least) = mean_of(0, 100);
         assert!((mean - 39.89).abs() < 0.5 && least >= -0.01, "{mean} {least}");
     }
@@ -358,7 +362,7 @@ mod tests {
         }
     }
 
-    /// What is drawn at once is what would be drawn for each packet by itself, also where the model changes in between.
+    /// Batched draws equal single draws, also when the model changes between two packets.
     #[test]
     fn batched_draws_equal_single_draws() {
         let bursty = LossModel::GilbertElliott { to_bad: p(0.1), to_good: p(0.2), good: p(0.1), bad: p(0.6) };

@@ -1,5 +1,5 @@
-//! Routed networks: routers and hosts, links with a rate, a delay and a queue, unicast routes and
-//! multicast trees, relays at any node.
+//! Routed networks: routers and hosts; links with a rate, a delay and a queue; unicast routes and multicast trees;
+//! relays at any node.
 
 pub mod generate;
 pub mod gt_itm;

@@ -1,4 +1,4 @@
-//! The routed network of a run: packets hop from node to node.
+//! Routed network of a run, in which packets hop from node to node.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -16,23 +16,22 @@ use super::topology::Topology;
 use crate::network::{Arrival, Network, Precedence};
 use crate::queue::EventQueue;
 
-/// What holds for all links and packets.
+/// Parameters of all links and packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraphConfig {
-    /// The rate of links that have none of their own.
+    /// Rate of links without a rate of their own.
     pub rate: BitRate,
-    /// Packets that may wait at each end of a link (drop-tail).
+    /// Maximum number of waiting packets at each end of a link (drop-tail).
     pub queue: usize,
-    /// When so many packets wait at its end of a link a machine is held up, as by a socket that is full, until
-    /// fewer do; no more than `queue` ever wait. `None` holds no machine up: the queue discards what is too
-    /// much, whoever sent it, as in the evaluation.
+    /// Number of waiting packets at which a machine must wait for its link, as at a full socket; limited to `queue`.
+    /// With `None` no machine waits: the queue discards the excess of every sender, as in the evaluation.
     pub port_queue: Option<NonZeroU32>,
     /// Bytes that the network adds to a datagram.
     pub overhead: u32,
 }
 
 impl Default for GraphConfig {
-    /// As in the evaluation of LMS, SRM and PGM: 1.5 Mbit/s; and a queue of 50, which is ns-2's.
+    /// Parameters of the evaluation of LMS, SRM and PGM: 1.5 Mbit/s, and ns-2's default queue of 50.
     fn default() -> Self {
         GraphConfig {
             rate: BitRate::new(1_500_000).unwrap_or(BitRate::mbps(1)),
@@ -43,11 +42,11 @@ impl Default for GraphConfig {
     }
 }
 
-/// Routers and hosts joined by links.
+/// Network of routers and hosts, joined by links.
 ///
-/// Unicast takes the path of least delay. Multicast follows the reverse paths from the members to its
-/// source, pruned to them; a datagram that comes by another way is dropped. A relay sees what passes it
-/// and says whether it goes on.
+/// Unicast takes the path of least delay. Multicast follows the reverse paths from the members to the source, pruned
+/// to them (reverse-path forwarding); a datagram that arrives by another port is dropped. A relay sees each datagram
+/// in transit and decides whether it is forwarded.
 #[derive(Debug)]
 pub struct Graph {
     topology: Arc<Topology>,
@@ -57,36 +56,36 @@ pub struct Graph {
     wires: Vec<LinkState>,
     up: Vec<bool>,
     relays: Vec<bool>,
-    /// Of nodes that do not have at once what comes to them.
+    /// Input buffers of nodes with limited processing speed.
     inputs: BTreeMap<NodeId, InputBuffer>,
-    /// The members of each group, ascending.
+    /// Members of each group, in ascending order.
     members: BTreeMap<GroupId, Vec<NodeId>>,
     routes: Routes,
     trees: BTreeMap<(NodeId, GroupId), Arc<DeliveryTree>>,
-    /// Counts changes of routes and members: a packet's tree is good as long as it has not moved on.
+    /// Number of changes of routes and members; a packet's tree is valid only in its own epoch.
     epoch: u64,
-    /// What is behind each port of each node, and where a node's ports begin.
+    /// Adjacency of each port of each node; `first_port` has the first index of each node.
     behind: Vec<Adjacency>,
     first_port: Vec<u32>,
     pending: EventQueue<Pending>,
-    /// Nodes that were told to wait, and those of them that have room again.
+    /// Nodes that were told to wait; `ready` has those with room again.
     waiting: BTreeSet<NodeId>,
     ready: VecDeque<NodeId>,
     unicasts: UnicastCache,
-    /// The datagram whose relay is asked.
+    /// Datagram about which a relay is being asked.
     transit: Option<Hop>,
-    /// The last that a link was given: they share it.
+    /// Last assigned loss model, which equal links share.
     loss: Arc<LossModel>,
 }
 
-/// What is behind a port.
+/// Link and neighbour behind a port.
 #[derive(Clone, Copy, Debug)]
 struct Adjacency {
     link: u32,
-    /// The wire that leaves by it.
+    /// Index of the link's direction that leaves by the port.
     wire: u32,
     node: NodeId,
-    /// The port at which the other node is on the link.
+    /// Port of the neighbour on the link.
     ingress: PortId,
 }
 
@@ -99,18 +98,18 @@ impl Hop {
     }
 }
 
-/// The last packets to one node each.
+/// Cache of the last unicast packets.
 #[derive(Debug, Default)]
 struct UnicastCache {
     last: [Option<Arc<Packet>>; CACHED_PACKETS],
     next: usize,
 }
 
-/// Kinds that alternate: with a poll and without.
+/// Number of cached packets. Two kinds may alternate, such as data with and without a poll.
 const CACHED_PACKETS: usize = 2;
 
 impl UnicastCache {
-    /// This one, or the one that is the same: of the same bytes, not only of equal ones.
+    /// Returns the cached packet that shares its bytes with this one, or caches this one.
     fn packet(&mut self, packet: Packet) -> Arc<Packet> {
         let same = self.last.iter().flatten().find(|last| {
             (last.source, last.original) == (packet.source, packet.original)
@@ -126,49 +125,49 @@ impl UnicastCache {
     }
 }
 
-/// What happens at a time.
+/// Event of the network.
 #[derive(Debug)]
 enum Pending {
-    /// A packet comes to a node.
+    /// A packet arrives at a node.
     Arrives(Hop),
-    /// The interface of a node has held a datagram until now. Boxed: it is rare and large, and the
-    /// queue moves its events about.
+    /// The interface of a node releases a datagram. It is boxed, since it is rare and large and the queue moves
+    /// events about.
     Departs(Box<(NodeId, Transmit, Bytes)>),
-    /// A node's ports have room again.
+    /// The ports of a node have room again.
     Ready(NodeId),
-    /// A node has worked its way to a packet. Boxed as the other.
+    /// A node has processed a packet. It is boxed for the same reason.
     Taken(Box<Hop>),
 }
 
 // There is one for each packet on each link.
 const _: () = assert!(size_of::<Pending>() <= 24);
 
-/// A packet on its way to a node.
+/// Packet on its way to a node.
 #[derive(Clone, Debug)]
 struct Hop {
     packet: Arc<Packet>,
     to: NodeId,
-    /// The node that it is for, if not a group.
+    /// Destination of a unicast packet.
     target: NodeId,
-    /// The port it comes in by; none if it only now leaves `to`, its sender.
+    /// Port of arrival; `None` if the packet only now leaves `to`, its sender.
     ingress: Option<PortId>,
     scope: Scope,
 }
 
-/// Who sends the same to each of many has one packet, which their hops share.
+/// Packet that its hops share; unicast copies to several nodes share one too.
 #[derive(Debug)]
 struct Packet {
     source: NodeId,
-    /// The group that it is for, and how far it was to go, if not one node.
+    /// Group and original scope of a multicast packet.
     group: Option<(GroupId, Scope)>,
     bytes: Bytes,
     original: Option<SingleLoss>,
-    /// The way of a multicast packet, found once, and the epoch in which it was.
+    /// Tree of a multicast packet with the epoch in which it was found.
     tree: Option<(u64, Arc<DeliveryTree>)>,
 }
 
 impl Graph {
-    /// A network with nobody in any group.
+    /// Network with empty groups.
     pub fn new(topology: Arc<Topology>, config: GraphConfig, seeds: &Seeds) -> Self {
         let wires = topology.links().iter().flat_map(|link| {
             let wire = || LinkState::new(link.delay, link.rate.unwrap_or(config.rate));
@@ -207,7 +206,7 @@ impl Graph {
         }
     }
 
-    /// Puts a node into a group.
+    /// Adds a node to a group.
     pub fn join(&mut self, group: GroupId, node: NodeId) {
         let members = self.members.entry(group).or_default();
         if let Err(at) = members.binary_search(&node) {
@@ -217,7 +216,7 @@ impl Graph {
         }
     }
 
-    /// Takes a node out of a group.
+    /// Removes a node from a group.
     pub fn leave(&mut self, group: GroupId, node: NodeId) {
         if let Some(members) = self.members.get_mut(&group) {
             members.retain(|&member| member != node);
@@ -226,12 +225,12 @@ impl Graph {
         }
     }
 
-    /// The machine of this node sees what passes it.
+    /// Makes the machine of this node a relay, which sees all datagrams in transit.
     pub fn set_relay(&mut self, node: NodeId) {
         self.relays[node.index()] = true;
     }
 
-    /// How a link loses packets, from this end to the other.
+    /// Sets the loss model of a link, from this end to the other.
     pub fn set_loss(&mut self, link: u32, from: NodeId, model: LossModel) {
         let wire = self.wire(link, from);
         if *self.loss != model {
@@ -240,24 +239,24 @@ impl Graph {
         self.wires[wire].set_loss(self.loss.clone());
     }
 
-    /// The delay of a link varies, from this end to the other, normally with this standard deviation.
+    /// Sets the standard deviation of a link's delay, from this end to the other (normal distribution).
     pub fn set_deviation(&mut self, link: u32, from: NodeId, deviation: Duration) {
         let wire = self.wire(link, from);
         self.wires[wire].set_deviation(deviation);
     }
 
-    /// What comes to a node waits in a buffer of so many places, of which it takes one packet in this time; more are lost.
+    /// Gives a node an input buffer of `places` packets, of which it processes one every `interval`; more are lost.
     pub fn set_input(&mut self, node: NodeId, interval: Duration, places: usize) {
         self.inputs.insert(node, InputBuffer::new(interval, places));
     }
 
-    /// Loses one packet on a link, from this end to the other.
+    /// Loses a single packet on a link, from this end to the other.
     pub fn lose(&mut self, link: u32, from: NodeId, loss: SingleLoss) {
         let wire = self.wire(link, from);
         self.wires[wire].lose(loss);
     }
 
-    /// Takes a link down or up. Routes change at once; what is on the wire arrives.
+    /// Takes a link down or up. Routes change at once; packets on the link still arrive.
     pub fn set_up(&mut self, link: u32, is_up: bool) {
         if std::mem::replace(&mut self.up[link as usize], is_up) != is_up {
             self.routes.forget();
@@ -266,7 +265,7 @@ impl Graph {
         }
     }
 
-    /// The multicast tree of a source.
+    /// Multicast tree of a source.
     pub fn tree(&mut self, source: NodeId, group: GroupId) -> Arc<DeliveryTree> {
         let Graph { topology, up, members, trees, .. } = self;
         let tree = trees.entry((source, group)).or_insert_with(|| {
@@ -281,7 +280,7 @@ impl Graph {
         2 * link as usize + usize::from(self.topology.links()[link as usize].ends[0] != from)
     }
 
-    /// Sends a packet out of a port of the node where it is.
+    /// Sends a packet out of a port of its current node.
     fn put(&mut self, now: Time, port: PortId, hop: &Hop, scope: Scope, observer: &mut dyn Observer) {
         let &Hop { ref packet, to: from, target, .. } = hop;
         let ports = self.first_port[from.index()] as usize..self.first_port[from.index() + 1] as usize;
@@ -312,10 +311,9 @@ impl Graph {
         }
     }
 
-    /// Sends a packet on from a node it has come to, or starts at, by these of its ports.
+    /// Forwards a packet from a node where it has arrived or starts, on these of its ports.
     fn send_on(&mut self, now: Time, hop: &Hop, only: Option<&PortSet>, observer: &mut dyn Observer) {
-        // A router takes one off what a packet may still travel; its sender does not. So nothing
-        // circles for ever, whatever relays do.
+        // Routers decrement the scope, senders do not. No packet can loop for ever, even if relays misdirect it.
         let is_router = hop.ingress.is_some();
         if is_router && hop.scope.0 <= 1 {
             return;
@@ -338,7 +336,7 @@ impl Graph {
         }
     }
 
-    /// Does something with the tree of a multicast packet.
+    /// Calls `act` with the tree of a multicast packet.
     fn with_tree<T: Default>(
         &mut self,
         packet: &Packet,
@@ -354,7 +352,7 @@ impl Graph {
         }
     }
 
-    /// A packet that is about to leave its source, or whom a relay names as that, and is at `at`.
+    /// Makes a packet at node `at` from `source`, its sender or the node that a relay names as the sender.
     fn begin(
         &mut self,
         (source, at): (NodeId, NodeId),
@@ -375,8 +373,8 @@ impl Graph {
         Some(Hop { packet, to: at, target, ingress: None, scope })
     }
 
-    /// Whether a packet that has come to a node is for it; `None` if it came by a way that is not its
-    /// own: multicast is taken from the way to its source only.
+    /// Returns true if a packet is for the node where it arrived; `None` if it is a multicast packet from another
+    /// port than that towards its source (reverse-path check).
     fn is_for(&mut self, hop: &Hop) -> Option<bool> {
         match hop.packet.group {
             None => Some(hop.target == hop.to),
@@ -395,6 +393,7 @@ impl Graph {
         bytes: Bytes,
         observer: &mut dyn Observer,
     ) {
+        // The observer sees the datagram once, with the destination behind the ports of a relay.
         let original = transmit.original.map(|message| SingleLoss { source: from, message });
         match transmit.dest {
             Dest::Ports { ports, source, dest } => {
@@ -435,7 +434,7 @@ impl Network for Graph {
     ) {
         match transmit.departure.filter(|&at| at > now) {
             None => self.start(now, from, transmit, bytes, observer),
-            // The interface holds it until then.
+            // The interface holds the datagram until its departure time.
             Some(at) => self.pending.push(at, Pending::Departs(Box::new((from, transmit, bytes)))),
         }
     }
@@ -448,7 +447,7 @@ impl Network for Graph {
             .iter()
             .filter(|behind| self.up[behind.link as usize])
             .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit));
-        // One socket for all ports: the fullest of them holds it up.
+        // All ports share one socket, so the fullest one decides.
         let Some(at) = full.max() else { return true };
         if self.waiting.insert(node) {
             self.pending.push(at, Pending::Ready(node));
@@ -484,6 +483,7 @@ impl Network for Graph {
             Some((_, Pending::Arrives(hop))) => hop,
         };
         let Some(here) = self.is_for(&hop) else { return false };
+        // A unicast packet at its destination is not in transit; a relay sees everything else.
         let ends_here = here && hop.packet.group.is_none();
         if !ends_here && self.relays[hop.to.index()] {
             self.transit = Some(hop.clone());
@@ -493,6 +493,7 @@ impl Network for Graph {
         if !ends_here {
             self.send_on(now, &hop, None, observer);
         }
+        // A node of limited speed takes the packet through its input buffer.
         if here && let Some(input) = self.inputs.get_mut(&hop.to) {
             match input.take(now) {
                 Some(at) => self.pending.push(at, Pending::Taken(Box::new(hop))),

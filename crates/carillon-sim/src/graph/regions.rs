@@ -1,5 +1,5 @@
-//! A tree whose regions differ: the source, a backbone, local exchanges, and endpoints at each of them (Paul, Sabnani and
-//! Kristol, "Multicast transport protocols for high speed networks", ICNP 1994, figures 1 and 2), at any depth.
+//! Tree with different regions: the source, a backbone, local exchanges at any depth, and endpoints at each exchange
+//! (Paul, Sabnani and Kristol, "Multicast transport protocols for high speed networks", ICNP 1994, figures 1 and 2).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use carillon_core::{BitRate, NodeId};
 use super::link::LossModel;
 use super::topology::{Link, Topology};
 
-/// What is behind a local exchange.
+/// Region: a local exchange and everything behind it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Region {
     /// Delay of the link from the exchange above, or from the backbone.
     pub uplink_delay: Duration,
     /// Delay of the link of each endpoint.
     pub endpoint_delay: Duration,
-    /// Rate of the links of the region, its uplink among them, if it is not that of the network.
+    /// Rate of the region's links, its uplink included; `None` is the network's rate.
     pub rate: Option<BitRate>,
-    /// What the uplink loses, if not what all links lose.
+    /// Loss model of the uplink; `None` is that of the network.
     pub uplink_loss: Option<LossModel>,
-    /// What the link of each endpoint loses, if not what all links lose.
+    /// Loss model of the endpoints' links; `None` is that of the network.
     pub endpoint_loss: Option<LossModel>,
-    /// Endpoints at the exchange itself; they receive.
+    /// Number of endpoints at the exchange itself; they receive.
     pub endpoints: u32,
-    /// Regions below it.
+    /// Regions below the exchange.
     pub regions: Vec<Region>,
 }
 
-/// A tree of regions, and what each of its links loses of its own.
+/// Builds a tree of regions and returns it with the loss model of each link.
 ///
-/// The source is node 0 and the backbone node 1, on a link without delay; local exchanges follow level by level, and then
-/// the endpoints, exchange by exchange. What is behind a node is bounded by its ports.
+/// The source is node 0 and the backbone node 1, on a link without delay. Local exchanges follow level by level, and
+/// then the endpoints, exchange by exchange.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Routes: least sum of delay, as the unicast routing of a network that knows its links.
+//! Routes of least total delay (Dijkstra 1959), as unicast routing with full knowledge of the links.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,20 +8,20 @@ use carillon_core::{NodeId, PortId};
 
 use super::topology::Topology;
 
-/// The shortest paths from every node to one, the root.
+/// Shortest paths from every node to one, the root.
 ///
-/// Of paths with equal delay the one with fewer links is taken, then the one whose next node has the
-/// lower number: routes never depend on the order of anything else.
+/// Ties in delay fall to the path with fewer links, then to the one with the lower-numbered next node, so that routes
+/// depend on nothing else.
 #[derive(Clone, Debug)]
 pub struct PathTree {
     root: NodeId,
-    /// The port of each node by which it reaches the root.
+    /// Port of each node towards the root.
     port: Vec<Option<PortId>>,
     delay: Vec<Duration>,
 }
 
 impl PathTree {
-    /// The paths to this root by the links that are up.
+    /// Computes the paths to this root over the links that are up.
     pub fn new(topology: &Topology, root: NodeId, is_up: impl Fn(u32) -> bool) -> Self {
         let nodes = topology.nodes();
         let mut port = vec![None; nodes];
@@ -37,7 +37,7 @@ impl PathTree {
             for (_, number, link) in topology.ports(node).filter(|&(_, number, _)| is_up(number)) {
                 let other = link.other(node);
                 let path = (delay + link.delay, hops + 1);
-                // Nodes settle in the order of (delay, hops, number): the first best path stays.
+                // Nodes settle in the order of (delay, hops, number), so the first best path stays.
                 if path < best[other.index()] {
                     best[other.index()] = path;
                     port[other.index()] = topology.port_on(other, number);
@@ -48,36 +48,36 @@ impl PathTree {
         PathTree { root, port, delay: best.into_iter().map(|(delay, _)| delay).collect() }
     }
 
-    /// The port by which a node reaches the root; `None` at the root and where there is no path.
+    /// Port of a node towards the root; `None` at the root and without a path.
     pub fn port(&self, node: NodeId) -> Option<PortId> {
         self.port[node.index()]
     }
 
-    /// The propagation delay of the path; `None` if there is none.
+    /// Propagation delay of the path; `None` without a path.
     pub fn delay(&self, node: NodeId) -> Option<Duration> {
         Some(self.delay[node.index()]).filter(|&delay| delay < Duration::MAX)
     }
 
-    /// The root.
+    /// Root of the tree.
     pub fn root(&self) -> NodeId {
         self.root
     }
 }
 
-/// Routes between all nodes, found when first asked for.
+/// Routes between all nodes, computed on demand.
 #[derive(Debug)]
 pub enum Routes {
-    /// In a tree there is one path: a table of the size of the tree answers for all pairs.
+    /// Routes in a tree, where each pair has one path: a table of the size of the tree serves all pairs.
     Tree(TreeRoutes),
-    /// The port of each node towards each node that was sent to.
+    /// Port of each node towards each destination so far.
     ///
-    /// A node with one link has no entry: the way to it is the way to its neighbour, and a step. Else
-    /// the table of a large group, whose receivers hang on routers, would grow with its square.
+    /// A node with one link has no entry, because the path to it is the path to its neighbour and one more hop.
+    /// Otherwise the table of a large group, which hangs on few routers, would grow with its square.
     Graph(BTreeMap<NodeId, Vec<Option<PortId>>>),
 }
 
 impl Routes {
-    /// The routes of a topology with all links up.
+    /// Routes of a topology with all links up.
     pub fn new(topology: &Topology) -> Self {
         match topology.is_tree() {
             true => Routes::Tree(TreeRoutes::new(topology)),
@@ -85,7 +85,7 @@ impl Routes {
         }
     }
 
-    /// The port by which `node` sends to `to`; `None` if that is itself or there is no path.
+    /// Port by which `node` sends to `to`; `None` for itself and without a path.
     pub fn port(
         &mut self,
         topology: &Topology,
@@ -98,6 +98,7 @@ impl Routes {
                 tree.port(node, to).filter(|&port| topology.link_at(node, port).is_some_and(is_up))
             }
             Routes::Graph(tables) => {
+                // The path to a node with one link ends with that link.
                 let (near, last) = match only_link(topology, to) {
                     Some(link) => (topology.links()[link as usize].other(to), Some(link)),
                     None => (to, None),
@@ -113,7 +114,7 @@ impl Routes {
         }
     }
 
-    /// A link went down or came up.
+    /// Forgets all routes after a link went down or came up.
     pub fn forget(&mut self) {
         if let Routes::Graph(tables) = self {
             tables.clear();
@@ -121,20 +122,20 @@ impl Routes {
     }
 }
 
-/// The link of a node that has one only.
+/// Link of a node that has only one.
 fn only_link(topology: &Topology, node: NodeId) -> Option<u32> {
     let mut ports = topology.ports(node);
     ports.next().filter(|_| ports.len() == 0).map(|(_, link, _)| link)
 }
 
-/// Routes in a tree: down to the child below which the destination lies, or up.
+/// Routes in a tree: down to the child above the destination, or up.
 #[derive(Debug)]
 pub struct TreeRoutes {
-    /// The nodes below a node, itself included, are those whose `first` lies in its `first..end`.
+    /// Preorder number of each node. The subtree of a node has the numbers in its `first..end`.
     first: Vec<u32>,
     end: Vec<u32>,
     up: Vec<Option<PortId>>,
-    /// The children of a node: where each one's `first` is, and its port. Ascending.
+    /// Children of each node, in ascending order: the `first` of each and its port.
     children: Vec<Vec<(u32, PortId)>>,
 }
 
@@ -148,7 +149,7 @@ impl TreeRoutes {
             children: vec![Vec::new(); nodes],
         };
         let mut count = 1;
-        // Which port of each node on the way is looked at next; depth first, without recursion.
+        // Port of each node on the path that is visited next; depth first without recursion.
         let mut way = vec![(NodeId(0), 0_u16)];
         while let Some((node, at)) = way.last_mut() {
             let (node, port) = (*node, PortId(*at));
@@ -175,6 +176,7 @@ impl TreeRoutes {
         if node == to {
             return None;
         }
+        // The destination is below this node if its preorder number is in the range of the subtree.
         let (here, there) = (node.index(), self.first[to.index()]);
         if (self.first[here]..self.end[here]).contains(&there) {
             let children = &self.children[here];
@@ -185,28 +187,29 @@ impl TreeRoutes {
     }
 }
 
-/// A multicast tree: the reverse paths from the members of a group to a source, pruned to them.
+/// Multicast tree: the reverse paths from the members of a group to a source, pruned to them.
 #[derive(Clone, Debug)]
 pub struct DeliveryTree {
     nodes: Vec<TreeNode>,
-    /// The ports on which nodes forward, node by node.
+    /// Forwarding ports, node by node.
     downstream: Vec<PortId>,
 }
 
-/// A node of the tree: all that a packet asks for when it comes, in one place.
+/// Node of the tree, with everything that forwarding a packet needs.
 #[derive(Clone, Copy, Debug)]
 struct TreeNode {
-    /// The port by which it hears the source.
+    /// Port towards the source.
     upstream: Option<PortId>,
     is_member: bool,
-    /// Where its ports begin and end.
+    /// Range of its ports in `downstream`.
     ports: (u32, u32),
 }
 
 impl DeliveryTree {
-    /// The tree of a source for these members.
+    /// Builds the tree of a source for these members.
     pub fn new(topology: &Topology, paths: &PathTree, members: &[NodeId]) -> Self {
         let nodes = topology.nodes();
+        // Follow the reverse path of each member up to the part of the tree that exists already.
         let mut on_tree = vec![false; nodes];
         on_tree[paths.root().index()] = true;
         let mut edges: Vec<(NodeId, PortId)> = Vec::new();
@@ -222,6 +225,7 @@ impl DeliveryTree {
                 node = above;
             }
         }
+        // Sorted by node, the ports of a node form one range.
         edges.sort_unstable();
         let hears = |node| TreeNode { upstream: paths.port(node), is_member: false, ports: (0, 0) };
         let mut nodes: Vec<TreeNode> = (0..nodes as u32).map(NodeId).map(hears).collect();
@@ -236,17 +240,17 @@ impl DeliveryTree {
         DeliveryTree { nodes, downstream: edges.into_iter().map(|(_, port)| port).collect() }
     }
 
-    /// The port by which a node hears the source: reverse-path forwarding takes no other.
+    /// Port of a node towards the source. Reverse-path forwarding accepts packets from no other.
     pub fn upstream(&self, node: NodeId) -> Option<PortId> {
         self.nodes[node.index()].upstream
     }
 
-    /// Whether a node is one of the members.
+    /// Returns true if a node is a member.
     pub fn is_member(&self, node: NodeId) -> bool {
         self.nodes[node.index()].is_member
     }
 
-    /// The ports on which a node forwards, in ascending order.
+    /// Forwarding ports of a node in ascending order.
     pub fn downstream(&self, node: NodeId) -> &[PortId] {
         let (start, end) = self.nodes[node.index()].ports;
         &self.downstream[start as usize..end as usize]
@@ -271,7 +275,7 @@ mod tests {
         topology
     }
 
-    /// The nodes on the way.
+    /// Nodes on the path.
     fn way(topology: &Topology, routes: &mut Routes, from: u32, to: u32) -> Vec<u32> {
         let (mut node, mut way) = (NodeId(from), vec![from]);
         while let Some(port) = routes.port(topology, UP, node, NodeId(to)) {
@@ -316,7 +320,7 @@ mod tests {
     fn nodes_with_one_link_are_reached_over_their_neighbour() {
         let mut rng: Rng = Seeds::new(11).stream("leaves");
         for round in 0..20 {
-            // A circle of routers with chords, and leaves on it; delays of 1 to 3 make ties.
+            // A ring of routers with chords and leaves; delays of 1 to 3 cause ties.
             let (routers, leaves) = (3 + rng.below(6) as u32, 1 + rng.below(8) as u32);
             let mut links: Vec<_> = (0..routers).map(|n| (n, (n + 1) % routers, 1 + rng.below(3))).collect();
             links.push((0, routers / 2 + 1, 1 + rng.below(3)));

@@ -1,26 +1,26 @@
-//! What a routed network is made of: nodes, links, and who sends and receives.
+//! Topology of a routed network: nodes, links, sources and receivers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use carillon_core::{BitRate, NodeId, PortId};
 
-/// A link between two nodes, the same in both directions.
+/// Link between two nodes, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Its ends.
+    /// Both ends.
     pub ends: [NodeId; 2],
     /// Propagation delay.
     pub delay: Duration,
-    /// Its rate, if it has one of its own.
+    /// Rate; `None` is the network's rate.
     pub rate: Option<BitRate>,
 }
 
-/// A graph of nodes and links.
+/// Graph of nodes and links.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
     links: Vec<Link>,
-    /// The ports of each node: the link behind each, in the order of the links.
+    /// Links at the ports of each node, in ascending order.
     ports: Vec<Vec<u32>>,
     /// Nodes that send.
     pub sources: Vec<NodeId>,
@@ -28,12 +28,12 @@ pub struct Topology {
     pub receivers: Vec<NodeId>,
 }
 
-/// Why a topology is refused: where, and what is wrong.
+/// Error in a topology file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyError {
-    /// The line, counted from 1; 0 is the whole file.
+    /// Line, counted from 1; 0 is the whole file.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// Problem, and the expected contents.
     pub problem: String,
 }
 
@@ -48,11 +48,11 @@ impl std::fmt::Display for TopologyError {
 
 impl std::error::Error for TopologyError {}
 
-/// Nodes at most: a number in a file is no reason to take all memory.
+/// Maximum number of nodes, so that a number in a file cannot exhaust the memory.
 const MAX_NODES: u32 = 10_000_000;
 
 impl Topology {
-    /// Nodes without links.
+    /// Topology of this many nodes without links.
     pub fn new(nodes: usize) -> Self {
         Topology { ports: vec![Vec::new(); nodes], ..Topology::default() }
     }
@@ -78,40 +78,40 @@ impl Topology {
         self.links.push(link);
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.ports.len()
     }
 
-    /// The links.
+    /// Links in order of their numbers.
     pub fn links(&self) -> &[Link] {
         &self.links
     }
 
-    /// The links of a node, by port.
+    /// Ports of a node with the number and the link behind each.
     pub fn ports(&self, node: NodeId) -> impl ExactSizeIterator<Item = (PortId, u32, &Link)> {
         let links = self.ports[node.index()].iter().enumerate();
         links.map(|(port, &link)| (PortId(port as u16), link, &self.links[link as usize]))
     }
 
-    /// The link behind a port, if the node has that port.
+    /// Number of the link behind a port, if the node has that port.
     pub fn link_at(&self, node: NodeId, port: PortId) -> Option<u32> {
         self.ports[node.index()].get(usize::from(port.0)).copied()
     }
 
-    /// The port by which a node is on a link.
+    /// Port of a node on a link.
     pub fn port_on(&self, node: NodeId, link: u32) -> Option<PortId> {
-        // Links are given out in ascending order.
+        // Link numbers ascend in each list of ports.
         let at = self.ports[node.index()].binary_search(&link).ok()?;
         Some(PortId(at as u16))
     }
 
-    /// Whether it is a tree: connected, and without a second way anywhere.
+    /// Returns true if the graph is a tree: connected and without cycles.
     pub fn is_tree(&self) -> bool {
         self.links.len() + 1 == self.nodes() && self.is_connected()
     }
 
-    /// Whether every node can reach every other one.
+    /// Returns true if every node can reach every other one.
     pub fn is_connected(&self) -> bool {
         if self.nodes() == 0 {
             return true;
@@ -132,8 +132,8 @@ impl Topology {
         count == self.nodes()
     }
 
-    /// Reads an edges file, `node node delay_ms [rate_mbps]` a line, and a roles file, `nodes N`,
-    /// `source NODE` and `receiver NODE`, in any order; `#` begins a comment.
+    /// Parses an edges file, with `node node delay_ms [rate_mbps]` in each line, and a roles file, with `nodes N`,
+    /// `source NODE` and `receiver NODE` in any order; `#` begins a comment.
     pub fn parse(edges: &str, roles: &str) -> Result<Self, RolesOrEdges> {
         let mut topology = Self::parse_roles(roles).map_err(RolesOrEdges::Roles)?;
         topology.parse_edges(edges).map_err(RolesOrEdges::Edges)?;
@@ -185,7 +185,7 @@ impl Topology {
             list.into_iter().map(known).collect::<Result<Vec<_>, _>>()
         };
         let (sources, mut receivers) = (take(sources)?, take(receivers)?);
-        // Members are numbered by their place in this list, in ascending order.
+        // Members are numbered by their position in this list, so it must ascend.
         receivers.sort_unstable();
         Ok(Topology { sources, receivers, ..Topology::new(nodes as usize) })
     }
@@ -231,7 +231,7 @@ impl Topology {
         Ok(())
     }
 
-    /// The edges file.
+    /// Contents of the edges file.
     pub fn edges(&self) -> String {
         let mut text = String::new();
         for Link { ends: [a, b], delay, rate } in &self.links {
@@ -246,7 +246,7 @@ impl Topology {
         text
     }
 
-    /// The roles file.
+    /// Contents of the roles file.
     pub fn roles(&self) -> String {
         let mut text = format!("nodes {}\n", self.nodes());
         for (role, nodes) in [("source", &self.sources), ("receiver", &self.receivers)] {
@@ -258,23 +258,23 @@ impl Topology {
     }
 }
 
-/// Which of the two files is refused.
+/// Error in one of the two files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolesOrEdges {
-    /// The roles.
+    /// Error in the roles file.
     Roles(TopologyError),
-    /// The edges.
+    /// Error in the edges file.
     Edges(TopologyError),
 }
 
 impl Link {
-    /// The end that is not `node`.
+    /// End that is not `node`.
     pub fn other(&self, node: NodeId) -> NodeId {
         if self.ends[0] == node { self.ends[1] } else { self.ends[0] }
     }
 }
 
-/// The lines that say something, with their numbers and words.
+/// Lines with contents, with their numbers and words.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     text.lines().enumerate().filter_map(|(number, line)| {
         let said = line.split('#').next().unwrap_or_default();
@@ -283,7 +283,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     })
 }
 
-/// A number that is not negative and not above `most`.
+/// Parses a non-negative number of at most `most`.
 fn positive(word: &str, most: f64) -> Option<f64> {
     word.parse().ok().filter(|number: &f64| (0.0..=most).contains(number))
 }

@@ -1,37 +1,36 @@
-//! The far lane: events in the buckets of a radix heap.
+//! Far lane of the event queue: the buckets of a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan 1990).
 //!
-//! A bucket is named by a level and a digit: the place of the highest base-64 digit in which an
-//! event's time differs from `base`, and that digit of the time. Buckets of a lower level hold
-//! earlier events than those of a higher one, and within a level the digits ascend. Moving `base`
-//! forward to the earliest event leaves every other event's bucket as it was, save those of the
-//! earliest event's own bucket, which spread over lower levels.
+//! A bucket is named by a level and a digit: the position of the highest base-64 digit in which an event's time
+//! differs from `base`, and that digit of the time. Buckets of a lower level hold earlier events than those of a
+//! higher one, and within a level the digits ascend. When `base` moves forward to the earliest event, all other
+//! events keep their buckets except those of the earliest event's own bucket, which spread over lower levels.
 
 use std::collections::VecDeque;
 use std::mem;
 
 use super::Entry;
 
-/// Events in buckets, each of them in order of insertion.
+/// Buckets of events, each in order of insertion.
 pub(super) struct Far<T> {
-    /// No event is earlier than this, nor will be.
+    /// Lower bound of the time of all present and future events.
     base: u64,
     len: usize,
-    /// A bit for each level that has an event.
+    /// Bit set of the levels that have an event.
     levels: u32,
-    /// For each level, a bit for each digit whose bucket has an event.
+    /// Bit set of the non-empty buckets of each level.
     digits: [u64; LEVELS],
     buckets: Vec<Bucket<T>>,
-    /// Empty blocks, for reuse.
+    /// Empty blocks for reuse.
     spare: Vec<Vec<Entry<T>>>,
 }
 
-/// A list of events in blocks of one size, which buckets pass around among each other.
+/// List of events in blocks of one size, which all buckets share.
 ///
-/// One growing vector per bucket would keep the memory of the fullest moment of each.
+/// A growing vector per bucket would keep the memory of its fullest moment.
 struct Bucket<T> {
-    /// The earliest time.
+    /// Earliest time in the bucket.
     first: u64,
-    /// The last block, which has room.
+    /// Last block, which has room.
     open: Vec<Entry<T>>,
     full: Vec<Vec<Entry<T>>>,
 }
@@ -55,23 +54,24 @@ impl<T> Far<T> {
         self.place(entry);
     }
 
-    /// Moves the earliest events to the empty `near`, unsorted but equals in order, and returns the
-    /// time up to which it took everything: the largest time if nothing is left.
+    /// Moves the earliest events to the empty `near`, unsorted but with equals in order. It returns the time up to
+    /// which it took everything: the largest time if nothing is left.
     ///
-    /// The earliest of them must become the last popped: nothing earlier can be pushed here later.
-    /// If many share the earliest time, they go to the empty `instant` instead, which ends there.
+    /// The caller must pop the earliest of them at once, since nothing earlier can be pushed here later. If many
+    /// share the earliest time, they go to the empty `instant` instead, and only those.
     pub(super) fn take_first(&mut self, near: &mut Vec<Entry<T>>, instant: &mut VecDeque<T>) -> u64 {
         while let Some((level, index)) = self.first_bucket() {
             let bucket = self.remove(level, index);
             let (first, count) = (bucket.first, bucket.len());
             self.base = first;
             if count > MAX_REFILL_EVENTS && level > 0 {
+                // Too many events to sort: spread the bucket over lower levels, relative to its earliest time.
                 self.drain(bucket, Self::place);
                 continue;
             }
             self.len -= count;
             if count > MAX_REFILL_EVENTS {
-                // A bucket of level 0 has only one time.
+                // A bucket of level 0 has a single time.
                 instant.reserve(count);
                 self.drain(bucket, |_, entry| instant.push_back(entry.item));
                 return first;
@@ -84,7 +84,7 @@ impl<T> Far<T> {
         u64::MAX
     }
 
-    /// The earliest time.
+    /// Earliest time of all events.
     #[inline]
     pub(super) fn first_time(&self) -> Option<u64> {
         self.first_bucket().map(|(_, index)| self.buckets[index].first)
@@ -99,7 +99,7 @@ impl<T> Far<T> {
     #[inline]
     fn place(&mut self, entry: Entry<T>) {
         let time = entry.time;
-        // The lowest bit is set so that an event at `base` has a highest one too.
+        // The lowest bit is set so that an event at `base` has a highest differing bit too.
         let level = ((time ^ self.base) | 1).ilog2() as usize / DIGIT_BITS;
         let digit = (time >> (level * DIGIT_BITS)) as usize % RADIX;
         self.levels |= 1 << level;
@@ -116,7 +116,7 @@ impl<T> Far<T> {
         bucket.open.push(entry);
     }
 
-    /// Gives the events of a bucket to `take`, in order, and keeps its blocks.
+    /// Passes the events of a bucket to `take`, in order, and keeps its blocks.
     fn drain(&mut self, bucket: Bucket<T>, mut take: impl FnMut(&mut Self, Entry<T>)) {
         for mut block in bucket.full.into_iter().chain([bucket.open]) {
             for entry in block.drain(..) {
@@ -135,13 +135,13 @@ impl<T> Far<T> {
     }
 
     fn recycle(&mut self, block: Vec<Entry<T>>) {
-        // Proportionate to what is pending, so that a queue that shrinks gives memory back.
+        // The limit is proportional to the pending events, so that a shrinking queue frees memory.
         if self.spare.len() < MIN_SPARE_BLOCKS + self.len / BLOCK_EVENTS {
             self.spare.push(block);
         }
     }
 
-    /// The level and the index of the bucket with the earliest events.
+    /// Level and index of the bucket with the earliest events.
     #[inline]
     fn first_bucket(&self) -> Option<(usize, usize)> {
         if self.levels == 0 {
@@ -162,7 +162,7 @@ impl<T> Bucket<T> {
     }
 }
 
-/// Bits of a digit. A level's occupancy must fit the bits of a word.
+/// Bits of a digit. The occupancy of a level must fit the bits of a word.
 const DIGIT_BITS: usize = 6;
 const RADIX: usize = 1 << DIGIT_BITS;
 const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT_BITS);
@@ -170,17 +170,17 @@ const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT_BITS);
 /// Events in a block.
 const BLOCK_EVENTS: usize = 64;
 
-/// A bucket of more events than this is spread over smaller ones rather than sorted.
+/// Maximum number of events that a refill sorts; a larger bucket is spread over lower levels first.
 const MAX_REFILL_EVENTS: usize = 32;
 
-/// Spare blocks kept whatever the number of pending events.
+/// Minimum number of spare blocks to keep.
 const MIN_SPARE_BLOCKS: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Blocks in buckets and spare.
+    /// Number of blocks in buckets and spare.
     fn blocks(far: &Far<u32>) -> usize {
         let used = |bucket: &Bucket<u32>| bucket.full.len() + usize::from(bucket.open.capacity() > 0);
         far.spare.len() + far.buckets.iter().map(used).sum::<usize>()
@@ -192,7 +192,7 @@ mod tests {
         let increment = |n: u64| 1_000_000 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 10_000_000;
         let count = 50_000;
         (0..count).for_each(|n| far.push(Entry { time: increment(n), item: 0 }));
-        // Each used bucket and each spare beyond the proportionate ones may waste one block.
+        // Each used bucket and each spare beyond the proportional ones may waste one block.
         let bound = |events: usize| 2 * events / BLOCK_EVENTS + LEVELS * RADIX + MIN_SPARE_BLOCKS + 1;
         let mut held = 0;
         while held < 20 * count {

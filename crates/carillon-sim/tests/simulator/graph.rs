@@ -1,4 +1,4 @@
-//! The routed network: delays in closed form, pruned trees, scopes, losses and relays.
+//! Tests of the routed network: delays in closed form, pruned trees, scopes, losses and relays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use carillon_sim::graph::{Graph, GraphConfig, Link, SingleLoss, Topology};
 
 const GROUP: GroupId = GroupId(0);
 
-/// Says at the start what it is given to say, and notes what it hears; as a relay, follows a rule.
+/// Sends given datagrams at the start and records received ones; as a relay it follows a rule.
 #[derive(Debug, Default)]
 struct Talker {
     say: Vec<(Transmit, usize)>,
-    /// What it makes of what passes: its verdict, and a datagram of its own.
+    /// Rule of a relay: its verdict, and a datagram of its own.
     rule: Option<(Verdict, Option<Transmit>)>,
     events: Vec<Event>,
 }
@@ -76,7 +76,7 @@ fn network() -> Graph {
     graph
 }
 
-/// Who hears what when, in microseconds, and how many packets went over links.
+/// Runs a network; returns each arrival (receiver, sender, microseconds) and the number of packets over links.
 fn run(mut graph: Graph, talkers: Vec<(u32, Talker)>) -> (Vec<(u32, u32, u64)>, usize) {
     for (node, talker) in &talkers {
         if talker.rule.is_some() {
@@ -103,7 +103,7 @@ fn says(dest: Dest) -> Talker {
     Talker { say: vec![(Transmit::now(dest), 1000)], ..Talker::default() }
 }
 
-/// Sending 1000 bytes at 1.5 Mbit/s and 10 ms of propagation, in microseconds.
+/// Time of `count` hops in microseconds, each with 1000 bytes at 1.5 Mbit/s and 10 ms of propagation.
 fn hops(count: u64) -> u64 {
     (count * (5_333_333 + 10_000_000)) / 1000
 }
@@ -120,7 +120,7 @@ fn multicast_crosses_each_link_of_the_tree_once() {
     let (heard, sent) = run(network(), vec![(0, says(Dest::group(GROUP)))]);
     assert_eq!(heard, [(4, 0, hops(2)), (3, 0, hops(3)), (5, 0, hops(3))]);
     assert_eq!(sent, 5);
-    // From another source the tree is another one; the sender hears nothing of itself.
+    // Another source has another tree, and the sender does not receive its own packet.
     let (heard, sent) = run(network(), vec![(4, says(Dest::group(GROUP)))]);
     assert_eq!(heard, [(0, 4, hops(2)), (3, 4, hops(3)), (5, 4, hops(3))]);
     assert_eq!(sent, 5);
@@ -151,7 +151,7 @@ fn one_original_is_lost_below_one_link() {
     graph.lose(1, NodeId(1), loss);
     let mut talker = says(Dest::group(GROUP));
     talker.say[0].0.original = Some(MessageId(0));
-    // Said last is sent first: the original, then a repair.
+    // The last datagram is sent first: the original, then a repair.
     talker.say.insert(0, (Transmit::now(Dest::group(GROUP)), 1000));
     let (heard, _) = run(graph, vec![(0, talker)]);
     let of = |node| heard.iter().filter(|(at, ..)| *at == node).count();

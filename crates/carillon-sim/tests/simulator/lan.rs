@@ -1,4 +1,4 @@
-//! Properties of the shared Ethernet (Segovia 1996, sections 3.2 to 3.4), seen from its interface.
+//! Properties of the shared Ethernet (Segovia 1996, sections 3.2 to 3.4), observed at its interface.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,12 +22,12 @@ impl Observer for EventRecorder {
     }
 }
 
-/// A medium and what happened on it. Times are bit times at 10 Mbit/s.
+/// Medium with a record of its events. Times are bit times at 10 Mbit/s.
 struct LanFixture {
     lan: Lan,
     tape: EventRecorder,
     now: Time,
-    /// Arrivals: when, from whom, at whom, what.
+    /// Arrivals: time, sender, receivers, bytes.
     heard: Vec<(u64, u32, Vec<u32>, Bytes)>,
 }
 
@@ -45,14 +45,14 @@ impl LanFixture {
         LanFixture { lan, tape: EventRecorder::default(), now: Time::ZERO, heard: Vec::new() }
     }
 
-    /// A station has a frame to send now.
+    /// Gives a station a frame to send now.
     fn send(&mut self, from: u32, dest: Dest, len: usize, departure: Option<u64>) {
         let bytes = Bytes::from(vec![from as u8; len]);
         let transmit = Transmit { departure: departure.map(time), ..Transmit::now(dest) };
         self.lan.transmit(self.now, NodeId(from), transmit, bytes, &mut self.tape);
     }
 
-    /// Lets everything happen that happens until then.
+    /// Runs the medium up to this time.
     fn until(&mut self, when: u64) -> &mut Self {
         let mut arrival = Arrival::default();
         while let Some((next, _)) = self.lan.next_time().filter(|(next, _)| *next <= time(when)) {
@@ -71,7 +71,7 @@ impl LanFixture {
         self.tape.0.iter().filter_map(pick).collect()
     }
 
-    /// When each frame began, by whom, and its bit times.
+    /// Frames: start, sender, and bit times.
     fn frames(&self) -> Vec<(u64, u32, u64)> {
         self.events(|event| match event.event {
             Event::FrameSent { bytes } => Some((bits(event.time), event.node.0, u64::from(bytes) * 8)),
@@ -79,7 +79,7 @@ impl LanFixture {
         })
     }
 
-    /// When each collision was, and of how many.
+    /// Collisions: time, and number of frames.
     fn collisions(&self) -> Vec<(u64, u32)> {
         self.events(|event| match event.event {
             Event::Collision { frames } => Some((bits(event.time), frames)),
@@ -101,7 +101,7 @@ fn a_frame_arrives_when_its_last_bit_does_at_all_but_its_sender() // 3.2
     assert_eq!(lan.frames(), [(0, 1, 12_144)]);
     assert_eq!(lan.heard[0].0, 12_144);
     assert_eq!(lan.heard[0].2, [0, 2, 3]);
-    // To one node, only that one hears it; a short frame is padded.
+    // Only the addressed node receives the frame; a short frame is padded.
     lan.send(2, Dest::Node(NodeId(3)), 1, None);
     lan.until(2_000_000);
     assert_eq!((lan.heard[1].0, &lan.heard[1].2), (1_000_000 + SMALL, &vec![3]));
@@ -147,7 +147,7 @@ fn collision_takes_32_bit_times_then_whole_slots_pass() // 3.2, 3.3
         assert_eq!(lan.collisions()[0], (0, 2));
         let first = lan.frames()[0].0;
         if lan.collisions().len() == 1 {
-            // One waits no slot, the other one, which is as long as the frame.
+            // One station waits no slot, the other one slot, which is as long as the frame.
             assert_eq!((first, lan.frames()[1].0), (32, 32 + 512));
         }
         slots.insert(lan.collisions().len());
@@ -155,8 +155,8 @@ fn collision_takes_32_bit_times_then_whole_slots_pass() // 3.2, 3.3
     assert!(slots.contains(&1) && slots.contains(&2) && slots.contains(&3), "{slots:?}");
 }
 
-/// The slots that stations wait after the first `collisions` collisions of a frame: with a medium
-/// that is free again at once, of two stations in many runs.
+/// Slots that stations wait after collision number `collision` of a frame, for two stations in many runs. The medium
+/// is free again at once.
 fn waits(config: &LanConfig, collision: usize, runs: u64) -> BTreeSet<u64> {
     let mut seen = BTreeSet::new();
     for seed in 0..runs {
@@ -171,7 +171,7 @@ fn waits(config: &LanConfig, collision: usize, runs: u64) -> BTreeSet<u64> {
         let first = next.into_iter().chain(frame).min().expect("something follows a collision");
         assert_eq!((first - at - 32) % 512, 0);
         seen.insert((first - at - 32) / 512);
-        // Both frames are on the medium in the end: the second one waited for its own slot.
+        // Both frames are sent in the end: the second one waited for its own slot.
         if next.is_none() {
             let second = lan.frames()[1].0;
             let wait = second - at - 32;
@@ -200,7 +200,7 @@ fn back_off_range_doubles_with_each_attempt() // 3.3
 #[test]
 fn frame_is_discarded_at_its_16th_collision() // 3.3
 {
-    // No back-off at all: every attempt of both collides, every 32 bit times.
+    // Without back-off every attempt of both stations collides, every 32 bit times.
     let config = LanConfig { slot_bits: 0, ..LanConfig::default() };
     let mut lan = LanFixture::new(config, 2, 1);
     lan.send(0, GROUP, 10, None);
@@ -213,7 +213,7 @@ fn frame_is_discarded_at_its_16th_collision() // 3.3
     assert_eq!(discarded, [(480, 0), (480, 1)]);
     assert_eq!(lan.frames(), [(512, 1, SMALL)]);
     assert_eq!(lan.heard[0].3.len(), 20);
-    // The next one has all its attempts again.
+    // The next frame has all its attempts again.
     let mut lan = LanFixture::new(LanConfig { slot_bits: 0, ..LanConfig::default() }, 2, 1);
     for station in [0, 0, 1, 1] {
         lan.send(station, GROUP, 10, None);
@@ -231,7 +231,7 @@ fn a_departure_time_is_honoured_and_holds_what_comes_after() // requests go down
     lan.send(1, GROUP, 10, Some(1_000));
     lan.until(100_000);
     assert_eq!(lan.frames(), [(1_000, 1, SMALL), (6_000, 0, SMALL), (6_512, 0, SMALL)]);
-    // One in the past is now.
+    // A departure time in the past means now.
     lan.send(2, GROUP, 10, Some(5));
     lan.until(200_000);
     assert_eq!(lan.frames()[3].0, 100_000);
@@ -245,10 +245,10 @@ fn with_a_gap_and_a_delay_everything_is_later_by_them() {
     lan.send(0, GROUP, 10, None);
     lan.send(0, GROUP, 10, None);
     lan.until(100_000);
-    // The medium is free when the last bit has reached everyone; the gap follows.
+    // The medium is free when the last bit has reached every station; the gap follows.
     assert_eq!(lan.frames(), [(0, 0, SMALL), (SMALL + 100 + 96, 0, SMALL)]);
     assert_eq!(lan.heard.iter().map(|heard| heard.0).collect::<Vec<_>>(), [612, 612 + 96 + 612]);
-    // Who begins within the delay has not heard the other.
+    // A station that begins within the delay has not sensed the other one.
     lan.send(0, GROUP, 10, Some(200_000));
     lan.send(1, GROUP, 10, Some(200_100));
     lan.until(300_000);
@@ -274,7 +274,7 @@ fn transmit_loss_reaches_no_station_and_the_queue_goes_on() // 3.4
         Event::FrameLost { receiver, .. } => Some((bits(event.time), event.node.0, receiver)),
         _ => None,
     });
-    // It took no time on the medium.
+    // The lost frame took no time on the medium.
     assert_eq!(lost, [(0, 0, None), (0, 0, None)]);
     assert_eq!(lan.lan.next_time(), None);
 }
@@ -288,7 +288,7 @@ fn loss_is_independent_at_each_interface_at_its_rate() // 3.4
         lan.send(0, GROUP, 10, None);
         lan.until(bits(lan.now) + 1_000);
     }
-    // 99.9 % intervals.
+    // 99.9 % confidence intervals.
     let near = |count: f64, n: f64, p: f64, what: &str| {
         let bound = 3.2905 * (p * (1.0 - p) / n).sqrt();
         assert!((count / n - p).abs() < bound, "{what}: {} of {n}, expected {p} +- {bound}", count / n);
@@ -316,8 +316,8 @@ fn loss_is_independent_at_each_interface_at_its_rate() // 3.4
 
 #[test]
 fn each_interface_meets_the_same_losses_whatever_is_sent() {
-    // One protocol sends large frames, another small ones at other times, with other traffic about:
-    // the n-th reception of an interface is lost in both or in neither.
+    // One protocol sends large frames, another one small frames at other times, with other traffic between: the n-th
+    // reception of an interface is lost in both or in neither.
     let losses = |len: usize, gap: u64, others: bool| {
         let mut lan = LanFixture::new(lossy(0.3), 3, 9);
         let mut got: Vec<bool> = Vec::new();
@@ -344,7 +344,7 @@ fn each_interface_meets_the_same_losses_whatever_is_sent() {
 #[test]
 fn transmit_and_receive_loss_are_independent() // 3.4
 {
-    // Station 1 sends and receives in turn; station 0 receives and sends, each with its own losses.
+    // Station 1 alternates between sending and receiving, and station 0 does the opposite, each with its own losses.
     let mut lan = LanFixture::new(lossy(0.5), 2, 5);
     let mut sent = [Vec::new(), Vec::new()];
     for round in 0..2_000u32 {
@@ -368,8 +368,8 @@ fn transmit_and_receive_loss_are_independent() // 3.4
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
-    /// Random traffic: one frame at a time, never before the medium is free and the gap is over,
-    /// and every frame is heard once, lost or discarded.
+    /// Random traffic: frames never overlap or start before the gap is over, and every frame is received once, lost,
+    /// or discarded.
     #[test]
     fn one_frame_at_a_time(
         seed: u64,
@@ -394,7 +394,7 @@ proptest! {
         prop_assert_eq!(lan.lan.next_time(), None);
         let mut busy: Vec<(u64, u64)> =
             lan.frames().iter().map(|&(start, _, bits)| (start, start + bits + delay + gap)).collect();
-        // A collision is noticed one delay after it began.
+        // A collision is detected one delay after it began.
         busy.extend(lan.collisions().iter().map(|&(at, _)| (at, at + 32 + gap)));
         busy.sort();
         for pair in busy.windows(2) {

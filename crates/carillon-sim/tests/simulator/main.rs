@@ -1,4 +1,4 @@
-//! The simulated world and its networks from outside.
+//! Tests of the simulated world and its networks through their public interface.
 
 mod graph;
 mod gt_itm;

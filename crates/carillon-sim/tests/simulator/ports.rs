@@ -1,4 +1,4 @@
-//! Ports that push back: what is sent is decided when there is room, not when it came to mind.
+//! Tests of ports with back-pressure: a machine decides what to send when there is room, not earlier.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use carillon_core::{
 use carillon_sim::graph::{Graph, GraphConfig, Link, Topology};
 use carillon_sim::{Lan, LanConfig, Network, StopReason, World};
 
-/// Has so many datagrams to send, and keeps quiet once it hears anything.
+/// Machine that sends this number of datagrams and stops when it receives one.
 #[derive(Debug)]
 struct Talker(u64);
 
@@ -32,7 +32,7 @@ impl Machine for Talker {
     }
 }
 
-/// Who sent when, in microseconds, and what a queue discarded.
+/// Recorder of transmissions (sender, microseconds) and of discarded packets.
 #[derive(Default)]
 struct EventRecorder(Vec<(u32, u64)>, usize);
 
@@ -60,7 +60,7 @@ fn on_lan(port_queue: u32, to_send: [u64; 2]) -> Vec<u32> {
     run(Lan::new(config, 2, &Seeds::new(1)), to_send).0.iter().map(|sent| sent.0).collect()
 }
 
-/// Two hosts on a link of 8 Mbit/s and 1 ms.
+/// Runs two hosts on a link of 8 Mbit/s and 1 ms.
 fn on_graph(port_queue: u32, to_send: [u64; 2]) -> EventRecorder {
     let mut topology = Topology::new(2);
     let ends = [NodeId(0), NodeId(1)];
@@ -86,7 +86,7 @@ fn unbounded_port_cannot_suppress_queued_packets() // Segovia 3.2
 fn full_port_leaves_packets_open_to_suppression() {
     for port_queue in [1, 2, 4] {
         let sent = on_lan(port_queue, [10, 1]);
-        // Until the other is heard it has sent what was in the port, and what took its place.
+        // Until the first arrival a host has sent the contents of its port and their successors.
         let first = sent.iter().position(|&node| node == 1).expect("the other has sent");
         let after = sent.len() - first - 1;
         assert!(after <= port_queue as usize, "{after} were sent after it was heard: {sent:?}");
@@ -113,7 +113,7 @@ fn a_host_is_held_up_before_the_queue_of_its_link_discards() {
 #[test]
 fn a_graph_decides_late_too() {
     let sent = |port_queue| on_graph(port_queue, [20, 1]).0.iter().filter(|sent| sent.0 == 0).count();
-    // The other is heard after 2 ms: by then two have left, and as many more as may wait were given.
+    // The first arrival is after 2 ms: by then two datagrams have left, and the port has been refilled.
     assert_eq!((sent(1), sent(2), sent(0)), (3, 4, 20));
 }
 

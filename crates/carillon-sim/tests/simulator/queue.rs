@@ -1,4 +1,4 @@
-//! The event queue against a `BTreeMap` keyed by (time, serial), under random operations.
+//! Tests of the event queue against a `BTreeMap` keyed by (time, serial), under random operations.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,28 @@ use carillon_core::Time;
 use carillon_sim::queue::EventQueue;
 use proptest::prelude::*;
 
-/// One operation, or a burst of them; times are relative to what the queue holds.
+/// Operation or burst of operations; times are relative to the contents of the queue.
 #[derive(Clone, Debug)]
 enum Operation {
     /// Push this long after the last pop.
     After(u64),
     /// Push at the last pop plus this fraction (of 2^16) of the way to the next event, or beyond it.
     Before(u16),
-    /// Push at the very time of the next event, or of the last pushed one.
+    /// Push at the exact time of the next event, or of the last pushed one.
     Tie { with_next: bool },
     /// Push at this time, unless it is past.
     At(u64),
-    /// Push this many: the first so long after the last pop, and so far from each other, modulo.
+    /// Push `count` events: the first one `first` after the last pop, and the others at intervals of `step`, modulo
+    /// `modulo`.
     Burst { count: usize, first: u64, step: u64, modulo: u64 },
-    /// Pop so many.
+    /// Pop this number of events.
     Pop(usize),
-    /// Pop, and push back so much later, so many times.
+    /// Pop, and push back later by this number of nanoseconds; repeat.
     Hold(usize, u64),
 }
 
 fn span() -> impl Strategy<Value = u64> {
-    // A random number of bits, so that every order of magnitude comes up.
+    // A random number of bits, so that every order of magnitude occurs.
     prop_oneof![
         4 => (0u32..64, any::<u64>()).prop_map(|(bits, value)| value & ((1 << bits) - 1)),
         1 => Just(0),
@@ -51,7 +52,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The queue and its oracle, kept in step.
+/// Queue and its reference model, kept in step.
 #[derive(Default)]
 struct Pair {
     queue: EventQueue<u64>,
@@ -125,7 +126,7 @@ impl Pair {
     }
 }
 
-/// A small generator for the tests that need many numbers rather than varied ones.
+/// Small generator for tests that need many numbers but no variety.
 fn scramble(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 20
@@ -146,7 +147,7 @@ proptest! {
 
 #[test]
 fn many_events_pop_in_order_while_others_come() {
-    // Enough for several levels of buckets with several blocks each.
+    // Enough events for several levels of buckets with several blocks each.
     for mask in [0, 0xff, 0xffff, 0xffff_ffff, u64::MAX] {
         let mut pair = Pair::default();
         let mut state = mask;

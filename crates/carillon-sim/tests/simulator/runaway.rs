@@ -1,11 +1,11 @@
-//! Machines that emit without end while time stands still, and observers that stop a run in the middle of an event.
+//! Tests of machines that emit without end, and of observers that stop a run in the middle of an event.
 
 use carillon_core::{
     Dest, Event, GroupId, Machine, MessageId, NodeId, Observer, Received, Seeds, Time, Transmit,
 };
 use carillon_sim::{Lan, LanConfig, Runaway, StopReason, World};
 
-/// Begins to emit without end at this time: datagrams, or events.
+/// Machine that begins at this time to emit datagrams or events without end.
 #[derive(Debug)]
 struct Endless {
     from: Time,
@@ -30,7 +30,7 @@ impl Machine for Endless {
     }
 }
 
-/// Stops the run when it has been asked so often.
+/// Observer that stops the run when it has been asked this many times.
 struct Stops(u64);
 
 impl Observer for Stops {
@@ -56,7 +56,7 @@ fn endless_datagrams_end_the_run_with_node_and_time() {
     world.start();
     let expected = Runaway { node: NodeId(1), time: FROM, datagrams: 5001, records: 0 };
     assert_eq!(world.run(Time::MAX, |_| false), StopReason::Runaway(expected));
-    // It does not go on.
+    // The run does not continue.
     assert_eq!(world.run(Time::MAX, |_| false), StopReason::Runaway(expected));
     assert_eq!(world.max_emitted(), 5001);
 }

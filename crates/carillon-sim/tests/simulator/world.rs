@@ -1,4 +1,4 @@
-//! The loop of a world: what happens in which order, with scripted machines on an Ethernet.
+//! Tests of the event loop of a world: the order of events, with scripted machines on an Ethernet.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use carillon_core::{
 use carillon_sim::applications::Source;
 use carillon_sim::{Lan, LanConfig, StopReason, TimerRule, World};
 
-/// Sends at given times; a timer of its own that an arrival cancels.
+/// Machine that sends at given times, with a timer that an arrival cancels.
 #[derive(Debug, Default)]
 struct Scripted {
-    /// When to send, and how long a datagram; in order.
+    /// Times and lengths of datagrams to send, in order.
     sends: Vec<(Time, usize)>,
-    /// Fires then, unless a datagram arrives before.
+    /// Alarm, which a datagram cancels.
     alarm: Option<Time>,
-    /// Sends when the alarm fires.
+    /// Length of the datagram that the alarm sends.
     answer: Option<usize>,
     due: Vec<usize>,
     heard: u64,
@@ -89,7 +89,7 @@ fn fired(tape: &EventRecorder) -> Vec<(Time, NodeId)> {
     tape.events.iter().filter(|event| event.event == alarm).map(|event| (event.time, event.node)).collect()
 }
 
-/// Node 0 sends a frame of 12 144 bit times at the start; node 1 has an alarm.
+/// Runs a frame of 12 144 bit times from node 0 at the start, with an alarm at node 1.
 fn alarmed(rule: TimerRule, alarm: u64) -> Vec<(Time, NodeId)> {
     let sender = Scripted { sends: vec![(Time::ZERO, 1500)], ..Scripted::default() };
     let waiter = Scripted { alarm: Some(time(alarm)), ..Scripted::default() };
@@ -114,7 +114,7 @@ fn bus_rule_pending_frame_precedes_a_due_timer() // Segovia 3.7
     for (rule, expected) in
         [(TimerRule::Exact, vec![(Time::ZERO, NodeId(1))]), (TimerRule::AfterBusActivity, vec![])]
     {
-        // The frame is there at the start, before any timer is looked at.
+        // The frame is present at the start, before any timer is checked.
         let sender = Scripted { due: vec![1500], ..Scripted::default() };
         let waiter = Scripted { alarm: Some(Time::ZERO), ..Scripted::default() };
         let config = LanConfig { timers: rule, ..LanConfig::default() };
@@ -145,7 +145,7 @@ fn bus_rule_timer_fires_after_the_frame_has_arrived() // Segovia 3.7
 
 #[test]
 fn packet_of_a_timer_joins_the_contention_of_its_instant() {
-    // Both alarms are due at the same time: both send, and collide.
+    // Both alarms are due at the same time, so both stations send and collide.
     let machine = || Scripted { alarm: Some(time(700)), answer: Some(10), ..Scripted::default() };
     let tape = run(LanConfig::default(), vec![machine(), machine()], 3);
     let collision = tape.events.iter().find(|event| matches!(event.event, Event::Collision { .. })).unwrap();
@@ -175,7 +175,7 @@ fn equal_worlds_run_alike_and_other_seeds_differently() {
     }
 }
 
-/// Counts polls; wants to be polled at its times.
+/// Application that counts polls and wants to be polled at its times.
 #[derive(Debug)]
 struct Clock(Vec<Time>, std::sync::Arc<std::sync::Mutex<Vec<Time>>>);
 
@@ -209,7 +209,7 @@ fn application_is_polled_on_time_and_the_run_stops_at_limit() {
     assert_eq!(world.run(Time::ZERO + Duration::from_secs(1), |_| true), StopReason::Done);
 }
 
-/// Has room for one message, until that is sent.
+/// Machine with room for one message until it is sent.
 #[derive(Debug, Default)]
 struct OneByOne {
     waiting: Option<Bytes>,
@@ -251,7 +251,7 @@ impl Sender for OneByOne {
 #[test]
 fn sender_is_offered_more_after_a_drain_made_room() {
     let mut world = World::new(Lan::new(LanConfig::default(), 2, &Seeds::new(1)), EventRecorder::default());
-    // Whether a node sends is asked anew of a machine that takes another's place.
+    // The world asks a replacing machine anew whether it is a sender.
     world.add_node(Box::new(Scripted::default()), None);
     let hears = world.add_node(Box::new(Scripted::default()), None);
     world.start();

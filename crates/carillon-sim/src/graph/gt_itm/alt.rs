@@ -1,4 +1,4 @@
-//! The text form that GT-ITM's `sgb2alt` writes.
+//! Text form of a graph that GT-ITM's `sgb2alt` writes.
 //!
 //! ```text
 //! GRAPH (#nodes #edges id uu vv ww xx yy zz):
@@ -14,7 +14,7 @@
 
 use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
 
-/// The part of the file a line belongs to.
+/// Section of the file.
 #[derive(Clone, Copy, PartialEq)]
 enum Section {
     Before,
@@ -23,12 +23,12 @@ enum Section {
     Edges,
 }
 
-/// Whether the text begins as this form does.
+/// Returns true if the text begins like this form.
 pub(super) fn recognises(text: &str) -> bool {
     text.trim_start().starts_with("GRAPH (")
 }
 
-/// Reads such a file.
+/// Parses a file of this form.
 pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
     let mut section = Section::Before;
     let mut edges: Option<Edges> = None;
@@ -75,7 +75,7 @@ pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError
     Ok((topology, domains))
 }
 
-/// What a file begins with: nothing tells of which form one is that begins otherwise.
+/// Message for a file that begins like neither form.
 const FIRST: &str = "expected `GRAPH (#nodes #edges ...):` or `* GraphBase graph (util_types ...)` first";
 
 #[cfg(test)]

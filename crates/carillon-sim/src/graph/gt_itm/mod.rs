@@ -1,9 +1,9 @@
-//! GT-ITM's own files: the Stanford GraphBase form in which it saves a graph, and the text form into
-//! which its `sgb2alt` turns that.
+//! GT-ITM's own files: the Stanford GraphBase form in which it saves a graph, and the text form that its `sgb2alt`
+//! makes of it.
 //!
-//! An edge stands once or in both directions; its length is read as milliseconds. In transit-stub
-//! graphs the names say which routers are transit (`T:`) and which belong to stubs (`S:`). Both forms
-//! of a graph give the same topology, down to the order of its links.
+//! An edge stands once or in both directions; its length is read as milliseconds. In transit-stub graphs the names
+//! tell transit routers (`T:`) from stub routers (`S:`). Both forms of a graph give the same topology, including the
+//! order of its links.
 
 mod alt;
 mod graph_base;
@@ -16,12 +16,12 @@ use carillon_core::NodeId;
 use super::generate::Domain;
 use super::topology::{Link, Topology, TopologyError};
 
-/// Whether a file is GT-ITM's by its content, whatever its name.
+/// Returns true if a file is GT-ITM's, judged by its contents and not its name.
 pub fn recognises(text: &str) -> bool {
     graph_base::recognises(text) || alt::recognises(text)
 }
 
-/// Reads a file in either form: routers without hosts, and their domains if all of them are known.
+/// Parses a file in either form: routers without hosts, and their domains if all of them are known.
 pub fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
     // In the other form no line begins with a star.
     match text.starts_with('*') {
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
     }
 }
 
-/// Edges joined into a topology: of several between the same two nodes the first counts.
+/// Edges joined into a topology; the first of several between the same two nodes counts.
 struct Edges {
     topology: Topology,
     seen: BTreeSet<(u32, u32)>,
@@ -41,7 +41,7 @@ impl Edges {
         Edges { topology: Topology::new(nodes), seen: BTreeSet::new() }
     }
 
-    /// Adds an edge between two different nodes of the graph, its length as milliseconds.
+    /// Adds an edge between two different nodes of the graph, with its length as milliseconds.
     fn join(&mut self, a: u32, b: u32, length: f64) {
         if self.seen.insert((a.min(b), a.max(b))) {
             let delay = Duration::from_nanos((length * 1e6).round() as u64);
@@ -50,7 +50,7 @@ impl Edges {
     }
 }
 
-/// The domain a node's name speaks of.
+/// Domain that the name of a node tells.
 fn domain(name: &str) -> Option<Domain> {
     match name.chars().next() {
         Some('T') => Some(Domain::Transit),
@@ -59,8 +59,8 @@ fn domain(name: &str) -> Option<Domain> {
     }
 }
 
-/// A node has no more ports than this, whatever its edges.
+/// Maximum number of nodes: no node can then have more ports than fit a port number.
 const MAX_NODES: usize = 65_536;
 
-/// The longest edge, in milliseconds.
+/// Maximum length of an edge in milliseconds.
 const MAX_LENGTH: f64 = 1e9;

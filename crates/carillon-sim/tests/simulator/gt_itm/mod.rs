@@ -1,4 +1,4 @@
-//! GT-ITM's files: both forms of a graph give the same topology, and a wrong file says where and what.
+//! Tests of GT-ITM's files: both forms of a graph give the same topology, and errors name the line and the problem.
 
 mod writer;
 
@@ -7,7 +7,7 @@ use carillon_sim::graph::gt_itm::{parse, recognises};
 use proptest::prelude::*;
 use writer::{Graph, sealed};
 
-/// Written by hand; its checksum is from another program.
+/// Example written by hand; its checksum is from another program.
 const EXAMPLE: &str = "\
 * GraphBase graph (util_types ZZZIIZIZIZZIII,5V,8A)
 \"transtub(0,2,0,0,{1,12,3,0.500,1.000,0.000},{1,20,3,0.600,1.000,0.000},{2,30,\\
@@ -39,7 +39,7 @@ fn error(text: &str) -> String {
     parse(text).expect_err("it is wrong").to_string()
 }
 
-/// What is wrong with the example when `from` is replaced and the checksum is that of the change.
+/// Error of the example with `from` replaced and the checksum updated.
 fn wrong(from: &str, to: &str) -> String {
     assert!(EXAMPLE.contains(from), "{from:?} is replaced");
     error(&sealed(&EXAMPLE.replacen(from, to, 1)))
@@ -245,7 +245,7 @@ fn wrong_records_are_refused() {
 #[test]
 fn wrong_graphs_are_refused() {
     for (from, to, problem) in [
-        // The checksum of each is right: only the graph is wrong.
+        // The checksum of each file is right; only the graph is wrong.
         ("V2,A0,6", "V2,A2,6", "line 14: A2 is in a list of arcs already: expected another, or 0"),
         (
             "\"S:0.0/0.0\",A4",
@@ -279,7 +279,7 @@ fn wrong_graphs_are_refused() {
     }
 }
 
-/// Graphs of up to 80 vertices, with edges of their own kinds as generators may leave them.
+/// Graphs of up to 80 vertices, with the kinds of edges that generators may leave.
 fn graphs() -> impl Strategy<Value = Graph> {
     let names = prop_oneof!["[TS]:[0-9.]{1,8}", "[0-9]{1,4}", "[A-Za-z0-9:./]{1,200}"];
     (1_usize..80, "[ -!#-\\[\\]-~]{0,300}")
@@ -290,7 +290,7 @@ fn graphs() -> impl Strategy<Value = Graph> {
         .prop_map(|(name, names, edges)| Graph { name, names, edges })
 }
 
-/// Whatever a file is, an error is one line and names a line that the file has.
+/// Checks that a file is valid, or that its error is one line and names an existing line.
 fn one_line_or_good(text: &str) {
     if let Err(error) = parse(text) {
         assert!(error.line <= text.lines().count(), "{error}: line {}", error.line);

@@ -1,18 +1,18 @@
-//! Graphs written in both of GT-ITM's forms, as its programs do.
+//! Writer of graphs in both of GT-ITM's forms, as its programs write them.
 
 use std::fmt::Write as _;
 
-/// A graph in the order in which a generator makes it.
+/// Graph in the order in which a generator makes it.
 #[derive(Clone, Debug)]
 pub struct Graph {
     pub name: String,
     pub names: Vec<String>,
-    /// Two ends and a length.
+    /// Both ends and the length of each edge.
     pub edges: Vec<(usize, usize, i64)>,
 }
 
 impl Graph {
-    /// For each vertex its arcs, the last first, with their number, tip and length.
+    /// Arcs of each vertex, the last one first, with number, tip and length.
     fn lists(&self) -> Vec<Vec<(usize, usize, i64)>> {
         let mut lists = vec![Vec::new(); self.names.len()];
         for (edge, &(a, b, length)) in self.edges.iter().enumerate() {
@@ -23,11 +23,11 @@ impl Graph {
         lists
     }
 
-    /// The form of the Stanford GraphBase, with the checksum.
+    /// Text of the Stanford GraphBase form, with the checksum.
     pub fn graph_base(&self) -> String {
         let lists = self.lists();
         let pointer = |arc: Option<&(usize, usize, i64)>| arc.map_or("0".into(), |arc| format!("A{}", arc.0));
-        // Arcs are had in blocks of 102, and four vertices more than asked for.
+        // Arcs are allocated in blocks of 102, and four vertices more than requested.
         let (vertices, blocks) = (self.names.len() + 4, (2 * self.edges.len()).div_ceil(102).max(1));
         let mut text =
             format!("* GraphBase graph (util_types ZZZIIZIZIZZZZZ,{vertices}V,{}A)\n", 102 * blocks);
@@ -52,7 +52,7 @@ impl Graph {
         sealed(&text)
     }
 
-    /// The form of `sgb2alt`: from each vertex the arcs to later ones.
+    /// Text of the `sgb2alt` form: for each vertex the arcs to later ones.
     pub fn alt(&self) -> String {
         let (nodes, arcs) = (self.names.len(), 2 * self.edges.len());
         let mut text =
@@ -71,7 +71,7 @@ impl Graph {
     }
 }
 
-/// The same file with the checksum that its lines have.
+/// Updates the checksum of a file.
 pub fn sealed(text: &str) -> String {
     let header = text.find("* GraphBase graph").expect("a header");
     let end = text.find("* Checksum ").expect("a checksum");
@@ -85,7 +85,7 @@ pub fn sealed(text: &str) -> String {
     format!("{}* Checksum {sum}{behind}", &text[..end])
 }
 
-/// Writes the fields of a record, no line longer than 79 characters.
+/// Writes the fields of a record in lines of at most 79 characters.
 fn record(text: &mut String, fields: impl IntoIterator<Item = String>) {
     let mut line = String::new();
     for (at, field) in fields.into_iter().enumerate() {

@@ -1,27 +1,27 @@
-//! The checksum of Stanford GraphBase files (Knuth, *The Stanford GraphBase*, GB_IO).
+//! Checksum of Stanford GraphBase files (Knuth, *The Stanford GraphBase*, GB_IO).
 
-/// The checksum of lines: each character doubles it and adds its code, modulo a prime.
+/// Checksum of lines: each character doubles it and adds its code, modulo a prime.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Checksum(u64);
 
 impl Checksum {
-    /// Adds a line, which is given without its end; blanks there do not count, the end itself does.
+    /// Adds a line without its end. Blanks before the end do not count, the end itself does.
     pub(super) fn add_line(&mut self, line: &str) {
         for byte in line.trim_end_matches(' ').bytes().chain([b'\n']) {
             self.0 = (2 * self.0 + u64::from(CODES[usize::from(byte)])) % PRIME;
         }
     }
 
-    /// The checksum of the lines so far.
+    /// Checksum of the lines so far.
     pub(super) fn value(self) -> u64 {
         self.0
     }
 }
 
-/// The greatest prime number below 2^30.
+/// Largest prime number below 2^30.
 const PRIME: u64 = (1 << 30) - 83;
 
-/// The code of each character: its place among [`CHARACTERS`], or that of unexpected ones.
+/// Code of each character: its position in [`CHARACTERS`], or the code of unexpected ones.
 const CODES: [u8; 256] = {
     let mut codes = [127; 256];
     let mut at = 0;
@@ -32,7 +32,7 @@ const CODES: [u8; 256] = {
     codes
 };
 
-/// The characters that GraphBase files are made of.
+/// Characters of GraphBase files.
 const CHARACTERS: &[u8; 96] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_^~&@,;.:?!%#$+-*/|\\<=>()[]{}`'\" \n";
 

@@ -1,25 +1,25 @@
-//! The fields of records, as they follow each other over the lines of a GraphBase file.
+//! Fields of records, which may continue over the lines of a GraphBase file.
 
 use super::checksum::Checksum;
 use crate::graph::topology::TopologyError;
 
-/// The type of a utility field: a letter of `util_types`.
+/// Type of a utility field: a letter of `util_types`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     /// `Z`: the field is not in the file.
     Absent,
-    /// `I`
+    /// `I`: a whole number.
     Number,
-    /// `V`
+    /// `V`: a vertex.
     Vertex,
-    /// `S`
+    /// `S`: a string.
     Text,
-    /// `A`
+    /// `A`: an arc.
     Arc,
 }
 
 impl Kind {
-    /// The type of this letter.
+    /// Type of this letter.
     pub(super) fn of(letter: char) -> Option<Self> {
         Some(match letter {
             'Z' => Kind::Absent,
@@ -32,23 +32,23 @@ impl Kind {
     }
 }
 
-/// Where reading is: a line, and what of it is still to be read.
+/// Position of the parser: a line and its unread part.
 pub(super) struct Fields<'a> {
     lines: std::str::Lines<'a>,
-    /// The number of the line, counted from 1.
+    /// Number of the line, counted from 1.
     line: usize,
     rest: &'a str,
-    /// No line is left.
+    /// True if no line is left.
     ended: bool,
-    /// The next field is the first of its record.
+    /// True if the next field is the first of its record.
     first: bool,
-    /// Records of the file: vertices, arcs.
+    /// Number of vertices and of arcs in the file.
     counts: [u64; 2],
     checksum: Checksum,
 }
 
 impl<'a> Fields<'a> {
-    /// Begins on the line behind the header, which is line `header`.
+    /// Parser that begins on the line behind the header, which is line `header`.
     pub(super) fn new(lines: std::str::Lines<'a>, header: usize, counts: [u64; 2]) -> Self {
         let checksum = Checksum::default();
         let mut fields =
@@ -66,7 +66,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Reads the last line, which holds the checksum of those before.
+    /// Reads the last line with the checksum of the preceding ones.
     pub(super) fn end(&mut self) -> Result<(), TopologyError> {
         let Some(number) = self.rest.strip_prefix("* Checksum ") else {
             return Err(self.fail("expected the line `* Checksum` behind the arcs that the header counts"));
@@ -75,7 +75,7 @@ impl<'a> Fields<'a> {
             return Err(self.fail("expected `* Checksum` and a number"));
         };
         let is = self.checksum.value();
-        // A negative one is not looked at.
+        // A negative checksum is not verified.
         if number >= 0 && number as u64 != is {
             let problem =
                 format!("the checksum of the lines before is {is}, not {number}: the file is damaged");
@@ -84,12 +84,12 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Whether records are over here: another section begins, or nothing is left.
+    /// Returns true if the records end here: another section begins, or nothing is left.
     pub(super) fn at_section(&self) -> bool {
         self.ended || self.rest.starts_with('*')
     }
 
-    /// Reads a string, which may go on over several lines.
+    /// Reads a string, which may continue over several lines.
     pub(super) fn text(&mut self, what: &str) -> Result<String, TopologyError> {
         self.separator(what)?;
         let Some(rest) = self.rest.strip_prefix('"') else {
@@ -131,17 +131,17 @@ impl<'a> Fields<'a> {
         Ok(number)
     }
 
-    /// Reads which vertex a field points to; `0` and `1` are none.
+    /// Reads a reference to a vertex; `0` and `1` are none.
     pub(super) fn vertex(&mut self, what: &str) -> Result<Option<usize>, TopologyError> {
         self.pointer(what, 'V', self.counts[0], &["0", "1"])
     }
 
-    /// Reads which arc a field points to; `0` is none.
+    /// Reads a reference to an arc; `0` is none.
     pub(super) fn arc(&mut self, what: &str) -> Result<Option<usize>, TopologyError> {
         self.pointer(what, 'A', self.counts[1], &["0"])
     }
 
-    /// Reads utility fields, and forgets them.
+    /// Reads utility fields and discards them.
     pub(super) fn utilities(&mut self, kinds: &[Kind]) -> Result<(), TopologyError> {
         for kind in kinds {
             match kind {
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The record ends here, and its line.
+    /// Requires that the record and its line end here.
     pub(super) fn end_record(&mut self) -> Result<(), TopologyError> {
         if !self.rest.is_empty() {
             return Err(self.fail(format!("expected the record to end before `{}`", start(self.rest))));
@@ -165,12 +165,12 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The number of the line.
+    /// Number of the line.
     pub(super) fn line(&self) -> usize {
         self.line
     }
 
-    /// What is wrong here.
+    /// Error at the current line.
     pub(super) fn fail(&self, problem: impl Into<String>) -> TopologyError {
         let problem = match self.ended {
             false => problem.into(),
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
             Some(text) => {
                 self.line += 1;
                 self.rest = text.trim_end_matches(' ');
-                // Lines between records are not summed.
+                // Lines between records are not in the checksum.
                 if !text.starts_with('*') {
                     self.checksum.add_line(text);
                 }
@@ -194,8 +194,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads the comma before a field that is not the first of its record; the field may follow on
-    /// the next line.
+    /// Reads the comma before a field that is not the first of its record; the field may follow on the next line.
     fn separator(&mut self, what: &str) -> Result<(), TopologyError> {
         if std::mem::replace(&mut self.first, false) {
             return Ok(());
@@ -231,7 +230,7 @@ impl<'a> Fields<'a> {
             return Err(self.expected(what, &how));
         }
         self.rest = rest;
-        // Below a count that the records read so far may not reach, but no more than a place in memory.
+        // The number is below a count of the header, so it fits an index; the record itself may come later.
         Ok(number.map(|number| number as usize))
     }
 
@@ -244,10 +243,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The start of a text that may be long, for a message of one line.
+/// Beginning of a text that may be long, for a message of one line.
 fn start(text: &str) -> String {
     text.chars().take(20).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// The longest string that GraphBase saves.
+/// Maximum length of a string that GraphBase saves.
 const MAX_STRING_LEN: usize = 4095;

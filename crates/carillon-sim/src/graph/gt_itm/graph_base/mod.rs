@@ -1,4 +1,4 @@
-//! The form in which GT-ITM saves its graphs: that of the Stanford GraphBase (Knuth, *The Stanford
+//! Form in which GT-ITM saves its graphs: that of the Stanford GraphBase (Knuth, *The Stanford GraphBase*, GB_SAVE).
 //! GraphBase*, GB_SAVE).
 //!
 //! ```text
@@ -39,19 +39,19 @@ use fields::{Fields, Kind};
 
 use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
 
-/// Whether the text begins as this form does; lines with a star may precede.
+/// Returns true if the text begins like this form; other lines with a star may precede.
 pub(super) fn recognises(text: &str) -> bool {
     text.lines().take_while(|line| line.starts_with('*')).any(|line| line.starts_with(HEADER))
 }
 
-/// Reads such a file.
+/// Parses a file of this form.
 pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
     File::read(text)?.topology()
 }
 
-/// What is read of a file.
+/// Contents of a file.
 struct File {
-    /// Vertices of the graph; those behind them are unused.
+    /// Number of vertices of the graph; records beyond it are unused.
     nodes: usize,
     vertices: Vec<Vertex>,
     arcs: Vec<Arc>,
@@ -59,14 +59,14 @@ struct File {
 
 struct Vertex {
     domain: Option<Domain>,
-    /// The first arc of its list.
+    /// First arc of its list.
     arcs: Option<usize>,
     line: usize,
 }
 
 struct Arc {
     tip: Option<usize>,
-    /// The next arc of the same list.
+    /// Next arc of the same list.
     next: Option<usize>,
     length: i64,
     line: usize,
@@ -121,11 +121,11 @@ impl File {
         Ok(File { nodes: nodes as usize, vertices, arcs })
     }
 
-    /// The graph of the file.
+    /// Graph of the file.
     fn topology(&self) -> Result<(Topology, Vec<Domain>), TopologyError> {
         let mut edges = Edges::new(self.nodes);
         let mut listed = vec![false; self.arcs.len()];
-        // Ends and length, with how many more arcs lead up than down, and the line of the last.
+        // For both ends and a length: the number of arcs up less the number of arcs down, and the line of the last.
         let mut one_way: BTreeMap<(usize, usize, i64), (i64, usize)> = BTreeMap::new();
         for (from, vertex) in self.vertices[..self.nodes].iter().enumerate() {
             let (mut next, mut pointer) = (vertex.arcs, vertex.line);
@@ -167,15 +167,15 @@ impl File {
     }
 }
 
-/// The line before the data proper.
+/// Header line before the data.
 struct Header {
-    /// The types of utility fields: six of vertices, two of arcs, six of the graph.
+    /// Types of utility fields: six of vertices, two of arcs, six of the graph.
     kinds: [Kind; 14],
-    /// How many records of vertices and of arcs there are.
+    /// Number of records of vertices and of arcs.
     counts: [u64; 2],
 }
 
-/// Reads up to the header, which it returns with the number of its line.
+/// Reads up to the header and returns it with the number of its line.
 fn header(lines: &mut std::str::Lines<'_>) -> Result<(Header, usize), TopologyError> {
     let mut last = 0;
     for (line, text) in (1..).zip(lines) {
@@ -194,7 +194,7 @@ fn header(lines: &mut std::str::Lines<'_>) -> Result<(Header, usize), TopologyEr
 }
 
 impl Header {
-    /// What stands behind [`HEADER`].
+    /// Parses the text behind [`HEADER`].
     fn parse(text: &str) -> Option<Self> {
         let (letters, counts) = text.trim_end().strip_suffix("A)")?.split_once(',')?;
         let (vertices, arcs) = counts.split_once("V,")?;
@@ -207,5 +207,5 @@ fn missing(what: &str, has: usize, count: u64) -> String {
     format!("{has} {what} stand here: expected {count}, as the header counts them")
 }
 
-/// How the line before the data proper begins.
+/// Beginning of the header line.
 const HEADER: &str = "* GraphBase graph (util_types ";
