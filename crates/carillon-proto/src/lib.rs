@@ -1,4 +1,4 @@
-//! The protocols, each a state machine that does no I/O.
+//! Multicast protocols and the session around them, as state machines without I/O.
 
 pub mod blocks;
 pub mod protocols;

@@ -1,4 +1,4 @@
-//! The registry: one folder and one line for each protocol.
+//! Registry of protocols: one module and one entry for each.
 
 pub mod carillon;
 pub mod chang_maxemchuk;
@@ -23,7 +23,7 @@ pub mod xtp;
 
 use carillon_core::ProtocolEntry;
 
-/// Every protocol, in the order in which `carillon protocols` lists them.
+/// Registered protocols, in the order in which `carillon protocols` lists them.
 pub const REGISTRY: &[&ProtocolEntry] = &[
     &msaw::ENTRY,
     &msaw::UNICAST_ENTRY,
@@ -50,7 +50,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &kfold::ENTRY,
 ];
 
-/// The protocol of this name.
+/// Protocol with this name; `None` if it is not in the registry.
 pub fn find(name: &str) -> Option<&'static ProtocolEntry> {
     REGISTRY.iter().copied().find(|entry| entry.name == name)
 }

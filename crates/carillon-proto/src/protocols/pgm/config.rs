@@ -10,7 +10,7 @@ use crate::blocks::REPAIR_BUDGET;
 pub(super) fn interval(settings: &Config, rate: BitRate, name: &str) -> Result<Duration, ConfigError> {
     let span = settings.span(name).at(rate);
     match span.is_zero() {
-        true => Err(ConfigError::Conflict(format!("{name} is to be longer than no time"))),
+        true => Err(ConfigError::Conflict(format!("{name} must be more than zero"))),
         false => Ok(span),
     }
 }
@@ -19,63 +19,63 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("dport", (1, 65_535), "7500").doc("data-destination port; 51712 to 51967 are refused"),
     // Source.
     Parameter::choice("window_advance", &["time", "data"], "time")
-        .doc("time: a packet is held for txw_secs; data: until its room is needed and it was not asked for in txw_adv_ivl"),
+        .doc("advance of the transmit window (RFC 3208, 5.1.2): time: packets are kept for txw_secs; data: packets are kept until their room is needed and no NAK named them within txw_adv_ivl"),
     Parameter::span("txw_secs", "30 s")
-        .doc("how long a packet is held, and how long SPMs say that the session is over"),
+        .doc("time that packets are kept, and that SPMs announce the end of the session"),
     Parameter::count("txw_sqns", (1, 1 << 24), "65536")
-        .doc("packets held, at most: no new ones are taken beyond that"),
+        .doc("maximum number of packets kept; no new ones are accepted beyond it"),
     Parameter::span("txw_adv_ivl", "1 s")
-        .doc("with data: how long nobody may have asked for a packet before it goes"),
+        .doc("with window_advance = data, time without a NAK after which a packet may be dropped"),
     Parameter::rate("txw_max_rte", "0")
-        .doc("of data and SPMs, at most, with window_advance = data of repairs too; 0: as fast as the interface"),
-    Parameter::size("txw_burst", (0, 1 << 30), "16384").doc("bytes that may go at once after a pause"),
-    Parameter::span("spm_ivl", "500 ms").doc("between two ambient SPMs; ns-2's"),
-    Parameter::span("ihb_min", "250 ms").doc("from the last data to the first heartbeat SPM"),
-    Parameter::span("ihb_max", "8 s").doc("the greatest wait between two, which doubles"),
+        .doc("maximum rate of data and SPMs, and with window_advance = data of repairs; 0: the interface's rate"),
+    Parameter::size("txw_burst", (0, 1 << 30), "16384").doc("maximum burst after a pause"),
+    Parameter::span("spm_ivl", "500 ms").doc("interval of ambient SPMs; from ns-2"),
+    Parameter::span("ihb_min", "250 ms").doc("time from the last data to the first heartbeat SPM"),
+    Parameter::span("ihb_max", "8 s").doc("maximum interval of heartbeat SPMs, which doubles each time"),
     Parameter::switch("join", "true")
-        .doc("SPMs say that who comes late may ask for all that is held (OPT_JOIN)"),
+        .doc("SPMs allow late receivers to request everything in the window (OPT_JOIN)"),
     Parameter::span("rdata_delay", "70 ms")
-        .doc("from the request to the repair, so that others are known before it; ns-2's; the chapter has 0"),
+        .doc("delay of a repair, which collects further NAKs; from ns-2; the chapter has 0"),
     Parameter::span("rdata_holdoff", "0 ms")
-        .doc("a packet repaired less than this ago is confirmed, but not repaired again"),
+        .doc("time after a repair in which further NAKs for the packet are confirmed but not repaired"),
     REPAIR_BUDGET,
     // Receiver.
-    Parameter::span("nak_bo_ivl", "30 ms").doc("a request waits for a random time up to this; ns-2's"),
-    Parameter::span("nak_rpt_ivl", "50 ms").doc("how long a receiver waits for the NCF; ns-2's"),
-    Parameter::span("nak_rdata_ivl", "1 s").doc("how long it waits for the repair after that; ns-2's"),
+    Parameter::span("nak_bo_ivl", "30 ms").doc("maximum random back-off of a NAK; from ns-2"),
+    Parameter::span("nak_rpt_ivl", "50 ms").doc("time that a receiver waits for an NCF; from ns-2"),
+    Parameter::span("nak_rdata_ivl", "1 s").doc("time that a receiver waits for the repair after an NCF; from ns-2"),
     Parameter::count("nak_ncf_retries", (0, 1_000_000), "50")
-        .doc("how often it goes on without an NCF; ns-2 has 5"),
+        .doc("maximum number of retries without an NCF; ns-2 has 5"),
     Parameter::count("nak_data_retries", (0, 1_000_000), "50")
-        .doc("how often it goes on without a repair; ns-2 has 5"),
-    Parameter::count("nak_list", (1, 63), "63").doc("packets that one request asks for, at most"),
-    Parameter::count("rxw_sqns", (1, 65_536), "16384").doc("packets a receiver keeps or asks for, at most"),
+        .doc("maximum number of retries without a repair; ns-2 has 5"),
+    Parameter::count("nak_list", (1, 63), "63").doc("maximum number of packets in one NAK"),
+    Parameter::count("rxw_sqns", (1, 65_536), "16384").doc("maximum number of packets in the receive window"),
     Parameter::span("spmr_bo_ivl", "250 ms")
-        .doc("data without an SPM: one is asked for after a random time up to this"),
-    Parameter::span("spmr_spm_ivl", "1 s").doc("and again after this"),
+        .doc("maximum random back-off of an SPM request (SPMR), sent when data arrives without an SPM"),
+    Parameter::span("spmr_spm_ivl", "1 s").doc("interval of repeated SPM requests"),
     // Network element.
     Parameter::span("ne_nak_rpt_rte", "50 ms")
-        .doc("a router repeats a request each so long until the NCF comes; ns-2's"),
-    Parameter::span("ne_nak_rpt_ivl", "1 s").doc("for this long; ns-2's"),
+        .doc("interval at which a router repeats a NAK until its NCF arrives; from ns-2"),
+    Parameter::span("ne_nak_rpt_ivl", "1 s").doc("time for which a router repeats a NAK; from ns-2"),
     Parameter::span("nak_elim_ivl", "500 ms")
-        .doc("how long after the NCF it sends no further request for the packet on; ns-2 has 5 s"),
-    Parameter::span("ne_nak_rdata_ivl", "10 s").doc("how long after the NCF it waits for the repair; ns-2's"),
-    Parameter::count("ne_tsis", (1, 1 << 20), "1024").doc("sources a router helps, at most"),
-    Parameter::count("ne_repairs", (1, 1 << 24), "16384").doc("packets of one source it waits for, at most"),
-    Parameter::span("ne_tsi_expiry", "300 s").doc("a source without an SPM for so long is forgotten"),
+        .doc("time after an NCF in which a router forwards no further NAK for the packet; ns-2 has 5 s"),
+    Parameter::span("ne_nak_rdata_ivl", "10 s").doc("time that a router waits for the repair after an NCF; from ns-2"),
+    Parameter::count("ne_tsis", (1, 1 << 20), "1024").doc("maximum number of sources that a router serves"),
+    Parameter::count("ne_repairs", (1, 1 << 24), "16384").doc("maximum number of requested packets per source at a router"),
+    Parameter::span("ne_tsi_expiry", "300 s").doc("time without an SPM after which a router forgets a source"),
     // Designated local repairers.
     Parameter::count("dlr_every", (0, u32::MAX as u64), "0")
-        .doc("each so-manyth receiver, the first on, is a designated local repairer; 0: there are none"),
+        .doc("every n-th receiver, starting with the first, is a designated local repairer; 0: none"),
     Parameter::count("dlr_sqns", (1, 1 << 20), "1024")
-        .doc("packets that a repairer holds for others, at most"),
-    Parameter::span("dlr_poll_ivl", "1 s").doc("how often repairers are looked for, and answer"),
-    Parameter::span("poll_bo_ivl", "50 ms").doc("a repairer answers after a random time up to this"),
+        .doc("maximum number of packets that a repairer keeps for others"),
+    Parameter::span("dlr_poll_ivl", "1 s").doc("interval of POLLs for repairers"),
+    Parameter::span("poll_bo_ivl", "50 ms").doc("maximum random delay of a repairer's answer to a POLL"),
     Parameter::span("dlr_expiry", "5 s")
-        .doc("a repairer that has not answered for so long is not asked any more"),
+        .doc("time without an answer after which a repairer is no longer asked"),
     Parameter::span("dlr_nak_rpt_ivl", "100 ms")
-        .doc("a repairer that has not confirmed a request for so long is dropped, and the source asked"),
-    Parameter::count("ne_dlrs", (1, 1 << 16), "16").doc("repairers of one source a router knows, at most"),
+        .doc("time without an NCF after which a repairer is dropped and the source is asked"),
+    Parameter::count("ne_dlrs", (1, 1 << 16), "16").doc("maximum number of repairers per source at a router"),
     Parameter::count("ne_dlr_sqns", (0, 1 << 16), "0")
-        .doc("packets of each source that a router keeps, at most, and repairs itself; 0: routers repair nothing"),
+        .doc("maximum number of packets per source that a router stores and repairs itself; 0: routers do not repair"),
 ];
 
 /// Settings for files over a real network: a window that advances with data (section 5.1.2) and short timers.

@@ -38,7 +38,7 @@ pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
     let port = settings.count("dport") as u16;
     if port.to_be_bytes()[0] == ENVELOPE {
         return Err(ConfigError::Conflict(format!(
-            "dport = {port} cannot be told from packets of the session"
+            "dport = {port} conflicts with packets of the session: use a port outside 51712 to 51967"
         )));
     }
     Ok(port)

@@ -27,7 +27,7 @@ pub use source::PgmSource;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pgm",
     family: "receiver-driven, negative acknowledgment, repair by the source with the help of routers",
-    summary: "Pragmatic General Multicast: routers join requests and send repairs where they were asked for",
+    summary: "Pragmatic General Multicast: routers merge requests and send repairs to the requesters only",
     reference: "RFC 3208",
     roles: &[Role::Sender, Role::Receiver, Role::Relay],
     order: Order::Source,

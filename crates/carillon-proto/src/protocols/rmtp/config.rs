@@ -9,36 +9,36 @@ use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, PastLimit, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 65_536), "64")
-        .doc("W_s: the sender sends no message that lies so many beyond the first that one of those who report to it lacks"),
+        .doc("W_s: maximum distance of a new message from the first one that a reporting node is missing, in messages"),
     Parameter::count("cache_size", (1, 65_536), "1024")
-        .doc("messages that the sender and each designated receiver keep for repairs, at least as many as the window; the sources put older ones on disk, here nothing is sent while so many are not with all"),
+        .doc("messages that the sender and each designated receiver keep for repairs, at least the window; the sources move older ones to disk, here the sender stops while so many are not stable"),
     Parameter::span("t_send", "10 ms")
-        .doc("interval of the sender's opportunities to send: at each it may send as many new messages as the congestion window has"),
+        .doc("T_send: interval of the sender's opportunities, at each of which it may send as many new messages as the congestion window holds"),
     Parameter::span("t_retx", "20 ms")
-        .doc("interval at which what was asked for is repaired"),
+        .doc("T_retx: interval of repairs"),
     Parameter::span("t_ack", "50 ms")
-        .doc("least interval between two acknowledgments of a receiver; it is no less than the round trip to whom it reports"),
+        .doc("T_ack: minimum interval of a receiver's acknowledgments; at least the round-trip time to its acknowledgment processor"),
     Parameter::count("k_max", (1, 32), "1")
-        .doc("while nothing changes the interval doubles up to so many times its length; 1: it stays what it is, as in the sources (Carillon's, after SNR)"),
-    Parameter::span("t_rtt", "1 s").doc("interval at which that round trip is measured"),
+        .doc("maximum factor by which the acknowledgment interval grows, doubling while nothing changes; 1: constant, as in the sources (Carillon's, after SNR)"),
+    Parameter::span("t_rtt", "1 s").doc("T_rtt: interval of round-trip time measurements"),
     Parameter::span("t_sap", "1 s")
-        .doc("with ap_choice = \"nearest\", interval at which those who repair offer themselves (SND_ACK_TOME)"),
+        .doc("with ap_choice = \"nearest\", interval of offers to serve as acknowledgment processor (SND_ACK_TOME)"),
     Parameter::choice("ap_choice", &["table", "nearest"], "table")
-        .doc("whom a receiver reports to: table: whom the session says; nearest: of those who offer themselves who is the fewest routers away, the session's being told now and then"),
+        .doc("acknowledgment processor of a receiver: table: its parent in the session; nearest: the offering node the fewest routers away, with occasional reports to the parent"),
     Parameter::count("sap_ttl", (1, 255), "64")
-        .doc("routers that an offer may pass, all the same: by what is left the nearest is known"),
+        .doc("TTL of an offer; the remaining TTL tells which node is nearest"),
     Parameter::count("mcast_thresh", (0, 1_000_000), "2")
-        .doc("what more receivers than this ask for goes to the group, else to each of them"),
+        .doc("number of requesters above which a repair goes to the group instead of to each of them"),
     Parameter::count("repair_ttl", (1, 255), "255")
-        .doc("routers that a designated receiver's multicast may pass: the sources have it sent down the subtree alone, which IP cannot (Carillon's)"),
+        .doc("TTL of a designated receiver's multicast repairs: the sources send them down the subtree only, which IP cannot (Carillon's)"),
     Parameter::count("congestion_thresh", (0, 1_000_000), "16")
-        .doc("more requests than this since the last opportunity set the congestion window to one message; else it grows by one"),
+        .doc("number of requests since the last opportunity above which the congestion window falls to one message; otherwise it grows by one"),
     Parameter::count("txnow_burst", (0, 65_536), "64")
-        .doc("messages sent at once to a receiver that is a window behind and says so (ACK_TXNOW)"),
+        .doc("messages sent at once to a receiver that is a window behind and asks for it (ACK_TXNOW)"),
     Parameter::count("ack_limit", (1, 1_000_000), "100")
-        .doc("past_limit applies to who has got on by nothing in so many intervals t_ack, though something was there to get (Carillon's)"),
+        .doc("number of intervals t_ack without progress, although messages were available, after which past_limit applies (Carillon's)"),
     Parameter::choice("past_limit", &["wait", "expel", "skip"], "wait")
-        .doc("past the limit: wait: repair until told that it is gone; expel the receiver; or skip what it lacks (Carillon's: the sources know no members)"),
+        .doc("action past the limit: wait: repair until the member is expelled otherwise; expel: expel the receiver; skip: skip its missing messages (Carillon's: the sources know no members)"),
     FAILURE_TIMEOUT,
     REPAIR_BUDGET,
 ];

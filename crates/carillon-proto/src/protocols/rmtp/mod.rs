@@ -27,7 +27,7 @@ pub use sender::RmtpSender;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "rmtp",
     family: "periodic acknowledgment along a tree, designated receivers repair",
-    summary: "Reliable Multicast Transport Protocol: designated receivers gather status and repair their regions",
+    summary: "Reliable Multicast Transport Protocol: designated receivers collect status and repair their regions",
     reference: "Paul, Sabnani, Lin and Bhattacharyya 1997",
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
     order: Order::Source,

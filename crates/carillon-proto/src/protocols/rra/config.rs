@@ -6,24 +6,24 @@ use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT,
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 65_536), "256")
-        .doc("messages that may be outstanding; with fewer than there are receivers, polls without a message fill the turns"),
+        .doc("maximum number of outstanding messages; with fewer than receivers, POLLs fill the turns"),
     Parameter::count("burst", (1, 65_536), "1")
-        .doc("messages sent for each acknowledgment: only the last of a burst names a receiver that answers; with flow_control = \"path\" at most so many, fewer where little may be under way"),
+        .doc("data packets per acknowledgment: the last of a burst polls a receiver; with flow_control = \"path\" a maximum, reduced for small windows"),
     Parameter::count("questions", (1, 65_536), "1")
-        .doc("receivers that may be asked and have not answered yet: 1 waits for each acknowledgment, so that none contends with anything (the thesis); with more, sending goes on meanwhile (Carillon's)"),
+        .doc("maximum number of outstanding polls: 1 waits for each acknowledgment, so that none contends for the medium (the thesis); with more, sending continues meanwhile (Carillon's)"),
     Parameter::choice("flow_control", &["window", "path"], "window")
-        .doc("window: as much may be under way as the window holds; path: as much as the slowest path was seen to carry, and a few milliseconds more (Carillon's)"),
+        .doc("limit of data in flight: window: the window alone; path: the capacity measured on the slowest path, and a few milliseconds more (Carillon's)"),
     Parameter::count("flight", (1, 65_536), "65536")
-        .doc("with flow_control = \"path\", packets that may be under way beyond what the paths themselves hold"),
+        .doc("with flow_control = \"path\", packets in flight beyond what the paths hold"),
     ACK_WAIT,
     Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
         .doc("formula: d burst + a + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout"),
     Parameter::span("timeout", "1000 bit")
-        .doc("the increment, constant, or initial value that timeout_method says; nothing contends with the one acknowledgment, so it can be short"),
+        .doc("increment, constant, or initial value of the timeout, according to timeout_method; it can be short, since nothing contends with the single acknowledgment"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,
     Parameter::count("retransmission_limit", (0, 1_000_000), "10")
-        .doc("a receiver is asked again while the count has not exceeded this"),
+        .doc("a receiver is polled again while the number of repetitions has not exceeded this; then past_limit applies"),
     PAST_LIMIT,
     ACK_BYTES,
 ];

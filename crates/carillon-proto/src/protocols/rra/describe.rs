@@ -18,7 +18,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             ("Idle", "Asking", "repair, new message or POLL names a receiver / start timer"),
             ("Asking", "Idle", "ACK of that receiver"),
             ("Asking", "Asking", "timer, count <= limit / ask again, count + 1"),
-            ("Asking", "Idle", "timer, count > limit / expel it, or give its messages up"),
+            ("Asking", "Idle", "timer, count > limit / expel it, or skip its messages"),
         ],
         rare: &[],
     }],

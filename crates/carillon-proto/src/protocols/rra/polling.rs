@@ -38,7 +38,7 @@ impl PollScheduler {
         let max_outstanding_polls = settings.count("questions") as usize;
         let by_path = settings.choice("flow_control") == "path";
         if by_path && max_outstanding_polls == 1 {
-            let why = "`flow_control = \"path\"` goes with several questions: give `questions` above 1";
+            let why = "`flow_control = \"path\"` needs several outstanding polls: set `questions` above 1";
             return Err(ConfigError::Conflict(why.into()));
         }
         let (timeout, flight) = (RetransmissionTimeout::new(&retransmission), settings.count("flight"));

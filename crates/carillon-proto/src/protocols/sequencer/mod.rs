@@ -28,7 +28,7 @@ pub use peer::SequencerPeer;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "sequencer",
     family: "sequencer, negative and piggybacked positive acknowledgment, total order",
-    summary: "one member gives all messages their order; acknowledgments ride on messages; a dead sequencer is replaced",
+    summary: "one member orders all messages; acknowledgments ride on messages; a crashed sequencer is replaced",
     reference: "Kaashoek et al. 1989, in Segovia 1996, 2.7",
     roles: &[Role::Peer],
     order: Order::Total,

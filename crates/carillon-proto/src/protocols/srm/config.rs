@@ -8,44 +8,44 @@ use crate::blocks::{AVERAGE_GAIN, LocalRecovery, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"], "fixed")
-        .doc("fixed: C1, C2, D1 and D2 as given; log: D1 = D2 = log10 G at each repair, G the members known (the paper's simulations; Agent/SRM/Fixed); adaptive: all four follow duplicates and delays; deterministic: C2 = D2 = 0; probabilistic: C1 = D1 = 0"),
+        .doc("fixed: C1, C2, D1 and D2 as given; log: D1 = D2 = log10 G at each repair, for G known members (the paper's simulations; Agent/SRM/Fixed); adaptive: all four follow duplicates and delays; deterministic: C2 = D2 = 0; probabilistic: C1 = D1 = 0"),
     Parameter::count("c1_percent", (0, 100_000), "200")
-        .doc("C1 in hundredths: a request waits d (C1 + C2 U(0, 1)), d the distance to the source; adaptive begins with it"),
+        .doc("C1 in hundredths: a request waits d (C1 + C2 U(0, 1)), where d is the distance to the source; initial value if adaptive"),
     Parameter::count("c2_percent", (0, 100_000), "200").doc("C2 in hundredths"),
     Parameter::count("d1_percent", (0, 100_000), "100")
-        .doc("D1 in hundredths: a repair waits d (D1 + D2 U(0, 1)), d the distance to the member that asked; not used by log and adaptive"),
+        .doc("D1 in hundredths: a repair waits d (D1 + D2 U(0, 1)), where d is the distance to the requester; unused with log and adaptive"),
     Parameter::count("d2_percent", (0, 100_000), "100").doc("D2 in hundredths"),
     Parameter::count("request_backoff_limit", (0, 16), "5")
-        .doc("how often the wait of a request is doubled (tripled, if adaptive); then it stays"),
+        .doc("maximum number of times that the wait of a request is doubled (tripled, if adaptive)"),
     Parameter::count("sending_step_percent", (0, 100), "10")
-        .doc("adaptive: what C1 or D1 loses when a request or repair is sent, in hundredths (the paper's authors: 5)"),
+        .doc("adaptive: decrease of C1 or D1 when a request or repair is sent, in hundredths (the paper's authors: 5)"),
     Parameter::span("session_ivl", "1 s")
-        .doc("time between session messages of a member, the first too, times U(0.9, 1.1)"),
+        .doc("interval of a member's session messages, also before the first, times U(0.9, 1.1)"),
     Parameter::choice("session_scaling", &["none", "log"], "none")
-        .doc("log: that time is multiplied by 1 + ln G (SRM/session/log-scaled)"),
+        .doc("log: the interval is multiplied by 1 + ln G (SRM/session/log-scaled)"),
     Parameter::count("session_entries", (1, 4000), "4000")
-        .doc("members in one session message at most; of more, each message tells of the next ones in turn (Carillon's)"),
+        .doc("maximum number of members in one session message; larger groups are listed in turn (Carillon's)"),
     Parameter::span("initial_distance", "1 s")
-        .doc("the distance to a member before the first exchange of session messages with it, at most one minute"),
+        .doc("distance to a member before the first exchange of session messages with it, at most one minute"),
     Parameter::choice("distance_compute", &["ewma", "instantaneous"], "ewma")
-        .doc("the distance that one request or repair uses: smoothed over its own timers with gain 1/4, or the last one measured"),
+        .doc("distance used by a request or repair: ewma: smoothed over its own timers with gain 1/4; instantaneous: the last measurement"),
     Parameter::span("clock_tick", "0 bit")
-        .doc("clocks in session messages are cut to whole ticks; ns-2: 1 ms; zero is the microsecond of the packet"),
+        .doc("resolution of clocks in session messages; ns-2: 1 ms; zero: a microsecond"),
     Parameter::size("request_bytes", (0, 65_507), "16 byte")
-        .doc("a request is padded to this size on the network, all headers included"),
+        .doc("minimum size of a request on the network, all headers included"),
     Parameter::span("request_ivl", "1 ms")
-        .doc("least time between two requests of a member, for whatever (Carillon's)"),
+        .doc("minimum interval of a member's requests (Carillon's)"),
     Parameter::span("send_ivl", "0 bit")
-        .doc("least time between two messages or repairs that a member sends (Carillon's)"),
+        .doc("minimum interval of a member's messages and repairs (Carillon's)"),
     Parameter::count("buffer", (1, 65_536), "256")
-        .doc("messages of each source that a member keeps for repairs, the last ones; the same at all members (Carillon's; the paper keeps all)"),
+        .doc("number of messages per source that a member keeps for repairs; the same at all members (Carillon's; the paper keeps all)"),
     Parameter::choice("flow_control", &["none", "members"], "none")
-        .doc("none: a source goes on whoever lacks what it sent (the paper); members: it sends at most `buffer` messages beyond the first that a member lacks, as session messages then say (Carillon's)"),
+        .doc("none: a source does not wait for members (the paper); members: it sends at most `buffer` messages beyond the first that a member is missing according to session messages (Carillon's)"),
     Parameter::span("hold_down_min", "0 bit")
-        .doc("a message that was repaired is not repaired again for this long at least, however near who asked is (Carillon's)"),
+        .doc("minimum time before a message is repaired again, however near the requester is (Carillon's)"),
     REPAIR_BUDGET,
     Parameter::choice("local_recovery", &["off", "one-step", "two-step"], "off")
-        .doc("the first request travels local_scope hops only; the repair as far as that and the way to who asked (one-step), or just there, to be repeated from there (two-step); the paper, not ns-2"),
+        .doc("scope of first requests: off: the group; one-step: local_scope hops, and repairs as far as that plus the way to the requester; two-step: repairs go to local_scope hops and are repeated by the requester; in the paper, not in ns-2"),
     Parameter::count("local_scope", (1, 254), "4").doc("hops of the first request, with local recovery"),
 ];
 

@@ -10,75 +10,75 @@ use crate::blocks::retransmission::parameters::PAST_LIMIT;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("paradigm", &["stream", "datagram", "acknowledged-datagram", "transaction"], "stream")
-        .doc("what an association is: a stream of messages; or one message, which FIRST carries: that nobody answers, that receivers acknowledge, or that they respond to when their user has taken it"),
+        .doc("association: stream: a stream of messages; or one message in FIRST: datagram: without an answer; acknowledged-datagram: acknowledged by the receivers; transaction: answered when the receiving user has read it"),
     Parameter::count("service", (4, 6), "6")
-        .doc("of a stream, by the numbers of XTP's traffic segment: 4: reliable, to the one receiver (-t of the thesis's program), 5: unacknowledged, to the group, of which nothing is sent again, 6: reliable, to the group (-T). The other paradigms have numbers of their own, 1 to 3, and go to the one receiver with 4, to the group otherwise"),
+        .doc("service of a stream in the traffic segment: 4: reliable unicast (-t of the thesis's program); 5: unacknowledged multicast without retransmission; 6: reliable multicast (-T). The other paradigms have their own numbers, 1 to 3, and are unicast with 4, multicast otherwise"),
     Parameter::switch("data_in_first", "false")
-        .doc("of a stream: FIRST carries its first data, which do not wait then until all have answered (not in the thesis)"),
+        .doc("FIRST carries the first data of a stream, which then does not wait for all answers (not in the thesis)"),
     Parameter::choice("reliability", &["all", "named", "none"], "all")
-        .doc("of whom it is demanded that a stream arrives: all; named: the first `named` receivers of the group, while the others get what comes, may join late, and nobody waits for them or sends anything again because of them; none: as error_control = none"),
-    Parameter::count("named", (1, 65_536), "1").doc("with reliability = \"named\", how many"),
+        .doc("receivers that must get a stream completely: all; named: the first `named` ones, while the others may join late and cause neither waiting nor retransmissions; none: as error_control = none"),
+    Parameter::count("named", (1, 65_536), "1").doc("with reliability = \"named\", number of receivers that must get everything"),
     Parameter::switch("late_join", "false")
-        .doc("who comes when a stream has begun, or comes back, may join it and gets what has not begun to go out (JCNTL); packets have a tag with the number of their message then"),
+        .doc("late or returning receivers may join a stream and get the messages not yet begun (JCNTL); data packets then carry message numbers in their tags"),
     Parameter::count("leave_after", (0, 1_000_000_000), "0")
-        .doc("a receiver leaves (END) when its user has taken so many messages; 0: never"),
+        .doc("number of messages after which a receiver leaves (END); 0: never"),
     Parameter::choice("feedback", &["unicast", "slotted"], "unicast")
-        .doc("control packets of receivers: unicast: at once, to the sender; slotted: after a random number of slots, and those because of a gap to the group, where who would say no more than it hears says nothing (damping)"),
-    Parameter::count("slots", (1, 1024), "8").doc("with feedback = \"slotted\", how many slots there are to wait (Carillon's)"),
-    Parameter::span("slot_time", "2 ms").doc("with feedback = \"slotted\", how long a slot is (Carillon's)"),
+        .doc("control packets of receivers: unicast: at once, to the sender; slotted: after a random number of slots, with reports of gaps to the group, where an equivalent report suppresses them (damping)"),
+    Parameter::count("slots", (1, 1024), "8").doc("with feedback = \"slotted\", number of slots (Carillon's)"),
+    Parameter::span("slot_time", "2 ms").doc("with feedback = \"slotted\", length of a slot (Carillon's)"),
     Parameter::choice("error_control", &["go-back-n", "selective", "none"], "go-back-n")
-        .doc("what is sent again: everything from what is missing on, which receivers do not keep either (the thesis), what is missing alone (as it suggests), or nothing (NOERR): what comes is delivered, and nobody is told of the rest"),
-    Parameter::switch("fastnak", "true").doc("FASTNAK: a receiver that sees a gap says so at once (-F)"),
+        .doc("retransmission: go-back-n: everything from the first missing byte on, with receivers that keep nothing beyond a gap (the thesis); selective: missing data only (suggested there); none: nothing (NOERR), and losses are not reported"),
+    Parameter::switch("fastnak", "true").doc("FASTNAK: a receiver reports a gap at once (-F)"),
     Parameter::choice("flow_control", &["on", "off", "reservation"], "on")
-        .doc("on: no more is sent than receivers have room for (alloc); off: the sender does not look at it (NOFLOW); reservation: room is what the receiving user has reserved (RES)"),
+        .doc("on: no more data than receivers have room for (alloc); off: the sender ignores alloc (NOFLOW); reservation: room is what the receiving user has reserved (RES)"),
     Parameter::count("window", (1, 65_536), "32")
-        .doc("packets of maxdata bytes, or of the longest message if that is less, that a receiver has room for, and that may be under way"),
+        .doc("receive buffer, and maximum data in flight, in packets of maxdata bytes or of the longest message if that is less"),
     Parameter::count("reserved", (1, 65_536), "4")
-        .doc("with flow_control = \"reservation\": buffers, each as long as the longest message, that the receiving user has reserved"),
+        .doc("with flow_control = \"reservation\", number of buffers of the longest message's size that the receiving user reserves"),
     Parameter::size("maxdata", (1, 65_535), "1448 byte")
-        .doc("data of a packet at most: a longer message is cut (1448 is what an Ethernet takes over IP)"),
+        .doc("maximum data per packet: longer messages are fragmented (1448 fit an Ethernet frame over IP)"),
     Parameter::count("calls", (1, 65_536), "1")
-        .doc("messages that may wait to go out: with 1 a call returns when its data have been sent, as a call of the thesis's program does"),
+        .doc("messages that may wait to be sent; with 1 a call returns when its data was sent, as in the thesis's program"),
     Parameter::choice("sreq", &["pause", "window"], "pause")
-        .doc("when SREQ is set, besides in FIRST (-f): pause: in the last data packet before the sender has nothing to send or no room; window: in the last before it has no room, in the last of all, and when nothing has gone out for WTIMER"),
+        .doc("when data carries SREQ, besides FIRST (-f): pause: the last packet before the sender has nothing to send or no room; window: the last packet before it has no room, the last of all, and after WTIMER without data"),
     Parameter::count("sreq_interval", (0, 65_536), "0")
-        .doc("SREQ is also set in each so manyth data packet; 0: in no others (the thesis suggests more)"),
+        .doc("every n-th data packet also carries SREQ; 0: none (the thesis suggests more)"),
     Parameter::choice("status_request", &["sreq", "dreq"], "sreq")
-        .doc("what asks for status in data: SREQ, answered at once, or DREQ, answered when the data have been taken by the user"),
+        .doc("status request in data: SREQ, answered at once, or DREQ, answered when the user has read the data"),
     Parameter::choice("handshake", &["repaired", "thesis"], "repaired")
-        .doc("the synchronizing handshake: thesis: WTIMER doubles without bound, round trips of what was lost count, and CTIMEOUT runs from the handshake's beginning; repaired: WTIMER doubles three times at most, up to wtimer_max, round trips are those of the packet that was answered, and CTIMEOUT counts silence (as the thesis suggests)"),
-    Parameter::span("wtimer", "500 ms").doc("WTIMER before a round trip is known"),
-    Parameter::span("wtimer_min", "10 ms").doc("WTIMER is never shorter (Carillon's)"),
-    Parameter::span("wtimer_max", "1 s").doc("with handshake = \"repaired\", WTIMER is never longer, but where answers take so long on average"),
-    Parameter::span("ctimeout", "60 s").doc("CTIMEOUT: how long the synchronizing handshake may take (60 s in SandiaXTP)"),
+        .doc("synchronizing handshake: thesis: WTIMER doubles without bound, lost packets count as round trips, and CTIMEOUT runs from its start; repaired: WTIMER doubles at most three times, up to wtimer_max, round trips belong to answered packets, and CTIMEOUT counts silence (suggested there)"),
+    Parameter::span("wtimer", "500 ms").doc("WTIMER before the first round trip"),
+    Parameter::span("wtimer_min", "10 ms").doc("minimum of WTIMER (Carillon's)"),
+    Parameter::span("wtimer_max", "1 s").doc("with handshake = \"repaired\", maximum of WTIMER, unless answers take longer on average"),
+    Parameter::span("ctimeout", "60 s").doc("CTIMEOUT: maximum duration of the synchronizing handshake (60 s in SandiaXTP)"),
     Parameter::span("ctimer", "60 s")
-        .doc("CTIMER: when nothing has come for so long while more is expected to be sent, a handshake asks whether the others live"),
+        .doc("CTIMER: silence of the receivers after which a handshake checks that they are alive"),
     Parameter::count("handshake_limit", (0, 1_000_000), "0")
-        .doc("attempts of a handshake after which past_limit applies too; 0: CTIMEOUT alone says (Carillon's)"),
+        .doc("attempts of a handshake after which past_limit applies too; 0: CTIMEOUT alone decides (Carillon's)"),
     Parameter {
         default: "expel",
-        doc: "past CTIMEOUT: expel those that have not answered, by name (the association with one receiver is aborted so), skip what they have not acknowledged, or wait: ask on until told that they are gone (both Carillon's; delivery waits)",
+        doc: "action past CTIMEOUT: expel: expel silent receivers by name (which aborts an association with one receiver); skip: skip their unacknowledged data; wait: ask until they are expelled otherwise (the last two are Carillon's; deliveries wait)",
         ..PAST_LIMIT
     },
-    Parameter::rate("rate", "0").doc("outrate: bytes a second; 0: as fast as it goes"),
-    Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes at once at this rate"),
-    Parameter::count("sort", (0, 65_535), "0").doc("the priority in the sort field; 0: none"),
+    Parameter::rate("rate", "0").doc("outrate: bytes per second; 0: unlimited"),
+    Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes per burst at this rate"),
+    Parameter::count("sort", (0, 65_535), "0").doc("priority in the sort field; 0: none"),
     Parameter::choice("checksum", &["all", "header"], "all")
-        .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
+        .doc("coverage of the checksum: the whole packet, or its header only (NOCHECK)"),
 ];
 
 /// Parameters of datagrams without acknowledgment, with the same defaults.
 pub(super) const DATAGRAM_PARAMETERS: [Parameter; 7] = [
     Parameter::count("service", (4, 6), "6")
-        .doc("4: to the one receiver, by unicast; otherwise to the group (the traffic segment says 1, an unacknowledged datagram)"),
+        .doc("4: unicast to the one receiver; otherwise multicast (the traffic segment says 1, an unacknowledged datagram)"),
     Parameter::count("window", (1, 65_536), "32")
-        .doc("packets of maxdata bytes, or of the longest message if that is less, that a receiver has room for until its user takes them"),
-    Parameter::size("maxdata", (1, 65_535), "1448 byte").doc("data of a packet at most, and so of a message"),
-    Parameter::count("calls", (1, 65_536), "1").doc("messages that may wait to go out"),
-    Parameter::rate("rate", "0").doc("outrate: bytes a second; 0: as fast as it goes"),
-    Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes at once at this rate"),
+        .doc("receive buffer in packets of maxdata bytes, or of the longest message if that is less"),
+    Parameter::size("maxdata", (1, 65_535), "1448 byte").doc("maximum data per packet, and so per message"),
+    Parameter::count("calls", (1, 65_536), "1").doc("messages that may wait to be sent"),
+    Parameter::rate("rate", "0").doc("outrate: bytes per second; 0: unlimited"),
+    Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes per burst at this rate"),
     Parameter::choice("checksum", &["all", "header"], "all")
-        .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
+        .doc("coverage of the checksum: the whole packet, or its header only (NOCHECK)"),
 ];
 
 /// Settings for files over a real network: selective retransmission, no fragmentation, and a queue of messages ahead
@@ -213,7 +213,7 @@ impl Settings {
         if paradigm.is_single() && u64::from(context.max_payload) > maxdata {
             let (word, most) = (config.choice("paradigm"), context.max_payload);
             let reason = format!(
-                "paradigm = \"{word}\" has one packet for a message: maxdata must be {most} byte or more"
+                "paradigm = \"{word}\" sends each message in one packet: maxdata must be {most} byte or more"
             );
             return Err(ConfigError::Conflict(reason));
         }

@@ -30,7 +30,7 @@ pub use sender::XtpSender;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp",
     family: "sender-driven, status on request, go-back-N or selective",
-    summary: "Xpress Transport Protocol 4.0: a byte stream, receivers say what they have when asked, or at once of a gap",
+    summary: "Xpress Transport Protocol 4.0: a byte stream; receivers report status on request, and gaps at once",
     reference: "XTP Forum 1995, as in Johnstone and Williams 1997",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
@@ -51,7 +51,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
 pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp-datagram",
     family: "best effort, without feedback",
-    summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, nobody answers",
+    summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, no feedback",
     confirmed: false,
     waits: false,
     header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),

@@ -104,7 +104,7 @@ impl XtpSender {
     ) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         if settings.is_unicast && build.members.len() > 1 {
-            let reason = "service = 4, unicast, has one receiver; several need 6, multicast";
+            let reason = "service = 4 (unicast) serves one receiver; several need service = 6 (multicast)";
             return Err(ConfigError::Conflict(reason.into()));
         }
         Ok(XtpSender {
