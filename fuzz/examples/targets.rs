@@ -1,4 +1,4 @@
-//! Lists the fuzz targets.
+//! Lists the names of the fuzz targets.
 
 fn main() {
     for target in carillon_fuzz::targets::targets() {

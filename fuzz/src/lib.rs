@@ -1,4 +1,4 @@
-//! The fuzz targets as functions; the one program in `fuzz_targets/` runs that which `CARILLON_TARGET` names.
+//! Fuzz targets as functions; the program in `fuzz_targets/` runs the target in the variable `CARILLON_TARGET`.
 
 pub mod targets;
 
@@ -12,7 +12,7 @@ thread_local! {
 ///
 /// # Panics
 ///
-/// If there is none, or if it finds something.
+/// If the target does not exist, or if it finds a fault.
 pub fn run(bytes: &[u8]) {
     CHOSEN.with(|target| (target.body)(bytes));
 }

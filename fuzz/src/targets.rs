@@ -1,4 +1,4 @@
-//! What each target runs: a body of the testkit, given the protocols.
+//! Fuzz targets: bodies of the testkit, combined with the protocols.
 //!
 //! This file is also part of the test that replays the corpus, `fuzz_corpus` of `carillon-lab`.
 
@@ -16,16 +16,16 @@ use carillon_testkit::TREE;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
 
-/// Something to run on fuzzed bytes: panics when it finds something.
+/// Function of fuzzed bytes that panics when it finds a fault.
 pub type Body = Box<dyn Fn(&[u8])>;
 
-/// Something to fuzz.
+/// Fuzz target.
 pub struct Target {
-    /// Its name, and that of its folder in `corpus/`.
+    /// Name of the target and of its folder in `corpus/`.
     pub name: String,
-    /// What is run.
+    /// Function to run.
     pub body: Body,
-    /// Inputs to begin with, besides its corpus.
+    /// Initial inputs besides the corpus.
     pub seeds: Vec<Vec<u8>>,
 }
 
@@ -35,7 +35,7 @@ impl Target {
     }
 }
 
-/// Every target: the formats and machines of the registry, and what is not a protocol's.
+/// Returns every target: formats and machines of the registry, and everything outside of it.
 pub fn targets() -> Vec<Target> {
     let mut all = vec![
         Target::new("wire_envelope", wire::envelope),
@@ -50,7 +50,7 @@ pub fn targets() -> Vec<Target> {
         Target::new("command_file", command_file),
         Target::new("gt_itm", gt_itm_file),
     ];
-    // Protocols of one format have their machines in one target.
+    // Protocols with the same format share one target for their machines.
     let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
     for &entry in REGISTRY.iter().chain(HELPED) {
         formats.entry(entry.format.name).or_default().push(entry);
@@ -160,8 +160,8 @@ fn gt_itm_file(bytes: &[u8]) {
     one_line_or_good(bytes, |text| gt_itm::parse(text).map(drop));
 }
 
-/// Whether a range may have thousands of points. Each is resolved like any other, which takes time
-/// and shows nothing new; millions are refused, so those stay in.
+/// Returns true if a range may have thousands of points. All points are resolved alike, so large ranges take time and
+/// show nothing new. Millions of points are refused and therefore stay in.
 fn has_many_points(bytes: &[u8]) -> bool {
     let of_range =
         |line: &&[u8]| [&b"step"[..], b"END"].iter().any(|word| line.windows(word.len()).any(|w| w == *word));
@@ -216,13 +216,13 @@ fn span(input: &mut Input<'_>) -> Duration {
 
 const ASSOCIATION: AssociationId = AssociationId(7);
 
-/// What has helpers, of whom the registry knows none yet.
+/// Protocols with helpers outside of the registry.
 const HELPED: &[&ProtocolEntry] = &[&TREE];
 
-/// More than a machine sends at once that has no window.
+/// Bound on the datagrams of one drain, more than a machine without a window sends at once.
 const LARGE_GROUP: usize = 100_000;
 
-/// Settings as invitations carry them.
+/// Settings as in invitations.
 const SETTINGS: &[&str] = &[
     "window=3",
     "window=32768\nack_timer=until-full-window",

@@ -2,7 +2,7 @@
 //!
 //! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global state: worlds can run
 //! in parallel, and equal worlds run alike to the last bit. Two networks exist: a shared Ethernet ([`Lan`]) and routed
-//! links ([`Graph`]).
+//! links ([`Graph`](graph::Graph)).
 
 pub mod applications;
 mod crashed;

@@ -1,4 +1,4 @@
-//! A machine watched from outside: does it keep the contract between machine and host?
+//! Wrapper that checks the contract between a machine and its host.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,27 +12,29 @@ use crate::exercise;
 use crate::replay::sampling_step;
 use crate::states::Watch;
 
-/// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
-/// that can be checked from outside: it is started once and first (rule 1), time does not go back (rule 2), and `handle_timeout` before
-/// anything is due changes nothing (rule 3). And whatever event goes with a notice comes with it, and its states follow
-/// each other as its entry declares, if that is given.
+/// Machine that passes every call on and checks the rules of the [driving contract](carillon_core::Machine) that are
+/// visible from outside.
+///
+/// The host starts it once and first (rule 1), time does not go back (rule 2), and `handle_timeout` before anything
+/// is due changes nothing (rule 3). Each notice must also be accompanied by its event. With an entry, states must
+/// follow each other as the entry declares.
 #[derive(Debug)]
 pub struct CheckedMachine {
     machine: Box<dyn Machine>,
     now: Time,
     started: bool,
-    /// Notices whose events are still to come.
+    /// Notices that still need an event.
     announced: VecDeque<Notice>,
     calls: u64,
-    /// At which call its state is looked at next.
+    /// Number of the call before which rule 3 is checked next.
     next_check: u64,
-    /// How much more seldom than where tests take their time.
+    /// Factor by which the checks are rarer in the short tier.
     every: u64,
     states: Option<Watch>,
 }
 
 impl CheckedMachine {
-    /// Watches this machine.
+    /// Wraps a machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
         CheckedMachine {
             machine,
@@ -46,7 +48,7 @@ impl CheckedMachine {
         }
     }
 
-    /// Its states are to be those of this entry.
+    /// Requires the states that this entry declares.
     pub fn of(self, entry: &'static ProtocolEntry) -> Self {
         CheckedMachine { states: Some(Watch::new(entry)), ..self }
     }
@@ -57,13 +59,13 @@ impl CheckedMachine {
         }
     }
 
-    /// Before a call that the host makes on a drained machine.
+    /// Checks before a call that the host makes on a drained machine.
     fn before_call(&mut self, now: Time) {
         assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
         self.observe_states();
         self.calls += 1;
-        // Comparing states as text is slow: now and then is enough, and the less often the more text there is.
+        // Comparing states as text is slow, so it happens rarely, and more rarely the longer the text is.
         if self.calls >= self.next_check && self.machine.poll_timeout().is_none_or(|at| at > now) {
             let before_call = format!("{:?}", self.machine);
             self.machine.handle_timeout(now);
@@ -119,7 +121,7 @@ impl Machine for CheckedMachine {
         transmit
     }
 
-    /// What is both an event and a notice is told as both, and in the same order.
+    /// Checks that events and notices of the same occurrence come in pairs and in the same order.
     fn poll_event(&mut self) -> Option<Event> {
         let event = self.machine.poll_event();
         if let (Some(states), Some(event)) = (&self.states, &event) {
@@ -141,7 +143,7 @@ impl Machine for CheckedMachine {
 
     fn poll_notice(&mut self) -> Option<Notice> {
         let notice = self.machine.poll_notice();
-        // Its event is a note of the protocol's own.
+        // Its event is a note of the protocol itself.
         self.announced.extend(notice.filter(|notice| *notice != Notice::TooFewMembers));
         notice
     }
@@ -157,7 +159,7 @@ impl Machine for CheckedMachine {
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        // It may be called after another call at once.
+        // The host may call this directly after another call, without a drain.
         self.observe_states();
         self.machine.as_sender()
     }
@@ -172,5 +174,5 @@ impl Machine for CheckedMachine {
 }
 
 const CALLS_PER_CHECK: u64 = 16;
-/// So many bytes of text take about as long as a call.
+/// Bytes of text that take about as long to compare as a call takes.
 const TEXT_BYTES_PER_CALL: u64 = 256;

@@ -1,16 +1,16 @@
-//! A count of what a test exercised, so that a test that tries nothing fails.
+//! Count of exercised calls, so that a test that exercises nothing fails.
 
 use std::cell::Cell;
 use std::ops::Sub;
 
-/// Calls of machines and applications, in this thread.
+/// Number of calls of machines and applications in this thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exercise {
-    /// Datagrams that machines handled.
+    /// Number of datagrams that machines handled.
     pub datagrams: u64,
-    /// Messages that applications took.
+    /// Number of messages that applications took.
     pub deliveries: u64,
-    /// Timers that fired.
+    /// Number of timers that fired.
     pub timers: u64,
 }
 
@@ -26,7 +26,7 @@ impl Sub for Exercise {
     }
 }
 
-/// All that this thread has exercised up to now.
+/// Counts of this thread so far.
 pub fn exercised() -> Exercise {
     EXERCISED.get()
 }

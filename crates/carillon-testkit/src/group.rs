@@ -1,5 +1,5 @@
-//! A group of one protocol in a simulated world: one sender and some receivers, or peers; messages
-//! that differ; nodes that crash.
+//! Group of one protocol in a simulated world: one sender and some receivers, or peers, with different messages and
+//! scripted crashes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::oracle::{Contents, MessageSource, Oracle, Received};
 use crate::report::{Recorder, Report};
 use crate::star::{Link, Star};
 
-/// The sender's node; the receivers are 1 to r. Peers are 0 to r, and the first ones send.
+/// Node of the sender; the receivers are 1 to r. Peers are 0 to r, and the first ones send.
 pub const SENDER: NodeId = NodeId(0);
 
-/// What is to be run. Make it, change it, then [`Group::run`] it over a [`Star`] or
-/// [`Group::run_lan`] it over an Ethernet.
+/// Description of a run. Build it, then [`run`](Group::run) it over a [`Star`] or [`run_lan`](Group::run_lan) it over
+/// an Ethernet.
 #[derive(Clone, Debug)]
 pub struct Group {
     entry: &'static ProtocolEntry,
@@ -48,7 +48,7 @@ pub struct Group {
     memory: Option<usize>,
 }
 
-/// Something that happens to the group.
+/// Scripted change of the group.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     at: Time,
@@ -57,16 +57,16 @@ struct Fault {
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// A node goes.
+    /// Crash of a node.
     Crash(NodeId),
-    /// A node that went comes back.
+    /// Restart of a crashed node.
     Restart(NodeId),
-    /// A link of the graph goes or comes back.
+    /// Failure or recovery of a link of the graph.
     Link(u32, bool),
 }
 
 impl Group {
-    /// One receiver, ten messages of up to 100 bytes, links that lose nothing, default settings.
+    /// Group of one receiver and ten messages of up to 100 bytes, with lossless links and default settings.
     pub fn new(entry: &'static ProtocolEntry, seed: u64) -> Self {
         Group {
             entry,
@@ -93,12 +93,12 @@ impl Group {
         }
     }
 
-    /// Receivers that come back belong to the session still, and may join it late; otherwise they come with another's.
+    /// Restarted receivers belong to the session and may join late; by default they belong to another session.
     pub fn rejoins(self) -> Self {
         Group { rejoins: true, ..self }
     }
 
-    /// The memory that receivers and helpers are given, in bytes. What each node holds is counted:
+    /// Sets the memory budget of receivers and helpers in bytes, and measures the heap of each node:
     /// [`Report::peaks`](crate::Report::peaks).
     ///
     /// # Panics
@@ -112,44 +112,44 @@ impl Group {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take it.
+    /// If the protocol does not take the value.
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.set(self.entry.parameters, key, value).unwrap_or_else(|error| panic!("{error}"));
         self
     }
 
-    /// All settings of the protocol.
+    /// Sets all settings of the protocol.
     pub fn settings(self, settings: Config) -> Self {
         Group { settings, ..self }
     }
 
-    /// How many receivers.
+    /// Sets the number of receivers.
     pub fn receivers(self, receivers: u32) -> Self {
         Group { receivers, ..self }
     }
 
-    /// How many helpers there are: the nodes after the receivers, in a balanced tree.
+    /// Sets the number of helpers, which are the nodes after the receivers, in a balanced tree.
     pub fn helpers(self, helpers: u32) -> Self {
         Group { helpers, ..self }
     }
 
-    /// So many of the receivers help too: the first ones.
+    /// Makes this number of receivers designated receivers, which also help; the first ones are chosen.
     pub fn designated(self, designated: u32) -> Self {
         Group { designated, ..self }
     }
 
-    /// How many children a helper or the sender has, as long as there are helpers enough: 2 unless said otherwise. With 1
-    /// the helpers are a chain.
+    /// Sets the maximum number of children of a helper and of the sender, as far as helpers suffice; the default is
+    /// 2. With 1 the helpers are a chain.
     pub fn fanout(self, fanout: usize) -> Self {
         Group { fanout, ..self }
     }
 
-    /// The node of a helper.
+    /// Node of a helper.
     pub fn helper(&self, index: u32) -> NodeId {
         NodeId(self.receivers + 1 + index)
     }
 
-    /// Who turns to which helper.
+    /// Helper table of the group.
     pub fn table(&self) -> HelperTable {
         let receivers: Vec<NodeId> = (1..=self.receivers).map(NodeId).collect();
         let apart = (0..self.helpers).map(|index| self.helper(index));
@@ -157,77 +157,77 @@ impl Group {
         HelperTable::balanced(&helpers, &receivers, self.fanout)
     }
 
-    /// How many of the peers send: the first ones.
+    /// Sets the number of sending peers; the first ones send.
     pub fn senders(self, senders: u32) -> Self {
         Group { senders, ..self }
     }
 
-    /// A node crashes.
+    /// Crashes a node after this time.
     pub fn crash(mut self, node: NodeId, after: Duration) -> Self {
         self.faults.push(Fault { at: Time::ZERO + after, change: Change::Crash(node) });
         self
     }
 
-    /// A link of the graph goes down or comes up.
+    /// Takes a link of the graph down or up after this time.
     pub fn link_up(mut self, link: u32, is_up: bool, after: Duration) -> Self {
         self.faults.push(Fault { at: Time::ZERO + after, change: Change::Link(link, is_up) });
         self
     }
 
-    /// A node that has crashed comes back and has forgotten everything. A peer joins the group
-    /// again, and only receives; a member of a static group belongs to it no more. A router begins anew.
+    /// Restarts a crashed node without its state after this time. A peer joins the group again and only receives, a
+    /// member of a static group no longer belongs to it, and a router starts anew.
     pub fn restart(mut self, node: NodeId, after: Duration) -> Self {
         self.faults.push(Fault { at: Time::ZERO + after, change: Change::Restart(node) });
         self
     }
 
-    /// How many messages each sender sends.
+    /// Sets the number of messages of each sender.
     pub fn messages(self, messages: u64) -> Self {
         Group { messages, ..self }
     }
 
-    /// The longest message; their lengths differ.
+    /// Sets the maximum length of messages, which differ in length.
     pub fn max_payload(self, max_payload: usize) -> Self {
         Group { max_payload, equal_payloads: false, ..self }
     }
 
-    /// The length of every message.
+    /// Sets the length of every message.
     pub fn equal_payloads(self, max_payload: usize) -> Self {
         Group { max_payload, equal_payloads: true, ..self }
     }
 
-    /// What all links are like, of the star.
+    /// Sets the properties of all links of the star.
     pub fn all_links(self, default_link: Link) -> Self {
         Group { default_link, ..self }
     }
 
-    /// What one link of the star is like.
+    /// Sets the properties of one link of the star.
     pub fn link(mut self, from: NodeId, to: NodeId, link: Link) -> Self {
         self.links.push((from, to, link));
         self
     }
 
-    /// Receivers' applications take one message each so long.
+    /// Sets the interval at which receivers' applications take a message.
     pub fn pace(self, pace: Duration) -> Self {
         Group { pace, ..self }
     }
 
-    /// Senders offer one message each so long; without it as fast as they are taken.
+    /// Sets the interval at which senders offer a message; by default as fast as it is taken.
     pub fn interval(self, interval: Duration) -> Self {
         Group { interval, ..self }
     }
 
-    /// How much simulated time the sender has to finish: ten minutes unless said otherwise.
+    /// Sets the limit of simulated time in which the senders must finish; ten minutes by default.
     pub fn limit(self, limit: Duration) -> Self {
         Group { limit, ..self }
     }
 
-    /// How long the group is watched after the sender has finished.
+    /// Sets the time for which the run continues after the senders have finished.
     pub fn afterwards(self, afterwards: Duration) -> Self {
         Group { afterwards, ..self }
     }
 
-    /// Runs over a star.
+    /// Runs the group over a star.
     pub fn run(&self) -> Report {
         let mut star = Star::new(self.hosts(), self.default_link.clone(), &self.seeds);
         for (from, to, link) in &self.links {
@@ -236,15 +236,15 @@ impl Group {
         self.run_on(star)
     }
 
-    /// Runs over one shared Ethernet.
+    /// Runs the group over a shared Ethernet.
     pub fn run_lan(&self, config: LanConfig) -> Report {
         let group = Group { link_overhead: config.frame_overhead, ..self.clone() };
         let lan = Lan::new(config, self.hosts() as usize, &self.seeds);
         group.run_on(lan)
     }
 
-    /// Runs over a routed network: node 0 is the sender, 1 to r are the receivers, then come the helpers, and the others
-    /// are routers, which help if the protocol has relays.
+    /// Runs the group over a routed network. Node 0 is the sender and 1 to r are the receivers; helpers follow. The
+    /// other nodes are routers, and relays if the protocol has them.
     pub fn run_graph(&self, topology: Arc<Topology>, config: GraphConfig, loss: LossModel) -> Report {
         let nodes = topology.nodes() as u32;
         let mut graph = Graph::new(topology.clone(), config, &self.seeds);
@@ -260,7 +260,7 @@ impl Group {
         group.run_world(graph, nodes, |graph, link, is_up| graph.set_up(link, is_up))
     }
 
-    /// Runs over a network with a node for the sender and for each receiver and helper.
+    /// Runs the group over a network with a node for the sender and for each receiver and helper.
     pub fn run_on<N: Network>(&self, network: N) -> Report {
         self.run_world(network, self.hosts(), |_, link, _| panic!("this network has no link {link}"))
     }
@@ -352,12 +352,12 @@ impl Group {
         (0..self.senders).map(NodeId)
     }
 
-    /// Nodes that are no routers.
+    /// Number of nodes that are no routers.
     fn hosts(&self) -> u32 {
         self.receivers + 1 + self.helpers
     }
 
-    /// The machine of a helper or a router.
+    /// Machine of a helper or a router.
     fn between(&self, node: NodeId, restarted: bool) -> Box<dyn Machine> {
         if node.0 < self.hosts() {
             self.build(Role::Helper, node, restarted)
@@ -368,7 +368,7 @@ impl Group {
         }
     }
 
-    /// The machine and the application of a node, and what it will have received, if it receives.
+    /// Machine and application of a node; adds the record of a receiver to `lives`.
     fn node(
         &self,
         node: NodeId,
@@ -400,7 +400,7 @@ impl Group {
         (self.build(role, node, restarted), application)
     }
 
-    /// The machine of a node, watched.
+    /// Machine of a node, checked.
     pub fn machine(&self, role: Role, node: NodeId) -> Box<dyn Machine> {
         self.build(role, node, false)
     }

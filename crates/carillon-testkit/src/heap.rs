@@ -1,16 +1,17 @@
-//! Bytes of the heap that each owner holds: every block is charged to the owner in whose call it was requested, until it is freed.
+//! Heap accounting: every block is charged to the owner that was active when it was allocated, until it is freed.
 //!
-//! A test program counts with `#[global_allocator] static COUNTING: Counting = Counting;`. Owners are counted in each thread apart.
+//! A test program enables it with `#[global_allocator] static COUNTING: Counting = Counting;`. Each thread counts its
+//! owners separately.
 
 #![allow(unsafe_code, reason = "a counting allocator implements an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Number of owners; owner 0 is everything that is charged to nobody.
+/// Number of owners; owner 0 is charged outside of [`charge`].
 pub const OWNERS: usize = 64;
 
-/// Charges to an owner what this call requests from the heap.
+/// Charges the allocations of this call to an owner.
 pub fn charge<T>(owner: usize, call: impl FnOnce() -> T) -> T {
     let before = OWNER.replace(owner);
     let result = call();
@@ -20,23 +21,23 @@ pub fn charge<T>(owner: usize, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Bytes that an owner holds, in this thread.
+/// Bytes that an owner holds in this thread.
 pub fn held(owner: usize) -> usize {
     HELD.with(|held| held[owner].get()).max(0) as usize
 }
 
-/// The most that an owner held after any call that was [charged](charge) to it, in this thread.
+/// Maximum number of bytes that an owner held after any call [charged](charge) to it, in this thread.
 pub fn peak(owner: usize) -> usize {
     PEAK.with(|peak| peak[owner].get())
 }
 
-/// Sets what the owners hold, and held at most, to zero.
+/// Resets the current and maximum bytes of all owners.
 pub fn reset() {
     HELD.with(|held| held.iter().for_each(|one| one.set(0)));
     PEAK.with(|peak| peak.iter().for_each(|one| one.set(0)));
 }
 
-/// Whether this program counts its heap.
+/// Returns true if this program counts its heap.
 pub fn is_counting() -> bool {
     let before = HELD.with(|held| held[OWNERS - 1].get());
     let block = charge(OWNERS - 1, || std::hint::black_box(Box::new([0_u8; 64])));
@@ -45,13 +46,12 @@ pub fn is_counting() -> bool {
     counted
 }
 
-/// The system's allocator, which counts.
+/// System allocator with accounting.
 #[derive(Debug)]
 pub struct Counting;
 
-// The number of the owner stands before each block.
-// SAFETY: the block that the system's allocator returns is as large and as aligned as requested, and the block that is
-// handed out begins a multiple of the alignment behind its start.
+// The number of the owner stands before each block. SAFETY: the block of the system allocator has the requested size
+// and alignment, and the returned block begins a multiple of the alignment behind its start.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (whole, before) = with_owner(layout);
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for Counting {
         }
         let owner = OWNER.get();
         add(owner, layout.size() as isize);
-        // SAFETY: there are `before` bytes, at least eight of them, before the block that is handed out.
+        // SAFETY: there are `before` bytes, at least eight, before the returned block.
         unsafe {
             block.cast::<usize>().write(owner);
             block.add(before)
@@ -71,7 +71,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let (whole, before) = with_owner(layout);
-        // SAFETY: it was handed out by `alloc` for this layout.
+        // SAFETY: `alloc` returned it for this layout.
         unsafe {
             let block = block.sub(before);
             add(block.cast::<usize>().read(), -(layout.size() as isize));

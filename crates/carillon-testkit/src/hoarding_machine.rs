@@ -1,4 +1,4 @@
-//! A machine that keeps a copy of every datagram that it handles, for ever: what suites of bounded memory have to catch.
+//! Machine that leaks a copy of every datagram, which suites of bounded memory must detect.
 
 use std::sync::Arc;
 
@@ -7,14 +7,15 @@ use carillon_core::{
     Event, HelperTable, Machine, Notice, ObservedState, Received, Receiver, Relay, Sender, Time, Transmit,
 };
 
-/// A machine of a protocol that behaves as the protocol says, and hoards.
+/// Machine that follows its protocol and keeps every datagram for ever.
 #[derive(Debug)]
 pub struct HoardingMachine {
     machine: Box<dyn Machine>,
     hoard: Hoarded,
 }
 
-/// Every datagram, without its bytes in the text that is compared between calls.
+/// Kept datagrams. `Debug` shows their number only, since [`CheckedMachine`](crate::CheckedMachine) compares that
+/// text between calls.
 struct Hoarded(Vec<(Bytes, Vec<u8>)>);
 
 impl std::fmt::Debug for Hoarded {
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Hoarded {
 }
 
 impl HoardingMachine {
-    /// The machine that hoards.
+    /// Wraps a machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
         HoardingMachine { machine, hoard: Hoarded(Vec::new()) }
     }
@@ -36,7 +37,7 @@ impl Machine for HoardingMachine {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        // Both ways of keeping it: the first half as a part of the datagram's buffer, the second half as a copy.
+        // Both ways of keeping bytes: the first half as a slice of the datagram's buffer, the second half as a copy.
         let (kept, copied) = datagram.bytes.split_at(datagram.bytes.len() / 2);
         self.hoard.0.push((datagram.bytes.slice_ref(kept), copied.to_vec()));
         self.machine.handle_datagram(now, datagram);

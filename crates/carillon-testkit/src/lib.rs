@@ -1,12 +1,11 @@
-//! What tests share: a group harness with scripted loss, a reliability oracle, fuzz bodies.
+//! Shared test code: a group harness with scripted loss, a reliability oracle, fuzz bodies.
 //!
-//! The testkit is handed protocols as [`carillon_core::ProtocolEntry`]s; it does not depend on them.
+//! Tests pass protocols to the testkit as [`carillon_core::ProtocolEntry`]s; it does not depend on them.
 //!
-//! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
-//! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
-//! judges what is delivered. A [`MachineFixture`] has one machine alone, for transcripts of packets, a
-//! [`PeerFixture`] one peer of a group. [`for_each_run`] repeats a test with many seeds, and says how to repeat
-//! the one that failed.
+//! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over an Ethernet or over a
+//! [`Star`] with scripted links. An [`Oracle`] at each receiver checks its deliveries. A [`MachineFixture`] is one
+//! machine alone, for transcripts of packets, and a [`PeerFixture`] one peer of a group. [`for_each_run`] repeats a
+//! test with many seeds, and prints the command that repeats a failed run.
 
 mod checked_machine;
 mod exercise;

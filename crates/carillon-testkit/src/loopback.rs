@@ -1,4 +1,4 @@
-//! A multicast group on loopback for a test of its own.
+//! Multicast groups on loopback, one for each test.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use crate::skip;
 
-/// A group that no other test uses, on a port below those that the system gives to whoever asks for any. Test programs run beside each other, and
-/// know nothing of each other: each draws its groups at random.
+/// Draws a group that no other test uses, on a port below the ephemeral ones. Test programs run at the same time
+/// without knowing of each other, so each draws its groups at random.
 pub fn fresh_group() -> SocketAddrV4 {
     let drawn = RandomState::new().build_hasher().finish();
     let [high, low, ..] = drawn.to_be_bytes();
     SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 10_000 + (drawn % 20_000) as u16)
 }
 
-/// Keeps a port to itself. A process that another test starts has a copy of each socket that was open, for an instant: so it
-/// is tried for a while.
+/// Binds a port. A process that another test starts holds copies of all open sockets for an instant, so the bind is
+/// retried for a while.
 pub fn take_port(port: u16) -> UdpSocket {
     let until = Instant::now() + Duration::from_secs(5);
     loop {
@@ -28,7 +28,8 @@ pub fn take_port(port: u16) -> UdpSocket {
     }
 }
 
-/// A group that no other test uses; none, and the test is told of as skipped, if loopback has no multicast here.
+/// Returns a group that no other test uses. Without multicast on loopback it reports the test as skipped and returns
+/// `None`.
 pub fn loopback_group() -> Option<SocketAddr> {
     let group = fresh_group();
     let joined = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))

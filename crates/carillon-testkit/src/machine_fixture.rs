@@ -1,4 +1,4 @@
-//! One machine alone, and the packets that go in and out of it at stated times.
+//! Fixture of one machine alone, with packets in and out at stated times.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -9,11 +9,10 @@ use carillon_core::{
 use crate::checked_machine::CheckedMachine;
 use crate::group::SENDER;
 
-/// A machine on the bench. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
+/// Fixture of one machine. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
 ///
-/// The sender is node 0, the receivers are 1 to r; a machine that only receives is at node 1, a peer
-/// at node 0 of 0 to r. Packets go
-/// in and come out as text or bytes; everything that came out since it was last asked for is kept.
+/// The sender is node 0 and the receivers are 1 to r. A receiver under test is node 1, a peer node 0 of 0 to r.
+/// Packets are text or bytes; the fixture keeps its output until the test asks for it.
 #[derive(Debug)]
 pub struct MachineFixture {
     machine: Box<dyn Machine>,
@@ -22,12 +21,12 @@ pub struct MachineFixture {
     out: Out,
 }
 
-/// The time this many bit times after the start, at 10 Mbit/s.
+/// Time this many bit times after the start, at 10 Mbit/s.
 pub fn bits(bits: u64) -> Time {
     Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
 }
 
-/// The session of a machine on the bench.
+/// Session of a machine in a fixture.
 pub const ASSOCIATION: AssociationId = AssociationId(1);
 
 #[derive(Debug, Default)]
@@ -50,8 +49,8 @@ impl Host for Out {
 }
 
 impl MachineFixture {
-    /// The machine of a role, with these settings on top of the defaults. Data packets have 1518
-    /// bytes on a network that adds 18, whatever the header.
+    /// Builds the machine of a role, with these settings on top of the defaults. Data packets have 1518 bytes on a
+    /// network that adds 18, with headers of any size.
     ///
     /// # Panics
     ///
@@ -97,7 +96,7 @@ impl MachineFixture {
         }
     }
 
-    /// Lets time pass until this many bit times after the start; timers fire when they are due.
+    /// Advances time to this many bit times after the start and fires due timers.
     pub fn at(&mut self, when: u64) -> &mut Self {
         let end = bits(when);
         assert!(end >= self.now, "time does not go back");
@@ -110,7 +109,7 @@ impl MachineFixture {
         self
     }
 
-    /// The application offers a message.
+    /// Offers a message.
     pub fn offer(&mut self, payload: &str) -> Result<u64, OfferError> {
         let payload = Bytes::copy_from_slice(payload.as_bytes());
         let sender = self.machine.as_sender().expect("the machine is a sender");
@@ -119,31 +118,31 @@ impl MachineFixture {
         id.map(|id| id.0)
     }
 
-    /// The application has no more messages.
+    /// Ends the stream of messages.
     pub fn finish(&mut self) {
         self.machine.as_sender().expect("the machine is a sender").finish(self.now);
         self.drain(false);
     }
 
-    /// Whether the sender has finished.
+    /// Returns true if the sender has finished.
     pub fn is_finished(&mut self) -> bool {
         self.machine.as_sender().expect("the machine is a sender").is_finished()
     }
 
-    /// A member is gone.
+    /// Expels a member.
     pub fn expel(&mut self, member: u32) -> &mut Self {
         self.machine.as_sender().expect("the machine is a sender").expel(self.now, NodeId(member));
         self.drain(false);
         self
     }
 
-    /// Which of these members the sender waits for.
+    /// Members among these for which the sender waits.
     pub fn awaited(&mut self, members: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let sender = self.machine.as_sender().expect("the machine is a sender");
         members.into_iter().filter(|&member| sender.awaits(NodeId(member))).collect()
     }
 
-    /// A datagram comes in from a node.
+    /// Receives a datagram from a node.
     pub fn receive(&mut self, from: u32, bytes: &[u8]) -> &mut Self {
         let bytes = Bytes::copy_from_slice(bytes);
         let destination = Dest::group(GroupId(0));
@@ -161,7 +160,7 @@ impl MachineFixture {
         self
     }
 
-    /// The application takes the next message, if there is one.
+    /// Takes the next delivered message.
     pub fn take(&mut self) -> Option<Delivery> {
         let delivery = self.machine.as_receiver().expect("the machine is a receiver").poll_delivery();
         self.drain(false);
@@ -173,7 +172,7 @@ impl MachineFixture {
         drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
     }
 
-    /// What was sent since it was last asked for, a line each: the packet and where it went.
+    /// Takes the packets sent since the last call, each as a line with its destination.
     pub fn sent(&mut self) -> Vec<String> {
         self.datagrams().iter().map(|(transmit, bytes)| self.line(transmit, bytes)).collect()
     }
@@ -189,17 +188,17 @@ impl MachineFixture {
         format!("{packet} to {to}")
     }
 
-    /// What was sent since it was last asked for.
+    /// Takes the datagrams sent since the last call.
     pub fn datagrams(&mut self) -> Vec<(Transmit, Vec<u8>)> {
         std::mem::take(&mut self.out.sent)
     }
 
-    /// The events since they were last asked for.
+    /// Takes the events since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.out.events)
     }
 
-    /// Why packets were dropped since events were last asked for.
+    /// Takes the events since the last call and returns the reasons of drops.
     pub fn drops(&mut self) -> Vec<DropReason> {
         let reason = |event| match event {
             Event::Dropped { reason } => Some(reason),
@@ -208,7 +207,7 @@ impl MachineFixture {
         self.events().into_iter().filter_map(reason).collect()
     }
 
-    /// When the next timer fires, in bit times after the start.
+    /// Time of the next timer, in bit times after the start.
     pub fn timer(&self) -> Option<u64> {
         self.machine.poll_timeout().map(|at| BitRate::mbps(10).bits_in(at - Time::ZERO))
     }

@@ -1,6 +1,6 @@
-//! What benchmarks measure with.
+//! Measures for benchmarks.
 
-/// The middle one of these.
+/// Median of samples.
 ///
 /// # Panics
 ///
@@ -10,14 +10,14 @@ pub fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Resident memory of this process; 0 where the system does not say.
+/// Resident memory of this process in bytes; 0 where the system does not report it.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * 4096
 }
 
-/// The most memory that this process ever had resident; 0 where it cannot be read.
+/// Peak resident memory of this process in bytes; 0 where it cannot be read.
 pub fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,5 @@
-//! A machine whose heap is counted: datagrams are copied at its expense, and nothing that it hands out stays charged to it.
+//! Wrapper that charges a machine's heap to an owner. Datagrams are copied at its expense, and its output is not
+//! charged to it.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use carillon_core::{
 
 use crate::heap;
 
-/// A machine, and the owner to which its heap is charged.
+/// Machine with the owner of its heap.
 #[derive(Debug)]
 pub struct MeteredMachine {
     machine: Box<dyn Machine>,
@@ -18,7 +19,7 @@ pub struct MeteredMachine {
 }
 
 impl MeteredMachine {
-    /// The machine that `build` makes, charged to `owner`, from 1 to [`heap::OWNERS`] - 2.
+    /// Wraps the machine that `build` makes and charges it to `owner`, from 1 to [`heap::OWNERS`] - 2.
     pub fn new(owner: usize, build: impl FnOnce() -> Box<dyn Machine>) -> Self {
         MeteredMachine { machine: heap::charge(owner, build), owner }
     }

@@ -1,4 +1,4 @@
-//! What a reliable delivery is: every message once, whole, and in order if that is promised.
+//! Oracle of reliable delivery: every message once, unaltered, and in order if the protocol guarantees that.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferErro
 
 use crate::exercise;
 
-/// The contents of the messages of a run: every message differs from every other.
+/// Contents of the messages of a run, which all differ.
 #[derive(Clone, Debug)]
 pub struct Contents {
     seeds: Seeds,
@@ -21,7 +21,7 @@ impl Contents {
     ///
     /// # Panics
     ///
-    /// If there is no room for a message's number: `max_len` is at least 8.
+    /// If `max_len` is less than 8, the size of a message's number.
     pub fn new(seeds: &Seeds, max_len: usize) -> Self {
         Contents { min_len: 8, ..Contents::equal(seeds, max_len) }
     }
@@ -36,12 +36,12 @@ impl Contents {
         Contents { seeds: seeds.part("contents"), min_len: len, max_len: len }
     }
 
-    /// The contents of the messages of another source.
+    /// Contents of the messages of another source.
     pub fn of(&self, source: NodeId) -> Self {
         Contents { seeds: self.seeds.part(&format!("of {source}")), ..self.clone() }
     }
 
-    /// Message number `number`: the number, then random bytes.
+    /// Message of this number: the number, then random bytes.
     pub fn message(&self, number: u64) -> Bytes {
         let mut rng = self.seeds.part(&number.to_string()).stream("bytes");
         let len = self.min_len + rng.below((self.max_len - self.min_len) as u64 + 1) as usize;
@@ -51,34 +51,34 @@ impl Contents {
         bytes.into()
     }
 
-    /// The longest there can be.
+    /// Maximum length of a message in bytes.
     pub fn max_len(&self) -> usize {
         self.max_len
     }
 }
 
-/// Offers the messages of a run as fast as they are taken, then finishes.
+/// Application that offers the messages of a run as fast as they are taken, then finishes.
 #[derive(Debug)]
 pub struct MessageSource {
     contents: Contents,
     messages: u64,
     offered: u64,
     finished: bool,
-    /// Time between two messages.
+    /// Interval between two messages.
     interval: Duration,
     next: Time,
-    /// When it was last asked: a message that was not taken then waits for the machine.
+    /// Time of the last poll; a message that was not taken then waits for the machine.
     polled: Time,
 }
 
 impl MessageSource {
-    /// Offers this many messages.
+    /// Source of this many messages.
     pub fn new(contents: Contents, messages: u64) -> Self {
         let (interval, next, polled) = (Duration::ZERO, Time::ZERO, Time::ZERO);
         MessageSource { contents, messages, offered: 0, finished: false, interval, next, polled }
     }
 
-    /// The same, but one message each so long.
+    /// Sets the interval between two messages.
     pub fn every(self, interval: Duration) -> Self {
         MessageSource { interval, ..self }
     }
@@ -119,60 +119,60 @@ impl Application for MessageSource {
     }
 }
 
-/// What a receiver's application got, and what was wrong with it.
+/// Deliveries to a receiver's application, and violations of the guarantee.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
-    /// Where it runs.
+    /// Node of the receiver.
     pub node: NodeId,
-    /// Everything delivered, in order.
+    /// Deliveries in order.
     pub deliveries: Vec<Delivery>,
-    /// What should not have been: a sentence each, the first few only.
+    /// Violations, as sentences; only the first few are kept.
     pub violations: Vec<String>,
 }
 
 impl Received {
-    /// The messages delivered, each by its source and number.
+    /// Source and number of each delivered message, in order.
     pub fn order(&self) -> Vec<(NodeId, MessageId)> {
         self.deliveries.iter().map(|delivery| (delivery.source, delivery.message)).collect()
     }
 
-    /// How many messages of this source were delivered.
+    /// Number of messages delivered from this source.
     pub fn count_of(&self, source: NodeId) -> u64 {
         self.deliveries.iter().filter(|delivery| delivery.source == source).count() as u64
     }
 }
 
-/// A source of messages, as an oracle knows it.
+/// Expectations about one source.
 #[derive(Clone, Debug)]
 struct Known {
     source: NodeId,
     contents: Contents,
-    /// The message that is to come next; `None` if any may be the first.
+    /// Number of the next message; `None` if any may be the first.
     next: Option<u64>,
-    /// Messages may be left out: the receiver has said that it lost them.
+    /// True if messages may be left out, because the receiver reports gaps.
     gaps: bool,
-    /// Those that came, if any may be the next.
+    /// Numbers received, if messages may come in any order.
     came: Option<SeqSet>,
 }
 
-/// Takes the deliveries of one receiver and judges them.
+/// Application that takes the deliveries of one receiver and checks them.
 #[derive(Debug)]
 pub struct Oracle {
     known: Vec<Known>,
     received: Arc<Mutex<Received>>,
-    /// Takes one message each so long; zero takes all at once.
+    /// Interval at which it takes a message; zero takes all at once.
     pace: Duration,
     next: Time,
     polled: Time,
 }
 
 impl Oracle {
-    /// Judges what `node` gets from `source`. Give [`Oracle::received`] away before the run.
+    /// Oracle of `node` for messages from `source`. Take [`Oracle::received`] before the run.
     pub fn new(node: NodeId, source: NodeId, contents: Contents, pace: Duration) -> Self {
         Oracle::over(node, vec![Known { source, contents, next: Some(0), gaps: false, came: None }], pace)
     }
 
-    /// Judges what `node` gets from several sources, whose contents are [`Contents::of`] them.
+    /// Oracle of `node` for messages of several sources, with the [`Contents::of`] each.
     pub fn of_peers(
         node: NodeId,
         sources: impl Iterator<Item = NodeId>,
@@ -184,20 +184,20 @@ impl Oracle {
         Oracle::over(node, sources.map(known).collect(), pace)
     }
 
-    /// The same for a node that joins late: of each source any message may be the first.
+    /// Accepts any first message of each source, for a node that joins late.
     pub fn from_anywhere(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.next = None);
         self
     }
 
-    /// The same where messages may be left out, if never delivered later:
-    /// [`Report::check_told`](crate::Report::check_told) compares with what the receiver said.
+    /// Accepts gaps, but no late messages; [`Report::check_losses_announced`](crate::Report::check_losses_announced)
+    /// compares them with the receiver's reports.
     pub fn with_gaps(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.gaps = true);
         self
     }
 
-    /// The same where each message may come before any other, once.
+    /// Accepts messages in any order, each once.
     pub fn in_any_order(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.came = Some(SeqSet::new()));
         self
@@ -208,7 +208,7 @@ impl Oracle {
         Oracle { known, received, pace, next: Time::ZERO, polled: Time::ZERO }
     }
 
-    /// What it gets, readable during and after the run.
+    /// Record of the deliveries, readable during and after the run.
     pub fn received(&self) -> Arc<Mutex<Received>> {
         self.received.clone()
     }

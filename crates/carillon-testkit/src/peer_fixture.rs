@@ -1,4 +1,4 @@
-//! One peer of a group alone on the bench: packets in, packets out, in milliseconds.
+//! Fixture of one peer of a group, with packets in and out at times in milliseconds.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -8,8 +8,8 @@ use carillon_core::{
 
 use crate::{ASSOCIATION, CheckedMachine};
 
-/// What the peer of a rank is told, in a group of these nodes. Let them be out of order, so that a rank
-/// is not taken for a node.
+/// Context of the peer of this rank in a group of these nodes. The nodes should not ascend, so that a rank is not
+/// mistaken for a node.
 pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildContext {
     BuildContext {
         association: ASSOCIATION,
@@ -29,7 +29,7 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
     }
 }
 
-/// A peer, the time, and what came out.
+/// Fixture of one peer.
 #[derive(Debug)]
 pub struct PeerFixture {
     machine: Box<dyn Machine>,
@@ -63,8 +63,8 @@ impl Host for Out {
 }
 
 impl PeerFixture {
-    /// The peer of this context, with these settings on top of the defaults; `show` says in a word or
-    /// two what a packet is.
+    /// Builds the peer of this context, with these settings on top of the defaults; `show` formats a packet in a word
+    /// or two.
     ///
     /// # Panics
     ///
@@ -88,7 +88,7 @@ impl PeerFixture {
         bench
     }
 
-    /// Lets time pass until then; timers fire when they are due. Returns what was sent.
+    /// Advances time, fires due timers, and returns the packets sent.
     pub fn at(&mut self, ms: u64) -> Vec<String> {
         let end = time(ms);
         while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
@@ -100,7 +100,7 @@ impl PeerFixture {
         self.sent()
     }
 
-    /// The application offers a message; returns its number.
+    /// Offers a message and returns its number.
     pub fn offer(&mut self, payload: &'static str) -> Result<u64, OfferError> {
         let (now, payload) = (self.time(), Bytes::from_static(payload.as_bytes()));
         let message = self.sender().offer(now, payload);
@@ -108,26 +108,26 @@ impl PeerFixture {
         message.map(|message| message.0)
     }
 
-    /// The application has nothing more to offer.
+    /// Ends the stream of messages.
     pub fn finish(&mut self) {
         let now = self.time();
         self.sender().finish(now);
         self.drain();
     }
 
-    /// Whether the peer is done with what it was offered.
+    /// Returns true if the peer has finished.
     pub fn is_finished(&mut self) -> bool {
         self.sender().is_finished()
     }
 
-    /// The ranks that it waits for.
+    /// Ranks for which the peer waits.
     pub fn awaited(&mut self) -> Vec<usize> {
         let nodes = self.out.nodes.clone();
         let sender = self.sender();
         (0..nodes.len()).filter(|&rank| sender.awaits(nodes[rank])).collect()
     }
 
-    /// The peer of this rank is gone for good. Returns what was sent.
+    /// Expels the peer of this rank and returns the packets sent.
     pub fn expel(&mut self, rank: usize) -> Vec<String> {
         let (now, member) = (self.time(), self.out.nodes[rank]);
         self.sender().expel(now, member);
@@ -135,7 +135,7 @@ impl PeerFixture {
         self.sent()
     }
 
-    /// A datagram comes in. Returns what was sent.
+    /// Receives a datagram and returns the packets sent.
     pub fn receive_bytes(&mut self, source: NodeId, bytes: Vec<u8>) -> Vec<String> {
         let (bytes, destination) = (Bytes::from(bytes), Dest::group(GroupId(0)));
         let (ingress, scope) = (PortId(0), Scope::GLOBAL);
@@ -145,29 +145,29 @@ impl PeerFixture {
         self.sent()
     }
 
-    /// The application takes a message.
+    /// Takes the next delivered message.
     pub fn take(&mut self) -> Option<Delivery> {
         let delivery = self.machine.as_receiver()?.poll_delivery();
         self.drain();
         delivery
     }
 
-    /// The rank of a node.
+    /// Rank of a node.
     pub fn rank(&self, node: NodeId) -> usize {
         rank(&self.out.nodes, node)
     }
 
-    /// What was sent since it was last asked for.
+    /// Takes the packets sent since the last call.
     pub fn sent(&mut self) -> Vec<String> {
         std::mem::take(&mut self.out.sent)
     }
 
-    /// The events since they were last asked for.
+    /// Takes the events since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.out.events)
     }
 
-    /// Why packets were dropped since events were last asked for.
+    /// Takes the events since the last call and returns the reasons of drops.
     pub fn drops(&mut self) -> Vec<DropReason> {
         let reason = |event| match event {
             Event::Dropped { reason } => Some(reason),

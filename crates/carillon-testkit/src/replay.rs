@@ -1,4 +1,4 @@
-//! Random runs, each of which can be repeated by one command.
+//! Repeated random runs, each of which one command can repeat.
 
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,25 +7,27 @@ use carillon_core::ProtocolEntry;
 
 use crate::exercise::{Exercise, exercised};
 
-/// Where a random test lives: what `cargo test` needs to find it again.
+/// Location of a random test, from which the command that repeats a run is built.
 #[derive(Clone, Copy, Debug)]
 pub struct TestLocation {
-    /// The package.
+    /// Package.
     pub package: &'static str,
-    /// The file or folder in its `tests` folder, without ending.
+    /// File or folder in the package's `tests` folder, without ending.
     pub target: &'static str,
-    /// The test, with its modules.
+    /// Test with its modules.
     pub test: &'static str,
 }
 
-/// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names
-/// among the `known` ones, with `runs` seeds, without [`is_long_tier`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
-/// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
+/// Runs `body` for each protocol with many seeds.
+///
+/// The environment selects protocols and seeds. `CARILLON_PROTOCOL` names one of the `known` protocols, and
+/// `CARILLON_SEED` a single seed. The number of seeds is `runs` in the [long tier](is_long_tier), a sixth of it
+/// otherwise, or `CARILLON_RUNS`. They begin with 1 or with `CARILLON_FROM`, which is fresh in the nightly tier.
 ///
 /// # Panics
 ///
-/// If `body` fails or panics; the command that repeats the run is printed. If there is nothing to run, or the runs of a protocol
-/// exercised less than `floor` each on average. If `CARILLON_PROTOCOL` names no protocol.
+/// If `body` fails or panics, after the command that repeats the run is printed. If there is nothing to run,
+/// `CARILLON_PROTOCOL` names no protocol, or the runs of a protocol exercised less than `floor` each on average.
 pub fn for_each_run(
     place: TestLocation,
     known: &[&'static ProtocolEntry],
@@ -73,8 +75,8 @@ pub fn for_each_run(
     }
 }
 
-/// Those of the entries that `CARILLON_PROTOCOL` chooses: all without it. A protocol that is `known` and not among these entries
-/// chooses none, and a line says so.
+/// Returns the entries that `CARILLON_PROTOCOL` selects, or all without it. A `known` protocol that is not among the
+/// entries selects none, which is printed.
 ///
 /// # Panics
 ///
@@ -92,11 +94,11 @@ pub fn chosen(
     chosen
 }
 
-/// The name that a variable of the environment chooses among the valid ones, if it is set.
+/// Returns the name that an environment variable selects among the valid ones, if it is set.
 ///
 /// # Panics
 ///
-/// If it is none of the valid names; the message lists them.
+/// If the name is not valid; the message lists the valid ones.
 pub fn chosen_name(variable: &str, valid: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
     let wanted = std::env::var_os(variable)?.to_string_lossy().into_owned();
     let valid: Vec<String> = valid.into_iter().map(|name| name.as_ref().to_owned()).collect();
@@ -108,12 +110,11 @@ pub fn chosen_name(variable: &str, valid: impl IntoIterator<Item = impl AsRef<st
     Some(wanted)
 }
 
-/// The seeds of random runs: `runs` of them, or as many as `CARILLON_RUNS` says, from [`first_seed`] on; the one that
-/// `CARILLON_SEED` says.
+/// Seeds of random runs: `runs` or `CARILLON_RUNS` of them from [`first_seed`] on, or the one in `CARILLON_SEED`.
 ///
 /// # Panics
 ///
-/// If there would be none.
+/// If there are none.
 pub fn seeds(runs: u64) -> RangeInclusive<u64> {
     if let Some(seed) = variable("CARILLON_SEED") {
         return seed..=seed;
@@ -123,25 +124,24 @@ pub fn seeds(runs: u64) -> RangeInclusive<u64> {
     first_seed()..=first_seed() + runs - 1
 }
 
-/// The seed that random runs begin with: the same in every run of the default tier, a fresh one in the nightly
-/// tier, which prints it.
+/// First seed of random runs: constant in the default tier, fresh and printed in the nightly tier.
 pub fn first_seed() -> u64 {
     variable("CARILLON_SEED").or(variable("CARILLON_FROM")).unwrap_or(1)
 }
 
-/// Whether tests are to take the time that they want: `CARILLON_LONG` is set (`.ci/run`, `make nightly`). Without it they are
-/// a sample that a programmer waits for.
+/// Returns true in the long tier, where tests take the time that they need: `CARILLON_LONG` is set (`.ci/run`, `make
+/// nightly`). Otherwise they run a sample for which a programmer can wait.
 pub fn is_long_tier() -> bool {
     std::env::var_os("CARILLON_LONG").is_some()
 }
 
-/// The step through what tests try: all of it where [`is_long_tier`], else one in so many.
+/// Step through the cases of a test: 1 in the [long tier](is_long_tier), otherwise `many`.
 pub fn sampling_step(many: usize) -> usize {
     if is_long_tier() { 1 } else { many }
 }
 
-/// Whether [`is_long_tier`]; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
-/// it is no failure where networks are expected.
+/// Returns true in the [long tier](is_long_tier); otherwise prints that the test was left out. That is not a skip for
+/// want of a network and therefore never a failure.
 pub fn is_long_or_skipped() -> bool {
     if !is_long_tier() {
         println!("of the long tier: CARILLON_LONG=1");
@@ -149,11 +149,11 @@ pub fn is_long_or_skipped() -> bool {
     is_long_tier()
 }
 
-/// A number that the environment sets.
+/// Number in an environment variable, if it is set.
 ///
 /// # Panics
 ///
-/// If it is no number.
+/// If it is not a number.
 pub fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: expected a whole number")))

@@ -1,4 +1,4 @@
-//! What a run of a group gave, and whether that is what the protocol promises.
+//! Result of a group's run, and checks of the protocol's guarantee.
 
 use carillon_core::{
     Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Order, Outcome, Time, TraceEvent,
@@ -6,25 +6,25 @@ use carillon_core::{
 
 use crate::oracle::Received;
 
-/// A datagram as it left a node.
+/// Datagram as it left a node.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// When.
+    /// Time of departure.
     pub time: Time,
-    /// From where.
+    /// Sending node.
     pub from: NodeId,
-    /// To where.
+    /// Destination.
     pub to: Dest,
-    /// What.
+    /// Payload.
     pub bytes: Bytes,
 }
 
-/// Keeps everything that an observer is told.
+/// Recorder of everything that an observer sees.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    /// The events.
+    /// Events.
     pub events: Vec<TraceEvent>,
-    /// The datagrams that left.
+    /// Datagrams.
     pub datagrams: Vec<Datagram>,
 }
 
@@ -38,39 +38,39 @@ impl Observer for Recorder {
     }
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Messages that each sender offered.
+    /// Number of messages that each sender offered.
     pub messages: u64,
-    /// Who sent.
+    /// Sending nodes.
     pub senders: Vec<NodeId>,
-    /// In which order the protocol delivers, with these settings.
+    /// Order of delivery with these settings.
     pub order: Order,
-    /// Whether senders come to know what has arrived.
+    /// True if senders learn what has arrived.
     pub confirmed: bool,
-    /// Who crashed.
+    /// Crashed nodes.
     pub crashed: Vec<NodeId>,
-    /// What each receiver's application got, and what was wrong with it: until it crashed, if it did.
+    /// Deliveries to each receiver's application, until its crash if it crashed.
     pub receivers: Vec<Received>,
-    /// What the applications of those that came back got.
+    /// Deliveries to the applications of restarted nodes.
     pub rejoined: Vec<Received>,
-    /// When every sender that lives had finished, if they had.
+    /// Time at which every live sender had finished, if they did.
     pub finished: Option<Time>,
-    /// Whether nothing was left to happen some time after that.
+    /// True if no event was left some time after that.
     pub quiet: bool,
-    /// Datagrams sent after that.
+    /// Number of datagrams sent after that.
     pub sent_afterwards: usize,
-    /// All events.
+    /// Events of the run.
     pub events: Vec<TraceEvent>,
-    /// All datagrams.
+    /// Datagrams of the run.
     pub datagrams: Vec<Datagram>,
-    /// The most bytes of heap that each node held, where memory was limited.
+    /// Maximum heap of each node in bytes, if memory was limited.
     pub peaks: Vec<usize>,
 }
 
 impl Report {
-    /// Safety: nothing was delivered that should not have been, and in no other order.
+    /// Checks safety: every delivery was permitted, and in the right order.
     pub fn check_safety(&self) -> Result<(), String> {
         let lives = self.receivers.iter().chain(&self.rejoined);
         if let Some(violation) = lives.flat_map(|received| &received.violations).next() {
@@ -79,8 +79,8 @@ impl Report {
         if self.order == Order::Total { self.check_one_order() } else { Ok(()) }
     }
 
-    /// One order at all members, whatever became of them: what any of them delivered before it
-    /// crashed, those that live have delivered too, or would have next.
+    /// Checks the total order at all members. The deliveries of a crashed member must be a prefix of those of the
+    /// live ones, or equal.
     fn check_one_order(&self) -> Result<(), String> {
         let Some(longest) = self.receivers.iter().max_by_key(|received| received.deliveries.len()) else {
             return Ok(());
@@ -105,10 +105,11 @@ impl Report {
         Ok(())
     }
 
-    /// Safety and liveness: every receiver that lives got every message of every sender that lives
-    /// once, in order, whole; of a sender that crashed they all got the same if there is one order;
-    /// every sender finished,
-    /// and gave no message and no living member up.
+    /// Checks safety and liveness.
+    ///
+    /// Every live receiver got every message of every live sender once, in order, and unaltered. With a total order,
+    /// live receivers also got the same messages of a crashed sender. Every live sender finished, no message failed,
+    /// and no live member was expelled.
     pub fn check_reliable(&self) -> Result<(), String> {
         self.check_safety()?;
         if self.finished.is_none() {
@@ -140,7 +141,7 @@ impl Report {
             }
         }
         if self.order == Order::Total {
-            // What the crashed have delivered, those that live have: none is longer.
+            // Live members have everything that crashed ones delivered: no crashed member delivered more.
             let living = self.receivers.iter().filter(|r| !self.crashed.contains(&r.node));
             let got = living.map(|received| received.deliveries.len()).min();
             let most = self.receivers.iter().map(|received| received.deliveries.len()).max();
@@ -158,8 +159,8 @@ impl Report {
         }
     }
 
-    /// Safety, and that nothing is lost in silence: of every message of a sender that lives, a receiver
-    /// that lives delivered it or said that it gave it up, and it did not do both.
+    /// Checks safety, and that each loss is reported: a live receiver delivered every message of a live sender or
+    /// abandoned it, and not both.
     pub fn check_losses_announced(&self) -> Result<(), String> {
         self.check_safety()?;
         for &sender in self.senders.iter().filter(|sender| !self.crashed.contains(sender)) {
@@ -194,12 +195,12 @@ impl Report {
         Ok(())
     }
 
-    /// Whether a receiver is to have the messages of a sender in the end.
+    /// Returns true if a receiver must have the messages of a sender in the end.
     fn must_deliver(&self, received: &Received, sender: NodeId) -> bool {
         !self.crashed.contains(&received.node) && (received.node != sender || self.order == Order::Total)
     }
 
-    /// What a sender completed, in order.
+    /// Messages that a sender completed, in order.
     pub fn completed_by(&self, sender: NodeId) -> Vec<(MessageId, Outcome)> {
         let completed = self.events.iter().filter_map(|event| match event.event {
             Event::Completed { message, outcome, .. } if event.node == sender => Some((message, outcome)),
@@ -208,17 +209,17 @@ impl Report {
         completed.collect()
     }
 
-    /// What the first sender completed, in order.
+    /// Messages that the first sender completed, in order.
     pub fn completed(&self) -> Vec<(MessageId, Outcome)> {
         self.completed_by(self.senders[0])
     }
 
-    /// How many events fit.
+    /// Number of events that satisfy a condition.
     pub fn count(&self, fits: impl Fn(NodeId, &Event) -> bool) -> usize {
         self.events.iter().filter(|event| fits(event.node, &event.event)).count()
     }
 
-    /// Data packets the sender sent: the first time, and again.
+    /// Number of data packets sent for the first time, and of retransmissions.
     pub fn transmissions(&self) -> (usize, usize) {
         (
             self.count(|_, event| matches!(event, Event::Sent { .. })),
@@ -226,22 +227,22 @@ impl Report {
         )
     }
 
-    /// Acknowledgments and other feedback of a node.
+    /// Number of control packets of a node, such as acknowledgments.
     pub fn feedback(&self, from: NodeId) -> usize {
         self.count(|node, event| node == from && matches!(event, Event::ControlSent { .. }))
     }
 
-    /// Packets a node dropped for a reason.
+    /// Number of packets that a node discarded for this reason.
     pub fn drops(&self, at: NodeId, wanted: DropReason) -> usize {
         self.count(|node, event| node == at && *event == Event::Dropped { reason: wanted })
     }
 
-    /// Datagrams a node sent.
+    /// Number of datagrams that a node sent.
     pub fn sent_by(&self, node: NodeId) -> usize {
         self.datagrams.iter().filter(|datagram| datagram.from == node).count()
     }
 
-    /// How far everyone came, in a line.
+    /// Progress of all nodes in one line.
     pub fn progress(&self) -> String {
         let got: Vec<_> = self.receivers.iter().map(|received| received.deliveries.len()).collect();
         let end = self.events.last().map_or(Time::ZERO, |event| event.time);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use carillon_core::{NodeId, Rng};
 use carillon_sim::graph::{Link, Topology};
 
-/// Routers joined at random, and the sender (node 0) and the receivers (1 to r) hanging on some of
-/// them: links of up to `longest`. Routers are the nodes after the receivers. With `detours` more
-/// links than a tree has, there is a second way round some of them.
+/// Builds a random network of routers, with the sender (node 0) and the receivers (1 to r) attached to some of them
+/// and delays of up to `longest`. Routers are the nodes after the receivers. `detours` is the number of links beyond
+/// a tree, each of which makes a cycle.
 pub fn random_network(
     receivers: u32,
     routers: u32,

@@ -1,8 +1,7 @@
-//! A small test network: every pair of nodes has a link of its own in each direction, on which a
-//! test says what happens.
+//! Small test network with a scripted link in each direction between every pair of nodes.
 //!
-//! Infinitely fast: a datagram crosses a link in the link's delay, however long it is. So nothing
-//! collides and nothing queues, and what a test does not ask for does not happen.
+//! The network has unlimited rate: a datagram of any size takes the link's delay. Nothing collides or queues, so only
+//! scripted faults occur.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,23 +9,23 @@ use std::time::Duration;
 use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, Transmit};
 use carillon_sim::{Arrival, EventQueue, Network, Precedence};
 
-/// One direction between two nodes.
+/// Properties of one direction between two nodes.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// How long every datagram is under way.
+    /// Delay of every datagram.
     pub delay: Duration,
-    /// Up to how much longer, at random: datagrams overtake each other. Zero keeps their order.
+    /// Maximum additional random delay, by which datagrams overtake each other; zero keeps their order.
     pub jitter: Duration,
-    /// How many are lost.
+    /// Loss probability.
     pub loss: Probability,
-    /// How many arrive twice.
+    /// Probability of duplication.
     pub duplication: Probability,
-    /// Those that are lost in any case: 0 is the first datagram on the link.
+    /// Datagrams that are always lost; 0 is the first one on the link.
     pub drops: BTreeSet<u64>,
 }
 
 impl Default for Link {
-    /// A millisecond, and nothing goes wrong.
+    /// Link with a delay of a millisecond and no faults.
     fn default() -> Self {
         Link {
             delay: Duration::from_millis(1),
@@ -39,12 +38,12 @@ impl Default for Link {
 }
 
 impl Link {
-    /// Loses these datagrams, counted from 0.
+    /// Link that loses these datagrams, counted from 0.
     pub fn dropping(drops: impl IntoIterator<Item = u64>) -> Self {
         Link { drops: drops.into_iter().collect(), ..Link::default() }
     }
 
-    /// Loses datagrams at random.
+    /// Link that loses datagrams at random.
     ///
     /// # Panics
     ///
@@ -53,20 +52,20 @@ impl Link {
         Link { loss: Probability::new(p).expect("a probability lies in 0..=1"), ..Link::default() }
     }
 
-    /// Whether datagrams arrive in the order they were sent, and once.
+    /// Returns true if the link neither reorders nor duplicates datagrams.
     pub fn is_fifo(&self) -> bool {
         self.jitter.is_zero() && self.duplication == Probability::ZERO
     }
 }
 
-/// The network: every node is in the group.
+/// Star network, in which every node is a member of the group.
 #[derive(Debug)]
 pub struct Star {
     nodes: u32,
     default: Link,
     links: BTreeMap<(NodeId, NodeId), LinkState>,
     seeds: Seeds,
-    /// For each node, when its interface has let go of everything it holds.
+    /// Time until which the interface of each node holds datagrams.
     held_until: Vec<Time>,
     events: EventQueue<Step>,
 }
@@ -75,7 +74,7 @@ pub struct Star {
 struct LinkState {
     link: Link,
     rng: Rng,
-    /// Datagrams so far.
+    /// Number of datagrams so far.
     count: u64,
 }
 
@@ -86,7 +85,7 @@ enum Step {
 }
 
 impl Star {
-    /// A network of this many nodes whose links are all alike.
+    /// Network of this many nodes with equal links.
     pub fn new(nodes: u32, default: Link, seeds: &Seeds) -> Self {
         Star {
             nodes,
@@ -98,7 +97,7 @@ impl Star {
         }
     }
 
-    /// Makes one link different.
+    /// Sets the properties of one link.
     pub fn set_link(&mut self, from: NodeId, to: NodeId, link: Link) {
         self.state(from, to).link = link;
     }
@@ -126,8 +125,8 @@ impl Star {
                 continue;
             }
             let LinkState { link, rng, count } = self.state(from, to);
-            // Every draw is made whatever the others say, so that changing one probability does
-            // not move the rest.
+            // All draws are made for each datagram, so that a change of one probability leaves the others as they
+            // are.
             let lost = rng.chance(link.loss.value()) | link.drops.contains(count);
             let copies = 1 + u64::from(rng.chance(link.duplication.value()));
             *count += 1;
@@ -156,7 +155,7 @@ impl Network for Star {
         bytes: Bytes,
         observer: &mut dyn Observer,
     ) {
-        // First in, first out: what comes after a datagram that is held is held too.
+        // First in, first out: a datagram behind a held one is held too.
         let held = &mut self.held_until[from.index()];
         let at = transmit.departure.unwrap_or(now).max(*held).max(now);
         if at > now {

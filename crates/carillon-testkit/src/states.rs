@@ -1,30 +1,30 @@
-//! The states that machines go through, held to what their entry declares.
+//! Check of machines' states against the transitions that their entries declare.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{Event, Machine, ObservedState, PSEUDO_STATE, ProtocolEntry, States, Time};
 
-/// A declared transition: whose, from where, and to where.
+/// Declared transition: owner of the states, source, and target.
 pub type Transition = (&'static str, &'static str, &'static str);
 
 thread_local! {
-    /// What the machines of this thread's tests have taken.
+    /// Transitions taken by the machines of this thread's tests.
     static TAKEN: RefCell<BTreeSet<Transition>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// The transitions that machines take on this thread meanwhile, as far as they are [watched](crate::CheckedMachine::of).
+/// Runs a closure and returns the transitions that [checked machines](crate::CheckedMachine::of) took on this thread.
 pub fn transitions_taken(run: impl FnOnce()) -> BTreeSet<Transition> {
     TAKEN.take();
     run();
     TAKEN.take()
 }
 
-/// Looks at a machine between any two calls: nothing is to lead from one state to another that is not declared.
+/// Observer of a machine between two calls, which fails on an undeclared transition.
 #[derive(Debug)]
 pub(crate) struct Watch {
     entry: &'static ProtocolEntry,
-    /// What has which state, and how often it has come back to it.
+    /// Current state of each instance, with its counter of re-entries.
     seen: BTreeMap<(&'static str, u64), (&'static str, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl Watch {
         Watch { entry, seen: BTreeMap::new() }
     }
 
-    /// The machine was called, or is about to be.
+    /// Reads the states before or after a call.
     pub fn observe_states(&mut self, now: Time, machine: &dyn Machine) {
         let mut found = BTreeMap::new();
         machine.report_states(now, &mut |ObservedState { of, about, state, turn }| {
@@ -54,7 +54,7 @@ impl Watch {
         self.seen = found;
     }
 
-    /// What a machine records is one of its states too.
+    /// Checks that a recorded state is declared.
     pub fn recorded(&self, event: &Event) {
         if let Event::StateChanged { state } = event {
             let declared = self.entry.states.iter().any(|states| states.has(state));

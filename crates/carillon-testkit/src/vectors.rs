@@ -1,8 +1,8 @@
 //! Golden bytes of a wire version, which never change.
 //!
-//! A file of a directory of vectors has one line for each golden packet of a part of the wire: its name and its bytes in
-//! hexadecimal digits. [`assert_wire_vectors`] compares it with what the code emits now. Packets may be added under the same
-//! wire version, as earlier releases of it need not understand them; none may change or go.
+//! A file of vectors has one line for each golden packet of a part of the wire: its name and its bytes in hexadecimal
+//! digits. [`assert_wire_vectors`] compares it with the current code. Packets may be added under the same wire
+//! version, as its earlier releases need not understand them; none may change or disappear.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ pub fn assert_wire_vectors(directory: &Path, part: &str, wire: u16, packets: &BT
     assert_eq!(new, 0, "{} lacks {new} packets: run this test with CARILLON_BLESS=1", path.display());
 }
 
-/// The text of a file of vectors; with `CARILLON_BLESS` set one that is missing is recorded.
+/// Text of a file of vectors; with `CARILLON_BLESS` set, a missing file is recorded first.
 #[track_caller]
 pub fn recorded(path: &Path, record: impl FnOnce() -> String) -> String {
     if !path.exists() && std::env::var_os("CARILLON_BLESS").is_some() {

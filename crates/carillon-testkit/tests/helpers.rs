@@ -1,5 +1,5 @@
-//! Helpers that are addressed, tried by a small protocol of a tree: none, one, and chains of them, that die one after
-//! the other; tables that come late, twice or in the wrong order; helpers that claim what they have not.
+//! Tests of addressed helpers with a small tree protocol: none, one, and chains of helpers that crash one after the
+//! other; tables that arrive late, twice or out of order; helpers with false claims.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ fn over_seeds(test: &'static str, mut body: impl FnMut(u64) -> Result<(), String
     for_each_run(place, &[&TREE], &[&TREE], RUNS, floor, |_, seed| body(seed));
 }
 
-/// A group of six receivers over links that lose some.
+/// Group of six receivers over lossy links.
 fn group(seed: u64) -> Group {
     let link = Link { delay: Duration::from_millis(1), ..Link::losing(0.05) };
     Group::new(&TREE, seed).receivers(6).messages(40).all_links(link)
 }
 
-/// The shapes of trees that are tried: none, one helper, a chain, a tree, and receivers that help.
+/// Shapes of trees: none, one helper, a chain, a tree, and designated receivers.
 fn shapes(seed: u64) -> [(&'static str, Group); 5] {
     [
         ("none", group(seed)),
@@ -62,7 +62,7 @@ fn everything_arrives_over_an_ethernet_with_any_helpers() {
     });
 }
 
-/// Datagrams addressed to the sender.
+/// Senders of datagrams addressed to the sender.
 fn heard_by_sender(report: &Report) -> Vec<NodeId> {
     let to_sender = report.datagrams.iter().filter(|datagram| datagram.to == Dest::Node(SENDER));
     to_sender.map(|datagram| datagram.from).collect()
@@ -75,7 +75,7 @@ fn only_children_of_the_sender_address_it() {
     let own = group.table().children_of_sender(&[]);
     assert_eq!(own.len(), 2);
     assert!(heard_by_sender(&report).iter().all(|from| own.contains(from)));
-    // What was lost on the way to a receiver its helper has repaired.
+    // A helper has repaired every loss on the way to a receiver.
     let repairs = |by: NodeId| {
         report.count(|node, event| node == by && matches!(event, Event::Forwarded { repair: true, .. }))
     };
@@ -88,7 +88,7 @@ fn delivery_survives_the_loss_of_every_helper() {
         for fanout in [1, 2] {
             let mut rng = Seeds::new(seed).stream("helpers.deaths");
             let mut group = group(seed).helpers(3).fanout(fanout).interval(Duration::from_millis(100));
-            // In any order, at any time, more than one within the time it takes to find out.
+            // The crashes are in any order and at any time, some closer than a detection time.
             let mut order: Vec<u32> = (0..3).collect();
             order.rotate_left(rng.below(3) as usize);
             if rng.below(2) == 1 {
@@ -110,7 +110,7 @@ fn delivery_survives_the_loss_of_every_helper() {
     });
 }
 
-/// A receiver that helps and dies takes nothing with it that others may need.
+/// A designated receiver that crashes takes no message with it that others may need.
 #[test]
 fn a_designated_receiver_may_die() {
     over_seeds("a_designated_receiver_may_die", |seed| {
@@ -120,7 +120,7 @@ fn a_designated_receiver_may_die() {
     });
 }
 
-/// One machine by hand.
+/// Fixture of one machine.
 struct HelperFixture {
     machine: Box<dyn Machine>,
     now: Time,
@@ -177,7 +177,7 @@ impl HelperFixture {
         self.drain();
     }
 
-    /// Where the last datagram went.
+    /// Destination of the last datagram.
     fn said_to(&mut self) -> Option<Dest> {
         std::mem::take(&mut self.out.sent).pop().map(|(dest, _)| dest)
     }
@@ -215,7 +215,7 @@ fn false_claim_of_a_helper_completes_nothing() {
     sender.drain();
     sender.hear(group.helper(0), ACK, 3);
     sender.hear(group.helper(0), ACK, u64::MAX);
-    // Nor does anybody count that is no child of it, though it have everything.
+    // A node that is no child does not count, even if it has everything.
     sender.hear(NodeId(1), ACK, 2);
     let drops: Vec<_> =
         sender.out.events.iter().filter(|event| matches!(event, Event::Dropped { .. })).collect();
@@ -238,7 +238,7 @@ fn data_of_a_node_that_is_no_helper_is_not_taken() {
     assert!(receiver.machine.as_receiver().unwrap().poll_delivery().is_some());
 }
 
-/// What a lost helper has acknowledged for itself it has not for its children: the sender keeps it until they have it.
+/// A lost helper's own acknowledgment does not cover its children: the sender keeps messages until they have them.
 #[test]
 fn messages_of_a_lost_helper_are_still_delivered() {
     let group = group(1).receivers(1).helpers(1).set("limit", "3");

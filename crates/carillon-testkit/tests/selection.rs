@@ -1,10 +1,11 @@
-//! A variable that selects what is tried, and names nothing, fails the test and lists what is valid.
+//! Tests of the environment variables that select protocols and seeds: an unknown name fails the test and lists the
+//! valid ones.
 
 use std::process::Command;
 
 use carillon_testkit::{Exercise, TREE, TestLocation, chosen, for_each_run, seeds};
 
-/// What the ignored tests below print when they run with these variables, and whether they pass.
+/// Runs one of the ignored tests below with these variables; returns success and output.
 fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args(["--ignored", "--exact", test, "--nocapture"]);

@@ -1,4 +1,4 @@
-//! A machine under a fuzzed list of operations, held to the driving contract.
+//! Driver of a machine by fuzzed operations, with checks of the driving contract.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,12 +12,12 @@ use carillon_wire::session;
 use super::Input;
 use super::packets::{Known, Source};
 
-/// What is driven: a machine, and what its application may do besides.
+/// Subject of a fuzzed run: a machine, with the other actions of its application.
 pub trait Subject {
-    /// The machine.
+    /// Machine under test.
     fn machine(&mut self) -> &mut dyn Machine;
 
-    /// Something an application does with this machine that is not part of the traits.
+    /// Performs an action of the application that is not part of the traits.
     fn act(&mut self, now: Time, input: &mut Input<'_>) {
         let _ = (now, input);
     }
@@ -29,31 +29,29 @@ impl Subject for Box<dyn Machine> {
     }
 }
 
-/// What a machine is held to, besides the contract.
+/// Rules for a machine beyond the contract.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Datagrams that one drain gives, at most.
+    /// Maximum number of datagrams in one drain.
     pub transmits: usize,
-    /// Messages kept for the application, at most; if none, that is not looked at.
+    /// Maximum number of messages kept for the application; `None` checks nothing.
     pub deliveries: Option<usize>,
-    /// This is the machine of a protocol alone, which accounts for every datagram and every
-    /// message.
+    /// True for the machine of a protocol alone, which accounts for every datagram and every message.
     pub plain: bool,
 }
 
-/// Does to a machine what the input says.
+/// Drives a machine by the operations in the input.
 ///
 /// # Panics
 ///
-/// If the machine breaks the contract or these rules:
+/// If the machine breaks the contract or one of these rules:
 ///
-/// - after `handle_timeout` and a drain no timer is due; `handle_timeout` before its time does
-///   nothing;
-/// - a drain gives a bounded number of datagrams, none of them empty or departing in the past;
-/// - a node that was given up is not given up again before it has joined again;
-/// - a protocol's machine accounts for every datagram with an event; completes each message once
-///   and in order; waits for a timeout while messages are outstanding; takes messages and is
-///   finished when none are; delivers in order and keeps no more than its window.
+/// - After `handle_timeout` and a drain no timer is due, and an early `handle_timeout` changes nothing.
+/// - A drain emits a bounded number of datagrams, none of them empty or with a departure in the past.
+/// - An expelled node is not expelled again before it has rejoined.
+/// - A protocol's machine accounts for every datagram with an event, and completes each message once and in order. It
+///   waits for a timeout while messages are outstanding, takes messages and finishes when none are, delivers in order,
+///   and keeps no more than its window.
 pub fn drive<S>(subject: &mut S, rules: &Rules, known: Known, sources: &[Source<'_>], input: &mut Input<'_>)
 where
     S: Subject + ?Sized,
@@ -90,31 +88,31 @@ struct Run<'r> {
     rules: &'r Rules,
     known: Known,
     now: Time,
-    /// When `handle_timeout` was last called.
+    /// Time of the last `handle_timeout`.
     fired_at: Option<Time>,
-    /// The last drain took everything.
+    /// True if the last drain took everything.
     clean: bool,
     buf: Vec<u8>,
-    /// The last datagrams of the machine.
+    /// Last datagrams of the machine.
     recent: VecDeque<Vec<u8>>,
     offered: u64,
     completed: u64,
     finishing: bool,
-    /// Messages said to be delivered, and those fetched.
+    /// Number of messages announced by events, and number of fetched ones.
     announced: u64,
     delivered: u64,
-    /// The message to be delivered next.
+    /// Number of the next message to be delivered.
     next: u64,
-    /// A receiver found messages missing: it may have to go on without them.
+    /// True after a receiver found messages missing, so that it may have to skip them.
     losses: bool,
-    /// Nodes given up that have not joined since.
+    /// Expelled nodes that have not rejoined.
     lost: BTreeSet<NodeId>,
 }
 
 impl Run<'_> {
     fn step<S: Subject + ?Sized>(&mut self, subject: &mut S, sources: &[Source<'_>], input: &mut Input<'_>) {
         let code = input.byte();
-        // Now and then the port takes only a few datagrams.
+        // Sometimes the port takes only a few datagrams.
         let budget = match code >> 5 {
             7 => Some(0),
             6 => Some(1),
@@ -133,7 +131,7 @@ impl Run<'_> {
                 return self.datagram(machine, bytes, budget, input);
             }
             12..=14 => {
-                // To the very moment, or a little late.
+                // At the exact deadline, or a little late.
                 let Some(next) = machine.poll_timeout().filter(|next| *next < HORIZON) else { return };
                 let late = if code & 31 == 14 { step(input) } else { Duration::ZERO };
                 self.pass_until(next.max(self.now) + late);
@@ -143,7 +141,7 @@ impl Run<'_> {
                 self.pass_until(self.now + step(input));
                 self.fire(machine);
             }
-            // Time passes, and whatever comes next comes before the timers.
+            // Time passes, and the next operation comes before the timers.
             18 => self.pass_until(self.now + step(input)),
             19 => return self.fire_early(machine),
             20..=24 => self.offer(machine, input),
@@ -169,7 +167,7 @@ impl Run<'_> {
         self.fired_at = Some(self.now);
     }
 
-    /// Rule 3 of the contract: early, it is a no-op.
+    /// Checks rule 3 of the contract: an early `handle_timeout` is a no-op.
     fn fire_early(&mut self, machine: &mut dyn Machine) {
         let next = machine.poll_timeout();
         if !self.clean || next.is_some_and(|at| at <= self.now) {
@@ -179,7 +177,7 @@ impl Run<'_> {
         check_early(machine, self.now, &mut self.buf);
     }
 
-    /// One of the machine's own datagrams, changed a little: its type, or any byte.
+    /// Returns one of the machine's own datagrams with changes: its type, any byte, or its length.
     fn echo(&mut self, input: &mut Input<'_>) -> Vec<u8> {
         let form = input.byte();
         let Some(mut bytes) = self.recent.get(usize::from(form & 7) % self.recent.len().max(1)).cloned()
@@ -215,7 +213,7 @@ impl Run<'_> {
             14 => NodeId(u32::MAX),
             _ => NodeId(1000),
         };
-        // What a session says to one goes to one, as a rule.
+        // Unicast packets of a session arrive by unicast in most cases.
         let to_one = session::Packet::parse(&bytes).is_ok_and(|packet| {
             use session::Body::{Invite, Present, Roster};
             !matches!(packet.body, Invite(_) | Roster(_) | Present { .. })
@@ -224,7 +222,7 @@ impl Run<'_> {
         let destination = if to_group { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
         let mut bytes = bytes;
         if form & 128 != 0 && !self.rules.plain && bytes.len() >= 8 {
-            // As a member marks what it says to the sender.
+            // Members mark packets to the sender with a token of their nonce.
             let nonce = if form & 64 == 0 { self.known.nonce.0 } else { u64::from(form & 3) };
             let token = Seeds::new(nonce).stream("session.token").bits() as u32;
             bytes[4..8].copy_from_slice(&token.to_be_bytes());
@@ -287,7 +285,7 @@ impl Run<'_> {
         }
     }
 
-    /// Drains the machine and checks what it gave; returns how many events that were.
+    /// Drains the machine and checks its output; returns the number of events.
     fn drain(&mut self, machine: &mut dyn Machine, budget: Option<usize>) -> usize {
         let mut buf = std::mem::take(&mut self.buf);
         let mut tap = Tap { run: self, budget, sent: 0, events: 0, refused: false };
@@ -311,13 +309,13 @@ impl Run<'_> {
     }
 }
 
-/// The machine's host for one drain.
+/// Host of the machine during one drain.
 struct Tap<'t, 'r> {
     run: &'t mut Run<'r>,
     budget: Option<usize>,
     sent: usize,
     events: usize,
-    /// The port was busy.
+    /// True if the port was busy.
     refused: bool,
 }
 
@@ -365,15 +363,15 @@ impl Host for Tap<'_, '_> {
     }
 }
 
-/// A step of time from 1 ns to some hours, most of them short.
+/// Draws a step of time from 1 ns to some hours, short in most cases.
 fn step(input: &mut Input<'_>) -> Duration {
     let byte = input.byte();
     Duration::from_nanos(u64::from(byte & 7 | 8) << (byte >> 3) << ((byte >> 3) / 3))
 }
 
-/// More than an input is worth.
+/// Maximum number of operations, beyond which an input is not worth its time.
 const MAX_OPERATIONS: usize = 512;
-/// Datagrams of the machine that may come back.
+/// Number of the machine's last datagrams that may be replayed.
 const RECENT: usize = 8;
-/// No time passes beyond this, so that no timer is cut off at the end of time.
+/// Latest time of a run, so that no timer saturates at the end of time.
 const HORIZON: Time = Time::from_nanos(1 << 62);

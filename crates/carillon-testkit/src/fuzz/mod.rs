@@ -1,7 +1,7 @@
-//! Bodies of the fuzz targets: ordinary functions of bytes that panic when something is wrong.
+//! Bodies of the fuzz targets: functions of bytes that panic when they find a fault.
 //!
-//! A target in `fuzz/` only names one of them; the committed corpus is replayed through the same
-//! functions by an ordinary test. The bodies know no protocol: the machines come from their callers.
+//! A target in `fuzz/` only names one of them, and an ordinary test replays the committed corpus through the same
+//! functions. The bodies know no protocol: the machines come from their callers.
 
 mod drive;
 pub mod packets;

@@ -1,4 +1,4 @@
-//! Datagrams made of fuzzed bytes, most of them well formed.
+//! Generators of datagrams from fuzzed bytes, most of them well-formed.
 
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
@@ -7,35 +7,35 @@ use carillon_wire::session::{
     Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict,
 };
 
-/// What an attentive neighbour of the machine knows.
+/// Knowledge of an attacker that overhears the machine.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// The session's number.
+    /// Association id of the session.
     pub association: AssociationId,
-    /// The node of its sender.
+    /// Node of the sender.
     pub sender: NodeId,
-    /// The protocol's name.
+    /// Name of the protocol.
     pub protocol: &'static str,
-    /// Settings for invitations, and how they were last changed.
+    /// Settings for invitations, with changes of the last ones.
     pub settings: &'static [&'static str],
-    /// The last nonce the machine used.
+    /// Last nonce that the machine used.
     pub nonce: Nonce,
-    /// Of the last invitation that it was given.
+    /// Terms of the last invitation to the machine.
     pub terms: Terms,
-    /// Of the last challenge that the machine made.
+    /// Cookie of the last challenge that the machine sent.
     pub cookie: Option<Cookie>,
 }
 
-/// Makes a datagram.
+/// Generator of a datagram.
 pub type Source<'a> = &'a dyn Fn(&mut Input<'_>, &Known, &mut Vec<u8>);
 
-/// Packets of a protocol.
+/// Generator of a protocol's own packets.
 pub fn own(format: &Format) -> impl Fn(&mut Input<'_>, &Known, &mut Vec<u8>) + '_ {
     |input, known, buf| (format.fuzzed)(input, known.association, buf)
 }
 
 impl Known {
-    /// What is known before the machine has said anything.
+    /// Knowledge before the first datagram.
     pub const fn new(association: AssociationId, sender: NodeId, protocol: &'static str) -> Self {
         Known { association, sender, protocol, settings: &[], nonce: Nonce(0), terms: Terms(0), cookie: None }
     }
@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// Remembers what the machine was told.
+    /// Remembers a datagram for the machine.
     pub(super) fn tell(&mut self, bytes: &[u8]) {
         if let Ok(Packet { body: Body::Invite(invite), .. }) = Packet::parse(bytes) {
             self.terms = invite.terms();
@@ -57,7 +57,7 @@ impl Known {
     }
 }
 
-/// Any bytes, or any behind a good envelope.
+/// Makes any bytes, or any bytes behind a valid envelope.
 pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let form = input.byte();
     if form & 1 == 0 {
@@ -72,7 +72,7 @@ pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     buf.extend_from_slice(input.bytes(len));
 }
 
-/// Packets of the session with fuzzed fields.
+/// Makes packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let kind = input.below(17);
     let mut list = Vec::new();
@@ -178,7 +178,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     Packet { association, body }.emit(buf);
 }
 
-/// A page of a small roster: of the members 1 to 3 and the one with this nonce.
+/// Makes a page of a small roster: the members 1 to 3 and the one with this nonce.
 fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Option<RosterPage<'b>> {
     let form = input.byte();
     let total = u16::from(form >> 6) + 1;

@@ -9,21 +9,21 @@ use super::drive::{Rules, drive};
 use super::packets::Known;
 use super::{Input, packets};
 
-/// One machine of a protocol under a fuzzed list of operations.
+/// Runs one machine of a protocol under fuzzed operations.
 pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>) {
     let rate = bit_rate(input);
     let config = settings(entry.parameters, input);
     let members = input.pick(MEMBERS);
     let (node, members) = match role {
         Role::Sender => (SENDER, members),
-        // A receiver's host may not know the others.
+        // The host of a receiver may not know the other members.
         Role::Receiver if input.byte() & 1 == 0 => (NodeId(1), &[][..]),
         Role::Receiver => (NodeId(1), members),
         Role::Peer => (SENDER, PEERS),
         Role::Relay => (NodeId(9), &[][..]),
         Role::Helper => (NodeId(9), members),
     };
-    // A machine has helpers or is one where its protocol has them.
+    // If the protocol has helpers, the machine has some or is one.
     let helpers = match entry.helpers {
         Helpers::None => HelperTable::default(),
         Helpers::Optional | Helpers::Required(_) => {
@@ -55,16 +55,17 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
     };
     let window = config.iter().find(|(name, _)| *name == "window").map_or(1, |_| config.count("window"));
     let window = usize::try_from(window).unwrap_or(usize::MAX);
-    // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters; and
-    // nobody tells a sender that is not told what has come, or its receiver when there is no more.
+    // Peers and repairers bound the messages that they hold and repeat by their own parameters. In an unconfirmed
+    // protocol no feedback tells a sender what has arrived, or a receiver when the stream ends. The rules are loose
+    // for these.
     let rules = match role {
         _ if !entry.confirms(&config) => Rules { transmits: LARGE_GROUP, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: LARGE_GROUP, deliveries: None, plain: false },
-        // Who gives a helper up waits for another table, of which nobody tells it here.
+        // After the loss of a helper a machine waits for another table, which does not come here.
         _ if entry.helpers != Helpers::None => {
             Rules { transmits: LARGE_GROUP, deliveries: None, plain: false }
         }
-        // Each message that may be under way, a repair for each, and a question.
+        // Each message in flight, a repair for each, and a poll.
         _ => Rules {
             transmits: window.max(members.len()).saturating_mul(2).saturating_add(1),
             deliveries: Some(window),
@@ -75,7 +76,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
     drive(&mut machine, &rules, known, &[&packets::own(entry.format), &packets::any], input);
 }
 
-/// Settings of which some are not the defaults.
+/// Draws settings, some of which are not the defaults.
 pub fn settings(parameters: &'static [Parameter], input: &mut Input<'_>) -> Config {
     let mut config = Config::defaults(parameters);
     for _ in 0..input.below(8) {
@@ -102,22 +103,22 @@ pub fn settings(parameters: &'static [Parameter], input: &mut Input<'_>) -> Conf
     config
 }
 
-/// A rate from the slowest to the fastest that there is.
+/// Draws a rate from the slowest to the fastest possible.
 pub fn bit_rate(input: &mut Input<'_>) -> BitRate {
     let bps = input.pick(&[10_000_000, 1_000_000_000, 100_000_000_000, 1, 9_600, 1_000_000_000_000_000_000]);
     BitRate::new(bps).expect("none of the rates is zero")
 }
 
-/// The association of every machine.
+/// Association id of every machine.
 const ASSOCIATION: AssociationId = AssociationId(7);
 
-/// The node of the sender: not the lowest.
+/// Node of the sender, which is not the lowest.
 const SENDER: NodeId = NodeId(2);
 
-/// More than any peer sends at once.
+/// Bound on the datagrams of one drain, more than any peer sends at once.
 const LARGE_GROUP: usize = 100_000;
 
-/// Peers: a group of which the machine's node, [`SENDER`], is one.
+/// Peers, with the machine's node, [`SENDER`], among them.
 const PEERS: &[NodeId] = &[NodeId(0), NodeId(1), SENDER, NodeId(4), NodeId(5)];
 
 /// Groups with and without gaps in their numbers.
@@ -130,11 +131,11 @@ const MEMBERS: &[&[NodeId]] = &[
     &[NodeId(0), NodeId(u32::MAX)],
 ];
 
-/// Rates, with a unit and without.
+/// Rates, with and without a unit.
 const RATES: &[&str] =
     &["0", "1", "12500000", "1 bit/s", "56 kbit/s", "1000000000 Gbit/s", "2305843009213693951"];
 
-/// Spans of time; the empty one is drawn.
+/// Spans of time; an empty text draws a random one.
 const SPANS: &[&str] = &[
     "0 bit",
     "1 bit",

@@ -1,8 +1,8 @@
-//! Files for people under any text.
+//! Parsers of text files under any text.
 
 use std::fmt::Display;
 
-/// Reads the bytes as text, if they are that: whatever `parse` says of it fits in one line.
+/// Parses the bytes if they are text, and checks that an error is one line.
 pub fn one_line_or_good<E: Display>(bytes: &[u8], parse: impl FnOnce(&str) -> Result<(), E>) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = parse(text) {

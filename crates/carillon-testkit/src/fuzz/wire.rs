@@ -1,11 +1,11 @@
-//! Packet formats under any bytes: parsing is total, and what parses is emitted again as it was.
+//! Packet formats under any bytes: parsing is total, and a parsed packet is emitted unchanged.
 
 use carillon_core::{Format, ParsedPacket, Remainder};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::{Packer, Record, link_stays_below, records};
 use carillon_wire::{pgm, session};
 
-/// The common envelope: eight bytes, whatever follows.
+/// Checks the common envelope, eight bytes with anything behind.
 pub fn envelope(bytes: &[u8]) {
     let Ok((envelope, rest)) = Envelope::parse(bytes).map_err(shown) else { return };
     let mut again = Vec::new();
@@ -16,7 +16,7 @@ pub fn envelope(bytes: &[u8]) {
     assert!(Envelope::parse_for(envelope.protocol ^ 1, bytes).is_err(), "another protocol is not");
 }
 
-/// The format of a protocol: what parses is emitted as it was, and parses to the same again.
+/// Checks the format of a protocol: a parsed packet is emitted unchanged and parses to the same again.
 ///
 /// # Panics
 ///
@@ -34,11 +34,11 @@ pub fn format(format: &Format, bytes: &[u8]) {
     assert_eq!((format.read)(again), Ok(reading), "what was emitted parses to the same");
 }
 
-/// The bytes that these digits say.
+/// Bytes of hexadecimal digits.
 ///
 /// # Panics
 ///
-/// If they are no hexadecimal digits, or an odd number of them.
+/// If they are not hexadecimal digits, or an odd number of them.
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.chars().filter(|c| !c.is_whitespace()).map(digit).collect();
     assert!(digits.len().is_multiple_of(2), "a byte has two digits");
@@ -49,8 +49,8 @@ fn digit(c: char) -> u8 {
     c.to_digit(16).unwrap_or_else(|| panic!("{c:?} is no hexadecimal digit")) as u8
 }
 
-/// What network elements do with packets of PGM. Few bytes have the right checksum, so they are looked at
-/// without one too.
+/// Checks the functions of network elements on PGM packets. Few random bytes have the right checksum, so they are
+/// also tried without one.
 pub fn pgm_elements(bytes: &[u8]) {
     let mut unsummed = bytes.to_vec();
     if let Some(sum) = unsummed.get_mut(6..8) {
@@ -65,7 +65,7 @@ pub fn pgm_elements(bytes: &[u8]) {
     }
 }
 
-/// The session: a datagram ends with its packet.
+/// Checks session packets: a datagram ends with its packet.
 pub fn session(bytes: &[u8]) {
     let Ok(packet) = session::Packet::parse(bytes).map_err(shown) else { return };
     let mut again = Vec::new();
@@ -78,7 +78,7 @@ pub fn session(bytes: &[u8]) {
     }
 }
 
-/// File delivery: a message is a record, or a pack of records.
+/// Checks messages of file delivery: a record, or a pack of records.
 pub fn file(bytes: &[u8]) {
     let Ok(records) = records(bytes).collect::<Result<Vec<_>, _>>().map_err(shown) else { return };
     let mut packer = Packer::new(bytes.len());
@@ -108,7 +108,7 @@ pub fn file(bytes: &[u8]) {
     assert_eq!(&packer.take()[..], bytes, "what parses is emitted as it was");
 }
 
-/// The packet `again` is the canonical beginning of `bytes`, as long as it says, and shown in one
+/// Checks that the packet `again` is the canonical beginning of `bytes`, has the reported length, and is shown in one
 /// line.
 fn check(bytes: &[u8], again: &[u8], wire_len: usize, line: &str) {
     assert_eq!(again.len(), wire_len, "a packet is as long as it says");
@@ -116,7 +116,7 @@ fn check(bytes: &[u8], again: &[u8], wire_len: usize, line: &str) {
     assert!(!line.contains(char::is_control), "{line:?} is one line");
 }
 
-/// Errors can be shown too.
+/// Checks that an error can be shown; returns the length of its text.
 fn shown(error: carillon_wire::ParseError) -> usize {
     error.to_string().len()
 }

@@ -1,20 +1,20 @@
-//! What a node keeps for those who turn to it.
+//! State of a node for its children.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{DropReason, Duration, NodeId, Time};
 
-/// The children of a node, what they have acknowledged, and the messages that not all of them have.
+/// Children of a node with their acknowledgments, and the messages that some child is missing.
 #[derive(Debug)]
 pub(super) struct Branch {
-    /// The number of the first message kept.
+    /// Number of the first message kept.
     base: u64,
     kept: VecDeque<Bytes>,
     children: BTreeMap<NodeId, Child>,
-    /// Children that were given up: they do not come back with a table.
+    /// Expelled children, which do not return with a new table.
     lost: BTreeSet<NodeId>,
-    /// Repairs: the message, and who lacks it.
+    /// Pending repairs: the message, and the child that is missing it.
     due: BTreeSet<(u64, NodeId)>,
     limit: u64,
     wait: Duration,
@@ -23,11 +23,11 @@ pub(super) struct Branch {
 
 #[derive(Debug)]
 struct Child {
-    /// It and all below it have the messages below this.
+    /// First message that the child or some node below it is missing.
     has: u64,
-    /// Repairs since it last answered.
+    /// Number of repairs since its last acknowledgment.
     repeats: u64,
-    /// It was given up, and has helped others: what they may lack is kept until they have another.
+    /// True if the child was expelled and is a helper: its children may miss messages until they have another parent.
     is_held: bool,
 }
 
@@ -45,8 +45,8 @@ impl Branch {
         }
     }
 
-    /// These are the children from now on. Who is new may lack whatever is kept; who was given up stays only as long as
-    /// others still turn to it.
+    /// Sets the children. A new child may be missing every kept message; an expelled one stays only as long as it is
+    /// a helper.
     pub fn adopt(&mut self, children: Vec<NodeId>, is_helper: impl Fn(NodeId) -> bool) {
         let lost = &self.lost;
         self.children.retain(|node, _| children.contains(node) && (!lost.contains(node) || is_helper(*node)));
@@ -64,14 +64,14 @@ impl Branch {
         self.trim();
     }
 
-    /// A child has everything below this; it cannot have more than there is. Whether it got on.
+    /// Handles a cumulative acknowledgment, which cannot exceed `most`. Returns true if it made progress.
     pub fn on_ack(&mut self, child: NodeId, has: u64, most: u64) -> Result<bool, DropReason> {
         let child = self.children.get_mut(&child).ok_or(DropReason::NotAMember)?;
         if has > most || child.is_held {
             return Err(DropReason::OutOfWindow);
         }
         let gets_on = has > child.has;
-        // Who answers lives: what keeps it may be one below it.
+        // An answer shows liveness, even if a node below holds the child back.
         child.repeats = 0;
         if gets_on {
             child.has = has;
@@ -80,7 +80,7 @@ impl Branch {
         Ok(gets_on)
     }
 
-    /// Asks for repairs if it is time; returns who is given up.
+    /// Schedules repairs if the timer is due; returns the children that are expelled.
     pub fn on_timeout(&mut self, now: Time, sent: u64, is_helper: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
         let mut lost = Vec::new();
         if self.timer.is_none_or(|at| at > now) {
@@ -108,14 +108,14 @@ impl Branch {
         lost
     }
 
-    /// Nothing waits for this child any more.
+    /// Stops waiting for a child.
     pub fn expel(&mut self, child: NodeId) {
         self.lost.insert(child);
         self.children.remove(&child);
         self.trim();
     }
 
-    /// The next repair, unless it has become needless.
+    /// Takes the next repair that is still needed.
     pub fn next_repair(&mut self) -> Option<(NodeId, u64, Bytes)> {
         loop {
             let (number, node) = self.due.pop_first()?;
@@ -127,7 +127,7 @@ impl Branch {
         }
     }
 
-    /// Somebody lacks something that was sent: looks again in a while.
+    /// Arms the timer if some child is missing a transmitted message.
     pub fn watch(&mut self, now: Time, sent: u64) {
         let waits = self.children.values().any(|child| !child.is_held && child.has < sent);
         match waits {
@@ -136,22 +136,22 @@ impl Branch {
         }
     }
 
-    /// When it looks.
+    /// Time of the timer.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timer
     }
 
-    /// All have the messages below this.
+    /// Number of the first message that some child is missing.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Messages kept.
+    /// Number of kept messages.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether it waits for this child.
+    /// Returns true if the node waits for this child.
     pub fn awaits(&self, child: NodeId, sent: u64) -> bool {
         self.children.get(&child).is_some_and(|child| child.has < sent)
     }
@@ -166,5 +166,5 @@ impl Branch {
     }
 }
 
-/// Messages sent to a child at once that lacks more.
+/// Maximum number of repairs in a burst to a child.
 const MAX_REPAIR_BURST: u64 = 4;

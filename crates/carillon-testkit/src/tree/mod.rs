@@ -1,5 +1,5 @@
-//! A protocol of a tree just good enough to try helpers by: whoever turns to a node acknowledges to it, with what all
-//! below have, and is repaired by it. In no product's registry.
+//! Tree protocol for tests of helpers, in no product's registry. Each node sends its parent a cumulative
+//! acknowledgment for itself and its subtree, and the parent repairs.
 
 mod branch;
 mod node;
@@ -14,7 +14,7 @@ use carillon_wire::Envelope;
 use node::TreeNode;
 use sender::TreeSender;
 
-/// The protocol.
+/// Registry entry of the protocol.
 pub static TREE: ProtocolEntry = ProtocolEntry {
     name: "test-tree",
     family: "test",
@@ -58,7 +58,7 @@ fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn 
     })
 }
 
-/// A packet of either type, now and then of none or of another session.
+/// Makes a packet of either type, sometimes of neither or of another session.
 fn fuzzed(input: &mut Input<'_>, association: AssociationId, bytes: &mut Vec<u8>) {
     let association = AssociationId(association.0 + u32::from(input.byte() < 16));
     let (packet_type, number, len) = (input.byte() % 4, u64::from(input.byte() % 24), input.below(8));
@@ -75,9 +75,9 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
 }
 
 const PROTOCOL: u8 = 202;
-/// From the sender, or from a helper that repairs: the message's number, its payload.
+/// Packet type of the sender, or of a repairing helper: the message's number and its payload.
 const DATA: u8 = 1;
-/// To the node turned to: all below have the messages below this number.
+/// Packet type to the parent: the node and its subtree have all messages below this number.
 const ACK: u8 = 2;
 const HEADER_LEN: usize = Envelope::LEN + 8;
 
@@ -87,7 +87,7 @@ fn emit(association: AssociationId, packet_type: u8, number: u64, payload: &[u8]
     buf.extend_from_slice(payload);
 }
 
-/// The type, the session and the number of a packet.
+/// Parses type, session and number of a packet.
 fn parse(bytes: &[u8]) -> Option<(u8, AssociationId, u64)> {
     let (envelope, rest) = Envelope::parse_for(PROTOCOL, bytes).ok()?;
     let number = rest.first_chunk::<8>()?;

@@ -1,4 +1,4 @@
-//! A receiver, a helper, or both.
+//! Receiver, helper, or both.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use carillon_core::{
 use super::branch::Branch;
 use super::{ACK, DATA, HEADER_LEN, emit, parse};
 
-/// Takes messages in order; delivers them, keeps them for its children, or both.
+/// Node that takes messages in order, and delivers them, keeps them for its children, or both.
 #[derive(Debug)]
 pub(super) struct TreeNode {
     context: BuildContext,
     table: Arc<HelperTable>,
     delivers: bool,
-    /// A helper has one, though it be empty.
+    /// Children; empty for a plain receiver. A helper may have none too.
     branch: Branch,
     helps: bool,
     most: usize,
@@ -45,7 +45,7 @@ impl TreeNode {
         }
     }
 
-    /// All below have the messages below this.
+    /// Number of the first message that this node or its subtree is missing.
     fn has(&self) -> u64 {
         if self.helps { self.branch.base() } else { self.expected }
     }
@@ -55,7 +55,7 @@ impl TreeNode {
             return self.events.dropped(DropReason::NotAMember);
         }
         if number < self.expected {
-            // Whoever sends it does not know that.
+            // The sender of an old message has missed an acknowledgment, so acknowledge again.
             self.ack_due = true;
             return self.events.dropped(DropReason::Duplicate);
         }
@@ -81,7 +81,7 @@ impl TreeNode {
     }
 
     fn on_ack(&mut self, now: Time, child: NodeId, has: u64) {
-        // It may have heard what this node has not.
+        // The child may have received a message that this node is missing.
         match self.branch.on_ack(child, has, u64::MAX) {
             Ok(gets_on) => {
                 self.ack_due |= gets_on;
@@ -152,7 +152,7 @@ impl Machine for TreeNode {
         self.table = table.clone();
         self.branch.adopt(table.children(self.context.node), |node| table.is_helper(node));
         self.branch.watch(now, self.expected);
-        // Who is turned to now does not know what is here.
+        // The new parent does not know the state of this node yet.
         let is_new = table.parent(self.context.node) != before;
         self.ack_due |= (is_new && self.expected > 0) || self.has() > had;
     }

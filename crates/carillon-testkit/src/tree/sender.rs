@@ -1,4 +1,4 @@
-//! The sender: the root of the tree.
+//! Sender, the root of the tree.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use carillon_core::{
 use super::branch::Branch;
 use super::{ACK, DATA, emit, parse};
 
-/// Sends to the group, and keeps what not all have acknowledged.
+/// Sender that multicasts to the group and keeps the messages that some child has not acknowledged.
 #[derive(Debug)]
 pub(super) struct TreeSender {
     context: BuildContext,
     table: Arc<HelperTable>,
     branch: Branch,
     window: usize,
-    /// Not sent yet.
+    /// Messages that have not been sent yet.
     waiting: VecDeque<Bytes>,
     sent: u64,
     completed: u64,
