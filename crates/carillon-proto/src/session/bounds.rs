@@ -1,14 +1,13 @@
-//! What a receiver makes of settings that the network brings.
+//! Bounds on settings that a receiver takes from an invitation.
 //!
-//! A sender may be anyone. The kinds of parameters bound counts and sizes, and memory has a budget of its
-//! own; what is left are spans of time: one of a nanosecond keeps a processor busy, one of a century is a
-//! wait without end. They are cut to what any network needs.
+//! An invitation may come from a stranger. The kinds of parameters bound counts and sizes, and memory has a budget of
+//! its own. Time spans remain: a span of a nanosecond keeps a processor busy, and one of a century never ends. They
+//! are clamped to values that any network needs.
 
 use carillon_core::{BitRate, Config, Duration, Parameter, ProtocolEntry, Setting};
 
-/// Cuts each span to what is between the least and [`MOST`]. The least is [`LEAST`], or what the protocol
-/// itself has for delivery if that is shorter: so a span that is nought there, because it turns something
-/// off, may stay so.
+/// Clamps each time span to the bounds. The lower bound is the shorter of [`MIN_SPAN`] and the protocol's own value
+/// for delivery, so that a zero span that turns a mechanism off may stay zero.
 pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate) {
     for parameter in entry.parameters {
         let Some((_, Setting::Span(span))) = config.iter().find(|(name, _)| *name == parameter.name) else {
@@ -23,7 +22,7 @@ pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate)
     }
 }
 
-/// What the protocol has for delivery.
+/// Time span that the protocol has for delivery.
 fn own(entry: &ProtocolEntry, parameter: &'static Parameter, bit_rate: BitRate) -> Duration {
     let set = entry.delivery_settings.iter().find(|(key, _)| *key == parameter.name);
     match parameter.parse(set.map_or(parameter.default, |(_, value)| value)) {
@@ -32,9 +31,9 @@ fn own(entry: &ProtocolEntry, parameter: &'static Parameter, bit_rate: BitRate) 
     }
 }
 
-/// The shortest span taken from the network.
+/// Shortest time span accepted from the network.
 const LEAST: Duration = Duration::from_micros(100);
-/// The longest.
+/// Longest time span accepted from the network.
 const MOST: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

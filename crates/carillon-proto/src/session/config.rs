@@ -1,4 +1,4 @@
-//! What sessions are told.
+//! Configuration of sender and receiver sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,100 +14,102 @@ use super::job::{DoneJobs, JobId};
 use super::ledger::Ledger;
 use super::receiver::ReceiverFailure;
 
-/// See [`SenderSessionConfig::heartbeat`].
+/// Default of [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
-/// See [`SenderSessionConfig::member_timeout`].
+/// Default of [`SenderSessionConfig::member_timeout`].
 pub const DEFAULT_MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
-/// See [`SenderSessionConfig::min_rate`].
+/// Default of [`SenderSessionConfig::min_rate`].
 pub const DEFAULT_MIN_RATE: BitRate = match BitRate::new(16_000) {
     Some(rate) => rate,
     None => panic!("it is above zero"),
 };
-/// See [`SenderSessionConfig::max_members`].
+/// Default of [`SenderSessionConfig::max_members`].
 pub const DEFAULT_MAX_MEMBERS: usize = 4096;
-/// See [`ReceiverSessionConfig::silence`].
+/// Default of [`ReceiverSessionConfig::silence`].
 pub const DEFAULT_SILENCE: Duration = Duration::from_secs(5);
-/// See [`ReceiverSessionConfig::receive_buffer`].
+/// Default of [`ReceiverSessionConfig::receive_buffer`].
 pub const DEFAULT_RECEIVE_BUFFER: u32 = 16 << 20;
 
-/// See [`ReceiverSessionConfig::memory`].
+/// Default of [`ReceiverSessionConfig::memory`].
 pub const DEFAULT_MEMORY: usize = 64 << 20;
-/// See [`ReceiverSessionConfig::attached`].
+/// Maximum length of [`ReceiverSessionConfig::attached`] in bytes.
 pub const MAX_ATTACHED: usize = Attachment::MAX_LEN;
 
-/// What a [`SenderSession`](super::SenderSession) is told.
+/// Configuration of a [`SenderSession`](super::SenderSession).
 #[derive(Clone, Debug)]
 pub struct SenderSessionConfig {
-    /// The session's number, drawn at random by the host.
+    /// Number of the session, drawn at random by the host.
     pub association: AssociationId,
-    /// The sender's name: 1 to 64 bytes without control characters.
+    /// Name of the sender: 1 to 64 bytes without control characters.
     pub name: String,
-    /// The group.
+    /// Multicast group.
     pub group: GroupId,
-    /// The protocol that carries the messages.
+    /// Protocol that carries the messages.
     pub protocol: &'static ProtocolEntry,
-    /// Its settings.
+    /// Settings of the protocol.
     pub config: Config,
-    /// When gathering is over.
+    /// Condition that ends the gathering of receivers.
     pub gather: Gather,
-    /// Gathering ends after this time: the session starts with the receivers that have joined, and is aborted if none has.
+    /// Time after which gathering ends in any case. The session starts with the receivers that have joined, and is
+    /// aborted if there are none.
     pub gather_limit: Option<Duration>,
-    /// With [`Gather::Count`] and [`Gather::Names`]: gathering ends this long after the first receiver has joined, with those that
-    /// have joined by then.
+    /// Time from the first join until gathering ends with [`Gather::Count`] and [`Gather::Names`], with the receivers
+    /// that have joined by then.
     pub gather_wait: Option<Duration>,
-    /// The session is aborted where it would start without somebody that `gather` or `helping` waits for.
+    /// True if the session is aborted rather than started without a receiver or helper that it waits for.
     pub all_or_nothing: bool,
-    /// Time between two invitations: while gathering, and as a sign of life afterwards.
+    /// Interval between invitations: while gathering, and as a heartbeat afterwards.
     pub heartbeat: Duration,
-    /// A member that is silent this long is lost, and so is one that is awaited and acknowledges nothing.
+    /// Silence timeout of a member. A member that is awaited and acknowledges nothing for this time is expelled too.
     pub member_timeout: Duration,
-    /// A member that the sender waits for most of the time, and that lets less than this through, is
-    /// lost.
+    /// Minimum goodput of a member that the sender waits for most of the time. A slower member is expelled.
     pub min_rate: Option<BitRate>,
-    /// What becomes of members that keep the others waiting.
+    /// Treatment of stragglers.
     pub slow: Slow,
-    /// A further session follows: who comes late is told so instead of being refused for good, and so is who was given up
-    /// unless `slow` is [`Slow::Drop`].
+    /// True if a catch-up session follows. Late receivers are then told to wait for it instead of being refused, and
+    /// so are expelled ones unless `slow` is [`Slow::Drop`].
     pub further: bool,
-    /// The job that this session belongs to, drawn at random by the host; the same in all sessions of the job.
+    /// Job that this session belongs to, drawn at random by the host. All sessions of the job have the same.
     pub job: JobId,
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
-    /// The sessions of the job before this one: the receivers of the job, and who may still report.
+    /// Earlier sessions of the job: its receivers, and members that may still report.
     pub former: Former,
-    /// The largest payload of one message.
+    /// Maximum payload of a message in bytes.
     pub max_payload: u32,
-    /// Bytes of the datagrams that are shown while it gathers, the longest first, which `max_payload` makes: none is longer in the end than the largest that
-    /// has come to all, and who has not had the last cannot take part. Without any all are taken to come through. Not where members know each other.
-    /// How long messages may be then [`SenderSession::max_payload`](super::SenderSession::max_payload) says once the session runs.
+    /// Sizes in bytes of the datagrams shown while gathering, longest first, for `max_payload`. The session uses the
+    /// largest size that reaches all members, and a receiver that the last one does not reach cannot join. If empty,
+    /// all sizes are assumed to arrive. Not for sessions with a roster.
+    /// [`SenderSession::max_payload`](super::SenderSession::max_payload) gives the resulting payload once the session
+    /// runs.
     pub sizes: Vec<u16>,
-    /// The rate of the interface.
+    /// Rate of the interface.
     pub bit_rate: BitRate,
-    /// Bytes the network adds to a datagram.
+    /// Bytes that the network adds to a datagram.
     pub link_overhead: u32,
-    /// The network addresses of nodes and of the group, for protocols whose packets carry them; the
-    /// session's own node is [`LOCAL_NODE`](super::LOCAL_NODE) in it.
+    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
+    /// node is [`LOCAL_NODE`](super::LOCAL_NODE).
     pub addresses: Addresses,
-    /// The sender takes no more members than this.
+    /// Maximum number of members.
     pub max_members: usize,
-    /// Who may join as a helper of the protocol. The session starts when they have.
+    /// Members that may join as helpers of the protocol. The session starts once they have joined.
     pub helping: Helping,
-    /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    /// Maximum number of helpers below the sender and below each helper. None puts all helpers below the sender.
     pub fanout: Option<usize>,
-    /// Each turns to the nearest helper, by the time there and back that members measure before the session runs.
+    /// True if each member turns to its nearest helper, by the round-trip times measured before the session runs.
     pub nearest: bool,
-    /// The helper to whom a member of this name turns, by the helper's name: a receiver or another helper. Those who are not in it have the
-    /// places that are left.
+    /// Helper of each member by name: a receiver or another helper. Members that are not listed get the places that
+    /// remain.
     pub under: BTreeMap<String, String>,
-    /// Let routers of the protocol help, which are no members. Whoever says that it is one is let in.
+    /// True if routers of the protocol may help, which are no members. Any node that claims to be one is accepted.
     pub relays: bool,
-    /// The host a receiver of this name has to be at. Names that are not in it may be anywhere.
+    /// Host that a receiver of this name must have. Names that are not listed may have any.
     pub hosts: BTreeMap<String, IpAddr>,
-    /// Bytes of messages that the protocol's machine may hold because others sent them.
+    /// Maximum number of bytes of other nodes' messages that the protocol's machine may hold.
     pub memory: usize,
 }
 
-/// Sets what a protocol says of itself.
+/// Applies settings that a protocol declares for itself.
 fn own<'a>(
     protocol: &'static ProtocolEntry,
     config: &'a mut Config,
@@ -119,12 +121,12 @@ fn own<'a>(
 }
 
 impl SenderSessionConfig {
-    /// A session of this protocol with the settings it declares for delivery and defaults
-    /// otherwise, for `max_payload` bytes in a message: starts when one receiver has joined.
+    /// Creates the configuration of a session with this protocol and its delivery settings, for messages of
+    /// `max_payload` bytes. The session starts when one receiver has joined.
     ///
     /// # Panics
     ///
-    /// If the protocol's own delivery settings are not valid.
+    /// Panics if the protocol's delivery settings are not valid.
     pub fn new(
         association: AssociationId,
         name: impl Into<String>,
@@ -168,19 +170,20 @@ impl SenderSessionConfig {
         }
     }
 
-    /// What it carries are live messages: with the settings that the protocol declares for them.
+    /// Applies the settings that the protocol declares for live messages.
     ///
     /// # Panics
     ///
-    /// If these are not valid.
+    /// Panics if these are not valid.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.protocol.live_settings.iter().for_each(own(self.protocol, &mut self.config));
         self
     }
 
-    /// Sets what the protocol wants to know of its host: the member timeout as it stands, that
-    /// `window` messages fit the receivers' buffers, and that the path has use for `path` bytes. What a user says goes on top of that.
+    /// Sets the parameters that depend on the host: the member timeout, a window of `window` messages that fits the
+    /// receivers' buffers, and a path that can use `path` bytes. Settings of a user are applied after this. Fails if
+    /// a value is out of range.
     pub fn set_host_values(&mut self, window: u64, path: u64) -> Result<(), ConfigError> {
         for &(key, value) in self.protocol.host_settings {
             let text = value.text(window, self.max_payload.into(), path, self.member_timeout);
@@ -189,45 +192,44 @@ impl SenderSessionConfig {
         Ok(())
     }
 
-    /// The longest payload whose packets all fit datagrams of so many bytes.
+    /// Maximum payload with which all packets fit datagrams of this size.
     pub fn payload_in(&self, datagram: usize) -> u32 {
         datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max) as u32
     }
 
-    /// Whether the members are peers, of whom several may offer messages.
+    /// Returns true if the members are peers, of which several may offer messages.
     pub(super) fn has_peers(&self) -> bool {
         self.protocol.roles.contains(&Role::Peer)
     }
 
-    /// Whether the members come to know each other before the session runs: they are peers, or some may help others.
+    /// Returns true if the members learn of each other before the session runs: they are peers, or some help others.
     pub(super) fn has_roster(&self) -> bool {
         self.has_peers() || self.protocol.helpers != Helpers::None
     }
 
-    /// Whether routers may help, which are no members and speak to them.
+    /// Returns true if routers may help, which are no members and send to them.
     pub(super) fn lets_relays_in(&self) -> bool {
         self.relays && self.protocol.roles.contains(&Role::Relay)
     }
 
-    /// How long nothing may come of a member, or of all, while something is awaited.
+    /// Time for which a member, or all members, may make no progress while the sender waits.
     pub(super) fn standstill(&self) -> Duration {
         self.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS)
     }
 
-    /// Time between two signs of life of a member: at least eight of them in the member timeout, so that
-    /// some may be lost; fewer with many members than with few.
+    /// Interval between keepalives of a member. It fits at least eight times into the member timeout, so that some
+    /// may be lost, and grows with the number of members.
     pub(super) fn progress_interval(&self, members: usize) -> Duration {
         let (few, many) = (self.member_timeout / 20, self.member_timeout / 8);
         (PROGRESS_SPACING * u32::try_from(members).unwrap_or(u32::MAX)).clamp(few, many)
     }
 
-    /// The sender takes no more members than this. Those who know each other are bounded by their roster, in which the
-    /// sender is one.
+    /// Maximum number of members. With a roster, its capacity bounds them, and the sender takes one place of it.
     pub(super) fn most_members(&self) -> usize {
         if self.has_roster() { self.max_members.min(MAX_PEERS - 1) } else { self.max_members }
     }
 
-    /// The settings as invitations carry them, if a session can be held like this.
+    /// Settings as invitations carry them. Fails if the configuration contradicts itself.
     pub(super) fn check(&self) -> Result<String, ConfigError> {
         let conflict = |text: String| Err(ConfigError::Conflict(text));
         if Name::new(&self.name).is_none() {
@@ -255,7 +257,7 @@ impl SenderSessionConfig {
             {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
-            // With nobody to answer it would be done before anything went out.
+            // Without answers the session would complete before anything was sent.
             Gather::Silent(_) if self.has_roster() || self.protocol.confirms(&self.config) => {
                 let name = self.protocol.name;
                 return conflict(format!(
@@ -304,7 +306,7 @@ impl SenderSessionConfig {
             _ if count > 0 && self.has_peers() => Some(format!(
                 "a session of the protocol \"{name}\", whose members are peers, gathers no helpers"
             )),
-            // Else whoever asks first would have a place that nobody was to have who is not named.
+            // Otherwise the first unnamed member could take the place of a helper.
             (_, Helping::Count(1..), Gather::Names(_)) => {
                 Some("a session that expects its receivers by name has to name its helpers too".to_owned())
             }
@@ -321,7 +323,7 @@ impl SenderSessionConfig {
 }
 
 impl SenderSessionConfig {
-    /// What is wrong with who is to turn to whom.
+    /// Error in the assignment of members to helpers, if any.
     fn misplaced(&self) -> Option<String> {
         for (child, helper) in &self.under {
             if !self.helping.allows(helper) {
@@ -342,46 +344,46 @@ impl SenderSessionConfig {
     }
 }
 
-/// A table with as many helpers as the protocol needs, to try settings with.
+/// Helper table with as many helpers as the protocol requires, to try settings with.
 pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
     let Helpers::Required(least) = protocol.helpers else { return HelperTable::default() };
     let helper = |index| Helper { node: NodeId(TRIAL - index), parent: None, delivers: false };
     HelperTable::new((0..least).map(helper).collect(), []).unwrap_or_default()
 }
 
-/// Those who were given up by sessions that had sent everything, and may report yet: one that stood still may have had
-/// everything in its socket.
+/// Members that earlier sessions expelled after everything was sent. They may report yet: a member that was suspended
+/// may have all data in its socket.
 #[derive(Clone, Debug, Default)]
 pub struct Former {
-    /// Their names, by the session, where they are, and what nobody else knows.
+    /// Names of these members, by session, node and nonce.
     pub(super) members: BTreeMap<(AssociationId, NodeId, Nonce), String>,
-    /// The sessions, in their order.
+    /// Earlier sessions in order.
     pub(super) sessions: Vec<AssociationId>,
-    /// All receivers of the job.
+    /// Receivers of the job.
     pub(super) ledger: Ledger,
 }
 
 impl Former {
-    /// The sessions before this one, in their order.
+    /// Earlier sessions of the job, in order.
     pub fn sessions(&self) -> &[AssociationId] {
         &self.sessions
     }
 }
 
-/// What becomes of members that keep the others waiting.
+/// Treatment of members that keep the others waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slow {
-    /// They are waited for as long as they are heard.
+    /// Wait for them while they are alive.
     Wait,
-    /// They are given up as soon as that shows, if a further session follows, which serves them.
+    /// Set them aside, if a catch-up session follows that serves them.
     #[default]
     Lane,
-    /// They are given up, and not served any more.
+    /// Expel them, and do not serve them any longer.
     Drop,
 }
 
 impl Slow {
-    /// Its name.
+    /// Name of the variant.
     pub fn name(self) -> &'static str {
         match self {
             Slow::Wait => "wait",
@@ -404,19 +406,19 @@ impl FromStr for Slow {
     }
 }
 
-/// Who may join as a helper.
+/// Members that may join as helpers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Helping {
-    /// Nobody.
+    /// No helpers.
     Nobody,
-    /// So many, whoever they are.
+    /// This number of helpers with any names.
     Count(usize),
-    /// Those of these names.
+    /// Helpers with these names.
     Names(BTreeSet<String>),
 }
 
 impl Helping {
-    /// How many they are.
+    /// Number of helpers.
     pub fn count(&self) -> usize {
         match self {
             Helping::Nobody => 0,
@@ -425,7 +427,7 @@ impl Helping {
         }
     }
 
-    /// Whether somebody of this name may be one.
+    /// Returns true if a member of this name may be a helper.
     pub(super) fn allows(&self, name: &str) -> bool {
         match self {
             Helping::Nobody => false,
@@ -435,90 +437,91 @@ impl Helping {
     }
 }
 
-/// When gathering is over.
+/// Condition that ends the gathering of receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gather {
-    /// When this many receivers have joined.
+    /// This number of receivers has joined.
     Count(usize),
-    /// When receivers of all these names have joined; others are refused.
+    /// Every receiver with these names has joined. Others are refused.
     Names(BTreeSet<String>),
-    /// After this time, with those who have joined; if there is none, with the first who does.
+    /// This time has passed and at least one receiver has joined.
     Wait(Duration),
-    /// After this time, whoever has joined, if anybody: receivers may be there that never say anything
+    /// This time has passed, even if no receiver has joined. Receivers may listen without ever sending
     /// ([`ReceiverSessionConfig::silent`]).
     Silent(Duration),
-    /// This long after the first receiver has joined, with those who have joined by then.
+    /// This time has passed since the first receiver joined.
     Settle(Duration),
-    /// Of a session that goes on where another one ended: when all of these have joined, or this long after the first.
+    /// Condition of a catch-up session: all awaited receivers have joined, or a time has passed since the first did.
     Again {
-        /// Those who are known to be there.
+        /// Names of the receivers that are known to be present.
         awaited: BTreeSet<String>,
-        /// Others are refused, but those of these names.
+        /// Names that may join; none admits all names.
         only: Option<BTreeSet<String>>,
-        /// How long after the first.
+        /// Time from the first join.
         settle: Duration,
     },
 }
 
-/// What a [`ReceiverSession`](super::ReceiverSession) is told.
+/// Configuration of a [`ReceiverSession`](super::ReceiverSession).
 #[derive(Clone, Debug)]
 pub struct ReceiverSessionConfig {
-    /// The receiver's name: what cannot stand in a name of 64 bytes is replaced or cut off.
+    /// Name of the receiver. Characters that a name of 64 bytes cannot have are replaced or cut off.
     pub name: String,
-    /// The group.
+    /// Multicast group.
     pub group: GroupId,
-    /// The protocols it knows.
+    /// Protocols that the receiver supports.
     pub protocols: &'static [&'static ProtocolEntry],
-    /// A sender that is silent this long is gone.
+    /// Silence timeout of the sender.
     pub silence: Duration,
-    /// Bytes it can hold for the application; no message may be larger.
+    /// Receive buffer for the application in bytes, which also bounds the size of a message.
     pub receive_buffer: u32,
-    /// The largest datagram that its interface lets in; an invitation to larger messages is declined.
+    /// Largest datagram that the interface accepts. An invitation to larger messages is declined.
     pub max_datagram: u32,
-    /// Bytes of messages that the protocol's machine may hold because others sent them.
+    /// Maximum number of bytes of other nodes' messages that the protocol's machine may hold.
     pub memory: usize,
-    /// What its nonces are drawn from, where that is to be known to nobody: the streams of a run that
-    /// can be repeated are no secret.
+    /// Secret that nonces are drawn from. The random streams of a repeatable run would not be secret.
     pub secret: Option<u64>,
-    /// The rate of the interface.
+    /// Rate of the interface.
     pub bit_rate: BitRate,
-    /// Bytes the network adds to a datagram.
+    /// Bytes that the network adds to a datagram.
     pub link_overhead: u32,
-    /// The network addresses of nodes and of the group, for protocols whose packets carry them; the
-    /// session's own node is [`LOCAL_NODE`](super::LOCAL_NODE) in it.
+    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
+    /// node is [`LOCAL_NODE`](super::LOCAL_NODE).
     pub addresses: Addresses,
-    /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
-    /// and wait for another one.
+    /// True if the receiver ignores sessions that have started, refuse it, or invite to something it cannot do, and
+    /// waits for another one.
     pub keep_seeking: bool,
-    /// The senders that it listens to, by their names; to any if none is named.
+    /// Names of the senders to listen to; empty means any sender.
     pub from: BTreeSet<String>,
-    /// A session before this one has given it up: it fails so, unless another one invites it within `silence`.
+    /// Failure with which an earlier session expelled the receiver. It becomes final unless an invitation arrives
+    /// within `silence`.
     pub returning: Option<ReceiverFailure>,
-    /// It never says anything, and follows the first session that it hears gathering and whose protocol needs no answers. What it hears is all
-    /// that it knows: anybody may have sent it.
+    /// True if the receiver never sends. It follows the first session that gathers and whose protocol needs no
+    /// answers. Nothing it receives is authenticated.
     pub silent: bool,
-    /// Number of the process that speaks for the receiver: drawn at random, and the same in all its sessions. From it each job gets a
-    /// number of its own.
+    /// Number of the receiver's process, drawn at random and the same in all its sessions. Each job sees a number
+    /// derived from it.
     pub process: Option<u64>,
-    /// Number of the place where the data goes, such as a digest of the directory's path: what another process puts there is this
-    /// receiver's too.
+    /// Number of the place where the data is stored, such as a digest of the directory's path. Another process that
+    /// writes there counts as the same receiver.
     pub place: u64,
-    /// The place has a part of an earlier transfer.
+    /// True if the place has a part of an earlier transfer.
     pub resumes: bool,
-    /// The jobs in which this receiver was verified: it does not join their sessions.
+    /// Jobs in which this receiver was verified. It does not join their sessions.
     pub done: DoneJobs,
-    /// It keeps what goes by in sessions that it is not in, whose further sessions will serve it: its application polls for
-    /// [that](super::ReceiverSession::poll_overheard).
+    /// True if the receiver keeps data that it overhears in sessions it is not in, if a catch-up session will serve
+    /// it. The application [polls](super::ReceiverSession::poll_overheard) for them.
     pub overhears: bool,
-    /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
-    /// only and if the sender lets it; or receive, and help where it is let.
+    /// Role of the receiver: receive; offer messages too (peer protocols only); only help, if the sender permits it;
+    /// or receive and help if permitted.
     pub part: MemberRole,
-    /// What the sender's application is told with the name; more than [`MAX_ATTACHED`] bytes are not told.
+    /// Data for the sender's application, which gets them with the name. More than [`MAX_ATTACHED`] bytes are not
+    /// sent.
     pub attached: Vec<u8>,
 }
 
 impl ReceiverSessionConfig {
-    /// A receiver with defaults.
+    /// Creates a configuration with default values.
     pub fn new(
         name: impl Into<String>,
         group: GroupId,
@@ -551,10 +554,11 @@ impl ReceiverSessionConfig {
     }
 }
 
-/// No host numbers its nodes from here down.
+/// First node number for trial helpers. Hosts number no nodes from here downwards.
 const TRIAL: u32 = u32::MAX - 1;
-/// A member that makes no progress while closing is given this many member timeouts.
+/// Member timeouts for which a closing member may make no progress.
 const STANDSTILL_TIMEOUTS: u32 = 12;
-/// Time between two PROGRESS of any members, as far as the member timeout lets them wait.
+/// Interval between PROGRESS packets of all members together, as far as the member timeout permits.
 const PROGRESS_SPACING: Duration = Duration::from_millis(1);
+/// Rule for names in error messages.
 const NAME_RULE: &str = "1 to 64 bytes of text without control characters";

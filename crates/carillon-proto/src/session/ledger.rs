@@ -1,9 +1,10 @@
-//! The receivers of a job across its sessions: which of them a JOIN speaks for, and under which name.
+//! Ledger of the receivers of a job across its sessions: it decides which receiver a JOIN stands for, and under which
+//! name.
 //!
-//! Names become unique here: of several receivers that call themselves alike the first keeps the name, and the others get their
-//! address or a number behind it. A receiver is known again by its node, its process, or the host and the place where its data
-//! goes. Only if none of these agrees does the name alone decide, and only for a receiver that is not there any more and is not
-//! verified: a machine that was cloned has the name of another one that may be done.
+//! Names become unique here. Of several receivers with equal names the first keeps the name, and the others get their
+//! address or a number as a suffix. A receiver is recognised by its node, its process, or its host together with the
+//! place of its data. Only if none of these agrees, the name alone decides, and only for a receiver that is no longer
+//! present and not verified: a cloned machine has the name of another one, which may be verified.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,54 +12,54 @@ use std::net::IpAddr;
 use carillon_core::NodeId;
 use carillon_wire::session::{Name, Origin};
 
-/// What a JOIN says of the receiver that it speaks for, and where it came from.
+/// Identity that a JOIN claims, and where it came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applicant<'a> {
-    /// The name by which it calls itself.
+    /// Name the receiver gives itself.
     pub own: &'a str,
     pub node: NodeId,
-    /// Its address, if that is known.
+    /// Address of the receiver, if known.
     pub host: Option<IpAddr>,
     pub origin: Option<Origin>,
 }
 
-/// One receiver of the job.
+/// A receiver of the job.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The name by which it calls itself.
+    /// Name the receiver gives itself.
     own: String,
-    /// Its name in the job, which no other receiver of the job has.
+    /// Name in the job, which no other receiver has.
     pub name: String,
     pub node: NodeId,
     host: Option<IpAddr>,
     origin: Option<Origin>,
-    /// It has everything.
+    /// True if the receiver has everything.
     pub verified: bool,
-    /// It got some of what was sent.
+    /// True if the receiver has received some data.
     pub has_some: bool,
-    /// It was heard in this session, and waits for the next one.
+    /// True if the receiver was heard in this session and waits for the next one.
     pub waits: bool,
 }
 
 impl Entry {
-    /// Whether this is the process that spoke for the receiver last.
+    /// Returns true if this process spoke for the receiver last.
     pub fn is_process(&self, origin: Origin) -> bool {
         self.origin.is_some_and(|own| own.process == origin.process)
     }
 }
 
-/// Which receiver of the job a JOIN speaks for.
+/// Receiver of the job that a JOIN stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This one.
+    /// This receiver.
     Entry(usize),
-    /// This one, unless that is still heard from where it was: then it is another one, with the same process number.
+    /// This receiver, unless its old node is still heard: then another receiver has the same process number.
     Moved(usize),
-    /// One that is new to the job.
+    /// A receiver that is new to the job.
     Nobody,
 }
 
-/// All receivers of a job.
+/// Receivers of a job, indexed by own name, node and name in the job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     entries: Vec<Entry>,
@@ -68,7 +69,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// The receiver that this JOIN speaks for; `is_there` says of an entry whether it was heard just now.
+    /// Receiver that a JOIN stands for. `is_there` tells if an entry was heard just now.
     pub fn find(&self, who: &Applicant<'_>, is_there: impl Fn(&Entry) -> bool) -> Found {
         let same_node = self.by_node.get(&who.node).filter(|&&index| self.entries[index].own == who.own);
         if let Some(&index) = same_node {
@@ -89,10 +90,11 @@ impl Ledger {
         if let Some(index) = first(&|entry| same_host(entry) && (same_process(entry) || same_place(entry))) {
             return Found::Entry(index);
         }
+        // A process number at another host may be a copy of the machine, so the caller has to check.
         if let Some(index) = first(&same_process) {
             return Found::Moved(index);
         }
-        // It has another address, and nothing but its name: one that had nothing yet, or has a part, is taken for the one that is gone.
+        // Only the name agrees. A receiver that had nothing yet, or resumes a part, counts as the one that is gone.
         let may_be = |entry: &Entry| match who.origin {
             Some(origin) => origin.resumes || !entry.has_some,
             None => entry.origin.is_none(),
@@ -102,14 +104,16 @@ impl Ledger {
         returned.map_or(Found::Nobody, Found::Entry)
     }
 
-    /// The receiver that declines an invitation because it is late: of an equal name, at this node or else at this host. Nothing else is known of it.
+    /// Receiver that declines an invitation because it is late: one with this name at this node, or else at this
+    /// host.
     pub fn declined(&self, who: &Applicant<'_>) -> Option<usize> {
         let same_node = self.at(who.node).filter(|&index| self.entries[index].own == who.own);
         let same_host = |&index: &usize| who.host.is_some() && self.entries[index].host == who.host;
         same_node.or_else(|| self.by_own.get(who.own)?.iter().copied().find(same_host))
     }
 
-    /// Takes down a new receiver under a name that no other has, not even one of `reserved`; `None` if they are too many.
+    /// Adds a new receiver under a name that neither another receiver nor `reserved` has. Returns `None` if there are
+    /// too many.
     pub fn add(
         &mut self,
         who: &Applicant<'_>,
@@ -137,7 +141,7 @@ impl Ledger {
         Some(index)
     }
 
-    /// The receiver is heard from there now.
+    /// Records the new node of a receiver.
     pub fn moved(&mut self, index: usize, who: &Applicant<'_>) {
         let entry = &mut self.entries[index];
         if self.by_node.get(&entry.node) == Some(&index) {
@@ -147,17 +151,17 @@ impl Ledger {
         self.by_node.insert(who.node, index);
     }
 
-    /// The receiver of this name in the job.
+    /// Receiver with this name in the job.
     pub fn named(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// The receiver that was last heard from this node.
+    /// Receiver last heard from this node.
     pub fn at(&self, node: NodeId) -> Option<usize> {
         self.by_node.get(&node).copied()
     }
 
-    /// The ledger for the next session.
+    /// Copies the ledger for the next session.
     pub fn next(&self) -> Ledger {
         let mut next = self.clone();
         next.entries.iter_mut().for_each(|entry| entry.waits = false);
@@ -172,26 +176,29 @@ impl Ledger {
         &mut self.entries[index]
     }
 
-    /// The name by which the receiver calls itself, if nobody else has that; else with its address behind it, or a number where others
-    /// of that name have the same address.
+    /// Unique name of a receiver: the one it gives itself, or else with its address as a suffix, or a number if
+    /// others have that too.
     fn unique(&self, who: &Applicant<'_>, reserved: impl Fn(&str) -> bool) -> String {
         let is_free = |name: &str| !self.by_name.contains_key(name) && !reserved(name);
+        // Its own name, if no other receiver has it.
         if is_free(who.own) {
             return who.own.to_owned();
         }
+        // The address as a suffix, unless a receiver of the same name has that address.
         let alike = self.by_own.get(who.own).map_or(&[][..], Vec::as_slice);
         let elsewhere = |host: &IpAddr| alike.iter().all(|&index| self.entries[index].host != Some(*host));
         let by_host = who.host.filter(elsewhere).map(|host| with_suffix(who.own, &format!("@{host}")));
         if let Some(name) = by_host.filter(|name| is_free(name)) {
             return name;
         }
+        // A number as a suffix.
         let numbers = alike.len().max(1) + 1..;
         let mut numbered = numbers.map(|number| with_suffix(who.own, &format!("#{number}")));
         numbered.find(|name| is_free(name)).expect("there are more numbers than receivers")
     }
 }
 
-/// The name with this behind it, cut so that both fit.
+/// Name with this suffix, cut to the maximum length.
 fn with_suffix(name: &str, suffix: &str) -> String {
     let mut end = name.len().min(Name::MAX_LEN - suffix.len());
     while !name.is_char_boundary(end) {

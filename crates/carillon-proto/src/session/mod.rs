@@ -1,22 +1,18 @@
-//! The session: who belongs to the group, and how it ends.
+//! Session layer: membership of a group, and the end of a transfer.
 //!
-//! Protocols with a member list learn it in one small opening exchange, and the sender learns in a
-//! closing one what became of every member. Both are done here, around the machine of any
-//! protocol: a [`SenderSession`] gathers receivers, builds the protocol's sender for them, and
-//! after the last message collects their reports; a [`ReceiverSession`] answers an invitation,
-//! builds the protocol's receiver as invited, and reports. The packets are those of
-//! [`carillon_wire::session`]; the page is `docs/protocols/session.md`.
+//! A short opening exchange tells the protocol its list of members, and a closing exchange tells the sender the
+//! result of each member. Both surround the machine of any protocol. A [`SenderSession`] gathers receivers, builds
+//! the protocol's sender for them, and collects their reports after the last message. A [`ReceiverSession`] answers
+//! an invitation, builds the protocol's receiver, and reports. [`carillon_wire::session`] has the packets, and
+//! `docs/protocols/session.md` is the specification.
 //!
-//! Where the protocol is one of peers, the `SenderSession` is the member that gathers the others, the
-//! organiser, and a `ReceiverSession` may offer messages too. Between gathering and running the
-//! members then learn of each other.
+//! In a protocol of peers, the `SenderSession` is the organiser that gathers the others, and a `ReceiverSession` may
+//! offer messages too. Members learn of each other between gathering and running. In a protocol with helpers, the
+//! roster also assigns each member to its helper.
 //!
-//! Where the protocol has helpers, some members may be such: they are gathered with the others, who learn of each other
-//! in the same way, and of who turns to whom.
-//!
-//! The session trusts nothing that everybody could have said: a receiver draws a nonce that it tells
-//! the sender alone, and what begins, ends, or counts for one member counts with it only. There are no
-//! keys: what strangers can still do, and how much of it at most, is in `docs/explanation/security.md`.
+//! The session does not trust packets that a stranger could have sent. A receiver draws a nonce that only the sender
+//! learns, and packets that begin or end something for one member count only with that nonce. There are no keys;
+//! `docs/explanation/security.md` bounds the harm that strangers can still do.
 
 mod bounds;
 mod config;
@@ -44,6 +40,5 @@ pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};
 
-/// What a machine inside a session is told its own node is: a session knows only the nodes that
-/// it hears.
+/// Node number of a machine's own node within a session, which knows only nodes that it receives from.
 pub const LOCAL_NODE: NodeId = NodeId(u32::MAX);

@@ -1,4 +1,4 @@
-//! Which receiver a JOIN speaks for, case by case.
+//! Receivers that JOINs stand for, case by case.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn web(node: u32, host: Option<IpAddr>, process: u64, place: u64) -> Applicant<'
     Applicant { own: "web", node: NodeId(node), host, origin }
 }
 
-/// A ledger of these, each of which was taken down as new.
+/// Ledger in which each of these was added as a new receiver.
 fn ledger(all: &[Applicant<'_>]) -> Ledger {
     let mut ledger = Ledger::default();
     for who in all {
@@ -57,7 +57,7 @@ fn a_receiver_is_known_by_node_process_or_place() {
     }
 }
 
-/// An equal name at another address: a clone of a receiver that is there or done, or the return of one that is gone.
+/// An equal name at another address is a clone of a present or verified receiver, or the return of one that is gone.
 #[test]
 fn an_equal_name_elsewhere_is_a_return_only_of_one_that_is_gone() {
     let resumes = Applicant {

@@ -1,33 +1,33 @@
-//! The sessions that are not joined now, and who has answered on the side.
+//! Sessions that the receiver ignores for now, and senders that answered a query meanwhile.
 
 use std::collections::VecDeque;
 
 use carillon_core::{AssociationId, NodeId, Time};
 
-/// The sessions that are not joined now, oldest first.
+/// Ignored sessions, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
     list: VecDeque<Other>,
-    /// One that is to be asked.
+    /// Session to query next.
     pub due: Option<Session>,
 }
 
-/// A session, and who invites to it.
+/// Session and its sender.
 pub(super) type Session = (AssociationId, NodeId);
 
-/// What is remembered of one.
+/// Record of an ignored session.
 #[derive(Debug)]
 pub(super) struct Other {
     pub session: Session,
-    /// It is not joined before, unless it has answered.
+    /// Time until which the session is not joined, unless its sender answers a query.
     pub until: Time,
     pub has_answered: bool,
-    /// What was seen of it before: the largest datagram shown, with how many invitations.
+    /// Largest datagram seen, and the number of invitations, before the session was ignored.
     pub seen: (u16, u32),
 }
 
 impl Aside {
-    /// Ignores this session until then.
+    /// Ignores a session until this time.
     pub fn add(&mut self, association: AssociationId, sender: NodeId, until: Time) {
         self.put(Other { session: (association, sender), until, has_answered: false, seen: (0, 0) });
     }
@@ -40,17 +40,17 @@ impl Aside {
         self.list.push_back(other);
     }
 
-    /// Whether this session is ignored now.
+    /// Returns true if a session is ignored now.
     pub fn has(&self, now: Time, association: AssociationId, sender: NodeId) -> bool {
         self.find((association, sender)).is_some_and(|one| now < one.until && !one.has_answered)
     }
 
-    /// Whether this sender has answered on the side.
+    /// Returns true if this sender answered a query.
     pub fn has_answered(&self, association: AssociationId, sender: NodeId) -> bool {
         self.find((association, sender)).is_some_and(|one| one.has_answered)
     }
 
-    /// This session is joined: it is not ignored any more. Gives what was seen of it before.
+    /// Forgets a session that is being joined. Returns its largest datagram and number of invitations.
     pub fn take(&mut self, association: AssociationId, sender: NodeId) -> (u16, u32) {
         let at = self.list.iter().position(|one| one.session == (association, sender));
         at.and_then(|at| self.list.remove(at)).map_or((0, 0), |one| one.seen)
@@ -61,5 +61,6 @@ impl Aside {
     }
 }
 
-/// Sessions remembered that are not joined.
+/// Maximum number of ignored sessions remembered: new ones displace the oldest, so that forged invitations take no
+/// memory.
 const MOST: usize = 16;

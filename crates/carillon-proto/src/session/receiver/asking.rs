@@ -1,10 +1,11 @@
-//! Sessions that are not joined now: set aside for a while or for good, or asked on the side.
+//! Queries to sessions that the receiver does not join at present.
 //!
-//! A sender that does not answer is set aside, so that another has its turn: it may be none. But its answer may merely be
-//! late or lost, and who invites without pause, under ever new numbers, would otherwise keep a receiver from the
-//! sender that is there. So while the one whose turn it is does not answer, all others are asked whether they are there, each
-//! with its invitations and in fewer bytes than those have. The nonce with which one is asked is derived from its number and its
-//! address: nothing has to be remembered of those that never answer. Who answers has the next turn.
+//! A sender that does not answer a JOIN is ignored for a while, so that another one gets its turn: it may be forged.
+//! But its answer may only be late, and an attacker that invites without end under new numbers could keep the
+//! receiver from the real sender. While the present sender does not answer, the receiver therefore asks all others
+//! whether they are there. Each query answers an invitation and is shorter. Its nonce is derived from session and
+//! address, so that the receiver keeps no state for senders that never answer. A sender that answers gets the next
+//! turn.
 
 use carillon_core::{AssociationId, Dest, Duration, NodeId, Time, Transmit};
 use carillon_wire::session::{Body, Nonce, Packet, State};
@@ -14,14 +15,14 @@ use super::state::{Invited, ReceiverPhase};
 use super::{FOREVER, ReceiverSession};
 
 impl ReceiverSession {
-    /// With what it asks this sender: nobody else can know it, and it is the same each time.
+    /// Nonce for this sender, the same each time, which no other node can know.
     pub(super) fn nonce_for(&self, association: AssociationId, sender: NodeId) -> Nonce {
         let attempt = format!("{} {} {}", association.0, sender.0, self.attempts);
         Nonce(self.nonces.part(&attempt).stream("session.nonce").bits())
     }
 
-    /// An invitation to a session whose turn it is not: it is asked on the side, unless the one whose turn it is may still
-    /// answer. The question is shorter than any invitation.
+    /// Schedules a query in answer to an invitation, unless the present sender may still answer. The query is shorter
+    /// than any invitation.
     pub(super) fn ask_aside(&mut self, now: Time, association: AssociationId, sender: NodeId, state: State) {
         let waits_still = self.invited.as_ref().is_some_and(|invited| now.since(invited.since) < ALONE);
         let for_good = self.aside.find((association, sender)).is_some_and(|one| one.until == FOREVER);
@@ -31,7 +32,7 @@ impl ReceiverSession {
         }
     }
 
-    /// A session that it does not belong to says to it alone that it is there. Returns whether it was asked for.
+    /// Handles the answer of an ignored session. Returns true if it was queried.
     pub(super) fn on_answer_aside(
         &mut self,
         association: AssociationId,
@@ -56,7 +57,7 @@ impl ReceiverSession {
         true
     }
 
-    /// The question to a session whose turn it is not, if one is due.
+    /// Writes the next query, if one is due.
     pub(super) fn due_aside(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (association, sender) = self.aside.due.take()?;
         Packet { association, body: Body::Ask { nonce: self.nonce_for(association, sender) } }.emit(buf);
@@ -64,6 +65,6 @@ impl ReceiverSession {
     }
 }
 
-/// One whose turn has just begun is given this long to answer before others are asked: most that are there do, even if the
-/// first JOIN was lost.
+/// Time in which only the present sender is asked. Most senders that exist answer within it, even if the first JOIN
+/// is lost.
 const ALONE: Duration = Duration::from_millis(250);

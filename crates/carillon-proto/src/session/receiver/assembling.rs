@@ -1,9 +1,8 @@
-//! A member among peers, or where some turn to helpers: it learns who the others are and where, and what becomes of them.
+//! Assembling: a member among peers, or in a session with helpers, learns the roster and where the others are.
 //!
-//! The organiser tells the roster; each member makes itself heard by the others, which know it from
-//! then on by the source of its datagrams. Who has all of the roster and has heard all in it builds
-//! the protocol's machine and says that it is ready. The machine is set to work when the organiser
-//! says that all are, or when one of the others has begun.
+//! The organiser sends the roster. Each member sends PRESENT, by which the others learn its node. A member that has
+//! the whole roster and has received from all members in it builds the protocol's machine and reports that it is
+//! ready. The machine starts when the organiser says that all are ready, or when another member has begun.
 
 use std::sync::Arc;
 
@@ -15,11 +14,11 @@ use super::{PRESENT_WAIT_MIN, READY_INTERVAL, ReceiverSession};
 use crate::session::LOCAL_NODE;
 
 impl ReceiverSession {
-    /// A member that makes itself heard.
+    /// Handles the PRESENT of another member.
     pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
         let Some(peers) = &mut self.peers else { return };
         let known = peers.heard.contains_key(&identity.0);
-        // Once the whole roster is there, it says who may be heard.
+        // Once complete, the roster decides which identities exist.
         let complete = !peers.roster.is_empty() && peers.roster.iter().all(Option::is_some);
         let listed = || peers.roster.iter().flatten().any(|entry| entry.identity == identity.0);
         if known {
@@ -28,7 +27,7 @@ impl ReceiverSession {
         if complete && !listed() {
             return self.events.dropped(DropReason::NotAMember);
         }
-        // A node is one member: who speaks for two of them is lying about one.
+        // A node is one member. A node that claims a second identity lies about one of them.
         if source == peers.context.sender || peers.heard.values().any(|&node| node == source) {
             return self.events.dropped(DropReason::NotAMember);
         }
@@ -39,7 +38,7 @@ impl ReceiverSession {
         self.get_ready(now);
     }
 
-    /// A page of the roster.
+    /// Handles a page of the roster.
     pub(super) fn on_roster(&mut self, now: Time, page: &RosterPage<'_>) {
         let Some(peers) = &mut self.peers else { return self.events.dropped(DropReason::NotAMember) };
         match self.phase {
@@ -58,10 +57,11 @@ impl ReceiverSession {
             ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished => {
                 if page.edition != peers.edition() {
                     return self.events.dropped(DropReason::OutOfOrder);
+                    // A page after the start brings no new members and only tells of lost ones.
                 }
                 let places = peers.members().iter().skip(page.first.into()).zip(page.peers.iter());
                 let gone: Vec<NodeId> = places
-                    // What becomes of this member itself it is told by itself.
+                    // This member learns of its own expulsion by a packet to itself.
                     .filter(|(member, peer)| peer.gone && member.node != LOCAL_NODE)
                     .filter(|(member, _)| member.lost.is_none())
                     .map(|(member, _)| member.node)
@@ -74,7 +74,7 @@ impl ReceiverSession {
         }
     }
 
-    /// From now on until the start this member makes itself heard now and then.
+    /// Begins to send PRESENT at intervals until the start.
     pub(super) fn begin_presence(&mut self, now: Time) {
         let told = self.peers.as_ref().is_some_and(|peers| peers.edition() > 0);
         if told && self.phase == ReceiverPhase::Assembling && self.timers.armed(Timer::Present).is_none() {
@@ -84,7 +84,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Says that it is ready if it is.
+    /// Reports that this member is ready, if it is.
     pub(super) fn get_ready(&mut self, now: Time) {
         if self.phase != ReceiverPhase::Assembling {
             return;
@@ -99,7 +99,7 @@ impl ReceiverSession {
         }
     }
 
-    /// All are ready: if this member is, its machine begins to work.
+    /// Starts the machine, since all members are ready.
     pub(super) fn start(&mut self, now: Time) {
         if self.phase != ReceiverPhase::Assembling {
             return;
@@ -125,7 +125,7 @@ impl ReceiverSession {
         }
     }
 
-    /// The organiser says that a member is gone: the protocol need not wait for it.
+    /// Marks a member as lost, since the organiser says so. The protocol need not wait for it.
     fn lose(&mut self, now: Time, node: NodeId) {
         if let Some(peers) = &mut self.peers
             && peers.lose(node, "left, or given up by the organiser")

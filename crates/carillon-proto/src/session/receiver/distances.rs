@@ -1,5 +1,5 @@
-//! How far a member is from those that it may turn to: while the members come to know each other the sender may ask for it,
-//! and each member asks the helpers and the sender to answer at once, a few times, and tells the least time that it took.
+//! Distance measurements of a member during assembling. On request of the sender, each member probes the helpers and
+//! the sender a few times, and reports the minimum round-trip times.
 
 use carillon_core::{Dest, DropReason, NodeId, Time, Transmit};
 use carillon_wire::session::{Body, Distances, Packet};
@@ -9,13 +9,13 @@ use super::state::{ReceiverPhase, Timer};
 use crate::session::LOCAL_NODE;
 
 impl ReceiverSession {
-    /// The sender asks how far away the others are.
+    /// Handles the sender's request to measure.
     pub(super) fn on_measure(&mut self, now: Time, edition: u32) {
         let Some(peers) = self.peers.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling) else {
             return self.events.dropped(DropReason::OutOfOrder);
         };
         let members = peers.members();
-        // Who does not know all of them yet hears it again.
+        // A member that does not know the whole roster yet gets the request again.
         if edition != peers.edition() || members.is_empty() || self.probing.edition == edition {
             return;
         }
@@ -34,13 +34,13 @@ impl ReceiverSession {
         }
     }
 
-    /// Somebody wants to know how far away this member is.
+    /// Handles a probe of a node that measures its distance to this member.
     pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
         let known = self.invited.as_ref().is_some_and(|invited| invited.sender == source)
             || self.peers.as_ref().is_some_and(|peers| peers.is_heard(source));
         let open = self.phase == ReceiverPhase::Assembling && self.probing.echoes.len() < MOST_ECHOES;
         match known && open {
-            // No more goes back than came.
+            // The answer is as long as the probe, so it cannot amplify an attack.
             true => self.probing.echoes.push_back((source, token)),
             false => self.events.dropped(DropReason::NotAMember),
         }
@@ -54,7 +54,7 @@ impl ReceiverSession {
         }
     }
 
-    /// The next packet about distances, if one is due.
+    /// Writes the next packet for distance measurement, if one is due.
     pub(super) fn due_probing(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let invited = self.invited.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling)?;
         let (association, sender) = (invited.association, invited.sender);
@@ -75,5 +75,5 @@ impl ReceiverSession {
     }
 }
 
-/// Answers that wait.
+/// Maximum number of answers waiting to be sent.
 const MOST_ECHOES: usize = 64;

@@ -1,8 +1,9 @@
-//! What everybody could have said is asked after before anything ends or begins by it.
+//! Verification of session states that any node could have claimed.
 //!
-//! That the session is over the sender tells the group, in its own name; so can anybody who writes that
-//! name on a packet. The receiver asks the sender itself, with the nonce that only the two know. If it
-//! answers, its word counts. If it does not, for it may have ended already, the receiver believes what it
+//! The sender announces to the group that a session starts or ends, but a stranger can forge that announcement. The
+//! receiver therefore asks the sender itself, with the nonce that only these two know, and the answer counts. If no
+//! answer comes, as the session may have ended already, the receiver accepts the announcement unless it hears the
+//! sender continue.
 //! heard unless the sender is heard going on.
 
 use carillon_core::{Duration, Time};
@@ -13,7 +14,7 @@ use super::failure::ReceiverFailure;
 use super::state::{Doubt, Invited, ReceiverPhase, Timer};
 
 impl ReceiverSession {
-    /// The group was told, or seems to have been, that the session is in this state.
+    /// Begins to verify an announced state.
     pub(super) fn doubt(&mut self, now: Time, state: State, reason: &str) {
         if self.doubt.is_none() {
             let reason = reason.to_owned();
@@ -22,14 +23,14 @@ impl ReceiverSession {
                 let delay = self.spread();
                 self.timers.arm(Timer::Ask, now + delay);
             } else {
-                // The others have begun.
+                // The other members have begun, so ask at once.
                 self.on_ask_timer(now);
             }
         }
     }
 
-    /// The sender was heard going on. What comes at once may have been sent before what is doubted: what is sent to the group and
-    /// what is sent to this member alone wait in sockets of their own.
+    /// Records that the sender was heard continuing. A packet right after the announcement may be older than it,
+    /// since multicast and unicast packets wait in different sockets, so only packets after the first query count.
     pub(super) fn contradict(&mut self) {
         if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.asked > 1) {
             doubt.contradicted = true;
@@ -51,15 +52,15 @@ impl ReceiverSession {
         }
         match self.is_welcomed() {
             true => self.over(doubt.state, &doubt.reason),
-            // Nobody who knows this receiver has said so.
+            // No authenticated packet said that the session exists.
             false => self.set_aside(now),
         }
     }
 
-    /// The sender's own answer.
+    /// Handles the sender's own answer.
     pub(super) fn on_answer(&mut self, now: Time, state: State, reason: &str) {
         if let Some(problem) = self.invited.as_mut().and_then(|invited| invited.problem.take()) {
-            // There is one who invites to this.
+            // The sender exists, so the invitation that cannot be accepted was genuine: decline it.
             if let Some(Invited { association, sender, .. }) = self.invited {
                 self.decline(association, sender, &problem, CONFIRMED);
             }
@@ -76,7 +77,7 @@ impl ReceiverSession {
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
                 self.start(now);
                 if self.phase == ReceiverPhase::Assembling {
-                    // All who take part are ready.
+                    // All members of the session are ready, so this one is not a member.
                     self.fail(ReceiverFailure::Expelled);
                 }
             }
@@ -84,15 +85,15 @@ impl ReceiverSession {
         }
     }
 
-    /// The session is over.
+    /// Ends the session in this state.
     fn over(&mut self, state: State, reason: &str) {
         let member = self.is_welcomed();
         match (&self.phase, state) {
-            // The sender asks no more; what the application reported stands.
+            // The sender asks for nothing more; the application's report stands.
             (ReceiverPhase::Reporting, _) => self.end(ReceiverPhase::Finished),
             _ if !self.is_busy() => {}
             (_, State::Aborted) => self.fail(ReceiverFailure::Aborted(reason.to_owned())),
-            // Who only helps has nothing to report.
+            // A member that only helps has nothing to report.
             _ if member && !self.config.part.receives() => self.end(ReceiverPhase::Finished),
             _ if member => self.fail(ReceiverFailure::Expelled),
             _ => self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new())),
@@ -100,8 +101,9 @@ impl ReceiverSession {
     }
 }
 
-/// One that is there may be told, as often as it takes.
+/// Credit for declining a genuine invitation, in bytes of invitations received.
 const CONFIRMED: usize = 1024;
-/// How often and how fast the sender is asked.
+/// Maximum number of queries for a state.
 const ASKS: u32 = 6;
+/// Interval between these queries.
 const ASK_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,25 +1,25 @@
-//! Why a receiver gets nothing more, in one sentence each.
+//! Failures of a receiver, with one sentence each.
 
 use std::fmt;
 
 use carillon_wire::session::RefuseReason;
 
-/// Why a receiver will get nothing more.
+/// Reason why a receiver gets no more data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverFailure {
-    /// The sender did not let it in; with the sender's own words, if any.
+    /// The sender refused the receiver, with the sender's own words, if any.
     Refused(RefuseReason, String),
-    /// The sender has not been heard for too long.
+    /// The sender was silent for too long.
     SenderSilent,
-    /// The sender gave the session up, and why.
+    /// The sender aborted the session, with its reason.
     Aborted(String),
-    /// The sender gave this receiver up.
+    /// The sender expelled this receiver.
     Expelled,
-    /// What came was not what was sent, with what the application said of it.
+    /// The data received differ from the data sent, as the application reports.
     Damaged(String),
-    /// It cannot do what the invitation asks, and why.
+    /// The receiver cannot accept the invitation, with the reason.
     BadInvitation(String),
-    /// The application left, and why.
+    /// The application left, with its reason.
     Left(String),
 }
 

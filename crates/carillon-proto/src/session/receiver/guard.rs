@@ -1,40 +1,43 @@
-//! What a receiver does for others, measured by what it has had from them.
+//! Limits on the traffic that a receiver can be made to send.
+//!
+//! A forged request must not turn a receiver into an amplifier. Bytes sent through the protocol are limited to a
+//! multiple of the bytes received (RFC 9000, section 8.1, uses the same factor 3) and of those its own application
+//! offered.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use carillon_core::{Dest, NodeId, Received};
 
-/// Bytes that went out through the protocol against bytes that came in from those it may come from, and what its own
-/// application gave it for the others.
+/// Budget of bytes sent through the protocol.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     received: u64,
     offered: u64,
     sent: u64,
-    /// How many turn to this member: each may need what it received.
+    /// Number of members that turn to this one: each may need all data this one received.
     children: u64,
-    /// How many others there are: each may need what it offers.
+    /// Number of other members: each may need all data this one offers.
     others: u64,
 }
 
 impl Budget {
-    /// So many bytes came from the sender, or another member.
+    /// Adds bytes received from the sender or another member.
     pub fn earn(&mut self, bytes: usize) {
         self.received = self.received.saturating_add(bytes as u64);
     }
 
-    /// Its own application offered a message of so many bytes: nobody made it do so.
+    /// Adds a message that the own application offered.
     pub fn offer(&mut self, bytes: usize) {
         self.offered = self.offered.saturating_add(bytes as u64 + ABOUT_A_MESSAGE);
     }
 
-    /// So many turn to this member now, of so many others.
+    /// Sets the number of members that turn to this one, and of all others.
     pub fn serve(&mut self, children: usize, others: usize) {
         (self.children, self.others) = (children as u64, others as u64);
     }
 
-    /// Whether so many bytes may go out; if so, they count as sent.
+    /// Returns true if this many bytes may be sent, and counts them as sent.
     pub fn spend(&mut self, bytes: usize) -> bool {
         let sent = self.sent.saturating_add(bytes as u64);
         let received = self.received.saturating_mul(RATIO * (1 + self.children));
@@ -47,7 +50,7 @@ impl Budget {
     }
 }
 
-/// What came before the machine was set to work: kept for it, up to a bound.
+/// Datagrams received before the machine was started, kept for it up to a bound.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     datagrams: VecDeque<(NodeId, bool, Bytes)>,
@@ -55,7 +58,7 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Keeps a datagram, in memory of its own; returns whether there was room.
+    /// Keeps a copy of a datagram. Returns false if there is no room.
     pub fn keep(&mut self, datagram: &Received<'_>) -> bool {
         let len = datagram.bytes.len();
         let room = self.bytes + len <= EARLY_BYTES && self.datagrams.len() < EARLY_DATAGRAMS;
@@ -68,38 +71,39 @@ impl Early {
         room
     }
 
-    /// The oldest of what was kept: source, whether it came by unicast, and the bytes.
+    /// Takes the oldest datagram: source, true if it was sent by unicast, and bytes.
     pub fn pop(&mut self) -> Option<(NodeId, bool, Bytes)> {
         let oldest = self.datagrams.pop_front()?;
         self.bytes -= oldest.2.len();
         Some(oldest)
     }
 
-    /// Whether nothing is kept.
+    /// Returns true if no datagram is kept.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
     }
 }
 
-/// Bytes that a member may send through the protocol for each that it has received, of a helper as much again for each child;
-/// for each that it offers, as much again for each other member; and before any.
+/// Maximum ratio of bytes sent to bytes received or offered, per recipient.
 const RATIO: u64 = 3;
-/// What a message costs beside what it says: headers, and what the members tell each other of it.
+/// Bytes that a message costs beyond its payload: headers, and control packets about it.
 const ABOUT_A_MESSAGE: u64 = 64;
+/// Bytes that may be sent before any were received.
 const ALLOWANCE: u64 = 64 << 10;
-/// What is kept of what comes before the welcome.
+/// Maximum number of bytes kept before the start.
 const EARLY_BYTES: usize = 1 << 20;
+/// Maximum number of datagrams kept before the start.
 const EARLY_DATAGRAMS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// To the last byte: 64 KiB, 3 for each received and as much again for each child, 3 for each offered and as much again
-    /// for each of the others.
+    /// The limit to the byte: 64 KiB, 3 per byte received and as much per child, and 3 per byte offered and as much
+    /// per other member.
     #[test]
     fn what_may_be_sent_follows_what_came_and_what_is_offered() {
-        // Exactly so many more, and no more after.
+        // Exactly this many more bytes, and none after.
         let spends =
             |budget: &mut Budget, bytes| !budget.spend(bytes + 1) && budget.spend(bytes) && !budget.spend(1);
         let mut budget = Budget::default();

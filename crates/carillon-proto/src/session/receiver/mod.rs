@@ -1,4 +1,4 @@
-//! The receiving side of a session.
+//! Receiver side of a session.
 
 use carillon_core::{
     AssociationId, BuildContext, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine,
@@ -45,93 +45,94 @@ use probing::Probing;
 use releases::EarlierDecline;
 use state::{Decline, Doubt, Invited, Timer};
 
-/// Answers an invitation, receives through the protocol's own machine, and reports.
+/// Session at a receiver: it answers an invitation, receives through the protocol's machine, and reports.
 ///
-/// Where the members are peers and the configuration says so, it offers messages too: it is then
-/// also a [`Sender`]. Such a member reports that it is done when what it offered is through.
+/// Among peers it can offer messages too, and is then also a [`Sender`]. Such a member reports once its own messages
+/// are complete.
 ///
-/// The application tells how it gets on with [`progress`](Self::progress), and how it ended with
-/// [`report`](Self::report). Until then messages are delivered as the protocol gives them.
+/// The application tells its progress with [`progress`](Self::progress), and the end with [`report`](Self::report).
+/// Until then messages are delivered as the protocol yields them.
 #[derive(Debug)]
 pub struct ReceiverSession {
     config: ReceiverSessionConfig,
     seeds: Seeds,
     delays: Rng,
     nonces: Seeds,
-    /// How often a nonce would not do.
+    /// Number of nonces that collided with another member's.
     attempts: u64,
-    /// Of the present attempt to join.
+    /// Nonce of the present attempt to join.
     nonce: Nonce,
     token: AssociationId,
     phase: ReceiverPhase,
-    /// A sender has said that a further session will serve it.
+    /// True if a sender said that a catch-up session will serve this receiver.
     later: bool,
-    /// What came is not what was sent, and may be in a further session.
+    /// True if the data were damaged, and may be intact in a catch-up session.
     damaged: bool,
     invited: Option<Invited>,
-    /// Fed, asked and emptied only once this receiver has been welcomed.
+    /// Machine of the protocol. It is driven only after the sender has welcomed this receiver.
     inner: Option<Box<dyn Machine>>,
     early: Early,
     budget: Budget,
     doubt: Option<Doubt>,
-    /// How often the sender was asked for a sign of life that nobody else can give.
+    /// Number of consecutive queries without an authenticated answer.
     unconfirmed: u32,
-    /// Of a protocol of peers, or with helpers: who they are.
+    /// Other members, in a protocol with peers or helpers.
     peers: Option<Box<Peers>>,
     probing: Probing,
     timers: Timers<Timer>,
     join_due: bool,
     ask_due: bool,
-    /// The wait after the next JOIN.
+    /// Wait after the next JOIN.
     join_wait: Duration,
-    /// The wait after the next PRESENT.
+    /// Wait after the next PRESENT.
     present_wait: Duration,
     present_due: bool,
     ready_due: bool,
     progress_due: bool,
-    /// When it last said that it lives.
+    /// Time of the last PROGRESS.
     progress_sent: Option<Time>,
-    /// Signs of life that it gives without being asked again, and how long apart.
+    /// Number of PROGRESS packets left to send without another heartbeat, and their interval.
     unasked: (u32, Duration),
     report_due: bool,
-    /// The word that it leaves, and how often it still goes out.
+    /// Reason for leaving, and the number of LEAVE packets left to send.
     leave_due: Option<(String, usize)>,
     decline_due: Option<Decline>,
     bytes: u64,
     verdict: Option<Result<(), String>>,
     acknowledged: bool,
     delivered: bool,
-    /// `finish` was called.
+    /// True after `finish` was called.
     finishing: bool,
-    /// Everything offered is through.
+    /// True if all messages offered are complete.
     offers_done: bool,
-    /// Sessions not to be joined.
+    /// Sessions that are not joined at present.
     aside: Aside,
-    /// The session in which it is not, and of which it hears what goes by.
+    /// Session that the receiver is not in and overhears.
     overhearing: Option<Box<Overhearing>>,
-    /// Number of this process, from which each job gets one of its own.
+    /// Number of this process, from which each job's number is derived.
     process: Seeds,
-    /// The last session that it is not in although it was invited.
+    /// Last session that the receiver was invited to and is not in.
     passed_by: Option<PassedBy>,
-    /// A job has invited in which this receiver was verified.
+    /// True if a job invited in which this receiver was verified.
     heard_done: bool,
-    /// The last sender that invited and is none of those that it listens to.
+    /// Name of the last sender that invited and is not among those to listen to.
     passed_over: Option<String>,
-    /// The last sender whose session one that says nothing cannot follow, and why not.
+    /// Name of the last sender that a silent receiver cannot follow, with the reason.
     unfit: Option<(String, String)>,
-    /// Who did not answer this receiver's wish to join, and how many did not.
+    /// Name of the last sender that did not answer a JOIN, and the number of such senders.
     unanswered: Option<(String, u64)>,
-    /// The last sender of another release, and the word to one from before wire versions that is still to go out.
+    /// Last sender of another release.
     other_sender: Option<OtherSender>,
+    /// Pending notice to a sender from before wire versions.
     earlier_decline: Option<EarlierDecline>,
     events: Events,
 }
 
 impl ReceiverSession {
-    /// A receiver that waits for an invitation.
+    /// Creates a receiver that waits for an invitation.
     pub fn new(config: ReceiverSessionConfig, seeds: Seeds) -> Self {
         let name = Name::clean(&config.name, "receiver");
-        // Two members that were given the same seed still differ in name: waits drawn at random to be apart are.
+        // Two members with equal seeds still differ in name, which keeps their random waits apart.
         let named = seeds.part("session").part(&name);
         let secret = config.secret.map_or(named.clone(), |secret| Seeds::new(secret).part(&name));
         ReceiverSession {
@@ -186,13 +187,13 @@ impl ReceiverSession {
         }
     }
 
-    /// The application is done: all `bytes` are written and verified, or why not. Sent until the
-    /// sender acknowledges it; only the first call counts. Drain afterwards.
+    /// Reports the result of the application: all `bytes` are stored and verified, or the reason of failure. The
+    /// report is repeated until the sender acknowledges it. Only the first call counts. Drain the session afterwards.
     pub fn report(&mut self, now: Time, bytes: u64, verdict: Result<(), String>) {
         self.conclude(now, bytes, verdict, false);
     }
 
-    /// Likewise, when what came is not what was sent, for this reason, and may be in a further session.
+    /// Reports that the data differ from the data sent, and may be intact in a catch-up session.
     pub fn report_damaged(&mut self, now: Time, bytes: u64, reason: String) {
         self.conclude(now, bytes, Err(reason), true);
     }
@@ -212,13 +213,13 @@ impl ReceiverSession {
         self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
     }
 
-    /// The application has dealt with this many bytes.
+    /// Records the number of bytes that the application has processed.
     pub fn progress(&mut self, bytes: u64) {
         self.bytes = bytes;
     }
 
-    /// The application gives up: the sender is told, without waiting for an answer. Does
-    /// nothing once the session is over. Drain afterwards.
+    /// Leaves the session and notifies the sender, without waiting for an answer. Does nothing once the session is
+    /// over. Drain the session afterwards.
     pub fn leave(&mut self, _now: Time, reason: &str) {
         if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
             let reason = Text::clean(reason);
@@ -229,119 +230,117 @@ impl ReceiverSession {
         }
     }
 
-    /// How far the receiver is.
+    /// Phase of the session.
     pub fn phase(&self) -> ReceiverPhase {
         self.phase.clone()
     }
 
-    /// The name of the sender that invited it.
+    /// Name of the sender that invited this receiver.
     pub fn sender_name(&self) -> Option<&str> {
         self.invited.as_ref().map(|invited| invited.name.as_str())
     }
 
-    /// The node of the sender that invited it.
+    /// Node of the sender that invited this receiver.
     pub fn sender_node(&self) -> Option<NodeId> {
         self.invited.as_ref().map(|invited| invited.sender)
     }
 
-    /// Whether the sender has said that messages are under way.
+    /// Returns true if the sender has said that messages are in flight.
     pub fn has_started(&self) -> bool {
         self.invited.as_ref().is_some_and(|invited| matches!(invited.state, State::Running | State::Closing))
     }
 
-    /// The number the sender gave it, once it is a member.
+    /// Number that the sender gave this member.
     pub fn member_number(&self) -> Option<u32> {
         self.invited.as_ref()?.member
     }
 
-    /// The job of the session it was invited to, if its sender tells.
+    /// Job of the session, if its sender states one.
     pub fn job(&self) -> Option<JobId> {
         self.invited.as_ref()?.job
     }
 
-    /// The session it was invited to.
+    /// Identifier of the session.
     pub fn association(&self) -> Option<AssociationId> {
         self.invited.as_ref().map(|invited| invited.association)
     }
 
-    /// The protocol of that session, if this receiver knows it.
+    /// Protocol of the session, if this receiver supports it.
     pub fn protocol(&self) -> Option<&'static str> {
         self.invited.as_ref()?.protocol
     }
 
-    /// The order in which its messages are delivered.
+    /// Order in which messages are delivered.
     pub fn order(&self) -> Order {
         self.invited.as_ref().map_or(Order::Source, |invited| invited.order)
     }
 
-    /// Whether the protocol has given up messages that this receiver lacks: they will never come.
+    /// Returns true if the protocol gave up messages that this receiver is missing.
     pub fn has_lost(&self) -> bool {
         self.invited.as_ref().is_some_and(|invited| invited.has_lost)
     }
 
-    /// The largest payload of a message, once it was invited.
+    /// Maximum payload of a message, once invited.
     pub fn max_payload(&self) -> Option<u32> {
         self.invited.as_ref().map(|invited| invited.max_payload)
     }
 
-    /// Who takes part, in order of rank, from the moment this member has heard all of them; empty if
-    /// they are no peers.
+    /// Members by rank, once this member has received from all of them; empty if they are not peers.
     pub fn peers(&self) -> &[PeerMember] {
         self.peers.as_ref().filter(|peers| peers.are_peers()).map_or(&[], |peers| peers.members())
     }
 
-    /// The same wherever members come to know each other: also where some help.
+    /// Members by rank, in any session with a roster, including one with helpers.
     pub fn roster(&self) -> &[PeerMember] {
         self.peers.as_ref().map_or(&[], |peers| peers.members())
     }
 
-    /// Whether it is settled who turns to whom: the session runs, or is over.
+    /// Returns true if the assignment of members to helpers is final: the session runs or is over.
     pub fn has_tree(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished)
     }
 
-    /// Those that turn to this member, of a session with helpers.
+    /// Members that turn to this one, in a session with helpers.
     pub fn children(&self) -> Vec<&PeerMember> {
         self.peers.as_ref().map_or_else(Vec::new, |peers| peers.turned_here())
     }
 
-    /// Whether the sender has confirmed the report.
+    /// Returns true if the sender has acknowledged the report.
     pub fn report_acknowledged(&self) -> bool {
         self.acknowledged
     }
 
-    /// Whether it waits to be invited again by who has given it up.
+    /// Returns true if the receiver waits for an invitation of the sender that expelled it.
     pub fn is_returning(&self) -> bool {
         self.config.returning.is_some()
     }
 
-    /// Whether a sender has said that a further session will serve it.
+    /// Returns true if a sender said that a catch-up session will serve this receiver.
     pub fn is_served_later(&self) -> bool {
         self.later
     }
 
-    /// The name of the last sender that invited and is none of those that it listens to.
+    /// Name of the last sender that invited and is not among those to listen to.
     pub fn passed_over(&self) -> Option<&str> {
         self.passed_over.as_deref()
     }
 
-    /// The name of the last sender whose session this receiver, which says nothing, cannot follow, and why not.
+    /// Name of the last sender that this silent receiver cannot follow, with the reason.
     pub fn unfit(&self) -> Option<(&str, &str)> {
         self.unfit.as_ref().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
-    /// The name of the last sender that invited this receiver and did not answer when it asked to join,
-    /// and how many there were.
+    /// Name of the last sender that did not answer a JOIN, and the number of such senders.
     pub fn unanswered(&self) -> Option<(&str, u64)> {
         self.unanswered.as_ref().map(|(name, count)| (name.as_str(), *count))
     }
 
-    /// Whether the sender has let it in, with its own nonce.
+    /// Returns true if the sender has admitted the receiver, with its own nonce.
     fn is_welcomed(&self) -> bool {
         self.invited.as_ref().is_some_and(|invited| invited.member.is_some())
     }
 
-    /// Whether it takes part and has not reported.
+    /// Returns true if the receiver takes part and has not reported.
     fn is_busy(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running)
     }
@@ -354,7 +353,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Nothing more is to be done of itself. A finished receiver keeps its machine.
+    /// Ends all activity of the session. A finished receiver keeps its machine, which still answers the sender.
     fn end(&mut self, phase: ReceiverPhase) {
         self.timers.clear();
         (self.join_due, self.progress_due, self.report_due) = (false, false, false);
@@ -374,7 +373,7 @@ impl ReceiverSession {
 
     fn fail(&mut self, failure: ReceiverFailure) {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
-        // There is another one for it.
+        // A catch-up session, or none at all, will serve it: keep seeking.
         let later = matches!(failure, ReceiverFailure::Refused(RefuseReason::Later, _));
         self.later |= later;
         let done = matches!(failure, ReceiverFailure::Refused(RefuseReason::Done, _));
@@ -396,7 +395,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Nobody answers here: others may.
+    /// Ignores the present sender, which does not answer, so that others get a turn.
     fn set_aside(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
             let Invited { association, sender, largest, invitations, .. } = invited;
@@ -408,7 +407,7 @@ impl ReceiverSession {
         self.end(ReceiverPhase::Seeking);
     }
 
-    /// The sender gave a sign of life.
+    /// Restarts the silence timeout, as the sender is alive.
     fn heard(&mut self, now: Time) {
         self.invited.iter_mut().for_each(|invited| invited.successor = None);
         if self.timers.armed(Timer::Silence).is_some() {
@@ -416,7 +415,7 @@ impl ReceiverSession {
         }
     }
 
-    /// One that was not running has heard nobody, and it is nobody's fault.
+    /// Restarts the timeouts after the process was suspended, since a suspended receiver could not hear the sender.
     fn note_sleep(&mut self, now: Time) {
         if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + ASLEEP) {
             self.unconfirmed = 0;
@@ -427,7 +426,7 @@ impl ReceiverSession {
         }
     }
 
-    /// The sender gave a sign of life that nobody else can give.
+    /// Restarts the timeouts after a packet that only the sender could have sent.
     fn confirmed(&mut self, now: Time) {
         self.heard(now);
         self.unconfirmed = 0;
@@ -436,18 +435,18 @@ impl ReceiverSession {
         }
     }
 
-    /// A moment within the spread, later than now.
+    /// Random delay, which spreads the answers of many receivers.
     fn spread(&mut self) -> Duration {
         self.within(SPREAD)
     }
 
-    /// A moment within this time, later than now.
+    /// Random delay of up to this time, at least 1 ns.
     fn within(&mut self, time: Duration) -> Duration {
         Duration::from_nanos(1 + self.delays.below(time.as_nanos() as u64))
     }
 
-    /// The sender asks for a sign of life, which it gets at its interval; the first of them at random
-    /// within one, so that those of many members never come together.
+    /// Schedules PROGRESS at the interval that the sender asks for. The first one is sent at a random time within the
+    /// interval, so that the packets of many members do not arrive together.
     fn show_life(&mut self, now: Time, millis: u16) {
         let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
         self.unasked = (UNASKED, interval);
@@ -461,10 +460,10 @@ impl ReceiverSession {
         self.timers.arm(Timer::Progress, at);
     }
 
-    /// Hands the machine a datagram.
+    /// Passes a datagram to the machine.
     fn feed(&mut self, now: Time, datagram: Received<'_>) -> bool {
-        // Among peers what those say that have nothing to send earns nothing: each would earn by all others' answers,
-        // and answers would beget answers.
+        // Packets of peers without messages earn no budget. Otherwise answers would earn budget for further answers
+        // without end.
         let gives = |peers: &Peers| peers.gives(datagram.source);
         if self.peers.as_deref().is_none_or(gives) {
             self.budget.earn(datagram.bytes.len());
@@ -472,8 +471,8 @@ impl ReceiverSession {
         self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
     }
 
-    /// Hands the machine what came before it was set to work: at once, unless there is so much to be recorded of it that
-    /// the host should take that first.
+    /// Passes the early datagrams to the machine, until so many events are pending that the host should take them
+    /// first.
     fn feed_early(&mut self, now: Time) {
         while self.events.waiting() < AT_ONCE {
             let Some((source, unicast, bytes)) = self.early.pop() else { return };
@@ -492,7 +491,7 @@ impl ReceiverSession {
         while let Some(notice) = inner.poll_notice() {
             let member = match notice {
                 Notice::MemberLost { member } => member,
-                // Whoever offered it may wait for it.
+                // The application that offered the message may wait for this notice.
                 Notice::Completed { .. } => {
                     self.events.notify(notice);
                     continue;
@@ -503,13 +502,14 @@ impl ReceiverSession {
                 }
                 _ => continue,
             };
-            // Not if it is known, or no peer. Of those who turn to helpers the sender says who is lost, to all.
+            // Only if the member is a known peer. In a session with helpers, the sender announces lost members to
+            // all.
             let peers = self.peers.as_mut().filter(|peers| peers.are_peers());
             if peers.is_none_or(|peers| peers.lose(member, "stopped acknowledging")) {
                 self.events.push(Event::MemberLost { member });
             }
         }
-        // Who is lost has been recorded above, once.
+        // Lost members were recorded above, once.
         let others = |event: &Event| !matches!(event, Event::MemberLost { .. });
         std::iter::from_fn(|| inner.poll_event()).filter(others).for_each(|event| self.events.push(event));
         if self.finishing && !self.offers_done {
@@ -521,7 +521,7 @@ impl ReceiverSession {
     fn on_timer(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Join if self.is_welcomed() => {
-                // That it gathers no more anybody could have said.
+                // A stranger could have announced that gathering ended.
                 let Some(Invited { state, gathering, .. }) = self.invited else { return };
                 if now.since(gathering) < GATHERING_LASTS {
                     self.join_due = state == State::Gathering;
@@ -569,7 +569,7 @@ impl ReceiverSession {
                 self.report_due = true;
                 self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
             }
-            // What was received and verified is no worse for a sender that does not say so.
+            // Verified data stay valid if the sender does not acknowledge the report.
             Timer::Silence | Timer::Confirm if self.verdict == Some(Ok(())) => {
                 self.end(ReceiverPhase::Finished);
             }
@@ -614,7 +614,7 @@ impl Machine for ReceiverSession {
             return self.events.dropped(DropReason::Foreign);
         };
         if datagram.bytes.len() > BuildContext::max_datagram_len(invited.max_payload) {
-            // What machines hold is counted in datagrams.
+            // Machines count memory in datagrams, so none may be longer than announced.
             return self.events.dropped(DropReason::Malformed);
         }
         let from_sender = datagram.source == invited.sender;
@@ -624,7 +624,7 @@ impl Machine for ReceiverSession {
             return self.events.dropped(DropReason::Foreign);
         }
         if !from_sender && !self.peers.as_ref().is_some_and(|peers| peers.has(datagram.source)) {
-            // A router may turn requests to this receiver; the protocol looks at who may say what.
+            // A router may forward requests to this receiver. The protocol checks their origin.
             let heard =
                 (welcomed && relays).then(|| self.with_inner(|inner| inner.handle_datagram(now, datagram)));
             if heard.flatten().is_none() {
@@ -632,7 +632,7 @@ impl Machine for ReceiverSession {
             }
             return;
         }
-        // A packet without the envelope is told apart by the protocol's own header.
+        // A packet without the common envelope is recognised by the protocol's own header.
         if from_sender {
             self.contradict();
         }
@@ -641,7 +641,7 @@ impl Machine for ReceiverSession {
         }
         let assembling = self.phase == ReceiverPhase::Assembling;
         if assembling {
-            // A peer that sends has been told that all are ready.
+            // A peer that sends data was told that all members are ready.
             self.doubt(now, State::Running, "");
         }
         if !welcomed || assembling || !self.early.is_empty() {
@@ -673,7 +673,7 @@ impl Machine for ReceiverSession {
         if self.config.silent {
             return self.stay_silent(now, buf);
         }
-        // Distances first: what waits takes longer.
+        // Distance probes first: waiting here would lengthen the measured time.
         if let Some(transmit) = self.due_probing(now, buf).or_else(|| self.due_packet(buf)) {
             return Some(transmit);
         }
@@ -682,12 +682,12 @@ impl Machine for ReceiverSession {
         loop {
             let transmit = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten()?;
             if !self.budget.spend(buf.len()) {
-                // As good as lost on its way.
+                // Treat the packet as lost.
                 self.events.dropped(DropReason::BufferFull);
                 buf.clear();
                 continue;
             }
-            // Routers read the packets that pass them.
+            // Routers read the packets that pass them, so the token must not replace the association.
             if transmit.dest == Dest::Node(sender) && !relays {
                 secret::seal(association, self.token, buf);
             }
@@ -739,7 +739,7 @@ impl Sender for ReceiverSession {
         });
     }
 
-    /// Whether everything offered is through.
+    /// Returns true if all messages offered are complete.
     fn is_finished(&self) -> bool {
         self.offers_done
     }
@@ -761,41 +761,46 @@ impl Receiver for ReceiverSession {
     }
 }
 
-/// Answers to the group are spread over this time, so that they do not all come at once.
+/// Time over which answers to the group are spread.
 const SPREAD: Duration = Duration::from_millis(20);
-/// Events that may wait to be recorded when early datagrams are handed on, and when more are if they did.
+/// Maximum number of pending events while early datagrams are passed on.
 const AT_ONCE: usize = 512;
+/// Delay after which the rest of the early datagrams is passed on.
 const SOON: Duration = Duration::from_micros(1);
-/// Bounds of the interval of PROGRESS, whatever the sender says.
+/// Lower bound of the PROGRESS interval, whatever the sender asks for.
 const PROGRESS_MIN: Duration = Duration::from_millis(100);
+/// Upper bound of the PROGRESS interval.
 const PROGRESS_MAX: Duration = Duration::from_secs(10);
-/// The wait between the first two JOINs; it doubles up to the greatest.
+/// Wait between the first two JOINs; it doubles at each JOIN.
 const JOIN_WAIT_MIN: Duration = Duration::from_millis(100);
+/// Upper bound of the wait between JOINs.
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The wait between the first two PRESENTs; it doubles up to the greatest.
+/// Wait between the first two PRESENTs; it doubles at each PRESENT.
 const PRESENT_WAIT_MIN: Duration = Duration::from_millis(50);
+/// Upper bound of the wait between PRESENTs.
 const PRESENT_WAIT_MAX: Duration = Duration::from_millis(400);
-/// The wait between two READYs.
+/// Interval between READYs.
 const READY_INTERVAL: Duration = Duration::from_millis(200);
-/// The wait between two REPORTs.
+/// Interval between REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
-/// How often a member says that it leaves, which nobody confirms.
+/// Number of LEAVE packets, which nothing acknowledges.
 const LEAVES: usize = 3;
-/// A sender that welcomed this receiver is taken to gather as long after it was last heard to.
+/// Time after its last gathering invitation for which a sender still counts as gathering.
 const GATHERING_LASTS: Duration = Duration::from_millis(1500);
-/// When to look whether one that was heard to gather no more is heard to gather after all.
+/// Interval at which to check whether the sender gathers again.
 const GATHERING_AGAIN: Duration = Duration::from_millis(250);
-/// A sender that does not answer for this long may be left for another.
+/// Time without an answer after which another sender gets a turn.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// One that never answered is not asked again for this long.
+/// Time for which a session without answers is ignored.
 const AWHILE: Duration = Duration::from_secs(10);
+/// Time of ignoring a session for good.
 const FOREVER: Time = Time::MAX;
-/// Asked so often, a sixteenth of the silence time apart, a sender that is only heard is gone. Where a fifth
-/// is lost at each port, three of five times the question or the answer does not arrive.
+/// Maximum number of queries, a sixteenth of the silence timeout apart, to a sender that is heard but does not
+/// answer. At a loss of a fifth per port, three of five queries remain without an answer.
 const UNCONFIRMED_LIMIT: u32 = 32;
-/// So many heartbeats may be lost before a member falls silent with them.
+/// Number of PROGRESS packets sent after one heartbeat, so that a member stays alive if some heartbeats are lost.
 const UNASKED: u32 = 4;
-/// No sender is given up sooner, whatever is configured.
+/// Minimum silence timeout, whatever is configured.
 const MIN_SILENCE: Duration = Duration::from_millis(1);
-/// A timer is not so late unless this receiver was not running.
+/// Lateness of a timer that shows that the process was suspended.
 const ASLEEP: Duration = Duration::from_secs(1);

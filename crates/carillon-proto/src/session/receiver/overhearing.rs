@@ -1,7 +1,8 @@
-//! A session that this receiver is not in, and whose further session will serve it: what goes by in it is heard.
+//! Overhearing: a receiver that a catch-up session will serve keeps data of a session it is not in.
 //!
-//! A machine of the session's protocol takes what its sender sends to the group, in whatever order it comes, and never says anything. What
-//! it makes of it the application may keep: a further session [withholds](carillon_core::Sender::withhold) it.
+//! A machine of the session's protocol reads the packets that the sender multicasts, in any order, and never sends.
+//! The application may keep the resulting messages, and the catch-up session
+//! [withholds](carillon_core::Sender::withhold) them.
 
 use carillon_core::{
     AssociationId, BuildContext, Bytes, Config, Machine, NodeId, ProtocolEntry, Received, Role, Time,
@@ -11,31 +12,31 @@ use carillon_wire::session::Invite;
 use super::ReceiverSession;
 use crate::session::bounds;
 
-/// Such a session.
+/// Session that is overheard.
 #[derive(Debug)]
 pub(super) struct Overhearing {
     session: (AssociationId, NodeId),
-    /// Once it was invited to again, which says to what.
+    /// Machine of the protocol, created by the next invitation, which states the settings.
     machine: Option<Box<dyn Machine>>,
     longest: usize,
 }
 
 impl Overhearing {
-    /// This session of this sender.
+    /// Prepares to overhear this session.
     pub fn new(association: AssociationId, sender: NodeId) -> Self {
         Overhearing { session: (association, sender), machine: None, longest: 0 }
     }
 }
 
 impl ReceiverSession {
-    /// What went by in a session that this receiver is not in, and in which, if it is to be heard: messages, in no order, and not all.
+    /// Next message overheard, with its session. Messages come in any order, and not all of them come.
     pub fn poll_overheard(&mut self) -> Option<(AssociationId, Bytes)> {
         let Overhearing { session: (association, _), machine, .. } = self.overhearing.as_deref_mut()?;
         let delivery = machine.as_mut()?.as_receiver()?.poll_delivery()?;
         Some((*association, delivery.payload))
     }
 
-    /// A further session will serve this receiver, which is not in this one.
+    /// Begins to overhear a session, as a catch-up session will serve this receiver.
     pub(super) fn begin_overhearing(&mut self, association: AssociationId, sender: NodeId) {
         let session = (association, sender);
         if self.config.overhears && self.overhearing.as_ref().is_none_or(|one| one.session != session) {
@@ -43,7 +44,7 @@ impl ReceiverSession {
         }
     }
 
-    /// An invitation, perhaps to the session that is overheard: it says how it is read.
+    /// Creates the machine, if this invitation belongs to the overheard session.
     pub(super) fn learn_overheard(
         &mut self,
         source: NodeId,
@@ -61,7 +62,7 @@ impl ReceiverSession {
         }
     }
 
-    /// The machine that hears it, if its protocol can be overheard.
+    /// Machine that overhears, if the protocol permits it.
     fn overheard(
         &self,
         sender: NodeId,
@@ -83,7 +84,7 @@ impl ReceiverSession {
         (entry.build)(Role::Receiver, &context, &config).ok()
     }
 
-    /// A datagram of the protocol; whether it is of the session that is overheard.
+    /// Handles a datagram of a protocol. Returns true if it belongs to the overheard session.
     pub(super) fn overhear(
         &mut self,
         now: Time,
@@ -97,7 +98,7 @@ impl ReceiverSession {
         let Some(machine) = &mut overhearing.machine else { return false };
         if datagram.bytes.len() <= overhearing.longest {
             machine.handle_datagram(now, *datagram);
-            // It is in no trace, and nothing is done about what it finds.
+            // Events of this machine are neither recorded nor acted on.
             while machine.poll_event().is_some() || machine.poll_notice().is_some() {}
         }
         true

@@ -1,4 +1,4 @@
-//! The packets of a receiving session: what comes in, and what goes out.
+//! Packets of a receiver's session: handling of received ones, and creation of new ones.
 
 use carillon_core::{
     AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Order, Received,
@@ -18,14 +18,14 @@ use crate::session::unserved::LATE;
 use crate::session::{LOCAL_NODE, ReceiverSessionConfig, bounds, secret};
 
 impl ReceiverSession {
-    /// A packet of a session, this one or another.
+    /// Handles a packet of this session or of another one.
     pub(super) fn on_session_packet(&mut self, now: Time, datagram: Received<'_>) {
         let (source, len) = (datagram.source, datagram.bytes.len());
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
-        // What is for all comes by the group, and what is for one to it alone.
+        // Packets for all members come by multicast, and packets for one member by unicast.
         let to_all = matches!(
             packet.body,
             Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. } | Body::Size(_)
@@ -87,7 +87,7 @@ impl ReceiverSession {
                 self.on_refuse(reason, &text);
             }
             Body::ReportAck { .. } if self.verdict.is_some() && !self.acknowledged => {
-                // Perhaps after the sender's farewell, which ended the reporting too.
+                // The acknowledgment may arrive after the sender announced the end, which ended the reporting too.
                 self.acknowledged = true;
                 self.note_done();
                 if self.phase == ReceiverPhase::Reporting {
@@ -122,7 +122,7 @@ impl ReceiverSession {
         }
     }
 
-    /// An invitation to a session it does not belong to.
+    /// Handles an invitation to a session that this receiver is not in.
     fn on_invitation(
         &mut self,
         now: Time,
@@ -146,13 +146,13 @@ impl ReceiverSession {
         self.learn_overheard(source, association, invite);
         let (free, waits) = match &self.invited {
             None => (self.phase == ReceiverPhase::Seeking, false),
-            // One that does not answer may not be there at all: the next gets its turn.
+            // A sender that does not answer may not exist, so the next one gets its turn.
             Some(invited) => {
                 let waits = self.phase == ReceiverPhase::Joining && invited.member.is_none();
                 (waits && now.since(invited.since) >= PATIENCE, waits)
             }
         };
-        // One that has answered after all is there.
+        // A sender that answered a query exists.
         if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
             return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
         }
@@ -166,9 +166,9 @@ impl ReceiverSession {
         match invite.state {
             State::Gathering => {}
             State::Running | State::Assembling if answered => {}
-            // Too late, if it is true: the sender says so when it is asked to let this receiver in.
+            // This receiver is late, if the claim is true. The sender confirms it when asked to admit the receiver.
             State::Running | State::Assembling if !self.config.keep_seeking && !waits => {}
-            // Somebody says so. If it is true, the sender will say it to this receiver alone.
+            // The claim may be forged. If it is true, the sender will confirm it to this receiver alone.
             State::Running | State::Assembling => {
                 self.ask_aside(now, association, source, invite.state);
                 return self.events.dropped(DropReason::Foreign);
@@ -176,7 +176,7 @@ impl ReceiverSession {
             State::Closing => {
                 self.decline(association, source, LATE, len);
                 self.aside.add(association, source, now + AWHILE);
-                // The next one may be for this receiver.
+                // A catch-up session may follow for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
             State::Finished | State::Aborted => return self.events.dropped(DropReason::Foreign),
@@ -187,7 +187,7 @@ impl ReceiverSession {
         let (largest, invitations) = self.aside.take(association, source);
         self.invited_to(now, source, association, invite, len);
         if let Some(invited) = &mut self.invited {
-            // Where two senders invite by turns what was seen of one counts when its turn has come again. With the next one it is weighed.
+            // While two senders invite in turn, earlier observations of a sender count again at its next turn.
             (invited.largest, invited.invitations) = (largest, (invitations + 1).min(ENOUGH - 1));
         }
         let problem = self.accept(source, association, invite).err();
@@ -201,7 +201,7 @@ impl ReceiverSession {
         self.timers.arm(Timer::Silence, now + self.config.silence);
     }
 
-    /// This is the session that it is about, from now on.
+    /// Makes this session the present one.
     pub(super) fn invited_to(
         &mut self,
         now: Time,
@@ -241,8 +241,8 @@ impl ReceiverSession {
         });
     }
 
-    /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
-    /// it is said more than once, but in no more than three times the bytes of the invitation.
+    /// Declines an invitation of `len` bytes. Nothing acknowledges that, so it is repeated, within three times the
+    /// bytes of the invitation.
     pub(super) fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
         let text = Text::clean(text);
         let one = Opening::datagram_len(self.config.name.len()) + 1 + text.len();
@@ -250,7 +250,7 @@ impl ReceiverSession {
         self.decline_due = (left > 0).then_some(Decline { association, sender, text, left });
     }
 
-    /// Builds the protocol's receiver; of peers only tries to, as long as they are not known.
+    /// Builds the protocol's receiver. Among peers the settings are only tried, as the members are not known yet.
     pub(super) fn accept(
         &mut self,
         sender: NodeId,
@@ -309,7 +309,7 @@ impl ReceiverSession {
         Ok(())
     }
 
-    /// What machines of this session are told.
+    /// Build context of the session's machines.
     pub(super) fn context(
         &self,
         association: AssociationId,
@@ -334,18 +334,18 @@ impl ReceiverSession {
         }
     }
 
-    /// The sender wants the JOIN again, with this cookie, before it gives this receiver a place.
+    /// Handles a CHALLENGE: repeats the JOIN with its cookie, before the sender allocates a place.
     fn on_challenge(&mut self, now: Time, cookie: Cookie) {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else {
             return self.events.dropped(DropReason::Duplicate);
         };
         let is_new = invited.cookie.replace(cookie) != Some(cookie);
         if !is_new || self.phase != ReceiverPhase::Joining || invited.challenges >= MAX_CHALLENGES {
-            // The JOIN that is due at its time has it.
+            // The cookie goes out with the next scheduled JOIN.
             return;
         }
         invited.challenges += 1;
-        // Its sender is there, so that it has time to answer, and this JOIN goes to nobody else.
+        // The sender exists, so it gets time to answer before another one has its turn.
         if invited.challenges == 1 {
             invited.since = now;
         }
@@ -353,8 +353,8 @@ impl ReceiverSession {
         self.join_due = true;
     }
 
-    /// The sender says to this receiver alone to what it invited. If that is not what was heard, somebody else spoke in
-    /// its name: what was made by it is of no use.
+    /// Learns the terms of the session from a unicast of the sender. If they differ from the invitation, that was
+    /// forged, and everything built from it is dropped.
     fn learn_terms(&mut self, terms: Terms) {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else { return };
         invited.proven = true;
@@ -364,8 +364,8 @@ impl ReceiverSession {
         }
     }
 
-    /// Whether the sender itself has said this to the group, as far as it can be known. The first such invitation after
-    /// others that were not its own is the one that this receiver follows.
+    /// Returns true if the sender itself sent this invitation, as far as that can be known. The first genuine
+    /// invitation after forged ones is accepted here.
     fn is_its_own(&mut self, now: Time, invite: &Invite<'_>) -> bool {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.proven) else { return true };
         if invite.terms() != invited.terms {
@@ -384,7 +384,7 @@ impl ReceiverSession {
         true
     }
 
-    /// Asks to join at once, if it would have waited longer.
+    /// Sends the next JOIN soon, if it would have waited longer.
     pub(super) fn join_soon(&mut self, now: Time) {
         let at = now + self.spread();
         if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
@@ -393,7 +393,7 @@ impl ReceiverSession {
         }
     }
 
-    /// An invitation of the session it belongs to.
+    /// Handles a further invitation (heartbeat) of the present session.
     fn on_heartbeat(&mut self, now: Time, invite: &Invite<'_>) {
         if self.config.silent {
             return self.on_heartbeat_unanswered(now, invite);
@@ -413,20 +413,20 @@ impl ReceiverSession {
         invited.state = invite.state;
         match invite.state {
             State::Gathering if member => {
-                // A sign of life now and then, so that the sender does not start without it.
+                // Repeat the JOIN at times as a keepalive, so that the sender does not start without this member.
                 invited.gathering = now;
                 if busy && self.timers.armed(Timer::Join).is_none() {
                     self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
                 }
             }
             State::Gathering => self.count_invitation(now, invite),
-            // It waits for a member that has not been told that it is one.
+            // The sender waits for a member that does not know of its admission yet.
             _ if self.phase == ReceiverPhase::Joining => self.join_soon(now),
             State::Assembling => self.begin_presence(now),
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
                 self.doubt(now, invite.state, "");
             }
-            // Each shows that it lives: it may be waited for.
+            // Send PROGRESS as a keepalive, as the sender may wait for this member.
             State::Running | State::Closing if busy => {
                 self.show_life(now, invite.progress_interval);
             }
@@ -462,7 +462,7 @@ impl ReceiverSession {
 
     fn on_refuse(&mut self, reason: RefuseReason, text: &str) {
         if reason == RefuseReason::Nonce && self.phase == ReceiverPhase::Joining && !self.is_welcomed() {
-            // By chance it would be taken for another member: once more.
+            // The nonce collides with another member's by chance: try another one.
             self.invited = None;
             self.attempts += 1;
             return self.end(ReceiverPhase::Seeking);
@@ -470,9 +470,9 @@ impl ReceiverSession {
         let member = self.invited.as_ref().is_some_and(|invited| invited.member.is_some());
         match self.phase {
             ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running => {}
-            // It has everything, but for the sender it was never there.
+            // This receiver has everything, but the sender does not know it as a member.
             ReceiverPhase::Reporting if !member && reason != RefuseReason::Expelled => {}
-            // The sender takes a report even from those it gave up.
+            // The sender accepts a report even from an expelled member.
             _ => return self.events.dropped(DropReason::Duplicate),
         }
         self.fail(match reason {
@@ -481,7 +481,7 @@ impl ReceiverSession {
         });
     }
 
-    /// The next packet of its own, if one is due.
+    /// Writes the next packet of the session, if one is due.
     pub(super) fn due_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(decline) = &mut self.decline_due
             && let (Some(name), Some(text)) = (Name::new(&self.config.name), Text::new(&decline.text))
@@ -505,7 +505,7 @@ impl ReceiverSession {
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
             let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
             let part = self.config.part;
-            // The first JOIN asks for a challenge, and nothing of it is remembered.
+            // The first JOIN only asks for a challenge, so its attachment would be lost.
             let attached = invited.cookie.and_then(|_| Attachment::new(attached)).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
@@ -516,7 +516,7 @@ impl ReceiverSession {
             };
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {
-                // Whoever names another's address gets it no more than it has sent itself.
+                // Send no more bytes than the claimed address has sent, so that a forged address is no amplifier.
                 invited.credit = invited.credit.checked_sub(len)?;
             }
             body
@@ -534,7 +534,7 @@ impl ReceiverSession {
         } else if self.report_due && invited.member.is_some() {
             self.report_due = false;
             let failure = self.verdict.as_ref().and_then(|verdict| verdict.as_ref().err());
-            // The text was cleaned when the application reported.
+            // The text was sanitised when the application reported.
             let text = failure.and_then(|reason| Text::new(reason)).unwrap_or_default();
             let verdict = match failure {
                 None => Verdict::Verified,
@@ -566,11 +566,11 @@ impl ReceiverSession {
     }
 }
 
-/// How often a sender is told that its invitation is not accepted.
+/// Maximum number of times that a sender is told that its invitation is declined.
 const DECLINES: usize = 3;
-/// The most that may go out at once in answer to invitations.
+/// Maximum number of bytes sent at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;
-/// Bytes that may go out for a challenge, which has 24.
+/// Bytes that may be sent for a challenge of 24 bytes.
 const CHALLENGE_CREDIT: usize = 3 * 24;
-/// The most challenges of one session that are answered at once.
+/// Maximum number of challenges of one session that are answered at once.
 const MAX_CHALLENGES: u32 = 4;

@@ -1,4 +1,4 @@
-//! What a member knows of the others, among peers or where some turn to helpers: who they are and where, and what becomes of them.
+//! Knowledge of a member about the others, among peers or in a session with helpers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,50 +12,52 @@ use super::failure::ReceiverFailure;
 use crate::session::LOCAL_NODE;
 use crate::session::config::trial_table;
 
-/// One of those who take part in a session whose members know each other, as a member knows it.
+/// Member of a session with a roster, as another member knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerMember {
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Its node; [`LOCAL_NODE`] for this member itself.
+    /// Node of the member; [`LOCAL_NODE`] for this member itself.
     pub node: NodeId,
-    /// What it does.
+    /// Role of the member.
     pub part: MemberRole,
-    /// Why it is given up, if it is.
+    /// Reason why the member is lost, if it is.
     pub lost: Option<String>,
 }
 
-/// What a member knows of the others.
+/// Other members, as far as this one knows them.
 #[derive(Debug)]
 pub(super) struct Peers {
     protocol: &'static ProtocolEntry,
-    /// What this member is, and what it does or is willing to do.
+    /// Role in the protocol.
     role: Role,
+    /// Role that this member wants.
     part: MemberRole,
     config: Config,
-    /// Who turns to whom, from the moment this member is ready.
+    /// Assignment of members to helpers, once this member is ready.
     pub table: Arc<HelperTable>,
-    /// For the machine; members and identities are put in when they are known.
+    /// Context for the machine; members and identities are added when known.
     pub context: BuildContext,
     edition: u32,
-    /// By rank; empty until the first page.
+    /// Roster by rank; empty until the first page.
     pub roster: Vec<Option<Entry>>,
-    /// Where those are that were heard, by identity.
+    /// Node of each identity received from.
     pub heard: BTreeMap<u64, NodeId>,
-    /// The machine, from the moment this member is ready to the start.
+    /// Machine, from the time this member is ready until the start.
     pub ready: Option<Box<dyn Machine>>,
-    /// Who takes part, and the rank of each node, from the moment this member is ready.
+    /// Members by rank, once this member is ready.
     members: Vec<PeerMember>,
+    /// Rank of each node, once this member is ready.
     ranks: BTreeMap<NodeId, usize>,
 }
 
-/// A line of the roster.
+/// Entry of the roster.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub identity: u64,
     name: String,
     part: MemberRole,
-    /// The rank of whom it turns to.
+    /// Rank of the member that it turns to.
     parent: usize,
 }
 
@@ -87,67 +89,67 @@ impl Peers {
         }
     }
 
-    /// Tries the settings.
+    /// Tries the settings with a small group.
     pub fn check(&self) -> Result<(), String> {
         let (sender, own) = (self.context.sender, self.context.identities.own(LOCAL_NODE));
         let table = Arc::new(trial_table(self.protocol));
         self.build(&[(sender, !own), (LOCAL_NODE, own)], &table).map(drop)
     }
 
-    /// Who takes part, in order of rank, once all are known.
+    /// Members by rank, once all are known.
     pub fn members(&self) -> &[PeerMember] {
         &self.members
     }
 
-    /// Which roster it knows.
+    /// Edition of the roster that this member has.
     pub fn edition(&self) -> u32 {
         self.edition
     }
 
-    /// Whether this node takes part.
+    /// Returns true if this node is a member that is not lost.
     pub fn has(&self, node: NodeId) -> bool {
         self.ranks.get(&node).is_some_and(|&rank| self.members[rank].lost.is_none())
     }
 
-    /// Whether this node has made itself heard.
+    /// Returns true if this node has sent a PRESENT.
     pub fn is_heard(&self, node: NodeId) -> bool {
         self.heard.values().any(|&heard| heard == node)
     }
 
-    /// Whether the members are peers.
+    /// Returns true if the members are peers.
     pub fn are_peers(&self) -> bool {
         self.role == Role::Peer
     }
 
-    /// Whether this node is a member that has messages to send, its own or others'.
+    /// Returns true if this node has messages to send, its own or others'.
     pub fn gives(&self, node: NodeId) -> bool {
         self.ranks
             .get(&node)
             .is_some_and(|&rank| self.members[rank].part.offers() || self.members[rank].part.helps())
     }
 
-    /// Whether it may do this. Who is willing to help may receive only.
+    /// Returns true if this member accepts the role. A member willing to help may also only receive.
     fn is_as_wanted(&self, part: MemberRole) -> bool {
         part.receives() == self.part.receives() && (!part.helps() || self.part.helps())
     }
 
-    /// How many turn to this member.
+    /// Number of members that turn to this one.
     pub fn children(&self) -> usize {
         self.table.children(LOCAL_NODE).len()
     }
 
-    /// How many there are beside this one, those that are gone included.
+    /// Number of other members, including lost ones.
     pub fn others(&self) -> usize {
         self.members.len().saturating_sub(1)
     }
 
-    /// Those that turn to this member.
+    /// Members that turn to this one.
     pub fn turned_here(&self) -> Vec<&PeerMember> {
         let children = self.table.children(LOCAL_NODE);
         self.members.iter().filter(|member| children.contains(&member.node)).collect()
     }
 
-    /// Gives a member up; returns whether that is news.
+    /// Marks a member as lost. Returns true if that is new.
     pub fn lose(&mut self, node: NodeId, reason: &str) -> bool {
         let Some(&rank) = self.ranks.get(&node) else { return false };
         let lost = &mut self.members[rank].lost;
@@ -156,7 +158,7 @@ impl Peers {
         news
     }
 
-    /// Takes a page in before the start. An older edition is of no use any more.
+    /// Reads a page of the roster before the start. Refuses an older edition.
     pub fn read(&mut self, page: &RosterPage<'_>) -> Result<(), DropReason> {
         if page.edition < self.edition {
             return Err(DropReason::OutOfOrder);
@@ -183,15 +185,15 @@ impl Peers {
             });
         }
         if self.roster.iter().all(Option::is_some) {
-            // Whoever else spoke up is nobody, and stands in nobody's place.
+            // Forget nodes that are not in the roster.
             let known: BTreeSet<u64> = self.roster.iter().flatten().map(|entry| entry.identity).collect();
             self.heard.retain(|identity, _| known.contains(identity));
         }
         Ok(())
     }
 
-    /// Who turns to whom by the roster, where these are its nodes; `None` if that is no tree, or has another place for this
-    /// member than it wants.
+    /// Helper table of the roster with these nodes; `None` if it is no tree, or gives this member a role that it does
+    /// not accept.
     fn table(&self, nodes: &[NodeId]) -> Option<HelperTable> {
         let (mut helpers, mut members) = (Vec::new(), Vec::new());
         for (rank, (entry, &node)) in self.roster.iter().flatten().zip(nodes).enumerate() {
@@ -214,8 +216,8 @@ impl Peers {
         HelperTable::new(helpers, members).ok().filter(|_| fits)
     }
 
-    /// Builds the machine if every member is known and heard. Returns whether it was; an error if
-    /// that cannot come about.
+    /// Builds the machine once every member is known and was received from. Returns true if it did. Fails if the
+    /// settings are invalid.
     pub fn complete(&mut self) -> Result<bool, ReceiverFailure> {
         if self.ready.is_some() || self.roster.is_empty() || self.roster.iter().any(Option::is_none) {
             return Ok(false);
@@ -223,7 +225,7 @@ impl Peers {
         let own = self.context.identities.own(LOCAL_NODE);
         let entries = || self.roster.iter().flatten();
         if entries().all(|entry| entry.identity != own) {
-            // Perhaps it is left out; then the organiser says so when it is asked.
+            // This member may be left out. The organiser says so when asked.
             return Ok(false);
         }
         let node = |(rank, entry): (usize, &Entry)| match rank {
@@ -234,13 +236,13 @@ impl Peers {
         let nodes: Option<Vec<NodeId>> = entries().enumerate().map(node).collect();
         let Some(nodes) = nodes else { return Ok(false) };
         let Some(table) = self.table(&nodes) else {
-            // Somebody lies. What the organiser has told comes again.
+            // The roster is forged. The organiser repeats the true one.
             self.roster.iter_mut().for_each(|place| *place = None);
             return Ok(false);
         };
         let table = Arc::new(table);
         let ranks: BTreeMap<NodeId, usize> = nodes.iter().copied().zip(0..).collect();
-        // Among peers the organiser is one of them; elsewhere it is the sender, and members are those who receive.
+        // Among peers the organiser is a member. Elsewhere it is the sender, and members are the receivers.
         let are_members = |(rank, (_, entry)): &(usize, (&NodeId, &Entry))| {
             self.are_peers() || (*rank > 0 && entry.part.receives())
         };
@@ -288,7 +290,7 @@ impl Peers {
     }
 }
 
-/// Why a further sender cannot take part.
+/// Error text for an additional sender in a protocol with a single one.
 pub(super) fn one_sender(name: &str, protocols: &[&ProtocolEntry]) -> String {
     let several = protocols.iter().filter(|entry| entry.roles.contains(&Role::Peer));
     let several: Vec<&str> = several.map(|entry| entry.name).collect();

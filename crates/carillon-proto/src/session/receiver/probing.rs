@@ -1,34 +1,36 @@
-//! What a member measures of how far others are: each is asked a few times, and the least time counts.
+//! Distance measurement: a member probes others several times, and the minimum round-trip time counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use carillon_core::{DropReason, Duration, NodeId, Rng, Time};
 use carillon_wire::session::{DistanceTo, Distances};
 
-/// What a member measures, and whom it answers.
+/// Measurements in progress, and probes to answer.
 #[derive(Debug)]
 pub(super) struct Probing {
     tokens: Rng,
-    /// By the ranks of which roster; 0 before the first.
+    /// Edition of the roster with these ranks; 0 before the first.
     pub edition: u32,
     targets: Vec<Target>,
-    /// Rounds that were begun, and who is still asked in the last one.
+    /// Number of rounds begun.
     rounds: usize,
+    /// Targets still to be probed in this round.
     queue: VecDeque<usize>,
-    /// Who is asked now.
+    /// Target to probe now.
     due: Option<usize>,
-    /// The last answers had their time.
+    /// True if the last answers have had their time.
     waited: bool,
-    /// Those under way: to which target, and since when.
+    /// Outstanding probes by token, with target and time.
     open: BTreeMap<u64, (usize, Time)>,
-    /// It has measured, and the sender is to be told.
+    /// True if the measurement is complete.
     pub done: bool,
+    /// True if the result is to be reported to the sender.
     pub report_due: bool,
-    /// Whom to answer.
+    /// Probes to answer.
     pub echoes: VecDeque<(NodeId, u64)>,
 }
 
-/// One that is asked.
+/// Node that is probed.
 #[derive(Debug)]
 struct Target {
     rank: u16,
@@ -38,7 +40,7 @@ struct Target {
 }
 
 impl Probing {
-    /// Nothing is measured yet. Tokens are drawn so that nobody answers what it was not asked.
+    /// Creates an idle prober. Tokens are random, so that only the target of a probe can answer it.
     pub fn new(tokens: Rng) -> Self {
         Probing {
             tokens,
@@ -64,12 +66,12 @@ impl Probing {
         self.open.clear();
     }
 
-    /// The time between two probes.
+    /// Interval between probes.
     fn spacing(&self) -> Duration {
         SPACING.max(ROUND / u32::try_from(self.targets.len()).unwrap_or(u32::MAX).max(1))
     }
 
-    /// The next probe is due, or answers had their time. When to look again.
+    /// Prepares the next probe, or ends the measurement. Returns the time of the next call.
     pub fn on_timer(&mut self, now: Time) -> Option<Time> {
         if self.queue.is_empty() {
             let all = self.rounds < ROUNDS;
@@ -119,7 +121,7 @@ impl Probing {
         self.queue.clear();
     }
 
-    /// What it has measured, the nearest first: not all may fit.
+    /// Measured distances. The sender comes first, then the nearest, as not all may fit.
     pub fn distances(&self) -> Vec<DistanceTo> {
         let micros = |least: Duration| u32::try_from(least.as_micros()).unwrap_or(u32::MAX);
         let known = self
@@ -127,21 +129,23 @@ impl Probing {
             .iter()
             .filter_map(|target| Some(DistanceTo { rank: target.rank, micros: micros(target.least?) }));
         let mut known: Vec<DistanceTo> = known.collect();
-        // Without the sender's own the others say little.
+        // Without the distance to the sender, the others are of little use.
         known.sort_by_key(|to| (to.rank > 0, to.micros, to.rank));
         known
     }
 }
 
-/// How often each is asked. The least time counts: whatever comes between makes it longer.
+/// Number of probes per target. Queues only lengthen the time, so the minimum counts.
 const ROUNDS: usize = 3;
-/// How often at most, who has not answered at all; and the time between.
+/// Maximum number of probes to a target without an answer.
 const MOST_ROUNDS: usize = 8;
+/// Interval between the rounds to targets without an answer.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A round takes as long at least, and two probes are as far apart.
+/// Minimum duration of a round.
 const ROUND: Duration = Duration::from_millis(20);
+/// Minimum interval between two probes.
 const SPACING: Duration = Duration::from_millis(2);
-/// How long the last answers are waited for: a path by two satellites takes as long.
+/// Time to wait for the last answers: the round trip of a path over two satellites.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// So many are asked: the sender and the first helpers.
+/// Maximum number of targets: the sender and the first helpers.
 const MOST_TARGETS: usize = Distances::MAX_ENTRIES;

@@ -1,22 +1,22 @@
-//! Senders of other releases: the receiver remembers the last one and tells it, in words that it reads.
+//! Senders of other releases: the receiver remembers the last one, and notifies it in a format that it can read.
 
 use carillon_core::{Dest, DropReason, NodeId, Received, Time, Transmit};
 use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, Text, emit_decline};
 
 use super::{AWHILE, ReceiverSession};
 
-/// A sender whose session this release cannot read.
+/// Sender of a session that this release cannot read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherSender {
-    /// Its name, if its release says it in a way that this one reads.
+    /// Name of the sender, if its packets reveal it.
     pub name: Option<String>,
-    /// Its node.
+    /// Node of the sender.
     pub node: NodeId,
-    /// Its release.
+    /// Release of the sender.
     pub release: OtherRelease,
 }
 
-/// The word to a sender from before wire versions, in its own format.
+/// Notice to a sender from before wire versions, in its own format.
 #[derive(Debug)]
 pub(super) struct EarlierDecline {
     version: u8,
@@ -25,12 +25,12 @@ pub(super) struct EarlierDecline {
 }
 
 impl ReceiverSession {
-    /// The last sender whose session this release cannot read.
+    /// Last sender of a session that this release cannot read.
     pub fn other_sender(&self) -> Option<&OtherSender> {
         self.other_sender.as_ref()
     }
 
-    /// Notices a packet of another release; returns whether it was one.
+    /// Handles a packet of another release. Returns true if it was one.
     pub(super) fn on_other_release(&mut self, now: Time, datagram: &Received<'_>) -> bool {
         let Some(release) = Opening::other_release(datagram.bytes) else { return false };
         self.events.dropped(DropReason::Foreign);
@@ -51,11 +51,11 @@ impl ReceiverSession {
             (None, Some(packet)) => packet.association,
             (None, None) => return true,
         };
-        // Not every packet shows the name.
+        // Some packets do not contain the name.
         let known = self.other_sender.take().filter(|known| (known.node, known.release) == (node, release));
         let name = name.or(known.and_then(|known| known.name));
         self.other_sender = Some(OtherSender { name, node, release });
-        // Told once in a while, and only while no session is joined: the sender may be a false one.
+        // Notify the sender rarely, and only while no session is joined, since it may be forged.
         if self.invited.is_none() && !self.config.silent && !self.aside.has(now, association, node) {
             self.aside.add(association, node, now + AWHILE);
             match earlier {
@@ -68,7 +68,7 @@ impl ReceiverSession {
         true
     }
 
-    /// Appends the word to an earlier release, if it is due.
+    /// Writes the notice to an earlier release, if it is due.
     pub(super) fn emit_earlier_decline(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let EarlierDecline { version, association, sender } = self.earlier_decline.take()?;
         let (name, text) = (Name::new(&self.config.name)?, Text::new(OTHER_RELEASE)?);
@@ -77,4 +77,5 @@ impl ReceiverSession {
     }
 }
 
+/// Text of the notice.
 const OTHER_RELEASE: &str = "runs another release of carillon";

@@ -1,4 +1,4 @@
-//! A receiver that never says anything: what it says would reach nobody, and its sender waits for nobody.
+//! Silent receiver: it never sends, for networks without a return path.
 
 use carillon_core::{AssociationId, DropReason, NodeId, Time, Transmit};
 use carillon_wire::session::{Invite, State};
@@ -8,8 +8,8 @@ use super::state::{ReceiverPhase, Timer};
 use super::{FOREVER, ReceiverSession};
 
 impl ReceiverSession {
-    /// An invitation to a session that it does not follow. It follows the first that it hears from the beginning on, and that nobody has to
-    /// answer.
+    /// Handles an invitation to a new session. The receiver follows the first session that it hears from the
+    /// beginning and that needs no answers.
     pub(super) fn follow(
         &mut self,
         now: Time,
@@ -23,7 +23,7 @@ impl ReceiverSession {
         }
         self.invited_to(now, source, association, invite, 0);
         match self.accept(source, association, invite) {
-            // Anybody could end it otherwise.
+            // A stranger could otherwise end the receiver's session.
             Err(problem) => {
                 self.unfit = Some((invite.sender.to_string(), problem));
                 self.leave_alone(FOREVER);
@@ -39,7 +39,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Nothing has come of the session that it follows: others may do better.
+    /// Stops following the present session, which has brought no data, so that another one gets its turn.
     pub(super) fn leave_alone(&mut self, until: Time) {
         if let Some(invited) = self.invited.take() {
             self.aside.add(invited.association, invited.sender, until);
@@ -47,19 +47,19 @@ impl ReceiverSession {
         self.end(ReceiverPhase::Seeking);
     }
 
-    /// A further invitation of the session that it follows.
+    /// Handles a further invitation of the session that it follows.
     pub(super) fn on_heartbeat_unanswered(&mut self, now: Time, invite: &Invite<'_>) {
         match invite.state {
             State::Aborted if self.is_busy() => {
                 self.fail(ReceiverFailure::Aborted(invite.reason.to_string()));
             }
-            // What has come may still be written.
+            // Data received so far may still be stored.
             State::Finished | State::Aborted => {}
             State::Gathering | State::Assembling | State::Running | State::Closing => self.heard(now),
         }
     }
 
-    /// What its machine would say is not said.
+    /// Discards the packets that the machine would send.
     pub(super) fn stay_silent(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         (self.leave_due, self.decline_due) = (None, None);
         while self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten().is_some() {

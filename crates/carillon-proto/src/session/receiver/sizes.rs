@@ -1,4 +1,4 @@
-//! How long datagrams of the sender may be to reach this receiver.
+//! Largest datagrams of the sender that reach this receiver.
 
 use carillon_core::Time;
 use carillon_wire::session::{DatagramSizes, Invite, State};
@@ -7,14 +7,14 @@ use super::ReceiverSession;
 use super::state::{Invited, ReceiverPhase};
 
 impl Invited {
-    /// Whether a larger datagram may still come than those that have, of those that an interface takes.
+    /// Returns true if a larger datagram than those received may still arrive, within the limit of the interface.
     fn may_see_larger(&self, interface: u32) -> bool {
         self.invitations < ENOUGH && u32::from(self.largest) < interface.min(self.sizes.longest.into())
     }
 }
 
 impl ReceiverSession {
-    /// What is wrong with the datagrams that this invites to, as far as the interface is concerned.
+    /// Error if the invitation requires larger datagrams than the interface accepts.
     pub(super) fn too_long(&self, invite: &Invite<'_>) -> Option<String> {
         let shown = invite.sizes;
         let needed = if shown.are_shown() { shown.least.into() } else { invite.max_payload };
@@ -26,7 +26,7 @@ impl ReceiverSession {
         })
     }
 
-    /// The largest payload that will come, or may go back the same way.
+    /// Maximum payload on the path from the sender, assumed for the way back too.
     pub(super) fn payload_here(&self, invite: &Invite<'_>) -> u32 {
         let DatagramSizes { longest, .. } = invite.sizes;
         let Some(invited) = self.invited.as_ref().filter(|_| invite.sizes.are_shown()) else {
@@ -37,7 +37,7 @@ impl ReceiverSession {
         invite.max_payload.saturating_sub(u32::from(longest).saturating_sub(comes)).max(1)
     }
 
-    /// A datagram of so many bytes has come, to show that it can. What comes when it has been said which do changes nothing.
+    /// Handles a datagram that the sender shows to test its size. Once the size is settled, it changes nothing.
     pub(super) fn on_size(&mut self, now: Time, bytes: usize) {
         let interface = self.config.max_datagram;
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.may_see_larger(interface)) else {
@@ -49,7 +49,7 @@ impl ReceiverSession {
         }
     }
 
-    /// Whether it is still to be seen which datagrams come: the sender is not asked before.
+    /// Returns true while the receiver waits for sizes to arrive. The JOIN states the result, so it waits too.
     pub(super) fn awaits_sizes(&self) -> bool {
         self.invited.as_ref().is_some_and(|invited| {
             let waits = invited.state == State::Gathering && invited.problem.is_none();
@@ -57,7 +57,7 @@ impl ReceiverSession {
         })
     }
 
-    /// One more invitation of the sender that gathers; with the last that is waited for, it is settled how long datagrams may be.
+    /// Counts an invitation of a gathering sender. With the last one, the datagram size is settled.
     pub(super) fn count_invitation(&mut self, now: Time, invite: &Invite<'_>) {
         let Some(invited) = &mut self.invited else { return };
         let waited = invited.problem.is_none() && invited.may_see_larger(self.config.max_datagram);
@@ -73,7 +73,7 @@ impl ReceiverSession {
                 let other = other.map_or_else(String::new, |other| format!(": send with --datagram {other}"));
                 Some(format!("datagrams of {least} bytes do not reach the receiver{other}"))
             }
-            // The machine may say as much at once as was invited to.
+            // The machine may send packets as large as the invitation says.
             false => self.accept(sender, association, invite).err(),
         };
         if let Some(invited) = &mut self.invited {
@@ -83,7 +83,8 @@ impl ReceiverSession {
     }
 }
 
-/// With so many invitations each size has been shown, and the longest so often.
+/// Number of invitations after which each size was shown, and the largest this often.
 pub(super) const ENOUGH: u32 = 8;
-/// What networks carry that do not carry more: frames of 1500 bytes, the least of IPv6, the least of IPv4.
+/// Datagram sizes that common networks carry: frames of 1500 bytes, the minimum MTU of IPv6, and that of IPv4 (RFC
+/// 791: 576 bytes).
 const LADDER: [u16; 3] = [1472, 1232, 548];

@@ -1,4 +1,4 @@
-//! How far a receiving session is, and what it has in hand: its phases and timers, the invitation, what it doubts.
+//! State of a receiver's session: phases, timers, the present invitation, and unverified claims.
 
 use carillon_core::{AssociationId, NodeId, Order, Time};
 use carillon_wire::session::{Cookie, DatagramSizes, State, Terms};
@@ -6,32 +6,32 @@ use carillon_wire::session::{Cookie, DatagramSizes, State, Terms};
 use super::failure::ReceiverFailure;
 use crate::session::job::JobId;
 
-/// How far a [`ReceiverSession`](super::ReceiverSession) is.
+/// Phase of a [`ReceiverSession`](super::ReceiverSession).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiverPhase {
     /// Waits for an invitation.
     Seeking,
-    /// Was invited, and asks to be a member.
+    /// Was invited, and asks for membership.
     Joining,
-    /// Is a member among peers, and learns who the others are.
+    /// Is a member, and learns the roster.
     Assembling,
-    /// Is a member.
+    /// Is a member and receives.
     Running,
-    /// Tells the sender how it ended.
+    /// Reports the result to the sender.
     Reporting,
-    /// Has reported; see [`report_acknowledged`](super::ReceiverSession::report_acknowledged). Its protocol machine goes on
-    /// answering the sender as long as the host drives it.
+    /// Has reported; see [`report_acknowledged`](super::ReceiverSession::report_acknowledged). The protocol's machine
+    /// still answers the sender while the host drives it.
     Finished,
-    /// It will get nothing more from this session.
+    /// Gets nothing more from this session.
     Failed(ReceiverFailure),
 }
 
 impl ReceiverPhase {
-    /// All their names.
+    /// Names of all phases.
     pub const NAMES: &'static [&'static str] =
         &["seeking", "joining", "assembling", "running", "reporting", "finished", "failed"];
 
-    /// Its name.
+    /// Name of the phase.
     pub const fn name(&self) -> &'static str {
         match self {
             ReceiverPhase::Seeking => "seeking",
@@ -45,7 +45,7 @@ impl ReceiverPhase {
     }
 }
 
-/// The session it was invited to.
+/// Present invitation and what is known of its session.
 #[derive(Debug)]
 pub(super) struct Invited {
     pub association: AssociationId,
@@ -53,54 +53,57 @@ pub(super) struct Invited {
     pub job: Option<JobId>,
     pub name: String,
     pub state: State,
-    /// Its member number, once it is a member.
+    /// Number of this member, once admitted.
     pub member: Option<u32>,
-    /// When this receiver began to join.
+    /// Time at which this receiver began to join.
     pub since: Time,
-    /// When the sender was last heard gathering.
+    /// Time of the last invitation that said the sender gathers.
     pub gathering: Time,
-    /// Bytes that may go out in answer to its invitations before it has welcomed this receiver.
+    /// Bytes that may be sent in answer to invitations before the sender admits the receiver.
     pub credit: usize,
-    /// The cookie that the sender wants back, and how many were answered at once.
+    /// Cookie that the sender expects in the JOIN.
     pub cookie: Option<Cookie>,
+    /// Number of challenges answered at once.
     pub challenges: u32,
-    /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
+    /// Reason why this receiver cannot take part. It fails with it once the sender has proved that it exists.
     pub problem: Option<String>,
-    /// To what it was invited.
+    /// Terms of the invitation.
     pub terms: Terms,
-    /// Whether the sender has said so to this receiver alone. What else is said in its name then is not its.
+    /// True if the sender confirmed the terms by unicast. Packets with other terms are forged from then on.
     pub proven: bool,
-    /// Whether the machine is made for these terms.
+    /// True if the machine was built for these terms.
     pub accepted: bool,
-    /// The protocol, if this receiver knows it.
+    /// Protocol, if this receiver supports it.
     pub protocol: Option<&'static str>,
-    /// In which order messages are delivered.
+    /// Order in which messages are delivered.
     pub order: Order,
-    /// The protocol has given messages up that this receiver lacks.
+    /// True if the protocol gave up messages that this receiver is missing.
     pub has_lost: bool,
-    /// The largest payload of a message.
+    /// Maximum payload of a message in bytes.
     pub max_payload: u32,
-    /// The datagrams that the sender shows, the largest that has come, and with how many invitations.
+    /// Sizes of datagrams that the sender shows.
     pub sizes: DatagramSizes,
+    /// Largest datagram that has arrived.
     pub largest: u16,
+    /// Number of invitations received.
     pub invitations: u32,
-    /// Routers may help, which are no members and speak to it.
+    /// True if routers may help, which are no members and send to it.
     pub relays: bool,
-    /// Another session of what may be the same sender, begun anew, and since when it is heard while nothing is of this one.
+    /// New session of what seems to be the same sender, and the time since which only that session is heard.
     pub successor: Option<(AssociationId, Time)>,
 }
 
-/// A word to a sender whose invitation is not accepted.
+/// Pending notice to a sender that its invitation is declined.
 #[derive(Debug)]
 pub(super) struct Decline {
     pub association: AssociationId,
     pub sender: NodeId,
     pub text: String,
-    /// How many of them are still to go out.
+    /// Number of packets left to send.
     pub left: usize,
 }
 
-/// The receiver's timers.
+/// Timers of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// The next JOIN is due.
@@ -109,31 +112,31 @@ pub(super) enum Timer {
     Present,
     /// The next READY is due.
     Ready,
-    /// The next PROBE is due, or the last has had its time.
+    /// The next PROBE is due, or the last one has had its time.
     Probe,
-    /// An answer to a heartbeat is due.
+    /// A PROGRESS is due.
     Progress,
     /// The next REPORT is due.
     Report,
-    /// The sender is to be asked what only it can say.
+    /// The next query to verify a claim is due.
     Ask,
-    /// The sender has been silent too long.
+    /// The sender has been silent for too long.
     Silence,
-    /// Nothing has come for a while that only the sender can say.
+    /// The sender has sent nothing authenticated for a while.
     Confirm,
-    /// There is more of what came before the machine was set to work.
+    /// Time to pass more early datagrams to the machine.
     Early,
-    /// Nobody has invited one that was given up before.
+    /// No sender has invited an expelled receiver again in time.
     Return,
 }
 
-/// Something heard that the sender has not confirmed.
+/// Announced state that the sender has not confirmed.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     pub state: State,
     pub reason: String,
-    /// How often it was asked.
+    /// Number of queries sent.
     pub asked: u32,
-    /// The sender was heard going on meanwhile.
+    /// True if the sender was heard continuing meanwhile.
     pub contradicted: bool,
 }

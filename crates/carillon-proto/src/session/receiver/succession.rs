@@ -1,4 +1,4 @@
-//! A sender that has left its session and gathers for another one.
+//! Detection of a sender that has left its session and gathers for another one.
 
 use carillon_core::{AssociationId, Duration, NodeId, Time};
 
@@ -6,8 +6,9 @@ use super::ReceiverSession;
 use super::state::{ReceiverPhase, Timer};
 
 impl ReceiverSession {
-    /// Whether its sender, which has not been heard in its session for a while, gathers for another one: from where it was, or, started anew, from
-    /// another port of the same host under the same name. Then there may be two of them: only if the other alone is heard for as long.
+    /// Returns true if the sender has been silent in this session for a while and gathers for another one. It may do
+    /// so from the same node, or after a restart from another port of the same host under the same name. In the
+    /// latter case there may be two senders, so only the new one must have been heard for as long.
     pub(super) fn is_succeeded(
         &mut self,
         now: Time,
@@ -43,5 +44,5 @@ impl ReceiverSession {
     }
 }
 
-/// A sender that says nothing in its session for so long, five heartbeats, and gathers for another one has ended the first.
+/// Silence after which a sender that gathers for another session has ended this one: five heartbeats.
 const SUCCEEDED: Duration = Duration::from_secs(1);
