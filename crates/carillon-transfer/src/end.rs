@@ -1,4 +1,4 @@
-//! An end of a transfer before it begins: where it is, and what it does there.
+//! Settings that every end of a transfer has: group, interface, name, key.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,8 @@ use carillon_net::Key;
 
 use crate::Network;
 
-/// An end of a transfer, `W` being what it does: [`Sending`](crate::Sending), [`Receiving`](crate::Receiving) or
-/// [`Joining`](crate::Joining). The defaults are those of the command.
+/// An end of a transfer before it begins. `W` holds the settings of its role: [`Sending`](crate::Sending),
+/// [`Receiving`](crate::Receiving) or [`Joining`](crate::Joining). The defaults equal those of the command.
 #[derive(Debug)]
 pub struct End<W> {
     pub(crate) network: Network,
@@ -20,51 +20,52 @@ impl<W> End<W> {
         End { network: Network::default(), what }
     }
 
-    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
+    /// Sets the multicast group and its port. Default: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
     #[must_use]
     pub fn group(mut self, group: SocketAddr) -> Self {
         self.network.group = group;
         self
     }
 
-    /// The interface, by name or address. Without one: that which the route to the group leads to.
+    /// Sets the interface, by name or address. Default: the interface of the route to the group.
     #[must_use]
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.network.interface = Some(interface.into());
         self
     }
 
-    /// By what name the others know this end. Without one: the host's, with the number of the process if it joins and
-    /// that is taken.
+    /// Sets the name by which other members know this end. Default: the host name. A joining end whose host name is
+    /// taken appends its process number.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.network.name = Some(name.into());
         self
     }
 
-    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
+    /// Drops this share of the arriving datagrams, to simulate loss.
     #[must_use]
     pub fn drop_arriving(mut self, share: Probability) -> Self {
         self.network.drop = share;
         self
     }
 
-    /// Seals everything that is sent with this key, and takes only what is sealed with it: all ends need the same
-    /// ([`Key::read`]). Without one the session is open: anybody on the network can read it and take part.
+    /// Seals every datagram with this key and accepts only datagrams sealed with it ([`Key::read`]). All ends need
+    /// the same key. Without one, any host on the network can read the session and take part.
     #[must_use]
     pub fn key(mut self, key: Key) -> Self {
         self.network.key = Some(key);
         self
     }
 
-    /// Has XTP's packets go right over IP, as protocol 36, where the system permits it; all ends need it. Without it they go over UDP.
+    /// Sends XTP packets directly over IP (protocol 36) where the system permits it, otherwise over UDP. All ends
+    /// need the same setting.
     #[must_use]
     pub fn raw_ip(mut self) -> Self {
         self.network.raw_ip = true;
         self
     }
 
-    /// What all random choices are made from. Without one it is drawn.
+    /// Sets the seed of all random choices. Default: a random seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.network.seed = Some(seed);

@@ -1,4 +1,4 @@
-//! What can go wrong here, as opposed to what became of a transfer, which its report says.
+//! Errors of this end of a transfer. The result at other members stands in the report instead.
 
 use std::fmt;
 use std::io;
@@ -17,13 +17,13 @@ pub enum Error {
     NoHelpers {
         /// The name.
         name: String,
-        /// Those that have some.
+        /// Names of the protocols with helpers.
         known: String,
     },
     /// The registry has no such protocol.
     #[error("no protocol \"{name}\"; known: {known}")]
     UnknownProtocol {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
         /// The names that exist.
         known: String,
@@ -33,9 +33,9 @@ pub enum Error {
     Setting {
         /// The parameter.
         key: String,
-        /// What it was to be.
+        /// The rejected value.
         value: String,
-        /// What is wrong with it.
+        /// The reason for the rejection.
         source: ConfigError,
     },
     /// Files are written from their beginnings to their ends.
@@ -50,7 +50,7 @@ pub enum Error {
     /// The protocol needs answers of its receivers.
     #[error("the protocol {0} needs answers of its receivers: it does not go one way")]
     NotOneWay(&'static str),
-    /// With a key each end has to hear the other.
+    /// Sealed sessions challenge every endpoint, so each one has to receive from the others.
     #[error(
         "with a key sender and receivers have to hear each other: one way there are only signatures (--sign-key, --trust)"
     )]
@@ -61,7 +61,7 @@ pub enum Error {
     /// The protocol has no number over IP.
     #[error("the protocol \"{0}\" goes over UDP alone: xtp and xtp-datagram can go right over IP")]
     NotOverIp(&'static str),
-    /// More is attached than the session carries.
+    /// The attachment has this many bytes, more than a session carries.
     #[error("{0} bytes are attached, and a JOIN carries {ATTACHED_MAX_LEN}")]
     Attached(usize),
     /// The settings do not go together.
@@ -73,7 +73,7 @@ pub enum Error {
     /// The network has failed.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The files, the reader or the writer, or those of a directory.
+    /// Files, a directory, the reader or the writer caused an error.
     #[error(transparent)]
     Local(#[from] LocalError),
     /// A message is longer than a socket takes.
@@ -85,10 +85,10 @@ pub enum Error {
     /// The session of a socket is over, and its report says why.
     #[error("the session is over")]
     Closed,
-    /// Not all that was sent has come.
+    /// Data that was sent did not arrive in full.
     #[error("not all has come: {0}")]
     Incomplete(String),
-    /// Nobody can wait for acknowledgments that the protocol does not have.
+    /// The protocol has no acknowledgments to wait for.
     #[error("with this protocol a sender is not told what has arrived: nothing to wait for")]
     Unconfirmed,
     /// The daemon cannot be reached, has refused, or has failed.
@@ -108,11 +108,11 @@ pub enum Error {
     NoThread(io::Error),
 }
 
-/// What is wrong with what is read or written here: one line that names the file.
+/// An error of the local files, reader or writer: one line that names the file.
 pub struct LocalError(pub(crate) anyhow::Error);
 
 impl LocalError {
-    /// What the system said, if it was the system: that the disk is full, that a file exists.
+    /// Kind of the error that the system reported, if it came from the system (disk full, file exists).
     #[must_use]
     pub fn kind(&self) -> Option<io::ErrorKind> {
         self.0.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)

@@ -1,4 +1,4 @@
-//! What happens during a transfer, as it happens.
+//! Events of a transfer, delivered while it runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use carillon_proto::session::{SenderPhase, UnservedReason};
 
 use crate::report::Outcome;
 
-/// What happened at a sender.
+/// An event at a sender.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SendEvent {
@@ -16,22 +16,22 @@ pub enum SendEvent {
     Joined {
         /// Its name.
         name: String,
-        /// Where it is.
+        /// Its address.
         address: Option<SocketAddr>,
-        /// What its program attached ([`Receiving::attach`](crate::Receiving::attach)): whatever somebody on the
-        /// network likes, 256 bytes of it at most.
+        /// Bytes that its program attached ([`Receiving::attach`](crate::Receiving::attach)), at most 256. They are
+        /// not authenticated without a key.
         attached: Vec<u8>,
     },
-    /// One that had joined is gone before the start.
+    /// A receiver that had joined left before the start.
     Left {
         /// Its name.
         name: String,
     },
-    /// Somebody is not served: it came late, was refused, or was not heard again.
+    /// An endpoint is not served: it came late, was refused, or stayed silent.
     Unserved {
-        /// Its name, by its own word.
+        /// The name that it gave.
         name: String,
-        /// Where it is.
+        /// Its address.
         address: Option<SocketAddr>,
         /// Why.
         reason: UnservedReason,
@@ -40,41 +40,41 @@ pub enum SendEvent {
     Rival {
         /// Its name.
         name: String,
-        /// Where it is.
+        /// Its address.
         address: Option<SocketAddr>,
     },
-    /// A receiver was given up, or has left.
+    /// The sender expelled a receiver, or the receiver left.
     Gone {
         /// Its name.
         name: String,
-        /// Since the first message went out.
+        /// Time since the first message.
         after: Duration,
-        /// How long the sender was held up by it.
+        /// Time for which the sender waited for it.
         waited: Duration,
-        /// What became of it.
+        /// Its result.
         outcome: Outcome,
     },
-    /// Datagrams have no more bytes than this, since no longer ones come to one of the receivers.
+    /// The sender limits its datagrams to this size, because longer ones do not reach one of the receivers.
     Shorter {
-        /// Bytes of a datagram, at most.
+        /// Maximum bytes of a datagram.
         datagram: u16,
         /// The receiver's name.
         name: String,
     },
     /// The transfer begins without receivers that were expected.
     Missing {
-        /// Names of those that were expected by name.
+        /// Names of the missing receivers that were expected by name.
         names: Vec<String>,
-        /// Number of further ones.
+        /// Number of missing receivers that were expected without a name.
         more: usize,
         /// Number of receivers that have joined.
         joined: usize,
     },
-    /// The transfer has begun: nobody is let in any more.
+    /// The transfer has begun: the session admits no further members.
     Started,
-    /// How far it is; a few times a second at most.
+    /// Progress, at most a few times a second.
     Progress {
-        /// What it is doing.
+        /// Phase of the session.
         phase: SenderPhase,
         /// Bytes given to the protocol so far.
         bytes: u64,
@@ -83,7 +83,7 @@ pub enum SendEvent {
     },
 }
 
-/// What happened at a receiver.
+/// An event at a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReceiveEvent {
@@ -94,17 +94,17 @@ pub enum ReceiveEvent {
         /// This receiver's number.
         member: u32,
     },
-    /// It helps, and these turn to it.
+    /// This receiver helps, and these members request repairs from it.
     Serving {
         /// Their names.
         members: Vec<String>,
     },
-    /// Who takes part, the organiser first; told where receivers learn it: among peers, and with helpers.
+    /// All members, the organiser first. Receivers learn them among peers and in protocols with helpers.
     Members {
         /// Their names.
         names: Vec<String>,
     },
-    /// Another member was given up, or has left.
+    /// The sender expelled another member, or the member left.
     Gone {
         /// Its name.
         name: String,
@@ -113,7 +113,7 @@ pub enum ReceiveEvent {
     },
     /// A file is complete, verified, and has its name.
     File {
-        /// Who sent it.
+        /// Name of the sender.
         sender: String,
         /// Its path below the directory.
         path: PathBuf,
@@ -122,7 +122,7 @@ pub enum ReceiveEvent {
         /// BLAKE3 over its bytes.
         digest: [u8; 32],
     },
-    /// How far it is; a few times a second at most.
+    /// Progress, at most a few times a second.
     Progress {
         /// Bytes that have arrived.
         bytes: u64,
@@ -131,11 +131,11 @@ pub enum ReceiveEvent {
     },
 }
 
-/// What happened at a further sender.
+/// An event at a further sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoinEvent {
-    /// The one who organises has let it in.
+    /// The organiser has admitted this sender.
     Joined {
         /// The organiser's name.
         organiser: String,
@@ -144,24 +144,24 @@ pub enum JoinEvent {
     },
     /// The session runs: what it has to send goes out from now on.
     Started {
-        /// The names of all who take part, the organiser first.
+        /// Names of all members, the organiser first.
         members: Vec<String>,
     },
-    /// Another member was given up, or has left.
+    /// The organiser expelled another member, or the member left.
     Gone {
         /// Its name.
         name: String,
         /// Why.
         reason: String,
     },
-    /// How far it is; a few times a second at most.
+    /// Progress, at most a few times a second.
     Progress {
         /// Bytes given to the protocol so far.
         bytes: u64,
     },
 }
 
-/// What happened at a helper.
+/// An event at a helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HelpEvent {
@@ -170,7 +170,7 @@ pub enum HelpEvent {
         /// The sender's name.
         sender: String,
     },
-    /// The transfer has begun, and these turn to it.
+    /// The transfer has begun, and these members request repairs from this helper.
     Serving {
         /// Their names.
         members: Vec<String>,

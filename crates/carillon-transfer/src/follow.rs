@@ -1,14 +1,14 @@
-//! Following the network: what an end that waits for a long time does when its interface or address changes.
+//! Network changes at long-running ends: moves an endpoint when its interface or address changes.
 //!
-//! A [`Follower`] looks once a second whether the endpoint is still where it should be, moves it if not, and renews its
-//! membership of the group every [`RENEWAL_INTERVAL`], and after [`RENEWAL_SILENCE`] without a datagram in a session, so that
-//! switches that have forgotten it learn it again.
+//! A [`Follower`] checks the endpoint once a second and moves it if necessary. It renews the group membership every
+//! [`RENEWAL_INTERVAL`], and in a session after [`RENEWAL_SILENCE`] without a datagram, so that switches that lost it
+//! learn it again.
 //!
-//! The system reports a membership when its first socket joins. Where several processes of a host are members, all of
-//! them therefore renew it at one time: by the clock of the host, at a phase that differs between hosts so that a
-//! network does not hear all its hosts at once. They stay away for [`ABSENCE`], within which all have left.
+//! Linux reports a membership (IGMP, RFC 3376) only when the first socket of a host joins. Several processes of a
+//! host therefore leave at the same time: all use the host clock, with a phase that differs between hosts to spread
+//! the reports. They stay away for [`ABSENCE`], so that every process has left.
 //!
-//! Left out: senders. They are told who is not reached, and end.
+//! Senders are not covered: they report unreachable receivers and end.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,7 @@ pub struct Follower {
     phase: Duration,
     /// The group was left, until then.
     away: Option<Instant>,
-    /// Datagrams received as of the last change of their number, and when that was.
+    /// Datagrams received at the last change of their number, and the time of that change.
     received: (u64, Instant),
     /// The network was absent when it was last looked at.
     absent: bool,
@@ -36,11 +36,11 @@ pub struct Follower {
 /// A change of the network that the endpoint has followed, or could not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkChange {
-    /// There is no interface or address to use, for this reason. Told once.
+    /// No interface or address is usable, for this reason. Reported once.
     Absent(String),
-    /// The network is there again, and the endpoint has its address still: a session goes on.
+    /// The network is back with the same address: a session continues.
     Present,
-    /// The endpoint has another address: to the others it is a new peer, so a session has to be joined anew.
+    /// The endpoint has another address. Other members see a new peer, so the session must be joined again.
     Moved,
 }
 
@@ -60,8 +60,8 @@ impl Follower {
         }
     }
 
-    /// Looks at the network if it is time, and moves the endpoint. In a session an endpoint stays where it is as long as
-    /// it has its address.
+    /// Checks the network if a check is due, and moves the endpoint. In a session the endpoint stays as long as it
+    /// keeps its address.
     pub fn look(&mut self, endpoint: &mut Endpoint, in_session: bool) -> Option<NetworkChange> {
         let now = Instant::now();
         self.renew(now, endpoint, in_session);
@@ -100,7 +100,7 @@ impl Follower {
         }
         if self.away.is_some_and(|until| in_session || now >= until) {
             self.away = None;
-            // Without its interface there is no membership: the next look finds that out.
+            // Without an interface rejoining fails; the next check finds that out.
             let _ = endpoint.rejoin_group();
         }
         let interval = interval_at(self.phase);
@@ -121,26 +121,25 @@ impl Follower {
     }
 }
 
-/// The interval of renewals that it is now.
+/// Number of the current renewal interval.
 fn interval_at(phase: Duration) -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + phase;
     time.as_secs() / RENEWAL_INTERVAL.as_secs()
 }
 
-/// The phase of renewals, the same in all processes of a host: by the identity that Linux draws when it starts.
+/// Phase of renewals, equal in all processes of a host: derived from the boot identifier of Linux.
 fn phase_of_host() -> Duration {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let sum: u64 = boot.iter().map(|&byte| u64::from(byte)).sum();
     Duration::from_secs(sum % RENEWAL_INTERVAL.as_secs())
 }
 
-/// Time between two looks at the network.
+/// Time between two checks of the network.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two renewals of the membership: a fourth of the interval at which queriers ask (RFC 3376, section 8.2).
+/// Time between two renewals of the membership: a quarter of the default query interval (RFC 3376, section 8.2).
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 /// Time away from a group that other processes of this host are members of: longer than any of them takes to notice
-/// that the interval has begun.
+/// the new interval.
 const ABSENCE: Duration = Duration::from_millis(300);
-/// Time without a datagram in a session after which the membership is renewed: less than half of the time after which
-/// a sender counts as silent.
+/// Silence in a session after which the membership is renewed: less than half of the default silence timeout.
 const RENEWAL_SILENCE: Duration = Duration::from_secs(2);

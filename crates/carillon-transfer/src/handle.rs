@@ -1,4 +1,4 @@
-//! A transfer in a thread of its own: what happens can be read, awaited, and stopped.
+//! Background transfers: a thread per transfer, with events, a result and an abort signal.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use carillon_net::Waker;
 use crate::Error;
 use crate::run_loop::RunControl;
 
-/// A transfer under way in a thread of its own. Dropped, it is aborted.
+/// A transfer that runs in a thread of its own. Dropping the handle aborts the transfer.
 ///
-/// Events and the end can be waited for by a thread ([`Events::next_blocking`], [`wait`](Handle::wait)) or awaited
-/// by a task of any async runtime ([`Events::next`], [`ended`](Handle::ended)).
+/// Threads wait for events and the result with [`Events::next_blocking`] and [`wait`](Handle::wait); tasks of any
+/// async runtime await [`Events::next`] and [`ended`](Handle::ended).
 #[derive(Debug)]
 pub struct Handle<E, R> {
     abort: AbortSignal,
@@ -23,34 +23,34 @@ pub struct Handle<E, R> {
     end: Receiver<Result<R, Error>>,
 }
 
-/// What happens, in order. A program that reads too late loses what came after the first 65 536 that it has not
-/// read; nothing waits for it, and the report has what counts.
+/// Events of a transfer, in order. The queue holds 65 536 unread events and drops later ones; the transfer never
+/// waits for the reader, and the report has the complete result.
 #[derive(Debug)]
 pub struct Events<E>(Receiver<E>);
 
 impl<E, R> Handle<E, R> {
-    /// What happens. Clones share it: each event goes to one of them.
+    /// Returns a reader of the events. Clones share one queue: each event goes to one of them.
     #[must_use]
     pub fn events(&self) -> Events<E> {
         self.events.clone()
     }
 
-    /// Ends it: the others are told. It has its end a moment later, with a report that says what became of everyone.
+    /// Requests the end of the transfer. The other members are notified, and the report follows shortly.
     pub fn abort(&self) {
         self.abort.ask();
     }
 
-    /// Waits for the end, and says what became of it.
+    /// Waits for the end and returns the report.
     pub fn wait(self) -> Result<R, Error> {
         self.end.recv_blocking().unwrap_or_else(|_| Err(died()))
     }
 
-    /// The same for a task.
+    /// Awaits the end and returns the report.
     pub async fn ended(self) -> Result<R, Error> {
         self.end.recv().await.unwrap_or_else(|_| Err(died()))
     }
 
-    /// Whether it has ended: then waiting takes no time.
+    /// Returns true when the transfer has ended, so that [`wait`](Handle::wait) does not block.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.end.is_empty() || self.end.is_closed()
@@ -70,17 +70,17 @@ impl<E> Clone for Events<E> {
 }
 
 impl<E> Events<E> {
-    /// Waits for the next one; `None` after the last.
+    /// Waits for the next event; returns `None` after the last.
     pub fn next_blocking(&self) -> Option<E> {
         self.0.recv_blocking().ok()
     }
 
-    /// The same for a task of any async runtime.
+    /// Awaits the next event, in any async runtime; returns `None` after the last.
     pub async fn next(&self) -> Option<E> {
         self.0.recv().await.ok()
     }
 
-    /// The next one if there is one.
+    /// Returns the next event if one is queued.
     pub fn try_next(&self) -> Option<E> {
         self.0.try_recv().ok()
     }
@@ -90,13 +90,13 @@ impl<E> IntoIterator for Events<E> {
     type Item = E;
     type IntoIter = Blocking<E>;
 
-    /// Waits for one after the other, up to the last.
+    /// Iterates over the events, waiting for each, up to the last.
     fn into_iter(self) -> Blocking<E> {
         Blocking(self)
     }
 }
 
-/// Waits for one event after the other.
+/// Blocking iterator over events.
 #[derive(Debug)]
 pub struct Blocking<E>(Events<E>);
 
@@ -108,19 +108,19 @@ impl<E> Iterator for Blocking<E> {
     }
 }
 
-/// The wish that a transfer ends.
+/// Shared flag that requests the end of a transfer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AbortSignal(Arc<AbortState>);
 
 #[derive(Debug, Default)]
 struct AbortState {
     requested: AtomicBool,
-    /// Wakes the loop that is to hear of it.
+    /// Wakes the loop of the transfer when the flag is set.
     waker: Mutex<Waker>,
 }
 
 impl AbortSignal {
-    /// This wakes the loop.
+    /// Sets the waker of the loop that reads the flag.
     pub fn set_waker(&self, waker: Waker) {
         *self.waker() = waker;
     }
@@ -143,7 +143,7 @@ impl AbortSignal {
     }
 }
 
-/// SenderEvent whoever listens, if anybody does.
+/// Sends events to a [`Handle`], or discards them.
 #[derive(Debug)]
 pub(crate) struct EventSink<E> {
     to: Option<Sender<E>>,
@@ -157,19 +157,19 @@ impl<E> EventSink<E> {
 
     pub fn tell(&self, event: E) {
         if let Some(to) = self.to.as_ref().filter(|to| to.len() < MAX_UNREAD_EVENTS) {
-            // Nobody listens any more if it cannot be sent.
+            // Sending fails only after the reader has been dropped.
             let _ = to.try_send(event);
         }
     }
 
-    /// SenderEvent how far it is, unless there is much that was not read yet.
+    /// Sends a progress event unless the queue of unread events is half full.
     pub fn send_if_room(&self, progress: E) {
         if self.to.as_ref().is_some_and(|to| to.len() < MAX_UNREAD_EVENTS / 2) {
             self.tell(progress);
         }
     }
 
-    /// Whether it is time to tell how far it is.
+    /// Returns true if a progress event is due, and starts the next interval.
     pub fn is_due(&self) -> bool {
         let now = Instant::now();
         let due = self.to.is_some() && self.told.get().is_none_or(|at| now - at >= PROGRESS_INTERVAL);
@@ -197,7 +197,7 @@ where
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || {
         let teller = EventSink { to: Some(to), told: Cell::new(None) };
         let result = run(&requested, &teller);
-        // Whoever has seen the last event finds the end.
+        // The result is sent after the last event, so a reader of the last event finds it.
         let _ = end_to.try_send(result);
     });
     if let Err(error) = spawned {

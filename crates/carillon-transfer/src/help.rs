@@ -1,4 +1,4 @@
-//! A helper: it keeps what is sent, and repairs for those who turn to it.
+//! Helpers: members that store what is sent and repair losses of other members.
 
 use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
 use carillon_net::Endpoint;
@@ -12,8 +12,8 @@ use crate::participant::{self, Participant, run_by_participant};
 use crate::run_loop::{Run, run_to_end};
 use crate::{Error, HelpEvent, HelpReport};
 
-/// Helps in one transfer of this protocol, whose sender lets it ([`End::helpers`]): a designated receiver, a local
-/// exchange, an inner node of a tree.
+/// Helps in one transfer of this protocol, if its sender permits helpers ([`End::helpers`]). The role depends on the
+/// protocol: designated receiver, local exchange, inner node of a tree.
 pub fn help(protocol: impl Into<String>) -> Helping {
     End::new(ToHelp { options: HelpOptions { protocol: protocol.into(), ..HelpOptions::default() } })
 }
@@ -21,22 +21,22 @@ pub fn help(protocol: impl Into<String>) -> Helping {
 /// A helper before it begins. Made by [`help`].
 pub type Helping = End<ToHelp>;
 
-/// How a helper helps.
+/// Settings of a helper with its role.
 #[derive(Debug)]
 pub struct ToHelp {
     options: HelpOptions,
 }
 
-/// How a helper helps: what can be said apart from where.
+/// Options of a helper, apart from the network.
 #[derive(Clone, Debug)]
 pub struct HelpOptions {
     /// The protocol, by its name in the registry.
     pub protocol: String,
-    /// A sender that has not been heard for this long is given up.
+    /// Silence after which the helper abandons the sender.
     pub timeout: Duration,
-    /// Sessions that it cannot be in are let pass, and it waits for the next one.
+    /// Ignores sessions that it cannot join and waits for the next one.
     pub keep_seeking: bool,
-    /// Where it is told what the helper looks like.
+    /// Receives snapshots of the helper's state.
     pub monitor: Option<Monitor>,
 }
 
@@ -52,14 +52,14 @@ impl Default for HelpOptions {
 }
 
 impl End<ToHelp> {
-    /// Gives the sender up when it has not been heard for this long; five seconds if nothing is said.
+    /// Sets the silence after which the helper abandons the sender. Default: 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
         self
     }
 
-    /// SenderEvent this monitor, a few times a second, what the helper looks like.
+    /// Sends snapshots of the helper's state to this monitor, a few times a second.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
@@ -101,7 +101,7 @@ impl HelpOptions {
         self.find().map(|entries| entries[0])
     }
 
-    /// The one protocol of the registry that it knows.
+    /// Looks up the protocol in the registry.
     fn find(&self) -> Result<&'static [&'static ProtocolEntry], Error> {
         let helps = |entry: &ProtocolEntry| entry.roles.contains(&Role::Helper);
         let at = REGISTRY.iter().position(|entry| entry.name == self.protocol && helps(entry));
@@ -129,7 +129,7 @@ impl HelpOptions {
     }
 }
 
-/// A helper has no application.
+/// Empty application of a helper.
 struct Nothing;
 
 impl Application<ReceiverSession> for Nothing {
@@ -138,7 +138,7 @@ impl Application<ReceiverSession> for Nothing {
     }
 }
 
-/// A helper under way, for [`run_to_end`](crate::run_loop::run_to_end).
+/// A running helper, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct HelpRun<O: Observer> {
     participant: Participant<Nothing, O>,
     events: Vec<HelpEvent>,
@@ -164,27 +164,27 @@ impl<O: Observer> Run for HelpRun<O> {
 }
 
 impl<O: Observer> HelpRun<O> {
-    /// What has happened since this was last asked.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Vec<HelpEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// How far the session is.
+    /// Phase of the session.
     pub fn phase(&self) -> &ReceiverPhase {
         &self.participant.phase
     }
 
-    /// The endpoint, to follow the network.
+    /// The endpoint, for following network changes.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         self.participant.driver.endpoint_mut()
     }
 
-    /// Whether it has failed because another member has its name.
+    /// Returns true if it failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
         self.participant.name_is_taken()
     }
 
-    /// Whether it has helped, or tried to: a sender has let it in.
+    /// Returns true if a sender has admitted it.
     pub fn has_joined(&self) -> bool {
         self.participant.has_joined()
     }
@@ -195,7 +195,7 @@ impl<O: Observer> HelpRun<O> {
         (endpoint, observer.inner)
     }
 
-    /// What has become of it so far.
+    /// Result so far.
     pub fn report(&self) -> HelpReport {
         let (session, stats) = (self.participant.driver.machine(), self.participant.driver.stats());
         HelpReport {

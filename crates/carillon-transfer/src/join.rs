@@ -1,4 +1,4 @@
-//! A further sender, in a session that another one organises.
+//! A further sender: it joins a session that another end organises.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -26,12 +26,12 @@ pub fn join<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Joining {
     End::new(ToJoin::new(Source::Paths(paths.into_iter().map(Into::into).collect())))
 }
 
-/// Likewise, what a reader gives, as one file of this name.
+/// Sends what a reader yields as one file of this name, in a session that another end organises.
 pub fn join_reader(name: &str, reader: impl Read + Send + 'static) -> Joining {
     End::new(ToJoin::new(Source::Reader(name.to_owned(), Box::new(reader))))
 }
 
-/// Likewise, each line that a reader gives at once, as a message of its own.
+/// Sends each line that a reader yields as a message, in a session that another end organises.
 pub fn join_lines(reader: impl Read + Send + 'static) -> Joining {
     End::new(ToJoin::new(Source::Lines(Box::new(reader))))
 }
@@ -39,7 +39,7 @@ pub fn join_lines(reader: impl Read + Send + 'static) -> Joining {
 /// A further sender before it begins. Made by [`join`], [`join_reader`] and [`join_lines`].
 pub type Joining = End<ToJoin>;
 
-/// What a further sender sends, and how.
+/// Contents and options of a further sender.
 #[derive(Debug)]
 pub struct ToJoin {
     source: Source,
@@ -59,18 +59,18 @@ impl ToJoin {
     }
 }
 
-/// How a further sender takes part: what can be said apart from what and where.
+/// Options of a further sender, apart from contents and network.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
-    /// It looks for an organiser for this long.
+    /// Time to look for an organiser.
     pub join_timeout: Duration,
-    /// An organiser that is not heard for this long is given up.
+    /// Silence after which it abandons the organiser.
     pub timeout: Duration,
-    /// It sends at most this fast, headers included.
+    /// Maximum send rate, headers included.
     pub rate: Option<BitRate>,
-    /// What the organiser's program is told with the name, 256 bytes at most.
+    /// Bytes that the organiser's program receives with the name, at most 256.
     pub attached: Vec<u8>,
-    /// Where it is told what this sender looks like.
+    /// Receives snapshots of this sender's state.
     pub monitor: Option<Monitor>,
 }
 
@@ -87,64 +87,64 @@ impl Default for JoinOptions {
 }
 
 impl End<ToJoin> {
-    /// Router hops that datagrams may travel: 1, the default, stays on this network.
+    /// Sets the hop limit of datagrams. Default: 1, the local network.
     #[must_use]
     pub fn hops(mut self, hops: u8) -> Self {
         self.what.hops = hops;
         self
     }
 
-    /// Gives up when no organiser was found within this time; a minute if nothing is said.
+    /// Sets the time to look for an organiser, after which joining fails. Default: one minute.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
         self.what.options.join_timeout = time;
         self
     }
 
-    /// Gives the organiser up when it has not been heard for this long; five seconds if nothing is said.
+    /// Sets the silence after which it abandons the organiser. Default: 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
         self
     }
 
-    /// Sends at most this fast, headers included.
+    /// Sets the maximum send rate, headers included.
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
         self.what.options.rate = Some(rate);
         self
     }
 
-    /// SenderEvent this monitor, a few times a second, what this sender looks like.
+    /// Sends snapshots of this sender's state to this monitor, a few times a second.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
         self
     }
 
-    /// The name that the one file has at the receivers.
+    /// Sets the name of the single file at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<OsString>) -> Self {
         self.what.rename = Some(name.into());
         self
     }
 
-    /// What becomes of symbolic links in directories.
+    /// Sets the treatment of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
         self.what.symlinks = symlinks;
         self
     }
 
-    /// Has the organiser's program told this with the name, as [`SendEvent::Joined`](crate::SendEvent::Joined): at
-    /// most 256 bytes.
+    /// Attaches at most 256 bytes that the organiser's program receives with the name, in
+    /// [`SendEvent::Joined`](crate::SendEvent::Joined).
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.options.attached = bytes.into();
         self
     }
 
-    /// Sends, in this thread, and says what became of it.
+    /// Sends in this thread and returns the report.
     pub fn run(self) -> Result<JoinReport, Error> {
         self.go(&AbortSignal::default(), &EventSink::silent())
     }
@@ -225,7 +225,7 @@ impl JoinOptions {
     }
 }
 
-/// A further sender under way, for [`run_to_end`](crate::run_loop::run_to_end).
+/// A running further sender, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct JoinRun<O: Observer> {
     participant: Participant<Contribution, O>,
     join_timeout: Duration,
@@ -234,7 +234,7 @@ pub struct JoinRun<O: Observer> {
 impl<O: Observer> Run for JoinRun<O> {
     run_by_participant!();
 
-    /// Until nobody is to be looked for any more.
+    /// Limits steps while an organiser is being searched for.
     fn max_wait(&self) -> Duration {
         match self.phase() {
             ReceiverPhase::Seeking => {
@@ -261,7 +261,7 @@ impl<O: Observer> Run for JoinRun<O> {
 }
 
 impl<O: Observer> JoinRun<O> {
-    /// How far the session is.
+    /// Phase of the session.
     pub fn phase(&self) -> &ReceiverPhase {
         &self.participant.phase
     }
@@ -276,28 +276,28 @@ impl<O: Observer> JoinRun<O> {
         &mut self.participant.driver
     }
 
-    /// What went wrong with what is sent, once.
+    /// Returns the error of the contents, once.
     pub fn take_error(&mut self) -> Option<LocalError> {
         self.participant.driver.application_mut().take_error()
     }
 
-    /// The sockets, the observer, and what was to be sent, if nothing of it was.
+    /// The sockets, the observer, and the manifest if none of it was sent.
     pub fn into_parts(self) -> (Endpoint, O, Option<Manifest>) {
         let (endpoint, _, contribution, observer) = self.participant.driver.into_parts();
         (endpoint, observer.inner, contribution.into_manifest())
     }
 
-    /// Whether it has failed because another member has its name.
+    /// Returns true if it failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
         self.participant.name_is_taken()
     }
 
-    /// Whether nobody organised.
+    /// Returns true if no organiser was found.
     pub fn found_no_session(&self) -> bool {
         matches!(&self.participant.phase, ReceiverPhase::Failed(ReceiverFailure::Left(why)) if why == NO_SESSION)
     }
 
-    /// What has become of it so far.
+    /// Result so far.
     pub fn report(&self) -> JoinReport {
         let (session, contribution) =
             (self.participant.driver.machine(), self.participant.driver.application());
@@ -325,5 +325,5 @@ impl<O: Observer> JoinRun<O> {
     }
 }
 
-/// Why it leaves if there is no session.
+/// Reason for leaving when there is no session.
 const NO_SESSION: &str = "no session";

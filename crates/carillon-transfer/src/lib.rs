@@ -2,16 +2,16 @@
 //! receivers over UDP, by any protocol of the registry. The command `carillon send` and `recv` is this crate with
 //! arguments and printing.
 //!
-//! Functions begin a transfer, and their builders say how: [`send`], [`receive`], [`join`] for a further
-//! sender in a session of peers, and [`help()`] for a node that keeps and repairs for others, of a protocol with helpers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
-//! line, [`join_reader`] and [`join_lines`] likewise; [`receive_to`] and [`receive_messages`] hand it to a writer, or to
-//! [`Messages`].
+//! A function per role returns a builder: [`send`], [`receive`], [`join`] for a further sender in a session of peers,
+//! and [`help()`] for a helper that repairs losses of other members. [`send_reader`], [`send_lines`], [`join_reader`] and
+//! [`join_lines`] send from a reader, as one file or line by line. [`receive_to`] and [`receive_messages`] write to a
+//! writer or to [`Messages`].
 //!
 //! # Blocking
 //!
-//! `run()` sends or receives in the caller's thread, and returns a report with everyone in it. A transfer that some
-//! receiver did not get is not an [`Error`]: the report says so, and [`SendReport::is_success`] sums it up. An error is this
-//! end's own trouble: its files, its settings, its network.
+//! `run()` sends or receives in the caller's thread and returns a report of all members. A receiver that did not get
+//! everything is not an [`Error`]: the report lists it, and [`SendReport::is_success`] returns false. An error concerns
+//! this end only: its files, its settings or its network.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -99,12 +99,12 @@
 //!
 //! # Sockets
 //!
-//! [`socket`] has messages and streams as a program knows them from sockets: bind, connect, listen, accept, send, receive.
+//! [`socket`] offers messages and streams through the usual calls: bind, connect, listen, accept, send, receive.
 //!
-//! # Who may take part
+//! # Access control
 //!
-//! Whoever has the key, if the ends are given one: then everything is sealed with it, and what is not changes nothing. Without a key
-//! anybody on the network can read a session and take part in it.
+//! With a key every datagram is sealed (encrypted and authenticated), and only hosts with the same key can take part.
+//! Without a key any host on the network can read a session and take part in it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -122,11 +122,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What is below
+//! # Lower layers
 //!
-//! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
-//! sockets, [`SendOptions::open`], [`ReceiveOptions::open`] or [`JoinOptions::open`] the session, and then runs it in the one
-//! loop that there is, [`run_to_end`](run_loop::run_to_end). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
+//! A program that observes a session while it runs, as the command does, opens it in parts. [`Network::open`] opens the
+//! sockets; [`SendOptions::open`], [`ReceiveOptions::open`] or [`JoinOptions::open`] opens the session; and
+//! [`run_to_end`](run_loop::run_to_end) is the event loop. Threads beside the loop read and write disks. [`files`]
+//! contains the applications at the ends of a session.
 
 pub mod daemon;
 pub mod doctor;

@@ -1,7 +1,7 @@
-//! How long things may be.
+//! Limits of the library interface.
 
-/// Bytes that a program can attach.
+/// Maximum bytes that a program can attach to its name.
 pub const ATTACHED_MAX_LEN: usize = 256;
 
-/// Bytes of a message of a live stream, at most.
+/// Maximum bytes of a message of a live stream.
 pub const MAX_MESSAGE_LEN: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! Where the group is, and who this end is.
+//! Network settings of an end: group, interface, name, key.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,29 +11,28 @@ use carillon_wire::file::ResumePoint;
 use crate::Error;
 use crate::limits::ATTACHED_MAX_LEN;
 
-/// A group, the interface that leads to it, and this end's name. What all ends of a transfer have in common.
+/// Settings of the network that all ends of a transfer share, and the name of this end.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// The multicast group and its UDP port.
     pub group: SocketAddr,
-    /// The interface, by name or address. Without one: that which the route to the group leads to, and
-    /// loopback where there is no route.
+    /// Interface, by name or address. Default: the interface of the route to the group, or loopback without a route.
     pub interface: Option<String>,
-    /// By what name the others know this end. Without one: the host's, and if that is taken, the host's with
-    /// the number of the process.
+    /// Name by which other members know this end. Default: the host name, with the process number appended if it is
+    /// taken.
     pub name: Option<String>,
-    /// This share of the datagrams that arrive is dropped, as if the network had lost them.
+    /// Share of the arriving datagrams to drop, to simulate loss.
     pub drop: Probability,
-    /// What all random choices are made from; drawn if there is none.
+    /// Seed of all random choices; random by default.
     pub seed: Option<u64>,
-    /// What all ends share: with it everything is sealed, and nothing else is taken. Without one anybody on the network can read
-    /// the session and take part in it.
+    /// Key that all ends share. With it everything is sealed and unsealed datagrams are refused. Without one, any
+    /// host on the network can read the session and take part.
     pub key: Option<Key>,
-    /// XTP's packets go right over IP, as protocol 36, and not over UDP: for all ends alike, where the system permits it. What the session
-    /// says goes over UDP as ever.
+    /// Sends XTP packets directly over IP (protocol 36) instead of UDP, where the system permits it. All ends need
+    /// the same setting. Session packets use UDP in any case.
     pub raw_ip: bool,
-    /// This end is a service, which waits for its network: it uses loopback only if that is its `interface`, and without
-    /// a route the only interface that does multicast.
+    /// True for a service that waits for its network: it uses loopback only if `interface` names it. Without a route
+    /// it uses the only interface with multicast.
     pub service: bool,
 }
 
@@ -42,7 +41,7 @@ pub struct Network {
 pub struct Bound {
     /// The sockets.
     pub endpoint: Endpoint,
-    /// What random choices are made from.
+    /// Seeds of all random choices.
     pub seeds: Seeds,
     /// The seed, if it was drawn.
     pub drawn: Option<u64>,
@@ -65,8 +64,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// Opens the sockets: to hear the group if it is to listen, for datagrams that travel so many hops, no
-    /// faster than this rate.
+    /// Opens the sockets with this hop limit and rate, and joins the group if `listen` is set.
     pub fn open(&self, listen: bool, hops: u8, rate: Option<BitRate>) -> Result<Bound, Error> {
         let drawn = if self.seed.is_none() { Some(random()?) } else { None };
         let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
@@ -85,14 +83,14 @@ impl Network {
         Ok(Bound { endpoint, seeds, drawn })
     }
 
-    /// The group to use now: the one given, and instead of [`DEFAULT_GROUP`] its IPv6 counterpart,
-    /// [`DEFAULT_GROUP_V6`], where no interface in question has an IPv4 address and one has an IPv6 address. A service
-    /// does not count link-local addresses, which an interface has before any other.
+    /// Returns the group to use now. [`DEFAULT_GROUP`] is replaced by [`DEFAULT_GROUP_V6`] where no candidate
+    /// interface has an IPv4 address and one has an IPv6 address. A service ignores link-local addresses, which an
+    /// interface has before any other.
     pub fn effective_group(&self) -> SocketAddr {
         self.group_or(None)
     }
 
-    /// The same; where none can be used at the moment, the one in use so far.
+    /// Returns the group to use now, or `so_far` where none is usable at the moment.
     pub(crate) fn group_or(&self, so_far: Option<SocketAddr>) -> SocketAddr {
         let group_of = |text: &str| text.parse::<SocketAddr>().ok();
         let (Some(four), Some(six)) = (group_of(DEFAULT_GROUP), group_of(DEFAULT_GROUP_V6)) else {
@@ -118,23 +116,25 @@ impl Network {
         }
     }
 
-    /// The name given, or the host's.
+    /// The configured name, or the host name.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(host_name)
     }
 
-    /// Another name, if this one is taken, by another process of this host as a rule; none if the name was given.
+    /// An alternative name for when this one is taken, usually by another process of this host; `None` if the name
+    /// was configured.
     pub fn second_name(&self) -> Option<String> {
         self.name.is_none().then(|| format!("{}-{}", host_name(), std::process::id()))
     }
 }
 
-/// Which packets go right over IP. A receiver opens its sockets before it knows the protocol: all that go there share a number.
+/// Filter for packets sent directly over IP. A receiver opens its sockets before it knows the protocol, so all such
+/// protocols share a number.
 fn over_ip() -> Option<RawIp> {
     REGISTRY.iter().find_map(|entry| entry.raw_ip)
 }
 
-/// 64 bits from the system.
+/// Returns 64 random bits from the system.
 pub(crate) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|_| Error::Random)
 }
@@ -163,7 +163,7 @@ pub(crate) fn attached(reached: Option<ResumePoint>, bytes: &[u8]) -> Result<Vec
     Ok(attached)
 }
 
-/// The same at the other end. What is not of this kind is what a program attached.
+/// Splits an attachment of JOIN into resume point and program bytes. Unknown content counts as program bytes.
 pub(crate) fn detached(attached: &[u8]) -> (Option<ResumePoint>, &[u8]) {
     match attached.split_first() {
         Some((0, rest)) => (None, rest),
@@ -177,7 +177,7 @@ pub(crate) fn detached(attached: &[u8]) -> (Option<ResumePoint>, &[u8]) {
 
 const _: () = assert!(1 + ResumePoint::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
 
-/// The name of this host.
+/// Returns the name of this host.
 fn host_name() -> String {
     let read = |path| std::fs::read_to_string(path).ok();
     read("/proc/sys/kernel/hostname")
@@ -188,10 +188,10 @@ fn host_name() -> String {
         .unwrap_or_else(|| "host".to_owned())
 }
 
-/// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
+/// Default group, from the organization-local scope (RFC 2365); 67 and 65 spell CA.
 pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";
 
-/// Its counterpart on hosts without IPv4: a transient group of the site (RFC 4291, section 2.7).
+/// Default group on hosts without IPv4: a transient site-local group (RFC 4291, section 2.7).
 pub const DEFAULT_GROUP_V6: &str = "[ff15::4341]:7654";
 
 #[cfg(test)]

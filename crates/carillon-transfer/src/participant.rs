@@ -1,4 +1,4 @@
-//! What all have in common who take part in a session that another one organises.
+//! Common part of every end that joins a session: receiver, helper, further sender.
 
 use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
@@ -12,7 +12,7 @@ use crate::monitor::{INTERVAL, Publisher, Snapshot};
 use crate::network::random;
 use crate::tally::Tally;
 
-/// The settings of who takes part by this name, through this endpoint. Its nonces are drawn from the system's.
+/// Session settings of an end of this name at this endpoint. Its nonces are seeded by the system.
 pub(crate) fn config(
     name: &str,
     part: MemberRole,
@@ -28,21 +28,21 @@ pub(crate) fn config(
     Ok(config)
 }
 
-/// One who takes part.
+/// An end that joins a session, with its driver.
 pub(crate) struct Participant<A, O>
 where
     A: Application<ReceiverSession>,
     O: Observer,
 {
     pub driver: Driver<ReceiverSession, A, Tally<O>>,
-    /// As of the last look.
+    /// Phase of the session after the last update.
     pub phase: ReceiverPhase,
-    /// Whether the endpoint was told to keep the addresses of the other members.
+    /// True once the endpoint keeps the addresses of the other members.
     kept: bool,
-    /// Whether it was said that they are known.
+    /// True once [`update`](Self::update) has reported the final member list.
     told: bool,
     announced: bool,
-    /// Who is told what it looks like.
+    /// Publishes snapshots for monitoring.
     publisher: Option<Publisher>,
 }
 
@@ -64,12 +64,12 @@ where
         Participant { driver, phase, kept: false, told: false, announced: false, publisher: None }
     }
 
-    /// Has this told, a few times a second and at the end.
+    /// Sets the publisher of snapshots, used a few times a second and at the end.
     pub fn published(self, publisher: Option<Publisher>) -> Self {
         Participant { publisher, ..self }
     }
 
-    /// SenderEvent what it looks like, if it is time; `complete` adds what is particular.
+    /// Publishes a snapshot if one is due; `complete` adds the fields of the particular role.
     pub fn publish(&mut self, complete: impl FnOnce(&Self, Time, &mut Publisher, &mut Snapshot)) {
         let Some(mut publisher) = self.publisher.take() else { return };
         let now = self.driver.now();
@@ -85,7 +85,7 @@ where
         self.publisher = Some(publisher);
     }
 
-    /// No step is to wait longer.
+    /// Maximum wait of a step.
     pub fn max_wait(&self) -> Duration {
         if self.publisher.is_some() { INTERVAL } else { Duration::MAX }
     }
@@ -94,8 +94,8 @@ where
         self.driver.step(wait)
     }
 
-    /// Takes note of what a step has changed; returns whether it is settled now who the members are, and who turns to whom. Their addresses are
-    /// kept from then on, whoever else is heard.
+    /// Updates the state after a step. Returns true once, when the member list and the assignment to helpers are
+    /// final. From then on the endpoint keeps the members' addresses.
     pub fn update(&mut self) -> bool {
         self.phase = self.driver.machine().phase();
         if self.driver.machine().roster().is_empty() {
@@ -104,7 +104,7 @@ where
         if !std::mem::replace(&mut self.kept, true) {
             self.keep_peers();
         }
-        // Before that another roster may come, by which others turn here.
+        // Earlier rosters may be replaced, with other members assigned to this helper.
         let is_running = self.driver.machine().has_tree();
         is_running && !std::mem::replace(&mut self.told, true)
     }
@@ -114,20 +114,20 @@ where
         let nodes: Vec<NodeId> = self.driver.machine().roster().iter().map(|peer| peer.node).collect();
         for node in nodes {
             if let Some(address) = self.driver.endpoint().peer(node) {
-                // KnownMachine, so there is room for it.
+                // The address is known, so the table has room for it.
                 let _ = self.driver.endpoint_mut().keep_peer(now, address);
             }
         }
     }
 
-    /// Who has let it in, and the number it has there; said once.
+    /// Returns name of the sender and member number, once, after admission.
     pub fn newly_joined(&mut self) -> Option<(String, u32)> {
         let session = self.driver.machine();
         let joined = session.sender_name().map(ToOwned::to_owned).zip(session.member_number());
         joined.filter(|_| !std::mem::replace(&mut self.announced, true))
     }
 
-    /// Whether that has been said.
+    /// Returns true after admission was reported.
     pub fn has_joined(&self) -> bool {
         self.announced
     }
@@ -136,7 +136,7 @@ where
         matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
     }
 
-    /// The organiser may still have to be told.
+    /// The organiser may still have to be notified of a failure.
     pub fn needs_final_step(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Failed(_))
     }
@@ -147,13 +147,13 @@ where
         self.phase = self.driver.machine().phase();
     }
 
-    /// Whether it has ended because another member has its name.
+    /// Returns true if it ended because another member has its name.
     pub fn name_is_taken(&self) -> bool {
         let taken = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
         self.phase == ReceiverPhase::Failed(taken)
     }
 
-    /// How the session has ended.
+    /// Result of the session.
     pub fn outcome(&self) -> Result<(), String> {
         match &self.phase {
             ReceiverPhase::Finished => Ok(()),
@@ -163,19 +163,19 @@ where
         }
     }
 
-    /// Members that are gone: names and reasons.
+    /// Names and reasons of lost members.
     pub fn lost(&self) -> Vec<(String, String)> {
         let members = self.driver.machine().roster().iter();
         members.filter_map(|peer| Some((peer.name.clone(), peer.lost.clone()?))).collect()
     }
 
-    /// Those who turn to it.
+    /// Names of the members that it serves.
     pub fn served(&self) -> Vec<String> {
         self.driver.machine().children().iter().map(|member| member.name.clone()).collect()
     }
 }
 
-/// [`Run`](crate::run_loop::Run) by the participant within; what is particular is in its `update`.
+/// Implements [`Run`](crate::run_loop::Run) through the participant, except `update`.
 macro_rules! run_by_participant {
     () => {
         fn step(&mut self, wait: carillon_core::Duration) -> Result<(), carillon_net::DriveError> {

@@ -1,4 +1,4 @@
-//! The receiver.
+//! The receiving end of a transfer.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ use crate::run_loop::{Run, RunControl, run_to_end_within};
 use crate::tally::Tally;
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
-/// Where it all goes.
+/// Destination of the received data.
 enum Place {
     Directory(PathBuf),
     Writer(Box<dyn Write + Send>),
@@ -41,8 +41,8 @@ pub fn receive(directory: impl Into<PathBuf>) -> Receiving {
     End::new(ToReceive::new(Place::Directory(directory.into())))
 }
 
-/// Receives one transfer, and writes the contents of its files one after the other, as they come: they are
-/// verified when they end.
+/// Receives one transfer and writes the contents of its files to a writer, one after the other, as they arrive. The
+/// digests are verified at the end of each file.
 pub fn receive_to(writer: impl Write + Send + 'static) -> Receiving {
     End::new(ToReceive::new(Place::Writer(Box::new(writer))))
 }
@@ -55,7 +55,7 @@ pub fn receive_messages(to: impl Messages + 'static) -> Receiving {
 /// A receiver before it begins. Made by [`receive`], [`receive_to`] and [`receive_messages`].
 pub type Receiving = End<ToReceive>;
 
-/// What a receiver receives, and how.
+/// Destination and options of a receiver.
 #[derive(Debug)]
 pub struct ToReceive {
     place: Place,
@@ -69,38 +69,39 @@ impl ToReceive {
     }
 }
 
-/// How a receiver receives: what can be said apart from where.
+/// Options of a receiver, apart from the network.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
-    /// A sender that has not been heard for this long is given up.
+    /// Silence after which it abandons the sender.
     pub timeout: Duration,
-    /// Sessions that it cannot be in are let pass, and it waits for the next one.
+    /// Ignores sessions that it cannot join and waits for the next one.
     pub keep_seeking: bool,
-    /// The senders that it listens to, by their names; to any if none is named.
+    /// Names of the accepted senders; empty accepts any.
     pub from: BTreeSet<String>,
-    /// The files that are complete are told of one by one.
+    /// Reports each completed file as an event.
     pub tell_files: bool,
-    /// What the sender's program is told with the name, 256 bytes at most.
+    /// Bytes that the sender's program receives with the name, at most 256.
     pub attached: Vec<u8>,
-    /// Others may turn to it, if the protocol has helpers and the sender lets it: a designated receiver. Otherwise it
-    /// receives all the same.
+    /// Serves as a designated receiver, if the protocol has helpers and the sender permits it; otherwise only
+    /// receives.
     pub helps: bool,
-    /// Where it is told what the receiver looks like.
+    /// Receives snapshots of the receiver's state.
     pub monitor: Option<Monitor>,
-    /// Only what is signed with one of these keys is taken, if there are any.
+    /// Keys whose signatures are accepted; empty accepts unsigned transfers.
     pub trust: Vec<VerifyingKey>,
-    /// The file that keeps the signing times of accepted transfers, so that older ones are refused; without one nothing
-    /// outlives the process.
+    /// File with the signing times of accepted transfers, for refusing older ones. Without one they are forgotten at
+    /// the end of the process.
     pub history: Option<PathBuf>,
-    /// Transfers are taken that were signed before one that was accepted.
+    /// Accepts transfers that were signed before an accepted one.
     pub allow_older: bool,
-    /// It never says anything, and takes what senders send that wait for nobody ([`End::silent_receivers`](crate::End::silent_receivers)).
+    /// Sends nothing, and accepts senders that do not wait for receivers
+    /// ([`End::silent_receivers`](crate::End::silent_receivers)).
     pub one_way: bool,
-    /// A session before has given it up: it fails so, unless another one invites it within `timeout`.
+    /// Failure of the previous session: the result, unless another session invites this receiver within `timeout`.
     pub returning: Option<ReceiverFailure>,
-    /// Number of this process, drawn at random: the same in all sessions of a receiver.
+    /// Random number of this process, equal in all sessions of a receiver.
     pub process: Option<u64>,
-    /// The jobs in which this receiver was verified, from the sessions before ([`ReceiveRun::done_jobs`]).
+    /// Jobs in which this receiver was verified, from earlier sessions ([`ReceiveRun::done_jobs`]).
     pub done: DoneJobs,
 }
 
@@ -133,76 +134,76 @@ impl End<ToReceive> {
         self
     }
 
-    /// Gives the sender up when it has not been heard for this long; five seconds if nothing is said.
+    /// Sets the silence after which it abandons the sender. Default: 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
         self
     }
 
-    /// Has the sender's program told this with the name, as [`SendEvent::Joined`](crate::SendEvent::Joined): at
-    /// most 256 bytes, which the session does not read. Anybody on the network can.
+    /// Attaches at most 256 bytes that the sender's program receives in
+    /// [`SendEvent::Joined`](crate::SendEvent::Joined). Without a key any host on the network can read them.
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.options.attached = bytes.into();
         self
     }
 
-    /// Takes only files that are signed with this key, or with another one that was named so
-    /// ([`End::sign`]): of nobody else, whoever is in the group, does any get its name here.
+    /// Accepts only files signed with this key or another key named by this method ([`End::sign`]). Unsigned data
+    /// never gets a final file name.
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
         self.what.options.trust.push(key);
         self
     }
 
-    /// Remembers in this file when the transfers were signed that were accepted, and refuses those of the same name that
-    /// were signed before. Without a file this holds for this one transfer, which is to say that it does not hold.
+    /// Stores the signing times of accepted transfers in this file and refuses older transfers of the same name.
+    /// Without a file the check covers only the transfers of this process.
     #[must_use]
     pub fn history(mut self, path: impl Into<PathBuf>) -> Self {
         self.what.options.history = Some(path.into());
         self
     }
 
-    /// Takes transfers that were signed before one that was accepted.
+    /// Accepts transfers that were signed before an accepted one.
     #[must_use]
     pub fn allow_older(mut self) -> Self {
         self.what.options.allow_older = true;
         self
     }
 
-    /// Listens to the sender of this name, or of another one that was named so, where there are several in the group. Anybody can
-    /// take a name: against those who do, [`trust`](Self::trust) is.
+    /// Accepts only the sender of this name, or others named by this method. Names are not authenticated; use
+    /// [`trust`](Self::trust) against forgery.
     #[must_use]
     pub fn listening_to(mut self, sender: impl Into<String>) -> Self {
         self.what.options.from.insert(sender.into());
         self
     }
 
-    /// Lets others turn to it too, if the protocol has helpers and the sender lets it ([`End::helpers`]): a designated
-    /// receiver. Otherwise it receives all the same.
+    /// Serves as a designated receiver, if the protocol has helpers and the sender permits it ([`End::helpers`]);
+    /// otherwise only receives.
     #[must_use]
     pub fn helping(mut self) -> Self {
         self.what.options.helps = true;
         self
     }
 
-    /// Never says anything, and takes what a sender sends that waits for nobody ([`End::silent_receivers`]): where there is no way back. What it
-    /// hears is all that it knows, so that anybody can be the sender whom it does not [trust](Self::trust) by a key.
+    /// Sends nothing and accepts senders that do not wait for receivers ([`End::silent_receivers`]), for links
+    /// without a return path. Such senders are authenticated only by [`trust`](Self::trust).
     #[must_use]
     pub fn one_way(mut self) -> Self {
         self.what.options.one_way = true;
         self
     }
 
-    /// SenderEvent this monitor, a few times a second, what the receiver and its senders look like.
+    /// Sends snapshots of the receiver and its senders to this monitor, a few times a second.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
         self
     }
 
-    /// Receives, in this thread, and says what came.
+    /// Receives in this thread and returns the report.
     pub fn run(self) -> Result<ReceiveReport, Error> {
         self.go(&AbortSignal::default(), &EventSink::silent())
     }
@@ -226,7 +227,7 @@ impl End<ToReceive> {
     }
 }
 
-/// One session of a receiver, by what it has.
+/// One session of a receiver, with everything it owns.
 pub(crate) struct Session {
     pub network: Network,
     pub options: ReceiveOptions,
@@ -235,7 +236,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Receives until it is over, or one of these is wished; gives back the sockets unless the network has failed.
+    /// Runs the session until its end or until the caller stops it. Returns the sockets unless the network failed.
     pub fn run(
         self,
         sink: Sink,
@@ -336,7 +337,7 @@ impl ReceiveOptions {
         config.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
-        // What is not signed is written nowhere where only that is taken.
+        // Where only signed data is accepted, unsigned data is not written.
         config.overhears = matches!(sink, Sink::Files(Target::Directory(_))) && self.trust.is_empty();
         let group = endpoint.group();
         let mut incoming = Incoming::new(sink, endpoint.waker());
@@ -362,12 +363,12 @@ impl ReceiveOptions {
     }
 }
 
-/// A receiver under way, for [`run_to_end`](crate::run_loop::run_to_end).
+/// A running receiver, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct ReceiveRun<O: Observer> {
     participant: Participant<Incoming, O>,
     roll: RosterWatch,
     events: Vec<ReceiveEvent>,
-    /// An earlier transfer has left something here.
+    /// True if an earlier attempt left data here.
     goes_on: bool,
 }
 
@@ -405,17 +406,17 @@ impl<O: Observer> Run for ReceiveRun<O> {
 }
 
 impl<O: Observer> ReceiveRun<O> {
-    /// What has happened since this was last asked.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Vec<ReceiveEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// Whether an earlier transfer has left something here: until both ends have looked at it, which may take long, nothing new comes.
+    /// Returns true if an earlier attempt left data here. Both ends check that data first, which may delay new data.
     pub fn goes_on(&self) -> bool {
         self.goes_on
     }
 
-    /// How far the session is.
+    /// Phase of the session.
     pub fn phase(&self) -> &ReceiverPhase {
         &self.participant.phase
     }
@@ -430,18 +431,18 @@ impl<O: Observer> ReceiveRun<O> {
         &mut self.participant.driver
     }
 
-    /// The sockets, the observer, and where it all went, for the next transfer; nothing if a writer has panicked.
+    /// The sockets, the observer and the destination, for the next transfer; `None` if a writer panicked.
     pub fn into_parts(self) -> (Endpoint, O, Option<Sink>) {
         let (endpoint, _, incoming, observer) = self.participant.driver.into_parts();
         (endpoint, observer.inner, incoming.into_sink())
     }
 
-    /// Whether it has failed because another member has its name.
+    /// Returns true if it failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
         self.participant.name_is_taken()
     }
 
-    /// Whether it has failed and a further session of the sender goes on with it, or may. What was written to one output
+    /// Returns true if it failed and a catch-up session of the sender may continue. Data written to a single output
     /// cannot be taken back.
     pub fn is_served_later(&self) -> bool {
         let later = ReceiverFailure::Refused(RefuseReason::Later, String::new());
@@ -450,7 +451,7 @@ impl<O: Observer> ReceiveRun<O> {
         is_later && (incoming.is_folder() || incoming.bytes() == 0)
     }
 
-    /// Why it was given up, or what came of no use to it, if it was in this session and may return in another.
+    /// Reason why this session ended for it, if it was a member and may return in another session.
     pub fn returning(&self) -> Option<ReceiverFailure> {
         if let Some(reason) = self.participant.driver.application().damage() {
             return Some(ReceiverFailure::Damaged(reason.to_owned()));
@@ -460,18 +461,18 @@ impl<O: Observer> ReceiveRun<O> {
         (got_on && expelled).then_some(ReceiverFailure::Expelled)
     }
 
-    /// The jobs in which this receiver was verified, for its next session.
+    /// Jobs in which this receiver was verified, for its next session.
     pub fn done_jobs(&self) -> DoneJobs {
         self.participant.driver.machine().done_jobs().clone()
     }
 
-    /// How far it is.
+    /// Progress as an event.
     pub fn progress(&self) -> ReceiveEvent {
         let incoming = self.participant.driver.application();
         ReceiveEvent::Progress { bytes: incoming.bytes(), total: incoming.total() }
     }
 
-    /// How it ended, as far as what came says; otherwise by how the session ended. Asked once.
+    /// Result of the received data, or of the session if the data says none. Call once.
     pub fn take_outcome(&mut self) -> Result<(), Problem> {
         let incomplete = || match &self.participant.phase {
             ReceiverPhase::Failed(_) => self.participant.outcome().err(),
@@ -482,7 +483,7 @@ impl<O: Observer> ReceiveRun<O> {
         result.unwrap_or(Err(Problem::Transfer(incomplete)))
     }
 
-    /// What came, with this end.
+    /// Report with this outcome.
     pub fn report(&self, outcome: Result<(), String>) -> ReceiveReport {
         let (session, incoming) = (self.participant.driver.machine(), self.participant.driver.application());
         let messages = match incoming.sink() {
@@ -515,7 +516,7 @@ impl<O: Observer> ReceiveRun<O> {
     }
 }
 
-/// What is particular about what a receiver looks like.
+/// Adds the receiver's own fields to a snapshot.
 fn complete<O: Observer>(
     participant: &Participant<Incoming, O>,
     now: Time,
@@ -537,7 +538,7 @@ fn complete<O: Observer>(
     snapshot.size = incoming.total();
     snapshot.serves = session.has_tree().then(|| participant.served());
     publisher.progress(now, snapshot, incoming.bytes(), participant.phase == ReceiverPhase::Running);
-    // One that has heard of none has failed at nothing, and one whose name is taken tries again.
+    // A receiver that found no session has not failed, and one with a taken name tries again.
     let failed = participant.is_over() && session.association().is_some() && !participant.name_is_taken();
     let ended = incoming.has_succeeded().or(failed.then_some(false)).filter(|_| participant.is_over());
     publisher.completed(snapshot, (!incoming.is_live()).then(|| incoming.files().into()), ended);

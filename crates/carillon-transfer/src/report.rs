@@ -1,4 +1,4 @@
-//! What became of a transfer.
+//! Reports: the result of a transfer at each kind of end.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,37 +8,37 @@ use carillon_proto::session::{MemberOutcome, UnservedReason};
 
 use crate::files::{Signature, Skipped};
 
-/// What became of a transfer, by its sender.
+/// Result of a transfer at its sender.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SendReport {
     /// The protocol that carried it.
     pub protocol: &'static str,
-    /// Files that were to be sent.
+    /// Number of files to send.
     pub files: usize,
-    /// Bytes of them that were given to the protocol, and those that all had from an earlier attempt.
+    /// Bytes given to the protocol, plus the `resumed` ones.
     pub bytes: u64,
-    /// Bytes that all had from an earlier attempt: they were not sent.
+    /// Bytes that every receiver had from an earlier attempt; they were not sent.
     pub resumed: u64,
-    /// From the first message to the end of whoever took longest.
+    /// Time from the first message to the end of the slowest receiver.
     pub time: Duration,
-    /// Bits in a second that those who have everything got of it; 0 if nobody has.
+    /// Goodput in bit/s over the time of the slowest verified receiver; 0 if none is verified.
     pub goodput: f64,
-    /// Data packets that went out again.
+    /// Data packets that were sent again.
     pub repairs: u64,
-    /// Datagrams that left, and their bytes.
+    /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// Bytes of all of them.
+    /// Bytes of all datagrams sent.
     pub bytes_sent: u64,
-    /// Everyone who was let in, but those who only help; and each receiver that was expected by name and did not join.
+    /// All admitted members except pure helpers, and each receiver that was expected by name and did not join.
     pub receivers: Vec<ReceiverReport>,
-    /// Those who only help.
+    /// Members that only help.
     pub helpers: Vec<HelperReport>,
-    /// Those who were not served, 64 of them.
+    /// Endpoints that were not served, at most 64.
     pub unserved: Vec<UnservedReport>,
-    /// How many more were not.
+    /// Number of unserved endpoints beyond those listed.
     pub more_unserved: u64,
-    /// Number of receivers that did not join, where a number was expected and no names.
+    /// Number of receivers that did not join, if a number was expected instead of names.
     pub more_missing: u64,
     /// Other senders on the group: names and addresses.
     pub rivals: Vec<(String, Option<SocketAddr>)>,
@@ -46,20 +46,20 @@ pub struct SendReport {
     pub withdrawn: Vec<String>,
     /// Entries of directories that were not sent.
     pub skipped: Vec<Skipped>,
-    /// Links that lead out of the tree and were followed all the same, with their targets.
+    /// Links that lead out of the tree and were followed, with their targets.
     pub followed_out: Vec<(PathBuf, PathBuf)>,
-    /// Why the whole has failed, if it has.
+    /// Reason why the whole transfer failed, if it did.
     pub failure: Option<String>,
-    /// Whether the protocol waits for its receivers.
+    /// True if the protocol waits for its receivers.
     pub waits: bool,
-    /// Whether receivers may be there that never say anything, so that what became of them nobody knows.
+    /// True if silent receivers are possible, whose result stays unknown.
     pub silent: bool,
-    /// How many sessions it took.
+    /// Number of sessions, including catch-up sessions.
     pub sessions: u32,
 }
 
 impl SendReport {
-    /// The receiver of this name has everything after all, as it said so much after the start.
+    /// Marks a receiver as verified `time` after the start, when its confirmation arrives late.
     pub(crate) fn verify(&mut self, name: &str, time: Duration) {
         let bytes = self.bytes;
         if let Some(one) = self.receivers.iter_mut().find(|one| one.name == name) {
@@ -69,15 +69,15 @@ impl SendReport {
         self.measure();
     }
 
-    /// With what became of a further session, which began so much later. What it says of a receiver counts.
+    /// Merges the report of a catch-up session that began `offset` later. For each receiver the later result counts.
     pub(crate) fn followed_by(mut self, later: SendReport, offset: Duration) -> SendReport {
         self.sessions += later.sessions;
         self.repairs += later.repairs;
-        // The sockets count on.
+        // The counters of the sockets run on across sessions.
         self.datagrams_sent = later.datagrams_sent;
         self.bytes_sent = later.bytes_sent;
         if later.receivers.is_empty() {
-            // Nobody came after all.
+            // The catch-up session had no receivers.
             return self;
         }
         self.bytes = self.bytes.max(later.bytes);
@@ -113,7 +113,7 @@ impl SendReport {
         self
     }
 
-    /// The goodput of those who have everything.
+    /// Computes the goodput from the time of the slowest verified receiver.
     fn measure(&mut self) {
         let verified = self.receivers.iter().filter(|one| one.outcome == Outcome::Verified);
         let last = verified.filter_map(|one| one.time).max().unwrap_or_default();
@@ -121,7 +121,8 @@ impl SendReport {
         self.goodput = if last.is_zero() { 0.0 } else { bytes as f64 * 8.0 / last.as_secs_f64() };
     }
 
-    /// Whether everyone who was let in or expected, and at least one unless they may be silent, has everything, verified.
+    /// Returns true if every expected or admitted receiver is verified. At least one is required unless receivers may
+    /// be silent.
     pub fn is_success(&self) -> bool {
         let verified = self.verified();
         self.withdrawn.is_empty()
@@ -133,7 +134,7 @@ impl SendReport {
             && !self.has_other_releases()
     }
 
-    /// Whether receivers of another release were there, which cannot be served.
+    /// Returns true if receivers of another release were refused.
     pub fn has_other_releases(&self) -> bool {
         self.unserved.iter().any(|one| matches!(one.reason, UnservedReason::Release(_)))
     }
@@ -153,70 +154,69 @@ impl SendReport {
         self.receivers.len() as u64 + self.more_missing
     }
 
-    /// How many have everything, verified.
+    /// Number of receivers with everything, verified.
     pub fn verified(&self) -> usize {
         self.receivers.iter().filter(|one| one.outcome == Outcome::Verified).count()
     }
 }
 
-/// What became of one receiver, or further sender.
+/// Result of one receiver or further sender.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReceiverReport {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: Option<SocketAddr>,
-    /// It is a further sender.
+    /// True for a further sender.
     pub sends: bool,
-    /// What its program attached when it joined.
+    /// Bytes that its program attached when it joined.
     pub attached: Vec<u8>,
-    /// Bytes it has, by its own word.
+    /// Bytes that it has, as it reported.
     pub bytes: u64,
-    /// Repairs that went out while it lacked something, if the protocol tells who does.
+    /// Repairs sent while it was missing data, if the protocol attributes repairs to receivers.
     pub repairs: Option<u64>,
-    /// Which part of the data packets was lost on the way to it, from 0 to 1, by its own word and as of the last answer, if the
-    /// protocol measures paths.
+    /// Loss rate on the path to it, from 0 to 1, from its last report; only for protocols that measure paths.
     pub loss: Option<f64>,
-    /// From the first message to its end, if it had one.
+    /// Time from the first message to its end, if it ended.
     pub time: Option<Duration>,
-    /// How long the sender was held up by it.
+    /// Time for which the sender waited for it.
     pub waited: Duration,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
 }
 
 impl ReceiverReport {
-    /// Bits in a second that it got, if it had an end.
+    /// Goodput of this receiver in bit/s, if it ended.
     pub fn goodput(&self) -> Option<f64> {
         let time = self.time.filter(|time| !time.is_zero())?;
         Some(self.bytes as f64 * 8.0 / time.as_secs_f64())
     }
 }
 
-/// What became of a helper, by the sender.
+/// Result of a helper at the sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HelperReport {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: Option<SocketAddr>,
-    /// Why it was given up, if it was.
+    /// Reason why the sender expelled it, if it did.
     pub lost: Option<String>,
 }
 
-/// What became of a helper, by itself.
+/// Result of a helper at the helper itself.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HelpReport {
-    /// The one whom it helped; nobody if none was found.
+    /// Name of the sender that it helped; `None` if it found none.
     pub sender: Option<String>,
-    /// Whether it helped to the end; or why not.
+    /// `Ok` if it helped to the end, else the reason.
     pub outcome: Result<(), String>,
-    /// Those who turned to it last.
+    /// Names of the members that it served last.
     pub served: Vec<String>,
-    /// Repairs that it sent.
+    /// Repairs sent.
     pub repairs: u64,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
@@ -224,34 +224,34 @@ pub struct HelpReport {
     pub datagrams_received: u64,
     /// Datagrams that left.
     pub datagrams_sent: u64,
-    /// Bytes of them.
+    /// Bytes of all datagrams sent.
     pub bytes_sent: u64,
 }
 
 impl HelpReport {
-    /// Whether it helped to the end.
+    /// Returns true if it helped to the end.
     pub fn is_success(&self) -> bool {
         self.outcome.is_ok()
     }
 }
 
-/// What became of a receiver.
+/// Result of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was still receiving.
+    /// It was still receiving when the sender ended.
     Receiving,
     /// It has everything, and every digest is right.
     Verified,
-    /// It has not, by its own word.
+    /// It reported a failure, for this reason.
     Failed(String),
-    /// It was given up.
+    /// The sender expelled it, for this reason.
     Lost(String),
     /// It was expected and did not join.
     Missing,
 }
 
 impl Outcome {
-    /// In one word.
+    /// Name of the result in one word.
     pub fn name(&self) -> &'static str {
         match self {
             Outcome::Receiving => "receiving",
@@ -262,7 +262,7 @@ impl Outcome {
         }
     }
 
-    /// Why it has not everything, if it has not.
+    /// Reason why it does not have everything, if so.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Outcome::Receiving | Outcome::Verified => None,
@@ -283,60 +283,60 @@ impl From<&MemberOutcome> for Outcome {
     }
 }
 
-/// Somebody who was not served.
+/// An endpoint that was not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnservedReport {
-    /// Its name, by its own word.
+    /// The name that it gave.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: Option<SocketAddr>,
-    /// Why.
+    /// The reason.
     pub reason: UnservedReason,
 }
 
-/// What became of a transfer, by a receiver.
+/// Result of a transfer at a receiver.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReceiveReport {
-    /// The one who sent, or organised; nobody if none was found.
+    /// Name of the sender or organiser; `None` if none was found.
     pub sender: Option<String>,
-    /// Whether everything came, verified; or why not.
+    /// `Ok` if everything arrived and was verified, else the reason.
     pub outcome: Result<(), String>,
-    /// Whether the sender has confirmed that it knows.
+    /// True if the sender confirmed this receiver's result.
     pub acknowledged: bool,
     /// Files completed.
     pub files: u32,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// Those of them that were there from an earlier attempt, and did not come again.
+    /// Bytes that were present from an earlier attempt and were not received again.
     pub resumed: u64,
-    /// From the first of them to the last.
+    /// Time from the first byte to the last.
     pub time: Duration,
     /// Messages of live streams.
     pub messages: u64,
-    /// Of each sender: its name, bytes, and how it ended.
+    /// Results per sender.
     pub senders: Vec<SenderReport>,
-    /// Entries that this receiver cannot store, with reasons in words that follow the path; 10 000 of each sender at most.
+    /// Entries that this receiver cannot store, each with a reason that follows the path; at most 10 000 per sender.
     pub unstored: Vec<(PathBuf, String)>,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
-    /// Those who turned to it at the end, if it helped.
+    /// Names of the members that it served at the end, if it helped.
     pub served: Vec<String>,
-    /// Repairs that it sent.
+    /// Repairs sent.
     pub repairs: u64,
     /// Datagrams that arrived.
     pub datagrams_received: u64,
 }
 
 impl ReceiveReport {
-    /// Whether everything came, verified.
+    /// Returns true if everything arrived and was verified.
     pub fn is_success(&self) -> bool {
         self.outcome.is_ok()
     }
 }
 
-/// What came of one sender.
+/// Result of one sender at a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SenderReport {
@@ -346,36 +346,36 @@ pub struct SenderReport {
     pub files: u32,
     /// Bytes that arrived.
     pub bytes: u64,
-    /// How it ended, if it did.
+    /// Its result, if it ended.
     pub outcome: Option<Result<(), String>>,
-    /// Whose signature it had, if the receiver trusts some only.
+    /// Its signature, if the receiver accepts only trusted keys.
     pub signature: Option<Signature>,
 }
 
-/// What became of what a further sender had.
+/// Result of a further sender's contribution.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JoinReport {
-    /// The one who organised; nobody if none was found.
+    /// Name of the organiser; `None` if none was found.
     pub organiser: Option<String>,
-    /// Whether everything is through to all that are left; or why not.
+    /// `Ok` if every remaining member has everything, else the reason.
     pub outcome: Result<(), String>,
-    /// Whether the organiser has confirmed that it knows.
+    /// True if the organiser confirmed this sender's end.
     pub acknowledged: bool,
     /// Bytes of files given to the protocol.
     pub bytes: u64,
-    /// From the first message to the moment all were through.
+    /// Time from the first message until every member had everything.
     pub time: Duration,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
-    /// Datagrams that left, and their bytes.
+    /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// Bytes of all of them.
+    /// Bytes of all datagrams sent.
     pub bytes_sent: u64,
 }
 
 impl JoinReport {
-    /// Whether everything is through.
+    /// Returns true if every remaining member has everything.
     pub fn is_success(&self) -> bool {
         self.outcome.is_ok()
     }

@@ -1,8 +1,8 @@
-//! Who else takes part, told as it becomes known.
+//! Changes of the member list at an end that joined, as events.
 
 use carillon_proto::session::ReceiverSession;
 
-/// Members and their losses, at one who takes part.
+/// Detects new members and lost members of a session.
 #[derive(Debug, Default)]
 pub(crate) struct RosterWatch {
     named: bool,
@@ -10,7 +10,7 @@ pub(crate) struct RosterWatch {
 }
 
 impl RosterWatch {
-    /// All members, when they are known.
+    /// Returns the names of all members once, when they are known.
     pub fn members(&mut self, session: &ReceiverSession) -> Option<Vec<String>> {
         let members = session.roster();
         if std::mem::replace(&mut self.named, !members.is_empty()) || members.is_empty() {
@@ -19,7 +19,7 @@ impl RosterWatch {
         Some(members.iter().map(|member| member.name.clone()).collect())
     }
 
-    /// Those who are gone, if there are more than before: names and reasons. Told again, they are no news.
+    /// Returns names and reasons of all lost members if their number has grown since the last call.
     pub fn gone(&mut self, session: &ReceiverSession) -> Vec<(String, String)> {
         let lost =
             || session.roster().iter().filter_map(|member| Some((&member.name, member.lost.as_ref()?)));

@@ -1,38 +1,39 @@
-//! The one loop in which every end of a transfer lives.
+//! The event loop that runs every end of a transfer: step, note changes, obey the caller.
 
 use carillon_core::Duration;
 use carillon_net::DriveError;
 
-/// One end of a transfer, as the loop sees it.
+/// An end of a transfer that the loop can run.
 pub trait Run {
-    /// Waits until something is due, no longer than this, and does it.
+    /// Waits at most `wait` for the next event and handles it.
     fn step(&mut self, wait: Duration) -> Result<(), DriveError>;
-    /// No step is to wait longer than this.
+    /// Maximum wait of a step.
     fn max_wait(&self) -> Duration {
         Duration::MAX
     }
-    /// Takes note of what the step has changed.
+    /// Updates the state after a step.
     fn update(&mut self);
-    /// Whether nothing more is to be done.
+    /// Returns true when no work is left.
     fn is_over(&self) -> bool;
-    /// Whether, when it is over, the others may still have to be told.
+    /// Returns true if other members may still have to be notified after the end.
     fn needs_final_step(&self) -> bool;
-    /// Brings it to its end: in order, the others being told why.
+    /// Ends the run in order and notifies the other members of the reason.
     fn quit(&mut self, reason: &str);
 }
 
-/// What whoever started a transfer wants of it.
+/// The caller's decision after each step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunControl {
-    /// Let it go on.
+    /// Continue.
     Continue,
-    /// Let it end, and tell the others why. Said once; more does not change anything.
+    /// End and notify the other members of the reason. Repeating it has no effect.
     Quit(&'static str),
-    /// Leave it as it is, and wait for nobody.
+    /// Return at once without notifying any member.
     Drop,
 }
 
-/// Goes on until it is over, or dropped. `turn` is called after each step, a few times a second at least.
+/// Runs until the end or until `turn` returns [`RunControl::Drop`]. `turn` is called after each step, at least ten
+/// times a second.
 pub fn run_to_end<R: Run, E: From<DriveError>>(
     run: &mut R,
     turn: impl FnMut(&mut R) -> Result<RunControl, E>,
@@ -40,7 +41,8 @@ pub fn run_to_end<R: Run, E: From<DriveError>>(
     run_to_end_within(run, MAX_STEP, turn)
 }
 
-/// The same with steps that wait so long at most: for who is woken when there is something to wish.
+/// Runs like [`run_to_end`] with steps of at most `longest`, for callers that wake the driver when they have a
+/// request.
 pub(crate) fn run_to_end_within<R: Run, E: From<DriveError>>(
     run: &mut R,
     longest: Duration,
@@ -68,9 +70,9 @@ pub(crate) fn run_to_end_within<R: Run, E: From<DriveError>>(
     }
 }
 
-/// No turn waits longer, so that a wish to stop is soon noticed.
+/// Maximum wait of a step without a waker, so that a request to stop is noticed soon.
 const MAX_STEP: Duration = Duration::from_millis(100);
-/// As good as for ever.
+/// Maximum wait of a step where a waker signals every request.
 pub(crate) const UNLIMITED_STEP: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What threads and tasks share, and wait at until it has changed.
+//! State shared by threads and tasks that wait for it to change: a monitor (mutex and condition variable, Hoare 1974)
+//! extended by task wakers.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Something shared, with those who wait for it to change: threads, and tasks of any async runtime.
+/// Shared state with waiting threads and tasks of any async runtime.
 #[derive(Debug)]
 pub(crate) struct Shared<S> {
     inner: Mutex<Inner<S>>,
@@ -14,9 +15,9 @@ pub(crate) struct Shared<S> {
 #[derive(Debug)]
 struct Inner<S> {
     it: S,
-    /// Threads that wait.
+    /// Number of waiting threads.
     threads: usize,
-    /// Tasks that do.
+    /// Wakers of the waiting tasks.
     tasks: Vec<Waker>,
 }
 
@@ -25,7 +26,7 @@ impl<S> Shared<S> {
         Shared { inner: Mutex::new(Inner { it, threads: 0, tasks: Vec::new() }), moved: Condvar::new() }
     }
 
-    /// Does something with it. Whoever waits looks again if the second value says that it is worth it.
+    /// Changes the state. `change` returns true as its second value if waiting threads and tasks should check again.
     pub fn change<R>(&self, change: impl FnOnce(&mut S) -> (R, bool)) -> R {
         let mut inner = self.lock();
         let (result, moved) = change(&mut inner.it);
@@ -41,7 +42,7 @@ impl<S> Shared<S> {
         result
     }
 
-    /// Waits until this gives something, no longer than that; it may change what is shared.
+    /// Waits until `look` returns a value or the deadline passes. `look` may change the state.
     pub fn wait<R>(&self, deadline: Option<Instant>, mut look: impl FnMut(&mut S) -> Option<R>) -> Option<R> {
         let mut inner = self.lock();
         loop {
@@ -62,7 +63,7 @@ impl<S> Shared<S> {
         }
     }
 
-    /// The same for a task.
+    /// Calls `look` for a task and registers its waker if there is no value yet.
     pub fn poll<R>(&self, context: &Context<'_>, look: impl FnOnce(&mut S) -> Option<R>) -> Poll<R> {
         let mut inner = self.lock();
         match look(&mut inner.it) {

@@ -1,14 +1,14 @@
-//! Counts repairs and drops at any end.
+//! Counters of repairs and dropped packets at any end.
 
 use carillon_core::{Bytes, Dest, DropReason, Event, NodeId, Notice, Observer, Time};
 
-/// Counts the repairs that leave and the packets that are of no use, and passes everything on.
+/// Counts sent repairs and dropped packets, and forwards everything to `inner`.
 #[derive(Debug)]
 pub struct Tally<O> {
     pub(crate) repairs: u64,
-    /// In the order of [`DropReason::ALL`].
+    /// Counts per reason, in the order of [`DropReason::ALL`].
     dropped: [u64; DropReason::ALL.len()],
-    /// Who is told of everything.
+    /// Observer that receives everything.
     pub inner: O,
 }
 
@@ -17,9 +17,9 @@ impl<O: Observer> Tally<O> {
         Tally { repairs: 0, dropped: [0; DropReason::ALL.len()], inner }
     }
 
-    /// The packets that were of no use, by reason.
+    /// Number of dropped packets by reason.
     pub(crate) fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        // That one is the simulator's.
+        // Implosion occurs only in the simulator.
         let all = DropReason::ALL.into_iter().zip(self.dropped);
         all.filter(|(reason, _)| *reason != DropReason::Implosion)
             .map(|(reason, count)| (reason.name(), count))
@@ -29,7 +29,7 @@ impl<O: Observer> Tally<O> {
 impl<O: Observer> Observer for Tally<O> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         match *event {
-            // The sender's own, and those of who keeps messages for others.
+            // Repairs of the sender, and of helpers that store messages for other members.
             Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => self.repairs += 1,
             Event::Dropped { reason } => {
                 let at = DropReason::ALL.iter().position(|&one| one == reason);

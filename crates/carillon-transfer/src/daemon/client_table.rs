@@ -1,4 +1,4 @@
-//! Who is connected to the daemon, how many may be, and what was refused.
+//! Table of the daemon's connections, with limits per process and user and counters of refusals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,12 +21,12 @@ pub(super) struct ClientTable {
     served: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
     stopping: AtomicBool,
-    /// ThreadWaker the thread that accepts.
+    /// Wakes the thread that accepts connections.
     waker: Waker,
     pub began: Instant,
 }
 
-/// One connection.
+/// A connection of the table.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     pub number: u64,
@@ -34,15 +34,15 @@ pub(super) struct ClientSlot {
     pub user: u32,
     pub began: Instant,
     waker: Waker,
-    /// What it is for, once that is known.
+    /// Purpose of the connection, once it is known.
     open: Mutex<Option<Open>>,
-    /// It has to end because it has not said what it is for, and others came.
+    /// Set when the connection must end to make room, because it has not stated its purpose.
     displaced: AtomicBool,
     messages: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// What a connection is for.
+/// Purpose of a connection: a socket or a command.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub role: Role,
@@ -51,22 +51,22 @@ pub(super) struct Open {
     pub protocol: String,
 }
 
-/// Why somebody is not served, or not any more.
+/// Reason for refusing or ending a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// As many as may be are connected.
+    /// The maximum number of sockets is open.
     Full,
-    /// One process or one user has as many connections as it may have.
+    /// The process or the user has its maximum number of sockets.
     Greedy,
-    /// What came is not what is spoken here.
+    /// The connection sent a malformed frame.
     Malformed,
-    /// Nothing was asked for in time.
+    /// The connection stated no purpose within the time limit.
     Late,
-    /// What was asked for cannot be.
+    /// The request cannot be fulfilled.
     Wrong,
-    /// It went away in the middle of a session, killed or not.
+    /// The program closed the connection in the middle of a session, or was killed.
     Vanished,
-    /// The system has refused something.
+    /// The system refused a resource.
     System,
 }
 
@@ -107,11 +107,11 @@ impl ClientTable {
         }
     }
 
-    /// Takes a connection that has not said yet what it is for. Such connections never keep others out: if there are too
-    /// many, the oldest of whoever has most of them is displaced, so that `status` and `stop` are always served.
+    /// Adds a connection without a purpose so far. Such connections never block others: beyond the limit the oldest
+    /// one of the user with most of them is displaced, so that `status` and `stop` are always served.
     pub fn sit(&self, process: i32, user: u32, waker: Waker) -> Result<Arc<ClientSlot>, (Refusal, String)> {
         let mut table = self.lock();
-        // The threads of displaced connections end at once, but not before this.
+        // Threads of displaced connections end soon; until then they count here.
         if table.len() >= self.options.clients + MAX_UNOPENED + MAX_DISPLACED {
             return Err(self.full());
         }
@@ -132,7 +132,7 @@ impl ClientTable {
         Ok(slot)
     }
 
-    /// Displaces the oldest unopened connections of a process, of a user or of all that have as many as they may.
+    /// Displaces the oldest unopened connection of the process, the user or all, whichever has reached its limit.
     fn make_room(&self, table: &BTreeMap<u64, Arc<ClientSlot>>, process: i32, user: u32) {
         let unopened = || table.values().filter(|slot| slot.is_unopened());
         let displace = |slot: &ClientSlot, refusal: Refusal| {
@@ -152,14 +152,14 @@ impl ClientTable {
         }
         if unopened().count() >= MAX_UNOPENED {
             let count = |user: u32| unopened().filter(|slot| slot.user == user).count();
-            // Of equals the first, which is the oldest.
+            // The first of equal ones is the oldest.
             if let Some(oldest) = unopened().rev().max_by_key(|slot| count(slot.user)) {
                 displace(oldest, Refusal::Full);
             }
         }
     }
 
-    /// It is for this, if so many may be.
+    /// Sets the purpose of a connection, if the limits permit another socket.
     pub fn occupy(&self, slot: &ClientSlot, role: Role, socket: &Socket) -> Result<(), (Refusal, String)> {
         let table = self.lock();
         let open = |of: &dyn Fn(&ClientSlot) -> bool| {
@@ -189,7 +189,7 @@ impl ClientTable {
         Ok(())
     }
 
-    /// It is free again.
+    /// Removes a connection.
     pub fn leave(&self, slot: &ClientSlot) {
         self.lock().remove(&slot.number);
         if self.is_stopping() {
@@ -197,12 +197,12 @@ impl ClientTable {
         }
     }
 
-    /// How many others are connected.
+    /// Number of other connections.
     pub fn others(&self, slot: &ClientSlot) -> usize {
         self.lock().keys().filter(|number| **number != slot.number).count()
     }
 
-    /// Everybody who is connected.
+    /// All connections.
     pub fn all(&self) -> Vec<Arc<ClientSlot>> {
         self.lock().values().cloned().collect()
     }
@@ -211,7 +211,7 @@ impl ClientTable {
         self.lock().is_empty()
     }
 
-    /// Everybody is to end.
+    /// Requests the end of all connections.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
@@ -251,7 +251,7 @@ impl ClientTable {
         lock(&self.table)
     }
 
-    /// SenderEvent who has which, and what was refused.
+    /// Writes the open sockets and the refusal counters as PART frames.
     pub fn tell(&self, connection: &mut Connection) {
         for slot in self.all() {
             let Some(open) = slot.open() else { continue };
@@ -282,12 +282,12 @@ impl ClientTable {
 }
 
 impl ClientSlot {
-    /// What it is for, once that is known.
+    /// Purpose of the connection, once it is known.
     pub fn open(&self) -> Option<Open> {
         lock(&self.open).clone()
     }
 
-    /// Whether it has to end because others came before it said what it is for.
+    /// Returns true if the connection was displaced before it stated its purpose.
     pub fn is_displaced(&self) -> bool {
         self.displaced.load(Ordering::Acquire)
     }
@@ -296,7 +296,7 @@ impl ClientSlot {
         self.open().is_none() && !self.is_displaced()
     }
 
-    /// A message went through it.
+    /// Counts a message of this many bytes.
     pub fn count(&self, bytes: usize) {
         self.messages.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -310,7 +310,7 @@ impl ClientSlot {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether its program may end the daemon: its own user may, and root.
+    /// Returns true if the program may stop the daemon: it runs as the daemon's user or as root.
     pub fn may_stop(&self) -> bool {
         self.user == 0 || self.user == nix::unistd::geteuid().as_raw()
     }
@@ -320,11 +320,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maximum number of connections that have not said yet what they are for.
+/// Maximum number of connections that have not stated their purpose.
 const MAX_UNOPENED: usize = 16;
-/// Those of one process.
+/// Maximum number of such connections of one process.
 const MAX_UNOPENED_PER_PROCESS: usize = 4;
-/// Those of one user.
+/// Maximum number of such connections of one user.
 const MAX_UNOPENED_PER_USER: usize = 8;
-/// Maximum number of displaced connections whose threads have not ended.
+/// Maximum number of displaced connections with a running thread.
 const MAX_DISPLACED: usize = 64;

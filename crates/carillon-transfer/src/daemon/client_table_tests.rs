@@ -60,7 +60,7 @@ fn quota_is_configured_or_unlimited_when_private() {
     assert_eq!([0, 150, 1024, u64::MAX].map(of_files), [1, 5, 92, 128]);
 }
 
-/// All sockets are taken, and crowds of both users say nothing: still each user finds a place to say what it wants.
+/// All sockets are open and both users hold silent connections: each user can still issue a command.
 #[test]
 fn silent_connections_never_block_a_command() {
     let (table, _wakeups) = table(|options| options.clients(2).mode(0o666));
@@ -79,7 +79,7 @@ fn silent_connections_never_block_a_command() {
     assert!(table.refused(Refusal::Greedy) > 900);
 }
 
-/// Of many users that say nothing the one with most makes room, and not the one that has just come.
+/// The user with most silent connections is displaced, not the latest one.
 #[test]
 fn user_with_most_silent_connections_is_displaced() {
     let (table, _wakeups) = table(|options| options.mode(0o666));

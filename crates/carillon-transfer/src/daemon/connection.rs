@@ -1,4 +1,4 @@
-//! One end of a connection between a program and the daemon: frames in and out, and the wait for either.
+//! One end of the connection between a program and the daemon: buffered frames in both directions.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -10,27 +10,26 @@ use carillon_wire::ParseError;
 use carillon_wire::daemon::{Frame, LENGTH_LEN, MAX_FRAME_LEN, frame_len};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A connection that never waits but in [`wait`](Connection::wait). It holds a frame and a half of what comes, and as much of
-/// what goes.
+/// A connection that blocks only in [`wait`](Connection::wait). Each direction buffers at most a frame and a half.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
     wakeups: WakeReceiver,
     input: Vec<u8>,
-    /// From where on it was not taken.
+    /// Start of the received bytes that were not taken yet.
     start: usize,
-    /// Where the frame begins that was taken last.
+    /// Start of the frame that was taken last.
     last: usize,
     output: Vec<u8>,
-    /// Up to where it was written.
+    /// Number of outgoing bytes that were written.
     written: usize,
-    /// The other end writes no more.
+    /// The other end has closed its direction.
     ended: bool,
-    /// The other end is gone: nothing can be told it.
+    /// The other end is gone: nothing more can be sent.
     gone: bool,
 }
 
-/// What is wrong with what the other end has sent.
+/// A protocol error of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub ParseError);
 
@@ -50,39 +49,39 @@ impl Connection {
         })
     }
 
-    /// ThreadWaker who waits here.
+    /// Waker of [`wait`](Self::wait).
     pub fn waker(&self) -> Waker {
         self.wakeups.waker()
     }
 
-    /// Whether the other end writes no more: it has closed, or was killed.
+    /// Returns true if the other end has closed its direction, or was killed.
     pub fn has_ended(&self) -> bool {
         self.ended || self.gone
     }
 
-    /// Whether nothing can be told the other end.
+    /// Returns true if nothing can be sent any longer.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// Whether a few frames more are to be put in.
+    /// Returns true if a few more frames may be pushed.
     pub fn has_room(&self) -> bool {
         self.output.len() - self.written < MAX_FRAME_LEN
     }
 
-    /// Whether all was written, as far as it can be.
+    /// Returns true if everything was written, or cannot be.
     pub fn is_flushed(&self) -> bool {
         self.gone || self.output.len() == self.written
     }
 
-    /// Puts a frame in.
+    /// Appends a frame to the outgoing bytes.
     pub fn push(&mut self, frame: &Frame<'_>) {
         if !self.gone {
             frame.emit(&mut self.output);
         }
     }
 
-    /// Writes what can be written now.
+    /// Writes as much as the kernel takes now.
     pub fn flush(&mut self) {
         while !self.is_flushed() {
             match (&self.stream).write(&self.output[self.written..]) {
@@ -90,14 +89,14 @@ impl Connection {
                 Ok(len) => self.written += len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // What was written goes, not for each few bytes that go.
+                    // Written bytes are removed in large steps, as each removal moves the rest.
                     if self.written > self.output.len() / 2 {
                         self.output.drain(..self.written);
                         self.written = 0;
                     }
                     return;
                 }
-                // What it has said before can still be read.
+                // Bytes that arrived before the failure can still be read.
                 Err(_) => self.gone = true,
             }
         }
@@ -108,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// The next frame if all of it has come: its type and body.
+    /// Returns type and body of the next frame if it has arrived in full.
     pub fn frame(&mut self) -> Result<Option<&[u8]>, Malformed> {
         loop {
             let there = &self.input[self.start..];
@@ -124,17 +123,17 @@ impl Connection {
         }
     }
 
-    /// The frame that [`frame`](Connection::frame) has given last; once more.
+    /// Returns the frame of the last call of [`frame`](Connection::frame) again.
     pub fn last(&self) -> &[u8] {
         &self.input[self.last..self.start]
     }
 
-    /// Whether the beginning of a frame has come.
+    /// Returns true if part of a frame has arrived.
     pub fn has_half(&self) -> bool {
         self.start < self.input.len()
     }
 
-    /// Reads what is there; whether something was.
+    /// Reads available bytes; returns true if there were any.
     fn fill(&mut self) -> bool {
         if self.ended {
             return false;
@@ -161,23 +160,23 @@ impl Connection {
         };
         self.input.truncate(had + len);
         if self.input.is_empty() {
-            // Who says nothing for long takes no room.
+            // An idle connection keeps no large buffer.
             self.input = Vec::new();
         }
         len > 0
     }
 
-    /// Writes what can be written, and waits until something can be read, if that is wanted, or written, if something
-    /// is to be, or the other end has gone, or the bell is rung, or it is as late as that.
+    /// Writes pending bytes and waits: until input is readable (if `wants`), output is writable (if pending), the
+    /// other end is gone, the waker is called, or the deadline passes.
     pub fn wait(&mut self, wants: bool, until: Option<Instant>) -> io::Result<()> {
         let (had_room, was_gone) = (self.has_room(), self.gone);
         self.flush();
         if had_room != self.has_room() || was_gone != self.gone {
-            // There may be more to put in, or to be given up.
+            // The flush may have made room, or found the other end gone.
             return Ok(());
         }
         let mut flags = PollFlags::empty();
-        // It is told once that it has ended, as that does not pass.
+        // Hang-up is a lasting state and would end every wait: it is polled only until it was seen.
         if !self.ended {
             flags |= HANGS_UP;
         }
@@ -205,26 +204,26 @@ impl Connection {
             self.gone = true;
         }
         if seen.intersects(HANGS_UP) && !wants {
-            // What came before may wait still; it is not read by who has gone since.
+            // Data that arrived before the hang-up may still be unread.
             self.ended = true;
         }
         self.wakeups.answer(rung);
         Ok(())
     }
 
-    /// Writes no more: the other end learns that this one has ended.
+    /// Closes the outgoing direction, so that the other end sees the end of the stream.
     pub fn shut(&mut self) {
         self.output.clear();
         self.written = 0;
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 }
 
-/// Room for what goes that is kept while nothing goes.
+/// Capacity of the outgoing buffer that is kept while idle.
 const READ_BYTES: usize = 4 << 10;
 
-/// The other end writes no more, whatever of it was not read yet; where the system does not tell, reading does.
+/// Poll flag for a hang-up independent of unread data. Elsewhere reading detects the hang-up.
 #[cfg(target_os = "linux")]
 const HANGS_UP: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]

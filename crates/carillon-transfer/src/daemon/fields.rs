@@ -1,4 +1,4 @@
-//! Events and reports of a session, as the fields of EVENT, PART and REPORT.
+//! Events and reports of a session as fields of the frames EVENT, PART and REPORT.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,27 +14,28 @@ use crate::{
     SendReport, SenderReport, UnservedReport,
 };
 
-/// An event that is told to a program: what its socket has to know.
+/// An event that the daemon forwards to a program, for its socket.
 pub(crate) trait Event: Sized + Send + 'static {
-    /// SenderEvent it.
+    /// Writes the event as frames.
     fn tell(self, connection: &mut Connection);
-    /// What was told; names of many come one by one before. `None` if nothing has happened yet.
+    /// Parses an event. `names` collects name lists, which arrive one name per frame before their event; `None` until
+    /// then.
     fn heard(fields: Fields<'_>, names: &mut Vec<String>) -> Option<Self>;
 }
 
-/// A report, in parts and a rest.
+/// A report, transferred as PART frames and a REPORT frame.
 pub(crate) trait Report: Sized + Send + 'static {
-    /// SenderEvent it.
+    /// Writes the report as frames.
     fn tell(self, connection: &mut Connection);
-    /// The report of these lines.
+    /// Builds the report from its parts and the final fields.
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self;
 }
 
-/// Lines of a report, as they have come.
+/// PART frames of a report received so far.
 #[derive(Debug, Default)]
 pub(crate) struct Parts(Vec<Vec<(String, Vec<u8>)>>);
 
-/// More lines are not kept: a session has no more members.
+/// Maximum number of parts, above the number of members of any session.
 const MAX_PARTS: usize = 1 << 17;
 
 impl Parts {
@@ -44,7 +45,7 @@ impl Parts {
         }
     }
 
-    /// What is made of those of this kind.
+    /// Converts the parts of this kind.
     fn of<T>(&self, kind: &str, make: impl Fn(Fields<'_>) -> T) -> Vec<T> {
         let lists = self
             .0
@@ -69,7 +70,7 @@ impl Event for SendEvent {
                 event("shorter").with("name", name).with("datagram", datagram.to_string())
             }
             SendEvent::Started => event("started"),
-            // The report has them.
+            // The report contains these.
             SendEvent::Unserved { .. }
             | SendEvent::Missing { .. }
             | SendEvent::Rival { .. }
@@ -139,7 +140,7 @@ impl Event for ReceiveEvent {
                 event("members")
             }
             ReceiveEvent::Gone { name, reason } => event("gone").with("name", name).with("reason", reason),
-            // A socket has no files, and does not help.
+            // Sockets transfer no files and do not help.
             ReceiveEvent::Serving { .. } | ReceiveEvent::File { .. } | ReceiveEvent::Progress { .. } => {
                 return;
             }
@@ -296,7 +297,7 @@ impl Report for ReceiveReport {
 
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self {
         let sender = |fields: Fields<'_>| SenderReport {
-            // It has no files.
+            // Sockets transfer no files.
             signature: None,
             name: text(fields, "name"),
             files: 0,

@@ -1,4 +1,4 @@
-//! What the daemon does for one connection: it holds a socket for the program at the other end.
+//! The daemon's side of a connection: it runs the sessions of one socket for the program at the other end.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,13 +22,13 @@ use crate::handle::{Events, Handle};
 use crate::socket::{Listener, Message, Queue};
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
-/// Serves a connection to its end. A refusal is told the program, and counted.
+/// Serves a connection to its end. A refusal is sent to the program and counted.
 pub(super) fn serve(mut connection: Connection, slot: &ClientSlot, table: &ClientTable) {
     if let Err((refusal, text)) = Host::new(&mut connection, slot, table).open() {
         table.count(refusal);
         connection.push(&Frame::Refused(&text));
     }
-    // Who does not read what it is told last is not waited for long.
+    // A program that does not read the final frames delays the thread only for a limited time.
     let until = Instant::now() + super::FLUSH_TIMEOUT;
     loop {
         connection.flush();
@@ -39,7 +39,7 @@ pub(super) fn serve(mut connection: Connection, slot: &ClientSlot, table: &Clien
     }
 }
 
-/// Why a program is not heard any more.
+/// Reason for ending a connection, with the text for the program.
 type Refused = (Refusal, String);
 
 struct Host<'a> {
@@ -49,7 +49,7 @@ struct Host<'a> {
     waker: std::task::Waker,
 }
 
-/// ThreadWaker the thread of a connection, for what tasks wait for.
+/// Wakes the thread of a connection from a task waker.
 struct ThreadWaker(Waker);
 
 impl Wake for ThreadWaker {
@@ -58,7 +58,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// One event after the other, as they come.
+/// Polls for one event after the other.
 struct EventStream<E> {
     events: Events<E>,
     next: Option<Pin<Box<dyn Future<Output = Option<E>>>>>,
@@ -87,7 +87,7 @@ impl<'a> Host<'a> {
         Host { connection, slot, table, waker }
     }
 
-    /// Waits for what the program wants, and does it.
+    /// Waits for the program's request and serves it.
     fn open(mut self) -> Result<(), Refused> {
         let until = Instant::now() + super::OPEN_TIMEOUT;
         let (role, socket) = loop {
@@ -134,7 +134,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Takes messages from the program into a session, and tells it what becomes of them.
+    /// Feeds messages of the program into a session and forwards its events.
     fn send<E: Event, R: Report>(
         mut self,
         feed: &Feed,
@@ -143,9 +143,9 @@ impl<'a> Host<'a> {
     ) -> Result<(), Refused> {
         let mut events = EventStream::new(handle.events());
         let mut intake = Intake::default();
-        // How many MESSAGES the program was told to be done with.
+        // Number of MESSAGES frames that the program knows to be delivered.
         let mut told = 0;
-        // When it was aborted, whoever does not listen is not told of the end.
+        // Deadline after an abort: a program that does not read by then misses the report.
         let mut aborted: Option<Instant> = None;
         let result = loop {
             let waker = self.waker.clone();
@@ -189,7 +189,7 @@ impl<'a> Host<'a> {
         result
     }
 
-    /// Takes what has come from the program as far as there is room for it; whether there is room for more.
+    /// Moves received messages into the feed as far as there is room; returns true if more may be read.
     fn take_messages(
         &mut self,
         intake: &mut Intake,
@@ -200,7 +200,7 @@ impl<'a> Host<'a> {
             while let Some(message) = intake.messages.front() {
                 match feed.poll_put(context, message) {
                     Poll::Pending => return Ok(false),
-                    // The session is over, which is told.
+                    // The session has ended; the report says why.
                     Poll::Ready(Err(_)) => return Ok(false),
                     Poll::Ready(Ok(())) => self.slot.count(message.len()),
                 }
@@ -222,7 +222,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Gives the program the messages of one session after the other.
+    /// Forwards the messages of one session after the other to the program.
     fn listen(mut self, mut listener: Listener) -> Result<(), Refused> {
         let mut session: Option<ListenSession> = None;
         let mut ending: Option<Instant> = None;
@@ -260,7 +260,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Does what a listening program asks for.
+    /// Handles the commands of a listening program.
     fn handle_commands(
         &mut self,
         listener: &mut Listener,
@@ -272,7 +272,7 @@ impl<'a> Host<'a> {
                     Ok((queue, handle)) => *session = Some(ListenSession::new(queue, handle)),
                     Err(error) => self.connection.push(&Frame::Failed(&error.to_string())),
                 },
-                // It may have crossed the end of the session.
+                // The command may have crossed the end of the session.
                 Frame::Leave => session.iter().for_each(ListenSession::leave),
                 other => return Err(unexpected(&other)),
             }
@@ -280,7 +280,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Answers those who ask for something of the daemon itself.
+    /// Answers `status` and `stop`.
     fn command(mut self) -> Result<(), Refused> {
         let until = Instant::now() + super::OPEN_TIMEOUT;
         loop {
@@ -303,7 +303,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Ends the daemon. Who asked hears the end of the connection when all others have ended.
+    /// Stops the daemon. The connection closes after all other connections have ended.
     fn stop(mut self) -> Result<(), Refused> {
         if !self.slot.may_stop() {
             return Err((Refusal::Wrong, "only who has started the daemon may stop it".to_owned()));
@@ -331,7 +331,8 @@ impl<'a> Host<'a> {
         self.connection.wait(wants, until).map_err(|error| (Refusal::System, error.to_string()))
     }
 
-    /// Whether it has to make room for others; it is told so. It was counted already.
+    /// Returns true if this connection was displaced, after notifying the program. The displacement was counted
+    /// before.
     fn is_displaced(&mut self) -> bool {
         let displaced = self.slot.is_displaced();
         if displaced {
@@ -340,7 +341,7 @@ impl<'a> Host<'a> {
         displaced
     }
 
-    /// The program has gone without a word that would have to be answered.
+    /// Handles a program that left without a request that needs an answer.
     fn vanished(self) -> Result<(), Refused> {
         if self.connection.has_half() {
             self.table.count(Refusal::Malformed);
@@ -353,18 +354,18 @@ impl<'a> Host<'a> {
 #[derive(Default)]
 struct Intake {
     pieces: Pieces,
-    /// Complete, and not put in yet.
+    /// Complete messages that are not in the feed yet.
     messages: VecDeque<Vec<u8>>,
-    /// The number of the next one.
+    /// Sequence number of the next message.
     next: u64,
     in_frame: bool,
     ended: bool,
-    /// MESSAGES of which everything was put in.
+    /// Number of MESSAGES frames that are entirely in the feed.
     frames: u64,
 }
 
 impl Intake {
-    /// The records of MESSAGES.
+    /// Parses the records of a MESSAGES frame.
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for record in records(bytes) {
             let record = record.map_err(|error| error.to_string())?;
@@ -398,7 +399,7 @@ struct ListenSession {
     messages: VecDeque<Message>,
     packing: Packing,
     from: Arc<str>,
-    /// Nothing more comes of messages, and of events.
+    /// True after the last message and the last event.
     drained: bool,
     over: bool,
 }
@@ -417,16 +418,16 @@ impl ListenSession {
         }
     }
 
-    /// Wants nothing more of it.
+    /// Stops receiving from the session.
     fn leave(&self) {
         self.handle.abort();
         self.queue.close();
     }
 
-    /// SenderEvent the program what has come, as far as there is room; whether the session is over, and all is told but the
-    /// report.
+    /// Forwards messages and events as far as there is room. Returns true when the session has ended and only the
+    /// report is left.
     fn turn(&mut self, connection: &mut Connection, slot: &ClientSlot, context: &mut Context<'_>) -> bool {
-        // Who has joined is told before its messages.
+        // A member's admission is announced before its messages.
         while connection.has_room() && !self.over {
             match self.events.poll(context) {
                 Poll::Ready(Some(event)) => event.tell(connection),
@@ -463,7 +464,7 @@ fn push_end<R: Report>(ended: Result<R, Error>, connection: &mut Connection) {
     }
 }
 
-/// Advice to a program whose release cannot talk to this daemon.
+/// Advice for a program of a release that cannot talk to this daemon.
 fn releases(program: OtherRelease) -> String {
     format!(
         "the program runs {program} of carillon, the daemon release {} with wire version {WIRE_VERSION}: install the same release of \

@@ -1,9 +1,9 @@
-//! A daemon that many programs of a machine share: it holds their sockets.
+//! A daemon that holds the network sockets of many programs of a machine.
 //!
-//! A program reaches it over a Unix-domain socket, with one line more ([`Socket::through`](crate::socket::Socket::through));
-//! everything else is the same, as the daemon runs the same sessions. A connection is a socket: what the kernel keeps of
-//! it is all that waits on the way, so that who does not read, or sends too fast, holds up itself alone.
-//! `docs/reference/daemon.md` has what is spoken there.
+//! A program reaches it over a Unix-domain socket ([`Socket::through`](crate::socket::Socket::through)); the daemon runs
+//! the same sessions that the program would run itself. Each connection is one socket with a thread of its own. Only the
+//! kernel buffers data between the two, so a program that does not read, or sends too fast, delays only itself.
+//! The protocol is described in `docs/reference/daemon.md`.
 //!
 //! ```
 //! use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};
@@ -66,8 +66,8 @@ use crate::Error;
 use client_table::{ClientSlot, ClientTable, Refusal};
 use path::SocketPath;
 
-/// Where a daemon is looked for if nothing is said: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below
-/// `XDG_RUNTIME_DIR`, otherwise below `/run`.
+/// Returns the default path: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below `XDG_RUNTIME_DIR`, otherwise
+/// below `/run`.
 #[must_use]
 pub fn default_path() -> PathBuf {
     match env::var_os("CARILLON_DAEMON").filter(|path| !path.is_empty()) {
@@ -79,17 +79,17 @@ pub fn default_path() -> PathBuf {
     }
 }
 
-/// What the daemon at this path is doing.
+/// Returns the status of the daemon at this path.
 pub fn status(path: impl AsRef<Path>) -> Result<DaemonStatus, Error> {
     retried(|| program::status(path.as_ref()))
 }
 
-/// Ends the daemon at this path, and waits until all its sessions have ended: their groups are told.
+/// Stops the daemon at this path and waits until its sessions have ended and notified their members.
 pub fn stop(path: impl AsRef<Path>) -> Result<(), Error> {
     retried(|| program::stop(path.as_ref()))
 }
 
-/// A command of the daemon, once more if a crowd of other connections has displaced it or left no slot for a moment.
+/// Runs a command and repeats it while other connections displace it or occupy all slots.
 fn retried<T>(command: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 1..MAX_COMMAND_RETRIES {
         match command() {
@@ -102,11 +102,11 @@ fn retried<T>(command: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     command()
 }
 
-/// A daemon whose socket is open.
+/// A daemon with an open socket.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Removes the socket and releases the lock when the daemon has ended: before the listener closes, so that
-    /// whoever waits for its end finds the path free.
+    /// Removes the socket file and releases the lock when the daemon ends. Dropped before the listener, so that a
+    /// program that waits for the end finds the path free.
     _socket_path: SocketPath,
     listener: UnixListener,
     wakeups: WakeReceiver,
@@ -118,15 +118,15 @@ pub struct Daemon {
 pub struct DaemonStopper(Arc<ClientTable>);
 
 impl DaemonStopper {
-    /// Its sessions are ended, and then [`Daemon::run`] returns.
+    /// Requests the end of all sessions, after which [`Daemon::run`] returns.
     pub fn stop(&self) {
         self.0.stop();
     }
 }
 
 impl Daemon {
-    /// Opens its socket; an error if a daemon has it already, or something other than a socket is there. A socket
-    /// left by a daemon that was killed is replaced.
+    /// Opens the socket. Fails if a daemon or another file occupies the path; the socket of a killed daemon is
+    /// replaced.
     pub fn open(options: DaemonOptions) -> Result<Daemon, Error> {
         let path = options.path.clone();
         let failed = |error: io::Error| Error::Daemon(format!("{}: {error}", path.display()));
@@ -141,7 +141,7 @@ impl Daemon {
         Ok(Daemon { _socket_path: socket_path, listener, wakeups, table })
     }
 
-    /// What stops it.
+    /// Returns a handle that stops the daemon.
     #[must_use]
     pub fn stopper(&self) -> DaemonStopper {
         DaemonStopper(self.table.clone())
@@ -152,7 +152,7 @@ impl Daemon {
         while !self.table.is_stopping() {
             match self.accept() {
                 Ok(()) => self.wait(true, None)?,
-                // There are no more file descriptors, as a rule: some will be free again.
+                // Usually the process is out of file descriptors: retry later.
                 Err(_) => {
                     self.table.count(Refusal::System);
                     self.wait(false, Some(ACCEPT_RETRY_INTERVAL))?;
@@ -166,7 +166,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Takes everybody who waits.
+    /// Accepts all waiting connections.
     fn accept(&self) -> io::Result<()> {
         loop {
             match self.listener.accept() {
@@ -185,13 +185,13 @@ impl Daemon {
         }
     }
 
-    /// Gives a connection a thread of its own, if there is a place.
+    /// Starts a thread for a connection, if there is a free slot.
     fn admit(&self, stream: UnixStream) {
         let refused = |stream: &UnixStream, refusal: Refusal, text: &str| {
             self.table.count(refusal);
             let mut frame = Vec::new();
             Frame::Refused(text).emit(&mut frame);
-            // It fits what the kernel keeps, or is not heard.
+            // The message fits into the kernel buffer; if not, the client misses it.
             let _ = stream.set_nonblocking(true);
             let _ = io::Write::write(&mut &*stream, &frame);
         };
@@ -239,7 +239,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A slot that is free again when its thread has ended, however it has.
+/// Frees the slot of a connection when its thread ends, even by a panic.
 struct ClientGuard {
     slot: Arc<ClientSlot>,
     table: Arc<ClientTable>,
@@ -251,7 +251,7 @@ impl Drop for ClientGuard {
     }
 }
 
-/// Raises the limit of open files to what this many sockets take, as far as the system lets it; returns the limit.
+/// Raises the limit of open files for this many sockets, as far as the system permits; returns the limit.
 fn raise_file_limit(clients: usize) -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
     let wanted = (clients as u64).saturating_add(SPARE_FILES).saturating_mul(FILES_PER_CLIENT).min(hard);
@@ -261,23 +261,23 @@ fn raise_file_limit(clients: usize) -> u64 {
     }
 }
 
-/// A connection says what it is for within this time.
+/// Time within which a connection has to state its purpose.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// So long is waited for those who are told something last.
+/// Maximum time for a program to read the final frames.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two tries to accept when the system has refused.
+/// Interval between attempts to accept after the system refused.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Between two looks whether another daemon has ended.
+/// Interval between checks whether another daemon has ended.
 const TAKEOVER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// End of the refusal of a connection for which there is no slot.
+/// End of the refusal text when a limit is reached.
 const LIMIT_REACHED: &str = ", and no more may be";
-/// What a connection is told that has not said what it is for while others came.
+/// Refusal text for a connection displaced before it stated its purpose.
 const DISPLACED: &str = "others came before it was said what this connection is for: try again";
-/// Maximum number of times `status` and `stop` try again after they were displaced.
+/// Maximum number of attempts of `status` and `stop` after displacement.
 const MAX_COMMAND_RETRIES: usize = 20;
-/// Files of a connection and its socket.
+/// File descriptors per connection with its network sockets.
 const FILES_PER_CLIENT: u64 = 10;
-/// Files for everything that is no open socket: the daemon's own, and connections that have not said what they are for.
+/// File descriptors for the daemon itself and for connections without a purpose.
 const SPARE_FILES: u64 = 100;
-/// Of the thread of a connection, which does little by itself.
+/// Stack size of a connection's thread, which has shallow calls.
 const CLIENT_STACK_BYTES: usize = 256 << 10;

@@ -1,11 +1,11 @@
-//! Messages on their way to the other end of a line.
+//! Packs messages into MESSAGES frames.
 
 use carillon_wire::daemon::{Frame, MAX_RECORDS_LEN};
 use carillon_wire::file::{Packer, Record, stream_records};
 
 use super::connection::Connection;
 
-/// Records that go together.
+/// Records that are collected into one frame.
 #[derive(Debug)]
 pub(super) struct Packing(Packer);
 
@@ -14,14 +14,14 @@ impl Packing {
         Packing(Packer::new(MAX_RECORDS_LEN))
     }
 
-    /// One more message, in pieces if it is long.
+    /// Adds a message, in pieces if it is long.
     pub fn push(&mut self, number: u64, bytes: &[u8], connection: &mut Connection) {
         for record in stream_records(number, bytes, MAX_RECORDS_LEN) {
             self.record(&record, connection);
         }
     }
 
-    /// What is there goes.
+    /// Sends the collected records.
     pub fn flush(&mut self, connection: &mut Connection) {
         if !self.0.is_empty() {
             connection.push(&Frame::Messages(&self.0.take()));

@@ -1,8 +1,8 @@
-//! The place of a daemon in the file system: its socket, and the lock file beside it.
+//! Socket and lock file of a daemon.
 //!
-//! Anybody may have put something at these names before, perhaps to have it overwritten by a daemon that runs as root.
-//! So neither name is followed if it is a symbolic link, nothing is truncated, and only a socket on which nobody
-//! listens is ever replaced.
+//! Another user may have placed a file or link at these names, for instance to have a daemon running as root
+//! overwrite its target. Therefore symbolic links are never followed and no file is truncated. Only a socket without
+//! a listener is replaced.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -18,13 +18,13 @@ use rustix::fs::OFlags;
 
 use crate::Error;
 
-/// A socket that listens, its path, and the lock that makes it the only one there.
+/// A listening socket, its path, and the lock that makes it unique.
 #[derive(Debug)]
 pub(super) struct SocketPath {
     path: PathBuf,
     /// Device and inode of the socket, so that only this one is removed.
     identity: (u64, u64),
-    /// Backpressure as long as the daemon runs.
+    /// Locked while the daemon runs.
     _lock: File,
 }
 
@@ -37,7 +37,7 @@ impl SocketPath {
         let failed = |error: io::Error| refused(path, &error.to_string());
         let lock_path = beside(path, ".lock");
         let lock = open_lock(&lock_path).map_err(|text| refused(&lock_path, &text))?;
-        // A daemon that ends removes its path first, and releases the lock next.
+        // An ending daemon removes its path first and releases the lock next.
         let until = Instant::now() + super::FLUSH_TIMEOUT;
         while lock.try_lock().is_err() {
             if path.exists() || Instant::now() >= until {
@@ -46,7 +46,7 @@ impl SocketPath {
             thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
         }
         remove_stale(path)?;
-        // Nobody can connect before the permissions are right.
+        // The socket is renamed into place after its permissions were set, so nobody connects earlier.
         let new = beside(path, ".new");
         remove_stale(&new)?;
         let listener = UnixListener::bind(&new).map_err(failed)?;
@@ -69,9 +69,9 @@ impl Drop for SocketPath {
     }
 }
 
-/// Opens the lock file, which is made if it is not there; its contents are not touched.
+/// Opens or creates the lock file without changing its contents.
 fn open_lock(path: &Path) -> Result<File, String> {
-    // A FIFO would be waited for without O_NONBLOCK.
+    // Opening a FIFO would block without O_NONBLOCK.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -91,7 +91,7 @@ fn open_lock(path: &Path) -> Result<File, String> {
     if !metadata.is_file() {
         return Err("it is no regular file: remove it".to_owned());
     }
-    // Another user could hold the lock for ever.
+    // Otherwise another user could hold the lock forever.
     let (owner, own) = (metadata.uid(), nix::unistd::geteuid().as_raw());
     if owner != own && owner != 0 {
         return Err(format!("it belongs to user {owner}, and this is user {own}: remove it"));
@@ -99,7 +99,7 @@ fn open_lock(path: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// Removes a socket on which nobody listens; an error if anything else is there.
+/// Removes a socket without a listener; fails for anything else.
 fn remove_stale(path: &Path) -> Result<(), Error> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -121,21 +121,21 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Connects to a socket without waiting.
+/// Connects to a socket without blocking.
 fn probe(path: &Path) -> Result<(), Errno> {
     let probe = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)?;
     rustix::io::ioctl_fionbio(&probe, true).map_err(|error| Errno::from_raw(error.raw_os_error()))?;
     connect(std::os::fd::AsRawFd::as_raw_fd(&probe), &UnixAddr::new(path)?)
 }
 
-/// Renames a socket unless something has appeared at the new name.
+/// Renames a socket unless the new name exists.
 fn rename_to_free_name(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use rustix::io::Errno;
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // This file system cannot do it in one step.
+            // This file system has no atomic rename without replacement.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             result => return Ok(result?),
         }

@@ -1,4 +1,4 @@
-//! A program's end of a connection to the daemon: what its socket does there in the place of a session of its own.
+//! The program's side of a connection to the daemon: it replaces a session in the program's own process.
 
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ use crate::handle::{AbortSignal, EventSink};
 use crate::socket::Filler;
 use crate::{Error, LocalError, ReceiveEvent, ReceiveReport};
 
-/// A connection to the daemon that is to be used for this.
+/// Connects to the daemon and requests this role.
 fn open(path: &Path, role: Role, list: &FieldList) -> Result<Connection, Error> {
     let lost = |error: std::io::Error| Error::Daemon(format!("{}: {error}", path.display()));
     let mut connection = UnixStream::connect(path).and_then(Connection::new).map_err(lost)?;
@@ -26,7 +26,7 @@ fn open(path: &Path, role: Role, list: &FieldList) -> Result<Connection, Error> 
     Ok(connection)
 }
 
-/// The connection of a listener, whose sockets are open.
+/// Opens the connection of a listener; its sockets are open on return.
 pub(crate) fn listen(path: &Path, list: &FieldList) -> Result<Connection, Error> {
     let mut connection = open(path, Role::Listen, list)?;
     loop {
@@ -38,7 +38,7 @@ pub(crate) fn listen(path: &Path, list: &FieldList) -> Result<Connection, Error>
     }
 }
 
-/// A session whose messages come from this feed, to its report.
+/// Runs a session with the messages of `feed`, up to its report.
 pub(crate) fn send<E: Event, R: Report>(
     path: &Path,
     role: Role,
@@ -47,7 +47,7 @@ pub(crate) fn send<E: Event, R: Report>(
     abort: &AbortSignal,
     teller: &EventSink<E>,
 ) -> Result<R, Error> {
-    /// Whoever waits for room at the end waits no more.
+    /// Closes the feed when dropped, so that waiting senders return.
     struct Closes<'a>(&'a Feed);
     impl Drop for Closes<'_> {
         fn drop(&mut self) {
@@ -93,10 +93,10 @@ pub(crate) fn send<E: Event, R: Report>(
 struct Outgoing<'a> {
     feed: &'a Feed,
     ready: VecDeque<(Bytes, u64)>,
-    /// MESSAGES that have gone, and how many of them the daemon is done with.
+    /// Number of MESSAGES frames sent, and number confirmed by the daemon.
     sent: u64,
     done: u64,
-    /// Nothing more goes.
+    /// True after the last message was sent.
     left: bool,
 }
 
@@ -125,7 +125,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// One session of a listener, to its report; gives back the connection unless it has failed.
+/// Receives one session of a listener up to its report; returns the connection unless it failed.
 pub(crate) fn receive(
     mut connection: Connection,
     filler: Filler,
@@ -144,12 +144,12 @@ struct Incoming {
     filler: Filler,
     sender: String,
     pieces: Pieces,
-    /// The program takes no more.
+    /// Error of the receiving program, which takes no more messages.
     trouble: Option<std::io::Error>,
 }
 
 impl Incoming {
-    /// The inner result is that of the session, the outer one that of the connection.
+    /// Returns an outer result for the connection and an inner one for the session.
     fn receive(
         &mut self,
         connection: &mut Connection,
@@ -188,7 +188,7 @@ impl Incoming {
                 }
                 Ok(Some(other)) => return Err(unexpected(&other)),
                 Ok(None) => {}
-                // What came before goes to the program, which then hears of this.
+                // Messages that arrived earlier are delivered before the error.
                 Err(error) => return Err(error),
             }
             if let Err(error) = self.filler.flush() {
@@ -222,7 +222,7 @@ impl Incoming {
     }
 }
 
-/// What the daemon is doing.
+/// Requests the status of the daemon.
 pub(super) fn status(path: &Path) -> Result<DaemonStatus, Error> {
     let mut connection = open(path, Role::Command, &FieldList::new())?;
     connection.push(&Frame::Status);
@@ -240,7 +240,7 @@ pub(super) fn status(path: &Path) -> Result<DaemonStatus, Error> {
     }
 }
 
-/// Ends the daemon; waits until it has ended all sessions.
+/// Stops the daemon and waits until all its sessions have ended.
 pub(super) fn stop(path: &Path) -> Result<(), Error> {
     let mut connection = open(path, Role::Command, &FieldList::new())?;
     connection.push(&Frame::Stop);
@@ -253,7 +253,7 @@ pub(super) fn stop(path: &Path) -> Result<(), Error> {
         }
         wait(&mut connection)?;
     }
-    // It has ended its sessions, and is about to end itself.
+    // The connection closed after the sessions ended; the daemon process ends next.
     let until = Instant::now() + super::FLUSH_TIMEOUT;
     while UnixStream::connect(path).is_ok() && Instant::now() < until {
         std::thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
@@ -261,7 +261,7 @@ pub(super) fn stop(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The next thing that the daemon has said, if it has.
+/// Returns the next frame of the daemon, if one has arrived.
 fn heard(connection: &mut Connection) -> Result<Option<Frame<'_>>, Error> {
     let ended = match connection.frame() {
         Err(error) => return Err(garbled(&error.0)),
@@ -282,7 +282,7 @@ fn heard(connection: &mut Connection) -> Result<Option<Frame<'_>>, Error> {
 }
 
 fn wait(connection: &mut Connection) -> Result<(), Error> {
-    // What it has said last is read first.
+    // Frames that arrived before the hang-up are read first.
     match connection.is_gone() {
         true => Ok(()),
         false => connection.wait(true, None).map_err(|error| Error::Daemon(error.to_string())),

@@ -1,4 +1,4 @@
-//! How a socket will be used, as the fields of an OPEN.
+//! Settings of a socket as the fields of an OPEN frame.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::network::Network;
 use crate::socket::{Socket, bind};
 use crate::{Error, SendOptions};
 
-/// What a program has said of its socket.
+/// Encodes the settings of a socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     let Network { group, interface, name, drop, seed, key, raw_ip, service: _ } = &socket.network;
     let mut list = FieldList::new().with("group", group.to_string());
@@ -37,10 +37,10 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         min_rate,
         rate,
         datagram,
-        // The daemon has numbers of its own.
+        // The daemon draws its own random numbers.
         monitor: _,
         slow,
-        // What a program sends cannot be sent again.
+        // Streamed messages cannot be sent again in a catch-up session.
         rounds: _,
     } = &socket.what.options;
     optional("interface", interface.clone());
@@ -58,7 +58,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         Gather::Wait(time) => optional("wait", Some(nanos(*time))),
         Gather::Silent(time) => optional("silent", Some(nanos(*time))),
         Gather::Settle(time) => optional("settle", Some(nanos(*time))),
-        // Only a sender of files says so to itself.
+        // Only senders of files use these settings.
         Gather::Again { .. } => {}
     }
     for (name, host) in hosts {
@@ -90,7 +90,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         list.push("attached", &socket.what.attached);
     }
     if let Some(key) = key {
-        // The key and not its file, which the daemon might read where the program may not.
+        // The key is sent instead of its file name, as the daemon may have rights that the program has not.
         list.push("key", key.to_bytes());
     }
     match list.fits() {
@@ -99,7 +99,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     }
 }
 
-/// The socket that these fields describe.
+/// Parses the fields into a socket.
 pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
     let group = fields.text("group").ok_or("no group is named")?;
     let mut socket =
@@ -120,7 +120,7 @@ pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
     Ok(socket)
 }
 
-/// With one more field; `None` if it says nothing.
+/// Applies one field; `None` if it is unknown or invalid.
 fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
     let options = &mut socket.what.options;
     match key {

@@ -1,24 +1,24 @@
-//! What the daemon is doing, as it is heard of.
+//! Status of a daemon, as a program receives it.
 
 use std::time::Duration;
 
 use carillon_wire::daemon::Fields;
 
-/// What a daemon is doing.
+/// Status of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DaemonStatus {
-    /// Its process.
+    /// Process number.
     pub process: u32,
-    /// The version of its program.
+    /// Version of the daemon.
     pub version: String,
-    /// Since it was started.
+    /// Time since it was started.
     pub time: Duration,
-    /// Connections that it has taken, this one too.
+    /// Number of accepted connections, including the current one.
     pub connections: u64,
-    /// Sockets that are open.
+    /// Open sockets.
     pub sockets: Vec<SocketStatus>,
-    /// What was refused, and how often: `full`, `greedy`, `malformed`, `late`, `wrong`, `vanished`, `system`.
+    /// Number of refusals by reason: `full`, `greedy`, `malformed`, `late`, `wrong`, `vanished`, `system`.
     pub refused: Vec<(String, u64)>,
 }
 
@@ -26,28 +26,28 @@ pub struct DaemonStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SocketStatus {
-    /// The program's process.
+    /// Process number of the program.
     pub process: u32,
-    /// The user it runs as.
+    /// User of the program.
     pub user: u32,
     /// `connect`, `join` or `listen`.
     pub role: String,
     /// The group.
     pub group: String,
-    /// Its name there.
+    /// Name of its member.
     pub name: String,
     /// Its protocol, if it has chosen one.
     pub protocol: String,
-    /// Messages through it.
+    /// Number of messages.
     pub messages: u64,
-    /// Bytes of them.
+    /// Bytes of these messages.
     pub bytes: u64,
-    /// Since it was opened.
+    /// Time since it was opened.
     pub time: Duration,
 }
 
 impl DaemonStatus {
-    /// One more line of it.
+    /// Parses a PART frame.
     pub(super) fn decode_part(&mut self, fields: Fields<'_>) {
         match fields.text("is") {
             Some("socket") => self.sockets.push(SocketStatus {
@@ -68,7 +68,7 @@ impl DaemonStatus {
         }
     }
 
-    /// The rest of it.
+    /// Parses the final fields.
     pub(super) fn decode_rest(&mut self, fields: Fields<'_>) {
         self.process = small(fields, "process");
         self.version = text(fields, "version");

@@ -1,4 +1,4 @@
-//! What is wrong, by what was heard: no input or output here.
+//! Diagnosis of network faults from the collected evidence, without input or output.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use carillon_net::SendFailure;
 use carillon_wire::doctor::{HelloPath, ObservedMachine};
 use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
-/// One end, as findings speak of it.
+/// A machine as findings describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Its name and address.
@@ -21,51 +21,52 @@ pub struct Machine {
     pub datagram: u32,
     /// Its receive buffer.
     pub buffer: u32,
-    /// Its release, if that speaks another wire version.
+    /// Its release, if that uses another wire version.
     pub other_release: Option<OtherRelease>,
 }
 
-/// Another machine, and what passed between it and this one.
+/// Another machine, with the packets that passed between it and this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Who it is.
+    /// Description of the machine.
     pub machine: Machine,
-    /// Where it is.
+    /// Its address.
     pub address: IpAddr,
-    /// What came from it.
+    /// Packets received from it.
     pub heard: ObservedMachine,
-    /// Packets that came twice or more.
+    /// Number of duplicate packets.
     pub copies: u16,
-    /// What it says has come from here; `None` if it has not heard of this machine.
+    /// Packets from this machine that it reports as received; `None` if it received none.
     pub said: Option<ObservedMachine>,
 }
 
-/// All that is known when the time is over.
+/// Evidence collected during an examination.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// This machine.
     pub here: Machine,
-    /// Why only this machine itself can be reached, if so.
+    /// Reason why only this machine itself can be reached, if so.
     pub confined: Option<String>,
     /// The interface in use.
     pub interface: String,
-    /// The address that it sends from.
+    /// Source address of its datagrams.
     pub address: IpAddr,
-    /// Receive buffer that was asked for.
+    /// Requested size of the receive buffer in bytes.
     pub wanted_buffer: u32,
-    /// Who was heard.
+    /// Machines from which packets arrived.
     pub peers: Vec<Peer>,
-    /// The machines that were named and not heard.
+    /// Named machines from which no packet arrived.
     pub missing: Vec<IpAddr>,
-    /// The machines that were named and are reached by another interface, from this address; or by none.
+    /// Named machines that are reached through another interface, with that source address; `None` if there is no
+    /// route.
     pub elsewhere: Vec<(IpAddr, Option<IpAddr>)>,
-    /// What the system said last when it did not take a datagram, by destination.
+    /// Latest send error by destination.
     pub refused: BTreeMap<IpAddr, SendFailure>,
-    /// Seconds for which it was listened.
+    /// Duration of the examination in seconds.
     pub seconds: u64,
 }
 
-/// What is wrong.
+/// Kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// No route for multicast: loopback alone.
@@ -74,42 +75,42 @@ pub enum Fault {
     NoHops,
     /// The receive buffer is small.
     SmallBuffer,
-    /// The system does not take what this machine sends.
+    /// The system refuses to send datagrams of this machine.
     CannotSend,
     /// The machine is behind another interface.
     WrongInterface,
-    /// Nobody is heard.
+    /// No other machine answered.
     Nobody,
-    /// One that was named is not heard.
+    /// A named machine did not answer.
     NotHeard,
-    /// They speak different wire versions.
+    /// The machines use different wire versions.
     OtherRelease,
-    /// They do not use one group.
+    /// The machines use different groups.
     OtherGroup,
-    /// They do not use one address family.
+    /// The machines use different address families.
     OtherFamily,
-    /// A router between takes a higher hop limit.
+    /// A router in between requires a higher hop limit.
     Router,
-    /// A switch keeps the group back.
+    /// A switch with IGMP or MLD snooping does not forward the group.
     Snooping,
-    /// No multicast passes at all.
+    /// No multicast passes.
     NoMulticast,
-    /// A firewall takes what is sent to the group's port.
+    /// A firewall blocks the port of the group.
     GroupPortBlocked,
-    /// A firewall takes what is sent to a machine's own port.
+    /// A firewall blocks unicast to the machine's own port.
     OwnPortBlocked,
     /// Nothing passes in one direction.
     OneWay,
     /// Long datagrams do not pass.
     Mtu,
-    /// Some are lost.
+    /// Packets are lost.
     Loss,
-    /// Some come twice.
+    /// Packets arrive more than once.
     Copies,
 }
 
 impl Fault {
-    /// Its name, for programs.
+    /// Name of the fault for programs.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Confined => "no-route",
@@ -135,14 +136,14 @@ impl Fault {
     }
 }
 
-/// A fault, said in words, and what to do.
+/// A fault, described with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which.
+    /// Kind of the fault.
     pub fault: Fault,
-    /// The other machine that it is about, if any.
+    /// The other machine concerned, if any.
     pub peer: Option<String>,
-    /// What is so, and what to do.
+    /// Description and remedy.
     pub text: String,
 }
 
@@ -153,7 +154,7 @@ impl fmt::Display for Finding {
 }
 
 impl Evidence {
-    /// What is wrong, what is nearest first.
+    /// Derives all faults, the local ones first.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         self.here(&mut findings);
@@ -174,7 +175,7 @@ impl Evidence {
         findings
     }
 
-    /// What can be seen on this machine alone.
+    /// Checks this machine alone.
     fn here(&self, findings: &mut Vec<Finding>) {
         let mut say = |fault, text| findings.push(Finding { fault, peer: None, text });
         if let Some(why) = &self.confined {
@@ -220,7 +221,7 @@ impl Evidence {
             return say(Fault::OtherGroup, text);
         }
         let this = Machine { name: "this machine".to_owned(), ..here.clone() };
-        // Who has heard a HELLO that is answered has answered.
+        // A machine that received a HELLO with an answer due has answered.
         let answers = |heard: &ObservedMachine| {
             [HelloPath::Group, HelloPath::Link, HelloPath::Port].iter().any(|way| heard.was_received_by(*way))
         };
@@ -231,9 +232,9 @@ impl Evidence {
         }
         let to_group = self.refused.contains_key(&here.group.ip());
         match &peer.said {
-            // That is said of this machine already.
+            // This machine's own finding covers it already.
             Some(_) if here.hops == 0 => {}
-            // What the system does not take cannot arrive.
+            // Datagrams that the system refuses cannot arrive.
             _ if refused.is_some() || to_group => {}
             Some(said) => one_way(&this, there, said, answers(&peer.heard), say),
             None => {
@@ -255,7 +256,8 @@ impl Evidence {
         }
     }
 
-    /// Whether there are machines that are not where this one looks for them; then all else follows from that.
+    /// Checks for machines behind another interface. Returns true if there are some, as all other faults follow from
+    /// that.
     fn elsewhere(&self, findings: &mut Vec<Finding>) -> bool {
         for (address, source) in &self.elsewhere {
             let (fault, text) = match source {
@@ -299,12 +301,12 @@ impl Evidence {
     }
 }
 
-/// What the system says of sending to a place, and what to do.
+/// Describes a send error and its remedy.
 fn cannot_send(what: &str, place: &str, failure: &SendFailure) -> String {
     format!("cannot send to {what} {place}: {failure}; {}", failure.advice())
 }
 
-/// What is wrong on the way from one to the other; `answers`: who sends has heard what it answers.
+/// Diagnoses the path from `from` to `to`. `answers` is true if `from` received the packets that `to` answers.
 fn one_way(
     from: &Machine,
     to: &Machine,
@@ -381,13 +383,13 @@ fn one_way(
     }
 }
 
-/// Packets that have to have come before something is said of others that have not.
+/// Minimum number of received packets before missing others count as a fault.
 const MIN_HELLOS: u16 = 10;
-/// What every Ethernet carries.
+/// Maximum UDP payload that every Ethernet carries, in bytes.
 const SAFE_DATAGRAM: u32 = 1472;
-/// More than this much lost is a fault.
+/// Loss above this percentage is a fault.
 const LOST_PERCENT: u32 = 2;
-/// The greatest hop limit that is tried.
+/// Maximum hop limit that is probed.
 pub const MAX_HOPS: u8 = 32;
 
 #[cfg(test)]
@@ -444,7 +446,7 @@ mod tests {
     #[test]
     fn healthy_pair_has_no_fault() {
         assert!(faults(|_| {}).is_empty());
-        // A lost packet is none.
+        // The single lost packet stays below the threshold.
         assert!(faults(|all| all.peers[0].heard.came = 49).is_empty());
     }
 
@@ -482,7 +484,7 @@ mod tests {
         ];
         for (fault, change) in cases {
             let found = faults(change);
-            // Who sends with no hops is heard by nobody, which is not made here.
+            // A machine with hop limit 0 reaches no other; that case is not generated here.
             assert!(found.contains(&fault), "{fault:?}: {found:?}");
             assert!(found.len() == 1 || fault == Fault::NoHops, "{fault:?}: {found:?}");
         }

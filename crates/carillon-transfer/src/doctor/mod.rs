@@ -1,8 +1,8 @@
-//! What is wrong with the way between machines: `carillon doctor`.
+//! Diagnosis of the network between machines: `carillon doctor`.
 //!
-//! Each machine says HELLO ([`carillon_wire::doctor`]) to the group, to all hosts of the link, and to the machines that were named, and
-//! answers those it hears; each HELLO says what was heard of the others. What came by one way and not by another, in each direction, tells
-//! what lies between ([`Evidence::findings`]).
+//! Each machine sends HELLO ([`carillon_wire::doctor`]) to the group, to all hosts of the link and to the named
+//! machines, and answers HELLOs that it receives. Each HELLO lists the packets received from the others. The kinds of
+//! packets that passed and did not pass in each direction locate the fault ([`Evidence::findings`]).
 
 mod findings;
 
@@ -18,7 +18,7 @@ use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MAX_HOPS, Machine, Peer};
 
-/// What is to be examined.
+/// Configuration of an examination.
 #[derive(Clone, Debug)]
 pub struct DoctorConfig {
     /// The multicast group and its port.
@@ -27,13 +27,13 @@ pub struct DoctorConfig {
     pub interface: Option<String>,
     /// The hop limit of transfers.
     pub hops: u8,
-    /// By which the others know this machine.
+    /// Name of this machine.
     pub name: String,
     /// Other machines that take part.
     pub named: Vec<IpAddr>,
-    /// How long is listened once somebody is heard, and all that are named are.
+    /// Time to collect evidence after the first machine, and all named ones, have answered.
     pub listen: Duration,
-    /// How long is waited for that at most.
+    /// Maximum time to wait for the first answer.
     pub wait: Duration,
 }
 
@@ -43,16 +43,16 @@ pub struct Doctor {
     config: DoctorConfig,
     probe: Probe,
     id: AssociationId,
-    /// The next number of a HELLO to the group.
+    /// Sequence number of the next HELLO to the group.
     number: u32,
-    /// Turns taken.
+    /// Number of rounds sent.
     turns: u32,
-    /// What the system said last when it did not take a datagram, by destination.
+    /// Latest send error by destination.
     refused: BTreeMap<IpAddr, SendFailure>,
     known: BTreeMap<u32, KnownMachine>,
 }
 
-/// What is known of another machine.
+/// Another machine, with the evidence collected about it.
 #[derive(Debug)]
 struct KnownMachine {
     machine: Machine,
@@ -69,7 +69,7 @@ impl Doctor {
     pub fn open(config: DoctorConfig) -> Result<Doctor, OpenError> {
         let probe = Probe::open(config.group, config.interface.as_deref(), WANTED_BUFFER)?;
         let mut id = [0; 4];
-        // Without chance the address tells machines apart.
+        // Without random numbers the address distinguishes machines.
         if getrandom::fill(&mut id).is_err()
             && let IpAddr::V4(address) = probe.interface().address
         {
@@ -92,7 +92,8 @@ impl Doctor {
         &self.probe
     }
 
-    /// Talks to the others until enough is known, or `stop` says so; `tell` hears of each one that is new.
+    /// Exchanges HELLOs until the evidence suffices or `stop` returns true. `tell` receives the name of each new
+    /// machine.
     pub fn examine(&mut self, stop: &dyn Fn() -> bool, tell: &mut dyn FnMut(&str)) -> io::Result<Evidence> {
         let begun = Instant::now();
         let mut end = begun + self.config.wait;
@@ -120,7 +121,7 @@ impl Doctor {
         Ok(self.evidence(begun.elapsed()))
     }
 
-    /// What goes out at each turn.
+    /// Sends the HELLOs of one round.
     fn send_round(&mut self) {
         let (group, hops) = (self.probe.group(), self.config.hops);
         let all: Vec<ObservedMachine> =
@@ -143,7 +144,7 @@ impl Doctor {
         self.turns += 1;
     }
 
-    /// Says HELLO. What the system does not take is noted.
+    /// Sends a HELLO and records a send error.
     fn send_hello(
         &mut self,
         to: SocketAddr,
@@ -170,14 +171,14 @@ impl Doctor {
             self.refused.remove(&to.ip());
             return;
         };
-        // A full queue, or an answer to what was sent earlier, says nothing about the way.
+        // A full queue, or an ICMP answer to an earlier datagram, tells nothing about the path.
         let passing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionRefused);
         if let Some(failure) = SendFailure::new(to, &error).filter(|_| !passing && way != HelloPath::Long) {
             self.refused.insert(to.ip(), failure);
         }
     }
 
-    /// Takes a datagram in, and answers it.
+    /// Records a received HELLO and answers it.
     fn on_hello(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
         let Ok((AssociationId(id), hello)) = Hello::parse(bytes) else { return };
         let fits = match hello.way {
@@ -196,7 +197,7 @@ impl Doctor {
             known.said = Some(*said);
         }
         let heard = known.heard;
-        // As many answers as HELLOs, and no answers to answers.
+        // At most one answer per HELLO, and none to answers.
         let answered = match hello.way {
             HelloPath::Group => hello.ttl == hello.hops,
             HelloPath::Link => !heard.was_received_by(HelloPath::Group),
@@ -210,7 +211,7 @@ impl Doctor {
         }
     }
 
-    /// Those that were named and are not heard.
+    /// Named machines without an answer so far.
     fn missing(&self) -> Vec<IpAddr> {
         let heard = |address: &IpAddr| self.known.values().any(|known| known.address == *address);
         self.config.named.iter().copied().filter(|address| !heard(address)).collect()
@@ -300,9 +301,9 @@ impl KnownMachine {
     }
 }
 
-/// Between two turns.
+/// Interval between two rounds.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
-/// Hop limits that are tried beside that of transfers.
+/// Hop limits that are probed in addition to the configured one.
 const PROBE_HOP_LIMITS: [u8; 6] = [2, 3, 4, 8, 16, MAX_HOPS];
-/// What `send` and `recv` ask for.
+/// Receive buffer that `send` and `recv` request, in bytes.
 const WANTED_BUFFER: usize = 4 << 20;

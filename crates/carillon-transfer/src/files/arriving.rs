@@ -1,4 +1,4 @@
-//! A file that is being received: hashed, compared and written as it comes, and named when it is what was sent.
+//! A file that is being received: hashed, compared with the sender's digests and written, then renamed when verified.
 
 use carillon_wire::file::SUBTREE_BYTES;
 
@@ -10,7 +10,7 @@ use super::target::{Partial, Position, Target};
 use super::times::Attributes;
 use super::tree::Tree;
 
-/// A file that has its name.
+/// A complete file under its final name.
 #[derive(Clone, Debug)]
 pub struct Completed {
     /// Its name below the directory, in bytes.
@@ -21,48 +21,48 @@ pub struct Completed {
     pub digest: blake3::Hash,
 }
 
-/// An entry that this receiver cannot store, while all others are stored.
+/// An entry that this receiver cannot store, while the others are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unstored {
     /// Its name below the directory, in bytes.
     pub name: Vec<u8>,
-    /// Why, in words that follow the name.
+    /// Reason, which follows the name in a message.
     pub reason: String,
 }
 
 /// The file that is being received.
 #[derive(Debug)]
 pub struct Open {
-    /// Where it is written; a small file is written when it is complete.
+    /// Temporary file; `None` for a small file, which is written when it is complete.
     pub partial: Option<Partial>,
     pub name: Vec<u8>,
     pub attributes: Attributes,
     pub size: Option<u64>,
     /// Bytes received.
     pub offset: u64,
-    /// Bytes that were there when it was begun.
+    /// Bytes that were present at the beginning.
     pub had: u64,
-    /// Bytes from the beginning on whose subtrees were compared with what the sender has.
+    /// Bytes from the beginning whose subtrees were compared with the sender's values.
     pub verified: u64,
     pub spare: Box<Spare>,
 }
 
-/// What one file after the other uses.
+/// Buffers that successive files reuse.
 #[derive(Debug, Default)]
 pub struct Spare {
     pub tree: Tree,
-    /// The last of the bytes received, not hashed and written yet.
+    /// Latest received bytes, not hashed and written yet.
     pub buffer: Vec<u8>,
 }
 
 impl Open {
-    /// A piece.
+    /// Appends a piece.
     pub fn append(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
         let again = self.admit(offset, bytes.len() as u64)?;
         self.put(&bytes[again as usize..])
     }
 
-    /// Zeros, of which those that fill what is written at a time take no room.
+    /// Appends zeros; full write units of them become holes of the file.
     pub fn go_over(&mut self, offset: u64, len: u64) -> Result<(), Problem> {
         let mut left = len - self.admit(offset, len)?;
         while left > 0 {
@@ -87,7 +87,8 @@ impl Open {
         Ok(())
     }
 
-    /// So many bytes come in their turn: how many of them are there already, and not written again.
+    /// Checks that the bytes are next in order. Returns the number of them that are present already and are not
+    /// written.
     fn admit(&mut self, offset: u64, len: u64) -> Result<u64, Problem> {
         in_order(&self.name, self.offset, offset)?;
         self.offset += len;
@@ -122,7 +123,7 @@ impl Open {
         Ok(())
     }
 
-    /// The next subtree is what was sent, or not.
+    /// Compares the value of the next subtree with the sender's.
     pub fn compare(&mut self, end: u64, value: [u8; blake3::OUT_LEN]) -> Result<(), Problem> {
         let is_next = end == self.verified + SUBTREE_BYTES;
         let name = || shown_name(&self.name);
@@ -140,7 +141,7 @@ impl Open {
         Ok(())
     }
 
-    /// All of it is there and what was sent, or not.
+    /// Compares size and digest of the whole file with the sender's.
     pub fn verify(&mut self, size: u64, digest: blake3::Hash) -> Result<(), Problem> {
         let whole = match &mut self.partial {
             Some(partial) => {
@@ -160,13 +161,13 @@ impl Open {
         Ok(())
     }
 
-    /// Goes back to what was compared with what the sender has, which is where another attempt goes on.
+    /// Discards the bytes behind the last compared subtree, where another attempt resumes.
     pub fn take_back(&mut self) -> anyhow::Result<()> {
         self.spare.buffer.clear();
         self.partial.as_mut().map_or(Ok(()), |partial| partial.cut(self.verified))
     }
 
-    /// Gives it its name, once it is verified.
+    /// Gives the verified file its final name.
     pub fn close(
         self,
         target: &mut Target,
@@ -186,7 +187,7 @@ impl Open {
     }
 }
 
-/// Hashes and writes.
+/// Hashes and writes bytes.
 fn write(tree: &mut Tree, bytes: &[u8], partial: &mut Partial) -> Result<(), Problem> {
     if bytes.is_empty() {
         return Ok(());
@@ -196,7 +197,7 @@ fn write(tree: &mut Tree, bytes: &[u8], partial: &mut Partial) -> Result<(), Pro
 }
 
 impl Spare {
-    /// For the next file.
+    /// Resets the buffers for the next file.
     pub fn cleared(mut self: Box<Self>) -> Box<Self> {
         self.tree.reset();
         self.buffer.clear();
@@ -204,6 +205,6 @@ impl Spare {
     }
 }
 
-/// Bytes that are gathered before they are hashed and written, from a multiple of them on: enough to be fast, little enough to stay in the cache.
-/// From other places on the tree of a digest has no large parts, and a processor hashes many of its leaves at once only in those.
+/// Bytes that are collected before hashing and writing, at multiples of this size: large enough to be fast and small
+/// enough for the cache. Aligned units are large subtrees of BLAKE3, whose leaves a processor hashes in parallel.
 pub const WRITE_BYTES: usize = 256 << 10;

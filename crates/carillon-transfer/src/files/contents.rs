@@ -1,4 +1,4 @@
-//! A file that is being sent: read and hashed piece by piece, and watched.
+//! A file that is being sent: read and hashed piece by piece, and checked for changes.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _};
@@ -14,18 +14,18 @@ use super::holes::{self, Holes};
 use super::message_buffer::MessageBuffer;
 use super::tree::Tree;
 
-/// What is read, one file after the other.
+/// Reader of one file after the other.
 #[derive(Debug)]
 pub struct Contents {
     input: Input,
     tree: Box<Tree>,
-    /// What was read and hashed but not offered yet.
+    /// Bytes that were read and hashed and not offered yet.
     ready: MessageBuffer,
     offset: u64,
-    /// How often some of it was taken.
+    /// Number of pieces taken from the current buffer.
     pieces: u32,
     at_end: bool,
-    /// Since when there has been less than a piece of a stream.
+    /// Time since which less than a piece of a stream is available.
     short_since: Option<Time>,
 }
 
@@ -42,7 +42,7 @@ enum Input {
     Stream(Receiver<io::Result<Vec<u8>>>),
 }
 
-/// A file that was opened, and what it was then.
+/// An open file, with its metadata at the time of opening.
 #[derive(Debug)]
 pub struct Opened {
     file: File,
@@ -51,7 +51,7 @@ pub struct Opened {
     holes: Holes,
 }
 
-/// What tells whether a file is still the same, unchanged.
+/// Metadata that identify a file and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -62,22 +62,22 @@ pub struct Stamp {
     is_device: bool,
 }
 
-/// What [`Contents::fill`] finds.
+/// Result of [`Contents::fill`].
 #[derive(Debug)]
 pub enum Filled {
-    /// A piece, what is left of a stream that has paused, or the end.
+    /// A piece, the rest before a pause of a stream, or the end is ready.
     Ready,
-    /// A stream has nothing more for now.
+    /// A stream has no data at the moment.
     NotYet,
-    /// The file is not what it was when it was opened.
+    /// The file has changed since it was opened.
     Changed,
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(io::Error),
 }
 
 impl Opened {
-    /// Opens a regular file, or a block device if that is what was listed. A symbolic link in its place is followed only if
-    /// that is wished.
+    /// Opens a regular file, or a block device if one was listed. A symbolic link in its place is followed only if
+    /// `follow` is set.
     pub fn open(path: &Path, follow: bool, is_device: bool) -> io::Result<Opened> {
         let mut file = open(path, follow)?;
         let metadata = file.metadata()?;
@@ -93,35 +93,36 @@ impl Opened {
         Ok(Opened { file, follow, stamp, holes: Holes::of(&metadata) })
     }
 
-    /// What it was when it was opened.
+    /// Metadata at the time of opening.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Whether it changed so shortly before it was opened that another change might leave the same
-    /// time: the clock of file systems ticks slowly.
+    /// Returns true if the last change was so recent that another change might leave the same time stamp, as clocks
+    /// of file systems tick slowly.
     pub fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.stamp.is_fresh(now)
     }
 
-    /// For how long it is worth waiting until it is no longer fresh: one that still is then changes all the time.
+    /// Time until the file is not fresh any longer. A file that is still fresh then changes continuously.
     pub fn patience(&self) -> Duration {
         self.stamp.tick() * STAMP_SETTLE_TICKS
     }
 
-    /// How many bytes from there on take no room in the file. Who goes over a part of them asks again before it is read.
+    /// Number of bytes from this position on that are a hole. A caller that skips part of them asks again before
+    /// reading.
     fn hole(&mut self, at: u64) -> io::Result<u64> {
         self.holes.at(&self.file, at, self.stamp.size)
     }
 
-    /// Whether the file that is open is what it was.
+    /// Returns true if the open file is unchanged.
     fn is_same(&self) -> io::Result<bool> {
         Ok(self.stamp.fits(&self.file.metadata()?))
     }
 }
 
-/// The size of a device, of which the metadata say 0.
+/// Size of a device, as its metadata contain 0.
 fn size_by_seek(file: &mut File) -> io::Result<u64> {
     let size = file.seek(io::SeekFrom::End(0))?;
     file.rewind()?;
@@ -130,13 +131,13 @@ fn size_by_seek(file: &mut File) -> io::Result<u64> {
 
 fn open(path: &Path, follow: bool) -> io::Result<File> {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    // A pipe that took its place must not block.
+    // Opening a pipe in place of the file must not block.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
     OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 impl Stamp {
-    /// Of a file with this metadata.
+    /// Extracts the stamp from metadata.
     pub fn of(metadata: &Metadata) -> Stamp {
         Stamp {
             device: metadata.dev(),
@@ -148,51 +149,51 @@ impl Stamp {
         }
     }
 
-    /// Whether it is of a block device.
+    /// Returns true for a block device.
     pub fn is_device(&self) -> bool {
         self.is_device
     }
 
-    /// Whether this is the metadata of what it was taken of, unchanged. That of a device has no size.
+    /// Returns true if the metadata are those of the same unchanged file. The size of a device is not compared.
     fn fits(&self, metadata: &Metadata) -> bool {
         let found = Stamp::of(metadata);
         let size = if found.is_device { self.size } else { found.size };
         Stamp { size, ..found } == *self
     }
 
-    /// Its size.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// When it was modified last, in seconds and nanoseconds.
+    /// Time of the last modification, in seconds and nanoseconds.
     pub fn modified(&self) -> (i64, i64) {
         self.modified
     }
 
-    /// Whether at this time another change might leave the same times.
+    /// Returns true if another change at this time might leave the same time stamps.
     fn is_fresh(&self, now: Duration) -> bool {
         let (seconds, nanos) = self.changed;
         let changed = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
-        // A server's clock may be a little ahead of this one's; one that is far ahead will not be waited for.
+        // A file server's clock may be slightly ahead of this host's; a large difference is not waited for.
         now.abs_diff(changed) < self.tick()
     }
 
-    /// Whether the path still leads to it, and it is what it was.
+    /// Returns true if the path leads to the same unchanged file.
     fn is_there(&self, path: &Path, follow: bool) -> bool {
         let found = if follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
         found.is_ok_and(|metadata| self.fits(&metadata))
     }
 
-    /// Longer than its times stand still.
+    /// Time within which two changes may get the same time stamp.
     fn tick(&self) -> Duration {
-        // Some file systems keep whole seconds: a time without a fraction may be one of theirs.
+        // Some file systems keep whole seconds: a time without a fraction may come from one of those.
         if self.changed.1 == 0 { WHOLE_SECONDS_TICK } else { CLOCK_TICK }
     }
 }
 
 impl Contents {
-    /// With nothing to read yet.
+    /// Creates a reader without a file.
     pub fn new() -> Self {
         Contents {
             input: Input::Nothing,
@@ -205,13 +206,13 @@ impl Contents {
         }
     }
 
-    /// Goes on with this file.
+    /// Continues with this file.
     pub fn read_file(&mut self, file: Opened) {
         self.begin(Input::File(file));
     }
 
-    /// Goes on with this file if it is small, still what it was when it was listed, and has been so for longer than
-    /// times stand still: then it is opened, read and looked at once. Otherwise it is to be opened and watched.
+    /// Continues with this file if it is small, unchanged since it was listed, and not fresh: then it is opened, read
+    /// and checked at once. Returns false if it must be opened and watched.
     pub fn read_whole(&mut self, path: &Path, follow: bool, listed: &Stamp) -> io::Result<bool> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         if listed.size == 0 || listed.size > READ_BYTES as u64 || listed.is_fresh(now) {
@@ -229,12 +230,12 @@ impl Contents {
         Ok(true)
     }
 
-    /// Goes on with the standard input, as it comes.
+    /// Continues with the standard input.
     pub fn read_stream(&mut self, chunks: Receiver<io::Result<Vec<u8>>>) {
         self.begin(Input::Stream(chunks));
     }
 
-    /// Lets go of what was read.
+    /// Closes the file.
     pub fn close(&mut self) {
         self.input = Input::Nothing;
     }
@@ -244,12 +245,12 @@ impl Contents {
         self.ready.len()
     }
 
-    /// Whether it is a small file that was read at once.
+    /// Returns true for a small file that was read at once.
     pub fn is_whole(&self) -> bool {
         matches!(self.input, Input::Whole { .. })
     }
 
-    /// Whether all was read and taken.
+    /// Returns true if everything was read and taken.
     pub fn is_done(&self) -> bool {
         self.at_end && self.available() == 0
     }
@@ -267,16 +268,16 @@ impl Contents {
         }
     }
 
-    /// The chaining value of the subtree that ends there, if what was taken has all of it.
+    /// Chaining value of the subtree that ends there, if all of it was taken.
     pub fn subtree(&self, end: u64) -> Option<[u8; blake3::OUT_LEN]> {
         if end > self.offset { None } else { self.tree.value(end) }
     }
 
-    /// Whether the file is still what it was, and where it was; asked before its end is told.
+    /// Returns true if the file is unchanged and in place; asked before its end is sent.
     pub fn is_unchanged(&self, path: Option<&Path>) -> bool {
         match (&self.input, path) {
             (Input::File(opened), Some(path)) => opened.stamp.is_there(path, opened.follow),
-            // What was read at once and goes out at once has had no time to change.
+            // A file that was read and is sent at once had no time to change.
             (Input::Whole { stamp, follow, .. }, Some(path)) => {
                 self.pieces <= 1 || stamp.is_there(path, *follow)
             }
@@ -284,7 +285,7 @@ impl Contents {
         }
     }
 
-    /// Reads on if less than `wanted` bytes are available. A file is looked at each time.
+    /// Reads if less than `wanted` bytes are available, and checks a file for changes.
     pub fn fill(&mut self, now: Time, wanted: usize) -> Filled {
         if self.available() >= wanted || self.at_end {
             return Filled::Ready;
@@ -300,7 +301,7 @@ impl Contents {
         }
     }
 
-    /// The next bytes, at most so many, and where they begin.
+    /// Takes at most `len` bytes, and returns their position as well.
     pub fn take(&mut self, len: usize) -> (u64, &[u8]) {
         let offset = self.offset;
         let bytes = self.ready.take(len);
@@ -309,8 +310,8 @@ impl Contents {
         (offset, bytes)
     }
 
-    /// How many of the next bytes take no room in the file: they need not be read, and can be [gone over](Self::go_over). None while
-    /// there are others before them.
+    /// Number of next bytes that are a hole of the file and can be [skipped](Self::go_over); 0 while buffered bytes
+    /// come first.
     pub fn hole(&mut self) -> Result<u64, Filled> {
         match &mut self.input {
             Input::File(opened) if self.ready.len() == 0 => {
@@ -320,7 +321,7 @@ impl Contents {
         }
     }
 
-    /// Goes over so many of them, and says where they begin.
+    /// Skips bytes of a hole and returns their position.
     pub fn go_over(&mut self, len: u64) -> Result<u64, Filled> {
         let Input::File(opened) = &mut self.input else { return Err(Filled::Ready) };
         let at = self.offset;
@@ -334,13 +335,13 @@ impl Contents {
         Ok(at)
     }
 
-    /// Whether the next so many bytes are a piece of a file that can be [read where it is to be](Self::read_piece).
+    /// Returns true if the next `len` bytes are a piece that can be [read into place](Self::read_piece).
     pub fn has_piece(&self, len: usize) -> bool {
         let Input::File(opened) = &self.input else { return false };
         self.available() == 0 && !self.at_end && self.offset + len as u64 <= opened.stamp.size
     }
 
-    /// Reads that piece into there.
+    /// Reads that piece into the given buffer.
     pub fn read_piece(&mut self, into: &mut [u8]) -> Result<(), Filled> {
         let Input::File(opened) = &mut self.input else { return Err(Filled::Ready) };
         let read = read_all(&mut opened.file, into).map_err(Filled::Unreadable)?;
@@ -369,7 +370,7 @@ impl Contents {
         }
         let left = opened.stamp.size.saturating_sub(self.offset + self.ready.len() as u64);
         let room = READ_BYTES as u64 - self.tree.count() % READ_BYTES as u64;
-        // One that has no size may have something to read all the same.
+        // A file of size 0 may still have contents, as in `/proc`.
         let want = if opened.stamp.size == 0 { 1 } else { left.min(room) };
         let len = read_all(&mut opened.file, self.ready.free(want as usize))?;
         let read = len as u64;
@@ -408,7 +409,7 @@ impl Contents {
     }
 }
 
-/// Reads until this is full or nothing comes any more: how much.
+/// Reads until the buffer is full or the file ends; returns the number of bytes.
 fn read_all(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < into.len() {
@@ -422,13 +423,13 @@ fn read_all(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// Bytes read at a time, from a multiple of them on: enough to hash fast, little enough to stay in the cache.
+/// Bytes per read, at multiples of this size: large enough to hash fast, small enough for the cache.
 pub const READ_BYTES: usize = 256 << 10;
-/// Less than a full message of a stream is sent when no more came for this long.
+/// Pause of a stream after which a partial message is sent.
 const STREAM_READ_TIMEOUT: Duration = Duration::from_millis(10);
-/// Longer than the time stamps of file systems stand still.
+/// Resolution of file time stamps, with a margin.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
-/// The same where times are whole seconds, or every other one.
+/// Resolution of time stamps in file systems with whole or even seconds, with a margin.
 const WHOLE_SECONDS_TICK: Duration = Duration::from_millis(2020);
 const STAMP_SETTLE_TICKS: u32 = 5;
 
@@ -450,7 +451,7 @@ mod tests {
                 std::thread::yield_now();
             };
             assert!(opened.is_same().expect("it can be looked at") && opened.stamp.is_there(&path, true));
-            // Of the same size, at once.
+            // The change keeps the size.
             fs::OpenOptions::new()
                 .write(true)
                 .open(&path)
@@ -469,7 +470,7 @@ mod tests {
         fs::write(&other, [2; 1000]).expect("another");
         let listed = Stamp::of(&fs::metadata(&path).expect("it is there"));
         let mut contents = Contents::new();
-        // Not before its times would tell of a change.
+        // The change is noticed only after the time stamps can tell it.
         while !contents.read_whole(&path, true, &listed).expect("it can be read") {
             std::thread::yield_now();
         }
@@ -499,7 +500,7 @@ mod tests {
         file.seek(io::SeekFrom::Start(7)).expect("it is long");
         assert_eq!(size_by_seek(&mut file).expect("it tells"), 12_345);
         assert_eq!(file.stream_position().expect("it has one"), 0);
-        // The size that a device's metadata do not tell is no change; of a file it is.
+        // The size of a device is not part of its metadata; the size of a file is.
         let metadata = file.metadata().expect("it is there");
         let device = Stamp { size: 99, is_device: true, ..Stamp::of(&metadata) };
         assert!(!device.fits(&metadata), "a file is no device");
@@ -542,7 +543,7 @@ mod tests {
             .expect("it can be written");
         let read = (0..32).take_while(|_| contents.read_piece(&mut piece).is_ok()).count();
         assert_eq!(read, 6, "it is looked at before the eighth piece goes out");
-        // One that is shorter than it was has no piece.
+        // A truncated file has no piece.
         open(&mut contents);
         fs::write(&path, vec![0; 100]).expect("it is shortened");
         assert!(matches!(contents.read_piece(&mut piece), Err(Filled::Changed)));
@@ -562,7 +563,7 @@ mod tests {
         assert!(stamp(0).is_fresh(at(100_900)) && stamp(0).is_fresh(at(102_000)));
         assert!(!stamp(0).is_fresh(at(102_100)));
         assert!(stamp(1).is_fresh(at(100_010)) && !stamp(1).is_fresh(at(100_900)));
-        // A server's clock may be ahead.
+        // A file server's clock may be ahead.
         assert!(stamp(1).is_fresh(at(99_990)) && !stamp(1).is_fresh(at(98_000)));
     }
 }

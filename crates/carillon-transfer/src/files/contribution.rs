@@ -1,4 +1,4 @@
-//! The application of a further sender: it offers what it has, and reports when that is through.
+//! The application of a further sender: it sends its files or stream and reports when every member has them.
 
 use std::net::SocketAddr;
 
@@ -10,8 +10,8 @@ use carillon_proto::session::{ReceiverPhase, ReceiverSession};
 use super::{Binding, Manifest, Outgoing};
 use crate::LocalError;
 
-/// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that
-/// someone else organises.
+/// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that another end
+/// organises.
 #[derive(Debug)]
 pub struct Contribution {
     stage: Stage,
@@ -24,19 +24,19 @@ pub struct Contribution {
 
 #[derive(Debug)]
 enum Stage {
-    /// How large messages may be is not known yet.
+    /// Waiting for the session, which determines the maximum message size.
     Waiting(Option<Manifest>),
     Sending(Box<Outgoing>),
     Reported(Option<Box<Outgoing>>),
 }
 
 impl Contribution {
-    /// Will send this to this group; a thread that reads it wakes the loop with `waker`.
+    /// Creates the application for this manifest and group. Its reading thread wakes the loop with `waker`.
     pub fn new(manifest: Manifest, stream: bool, group: SocketAddr, waker: Waker) -> Self {
         Contribution { stage: Stage::Waiting(Some(manifest)), stream, waker, group, ended: None, error: None }
     }
 
-    /// What is being sent, once the session is known.
+    /// The running transmission, once the session is known.
     pub fn outgoing(&self) -> Option<&Outgoing> {
         match &self.stage {
             Stage::Waiting(_) => None,
@@ -45,12 +45,12 @@ impl Contribution {
         }
     }
 
-    /// What went wrong here, once.
+    /// Returns the local error, once.
     pub fn take_error(&mut self) -> Option<LocalError> {
         self.error.take()
     }
 
-    /// From the first message to the moment all were through.
+    /// Time from the first message until every member had everything, in seconds.
     pub fn seconds(&self) -> f64 {
         match (self.outgoing().and_then(Outgoing::started), self.ended) {
             (Some(started), Some(ended)) => ended.since(started).as_secs_f64(),
@@ -58,7 +58,7 @@ impl Contribution {
         }
     }
 
-    /// What is to be sent, to try it again elsewhere; nothing once it was begun.
+    /// Returns the manifest for another attempt, unless sending has begun.
     pub fn into_manifest(self) -> Option<Manifest> {
         match self.stage {
             Stage::Waiting(manifest) => manifest,
@@ -97,7 +97,7 @@ impl Application<ReceiverSession> for Contribution {
         let outgoing = match &mut self.stage {
             Stage::Waiting(_) => return false,
             Stage::Sending(outgoing) => outgoing,
-            // Goes on taking what nobody wants, for the others' sake.
+            // Discards further data after a failure, so that other senders are not blocked.
             Stage::Reported(Some(outgoing)) => return outgoing.serve(now, session),
             Stage::Reported(None) => return false,
         };
@@ -132,6 +132,6 @@ impl Application<ReceiverSession> for Contribution {
     }
 }
 
-/// What is said when the protocol takes no message although the session runs.
+/// Error when the protocol accepts no message of a further sender.
 const REFUSED: &str = "the protocol takes nothing from this sender: \
      its settings let others send only, or it has given this one up";

@@ -1,4 +1,4 @@
-//! Directories below the one that is written to, by handles that no link leads out of.
+//! Directories below the destination, entered through handles so that no link can lead outside.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,12 +15,11 @@ use super::names::{below, components, shown_path};
 use super::problem::{Unstorable, is_unfit};
 use super::times::{self, Attributes};
 
-/// The way from the directory that is written to down to where the last file went.
+/// The path from the destination down to the directory of the last file.
 ///
-/// Each component is opened by its name alone, in the handle of the one above, and must be a
-/// directory itself: neither links that are there nor links that somebody puts there meanwhile lead
-/// out. What has been opened stays open as long as files go there, so that each directory is looked
-/// up once. No more handles are open than a path has components.
+/// Each component is opened by name, relative to the handle of its parent, and must be a directory. Existing links,
+/// and links that another user places there meanwhile, are therefore never followed. Handles stay open while files go
+/// there, so that each directory is looked up once; at most one handle per component of a path is open.
 #[derive(Debug)]
 pub struct Descent {
     root: PathBuf,
@@ -32,26 +31,26 @@ pub struct Descent {
 struct Level {
     name: Vec<u8>,
     handle: OwnedFd,
-    /// The permission bits it is to have when nothing more is put into it, if it was made here.
+    /// Permission bits to set when the directory is complete, if it was made here.
     mode: Option<u32>,
-    /// Likewise the time of modification, wherever it was made.
+    /// Modification time to set when the directory is complete.
     modified: Option<i64>,
 }
 
-/// A directory that is entered.
+/// A directory that was entered.
 pub struct Entered<'a> {
-    /// The directory that it is in.
+    /// Handle of the parent directory.
     pub above: BorrowedFd<'a>,
-    /// Its path below the directory that is written to.
+    /// Path below the destination.
     pub name: &'a [u8],
     pub handle: BorrowedFd<'a>,
-    /// Its path, for people.
+    /// Path for messages.
     pub path: &'a Path,
-    /// Whether it was made now.
+    /// True if the directory was created now.
     pub is_made: bool,
 }
 
-/// What became of a directory that was entered.
+/// Result of entering a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Existing,
@@ -59,7 +58,7 @@ enum Found {
 }
 
 impl Descent {
-    /// From this directory, which is made if it does not exist. Only here links are followed.
+    /// Starts at this directory and creates it if necessary. Only here links are followed.
     pub fn new(root: &Path) -> io::Result<Descent> {
         fs::create_dir_all(root)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -67,14 +66,13 @@ impl Descent {
         Ok(Descent { root: root.to_owned(), handle, levels: Vec::new() })
     }
 
-    /// The directory where it began.
+    /// Handle of the destination.
     pub fn root(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 
-    /// Goes to the directory of these names, parted by `/`, and makes what does not exist; the last
-    /// one with these permission bits and this time of modification if they are given. Each directory is shown to `check`
-    /// when it is entered, which may refuse it.
+    /// Enters the directory of this `/`-separated path and creates missing components; permission bits and
+    /// modification time apply to the last one. `check` is called for each entered directory and may refuse it.
     pub fn enter(
         &mut self,
         names: &[u8],
@@ -107,14 +105,14 @@ impl Descent {
         Ok(self.here())
     }
 
-    /// The path of the directory entered last, for people.
+    /// Path of the current directory, for messages.
     pub fn path(&self) -> PathBuf {
         let mut path = self.root.clone();
         path.extend(self.levels.iter().map(|level| OsStr::from_bytes(&level.name)));
         path
     }
 
-    /// Leaves all directories: they get their times, and those made here their permission bits.
+    /// Leaves all directories, and sets their times and the permission bits of created ones.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         self.leave(0)
     }
@@ -138,7 +136,7 @@ impl Descent {
 
 impl Drop for Descent {
     fn drop(&mut self) {
-        // What went wrong before is what is told.
+        // The first error is reported.
         let _ = self.finish();
     }
 }
@@ -150,7 +148,7 @@ fn open_or_make(
     path: &Path,
 ) -> anyhow::Result<(OwnedFd, Found)> {
     let mut found = Found::Existing;
-    // Whoever removes or makes it at the same time does so for long hardly ever.
+    // Another process that keeps removing or creating the directory is unlikely to win this often.
     for _ in 0..MAX_OPEN_ATTEMPTS {
         match open_directory(above, name) {
             Ok(handle) => return Ok((handle, found)),
@@ -164,7 +162,7 @@ fn open_or_make(
                     .with_context(|| format!("cannot open directory {}", shown_path(path)));
             }
         }
-        // Its own user has all rights until everything is in it.
+        // The owner keeps all rights until the directory is complete.
         let mode = Mode::from_raw_mode((mode.unwrap_or(0o777) | 0o700) as _);
         match mkdirat(above, name, mode) {
             Ok(()) => found = Found::Made,
@@ -179,21 +177,21 @@ fn open_or_make(
     bail!("{} is removed again and again", shown_path(path))
 }
 
-/// Opens a directory that is there by this very name, and no link.
+/// Opens an existing directory by name, without following links.
 pub fn open_directory(above: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(above, name, flags, Mode::empty())
 }
 
-/// Takes away the permissions that are not among these. None is ever added, whatever directory this
-/// is by now.
+/// Removes all permissions outside this mode. Permissions are never added, because the directory may have been
+/// replaced meanwhile.
 fn restrict(handle: &OwnedFd, mode: u32) -> io::Result<()> {
     let now = Mode::from_raw_mode(fstat(handle)?.st_mode);
     let all = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     let too_much = all.difference(Mode::from_raw_mode(mode as _));
     if now.intersects(too_much) {
         match fchmod(handle, now.difference(too_much)) {
-            // A file system without permissions, such as FAT.
+            // The file system has no permissions, such as FAT.
             Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {}
             changed => changed?,
         }

@@ -1,4 +1,4 @@
-//! What takes what comes of a transfer: a thread of its own, if what it does may wait, and otherwise the loop itself.
+//! Writer behind the protocol: a thread of its own if the destination may block, otherwise the event loop itself.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -16,45 +16,45 @@ use super::taker::{Job, Notes, Taker};
 use super::worker_queue::WorkerQueue;
 use crate::LocalError;
 
-/// Checks, hashes, writes and names what comes, behind the machine that delivers it.
+/// Verifies, hashes, writes and renames received data.
 #[derive(Debug)]
 pub enum Disk {
-    /// A disk waits now and then, and so may a program's own writer.
+    /// A thread, for disks and for writers of the program, which may block.
     Apart(Thread),
-    /// Who never waits is handed everything at once: another thread would have to be woken for each message.
+    /// The event loop, for destinations that never block: waking a thread per message would cost more.
     Here(Box<Here>),
 }
 
-/// What happens in the loop.
+/// Writer in the event loop.
 #[derive(Debug)]
 pub struct Here {
     taker: Taker,
     notes: Notes,
-    /// Whose messages were taken since it was last told how far they are.
+    /// Senders with messages handled since the last report of progress.
     touched: BTreeSet<NodeId>,
     waker: Waker,
 }
 
-/// The thread, from the loop.
+/// Handle of the writer thread.
 #[derive(Debug)]
 pub struct Thread {
     lane: Arc<WorkerQueue<(NodeId, Job)>>,
     board: Arc<NewsBoard>,
-    /// The notes on the board that were read.
+    /// Edition of the notes that was read last.
     read: u64,
     thread: Option<JoinHandle<Sink>>,
 }
 
-/// What the thread tells.
+/// Notes from the thread to the loop.
 #[derive(Debug, Default)]
 struct NewsBoard {
     notes: Mutex<Notes>,
-    /// Grows when the notes change.
+    /// Incremented when the notes change.
     edition: AtomicU64,
 }
 
 impl Disk {
-    /// Begins to write there what passes these checks, and wakes the loop when there is something to know.
+    /// Starts the writer for this destination. `waker` wakes the loop when there are notes to read.
     pub(super) fn start(sink: Sink, checks: Checks, waker: Waker) -> io::Result<Disk> {
         let is_prompt = sink.is_prompt();
         let taker = Taker::new(sink, checks);
@@ -68,7 +68,7 @@ impl Disk {
         Ok(Disk::Apart(Thread { lane, board, read: 0, thread: Some(thread) }))
     }
 
-    /// Whether it can take more: if not, the loop is woken when it can.
+    /// Returns true if it can take more; otherwise the loop is woken when it can.
     pub fn has_room(&mut self) -> bool {
         match self {
             Disk::Apart(thread) => thread.lane.has_room(),
@@ -76,18 +76,18 @@ impl Disk {
         }
     }
 
-    /// What is to become of a sender's messages.
+    /// Sets the handler of a sender's messages.
     pub fn begin(&mut self, node: NodeId, intake: Intake) {
         self.act(node, Job::Begin(Box::new(intake)), 0);
     }
 
-    /// A message of a sender that was begun.
+    /// Passes on a message of a sender.
     pub fn take(&mut self, node: NodeId, message: Bytes) {
         let len = message.len();
         self.act(node, Job::Take(message), len);
     }
 
-    /// Nothing more comes of this sender.
+    /// Ends a sender from which no more messages will come.
     pub fn give_up(&mut self, node: NodeId, reason: String) {
         self.act(node, Job::GiveUp(reason), 0);
     }
@@ -103,7 +103,7 @@ impl Disk {
         }
     }
 
-    /// What is new, if anything is, when nothing more comes at the moment.
+    /// Returns new notes, if any, when no message follows at the moment.
     pub fn news(&mut self) -> Option<Notes> {
         match self {
             Disk::Apart(Thread { board, read, .. }) => {
@@ -114,8 +114,7 @@ impl Disk {
         }
     }
 
-    /// Ends: what was not written yet is not written any more. Gives back where it all went, unless the thread has
-    /// died with it.
+    /// Stops the writer and discards unwritten data. Returns the destination unless the thread has panicked.
     pub fn end(self) -> (Option<Sink>, Notes) {
         match self {
             Disk::Apart(mut thread) => {
@@ -149,14 +148,14 @@ impl Thread {
     }
 }
 
-/// Files that are not complete are taken away before anything else goes on.
+/// Waits for the thread, so that incomplete files are removed first.
 impl Drop for Thread {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// The thread.
+/// State of the writer thread.
 struct Worker {
     taker: Taker,
     lane: Arc<WorkerQueue<(NodeId, Job)>>,
@@ -167,7 +166,7 @@ impl Worker {
     fn work(mut self) -> Sink {
         let _word = PanicGuard(self.board.clone(), self.lane.clone());
         let mut jobs = VecDeque::new();
-        // A thread that gets up for each message costs more than what it does.
+        // Waking up for each message would cost more than handling it.
         let patience = if self.taker.is_live() { Duration::ZERO } else { MAX_NEWS_DELAY };
         while self.lane.next(&mut jobs, patience) {
             let mut at = None;
@@ -182,7 +181,7 @@ impl Worker {
                 at = Some(node);
                 done += bytes;
                 if let Err(error) = self.taker.act(node, job) {
-                    // Before the sender's result, which it is the cause of.
+                    // Notes of progress precede the sender's result, which they cause.
                     self.board.lock().error = Some(LocalError(error));
                     self.tell(node, done, true);
                     return self.taker.into_sink();
@@ -199,7 +198,7 @@ impl Worker {
         self.taker.into_sink()
     }
 
-    /// SenderEvent how far this sender's is.
+    /// Reports the progress of this sender.
     fn tell(&mut self, node: NodeId, done: usize, failed: bool) {
         let Some(ended) = self.taker.tell(node, &mut self.board.lock()) else { return };
         self.board.edition.fetch_add(1, Ordering::Release);
@@ -213,7 +212,7 @@ impl NewsBoard {
     }
 }
 
-/// A thread that dies, of a program's own writer for instance, says so.
+/// Reports a panic of the thread, for instance in a writer of the program.
 struct PanicGuard(Arc<NewsBoard>, Arc<WorkerQueue<(NodeId, Job)>>);
 
 impl Drop for PanicGuard {
@@ -226,9 +225,9 @@ impl Drop for PanicGuard {
     }
 }
 
-/// How often it is told how far everything is.
+/// Bytes between two reports of progress.
 const TELL_BYTES: usize = 64 << 10;
-/// How long it waits for more of files where little has come.
+/// Maximum wait for more data before a short backlog of files is handled.
 const MAX_NEWS_DELAY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -236,7 +235,7 @@ mod tests {
     use super::super::live::{Live, Messages};
     use super::*;
 
-    /// Says in which thread it is called.
+    /// Reports the name of the calling thread.
     struct Named {
         is_prompt: bool,
         to: std::sync::mpsc::Sender<thread::ThreadId>,

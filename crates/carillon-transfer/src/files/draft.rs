@@ -1,4 +1,4 @@
-//! Files that are not complete yet, and how they get their names.
+//! Temporary files and their final names.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -15,21 +15,21 @@ use super::names::part_name;
 use super::reserve::Reserve;
 use super::times::{self, Attributes};
 
-/// A file under a temporary name in the directory where it belongs. Dropped, it leaves nothing.
+/// A file under a temporary name in its final directory. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Draft<D: AsFd> {
     file: File,
     directory: D,
     part: Vec<u8>,
     named: bool,
-    /// It stays when it is dropped: a journal leads to it.
+    /// True if a journal refers to the file, which then stays after the drop.
     kept: bool,
     reserve: Reserve,
 }
 
 impl<D: AsFd> Draft<D> {
-    /// Creates one for a file of this name; `number` gives numbers that differ. It is locked as long
-    /// as it is open, so that nobody takes it for one that was left behind.
+    /// Creates a temporary file for this name; `number` returns differing numbers. The file is locked while it is
+    /// open, so that no other process takes it for a leftover.
     pub fn create(directory: D, name: &[u8], mode: u32, mut number: impl FnMut() -> u64) -> io::Result<Self> {
         for _ in 0..MAX_NAME_ATTEMPTS {
             let part = part_name(name, number()).into_bytes();
@@ -39,10 +39,10 @@ impl<D: AsFd> Draft<D> {
                 Err(error) => return Err(error.into()),
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Somebody who clears up may have been faster.
+                // Another process may have removed it as a leftover.
                 Ok(()) if fstat(&file)?.st_nlink == 0 => continue,
                 Err(Errno::WOULDBLOCK) => continue,
-                // Where there are no locks, nothing is cleared up either.
+                // File systems without locks are not swept for leftovers.
                 Ok(()) | Err(_) => {}
             }
             return Ok(Draft {
@@ -57,7 +57,7 @@ impl<D: AsFd> Draft<D> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Goes on with one that was kept, and gives all of its bytes to `read`.
+    /// Reopens a kept file and passes all its bytes to `read`.
     pub fn reopen(directory: D, part: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = openat(&directory, part, flags, Mode::empty()).map(File::from)?;
@@ -77,18 +77,18 @@ impl<D: AsFd> Draft<D> {
         Ok(Draft { file, directory, part, named: false, kept: true, reserve: Reserve::default() })
     }
 
-    /// It will be so long, if that is known.
+    /// Reserves space for this size, if known.
     pub fn grow_to(&mut self, size: Option<u64>) -> io::Result<()> {
         self.reserve = Reserve::new(self.file.stream_position()?, size);
         Ok(())
     }
 
-    /// Lets it stay when it is dropped.
+    /// Keeps the file after the drop.
     pub fn keep(&mut self) {
         self.kept = true;
     }
 
-    /// Leaves nothing.
+    /// Removes the file.
     pub fn discard(mut self) {
         self.kept = false;
     }
@@ -104,12 +104,12 @@ impl<D: AsFd> Draft<D> {
         self.file.write_all(bytes)
     }
 
-    /// Leaves so many bytes of it. Nothing is appended to it any more.
+    /// Truncates the file to this length. Nothing is appended afterwards.
     pub fn cut(&mut self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }
 
-    /// Appends so many zeros that take no room, where the file system can do without.
+    /// Appends zeros as a hole, where the file system supports holes.
     pub fn go_over(&mut self, len: u64) -> io::Result<()> {
         let end = self.file.stream_position()? + len;
         self.file.set_len(end)?;
@@ -117,18 +117,18 @@ impl<D: AsFd> Draft<D> {
         self.file.seek(io::SeekFrom::Start(end)).map(|_| ())
     }
 
-    /// The user whose file it is.
+    /// Owner of the file.
     pub fn user(&self) -> io::Result<u32> {
         Ok(fstat(&self.file)?.st_uid)
     }
 
-    /// The directory where it belongs.
+    /// Directory of the file.
     pub fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 
-    /// Gives it this name, and a time of modification if there is one. A file that has the name is only replaced if that is
-    /// permitted. Returns what the system says of the file.
+    /// Renames the file and sets its modification time, if given. An existing file is replaced only if `replace` is
+    /// set. Returns the metadata of the file.
     pub fn name(mut self, name: &[u8], modified: Option<i64>, replace: bool) -> io::Result<Stat> {
         times::set(self.file.as_fd(), modified);
         let stat = fstat(&self.file)?;
@@ -141,14 +141,14 @@ impl<D: AsFd> Draft<D> {
 impl<D: AsFd> Drop for Draft<D> {
     fn drop(&mut self) {
         if !self.named && !self.kept {
-            // It is named when the next one looks for what was left behind.
+            // The file has its final name before its lock is released, so no sweep removes it.
             let _ = unlinkat(&self.directory, &self.part, AtFlags::empty());
         }
     }
 }
 
-/// Writes a file of which everything is there: under a temporary name too, but so shortly that it
-/// needs no lock. If somebody takes it for one that was left behind, it is written again.
+/// Writes a complete file under a temporary name, without a lock as it exists only briefly. If another process
+/// removes it as a leftover, it is written again.
 pub fn write(
     directory: BorrowedFd<'_>,
     name: &[u8],
@@ -175,9 +175,8 @@ pub fn write(
     Err(WriteError::Name(io::ErrorKind::NotFound.into()))
 }
 
-/// Writes a file of which everything is there, and which has no name at all before its own: that takes the fewest
-/// calls, and nothing is left behind whatever happens. `None` if it cannot be done here: the file system has no such
-/// files, this system gives them names to some users only, or something else was in the way.
+/// Writes a complete file that has no name before its final one (`O_TMPFILE`). That takes the fewest system calls and
+/// never leaves a file behind. Returns `None` where the file system or the system does not support it.
 #[cfg(target_os = "linux")]
 pub fn write_unnamed(
     directory: BorrowedFd<'_>,
@@ -199,10 +198,10 @@ pub fn write_unnamed(
     }
 }
 
-/// What went wrong with [`write()`].
+/// Error of [`write()`].
 #[derive(Debug)]
 pub enum WriteError {
-    /// It could not be created, or given its name.
+    /// The file could not be created or named.
     Name(io::Error),
     /// Its bytes could not be written.
     Contents(io::Error),
@@ -213,7 +212,7 @@ fn open(directory: impl AsFd, part: &[u8], mode: u32) -> Result<File, Errno> {
     openat(directory, part, flags, Mode::from_raw_mode(mode as _)).map(File::from)
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 pub fn link(
     directory: BorrowedFd<'_>,
     name: &[u8],
@@ -229,7 +228,7 @@ pub fn link(
     symlinkat(target, directory, &part)?;
     let renamed = renameat(directory, &part, directory, name);
     if renamed.is_err() {
-        // What went wrong before is what is told.
+        // The first error is reported.
         let _ = unlinkat(directory, &part, AtFlags::empty());
     }
     Ok(renamed?)
@@ -243,26 +242,26 @@ fn rename(directory: BorrowedFd<'_>, from: &[u8], to: &[u8], replace: bool) -> i
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-            // This file system cannot; a second name it may be able to give.
+            // This file system cannot rename without replacement; it may support hard links.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             done => return Ok(done?),
         }
     }
     match linkat(directory, from, directory, to, AtFlags::empty()) {
-        // Nor can it give a second name, as FAT and many file systems in user space.
+        // It supports no hard links either, as FAT and many user-space file systems.
         Err(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::INVAL) => take_place(directory, from, to),
         Err(error) => Err(error.into()),
         Ok(()) => Ok(unlinkat(directory, from, AtFlags::empty())?),
     }
 }
 
-/// Gives a file a name that no other has, where the file system can only rename: takes the name with an empty file, which
-/// fails if it exists, and then replaces that.
+/// Renames without replacement on file systems that can only rename: creates an empty file of that name, which fails
+/// if one exists, and replaces it.
 fn take_place(directory: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> io::Result<()> {
     drop(open(directory, to, 0o600)?);
     let renamed = renameat(directory, from, directory, to);
     if renamed.is_err() {
-        // What went wrong before is what is told.
+        // The first error is reported.
         let _ = unlinkat(directory, to, AtFlags::empty());
     }
     Ok(renamed?)

@@ -1,4 +1,4 @@
-//! Messages of a live stream on their way from whoever sends them to the loop.
+//! Queue of outgoing messages of a live stream, from the sending program to the loop.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,43 +12,43 @@ use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, stream_records};
 use super::worker_queue::Found;
 use crate::shared::Shared;
 
-/// A queue of messages with a bound. Whoever sends waits for room at it; the loop never waits, it is woken. Messages
-/// that wait together go together, as many as fit what the protocol takes at once; one that is longer goes in pieces.
+/// A bounded queue of messages. A sending thread or task waits for room; the loop never waits and is woken. Queued
+/// messages are packed together up to the protocol's message size, and longer ones are split.
 #[derive(Debug)]
 pub struct Feed {
     gate: Shared<State>,
 }
 
-/// Nobody takes messages any more: the session is over.
+/// Error: the session has ended and takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 #[derive(Debug)]
 struct State {
-    /// For the protocol, with their bytes of messages.
+    /// Messages for the protocol, with the number of content bytes.
     ready: VecDeque<(Bytes, u64)>,
-    /// What goes with the next messages, if they are short.
+    /// Packs the next short messages together.
     packer: Packer,
     packed: u64,
-    /// Bytes of messages that wait.
+    /// Bytes of queued messages.
     bytes: usize,
-    /// Messages so far.
+    /// Number of messages so far.
     messages: u64,
-    /// What the protocol takes at once; nothing is let in before it is known.
+    /// Maximum message size of the protocol; nothing is admitted before it is known.
     max_payload: Option<usize>,
     ended: bool,
     closed: bool,
     error: Option<io::Error>,
-    /// The loop found nothing.
+    /// True if the loop found the queue empty and waits.
     waits: bool,
     waker: Waker,
-    /// How much the protocol has been given, and how much of it it is done with.
+    /// Number of messages given to the protocol, and released by it.
     given: u64,
     done: u64,
 }
 
 impl Feed {
-    /// An empty one.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> Feed {
         Feed {
@@ -70,7 +70,7 @@ impl Feed {
         }
     }
 
-    /// The loop: the protocol takes so much at once, and this wakes it.
+    /// For the loop: sets the protocol's message size and the waker.
     pub(crate) fn open(&self, max_payload: usize, waker: Waker) {
         self.gate.change(|state| {
             state.packer = Packer::new(max_payload);
@@ -79,7 +79,7 @@ impl Feed {
         });
     }
 
-    /// The loop: the protocol takes as much as this at once, and not less than was said.
+    /// For the loop: raises the protocol's message size.
     pub(crate) fn grow(&self, max_payload: usize) {
         self.gate.change(|state| {
             state.pack();
@@ -89,7 +89,7 @@ impl Feed {
         });
     }
 
-    /// The loop: takes all that there is.
+    /// For the loop: takes all queued messages.
     pub(crate) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
         self.gate.change(|state| {
             if let Some(error) = state.error.take() {
@@ -108,7 +108,7 @@ impl Feed {
         })
     }
 
-    /// The loop: the protocol is done with one more of what it was given.
+    /// For the loop: the protocol has released one more message.
     pub(crate) fn done(&self) {
         self.gate.change(|state| {
             state.done += 1;
@@ -116,7 +116,7 @@ impl Feed {
         });
     }
 
-    /// The loop: nothing more is taken.
+    /// For the loop: closes the queue.
     pub(crate) fn close(&self) {
         self.gate.change(|state| {
             state.closed = true;
@@ -126,19 +126,19 @@ impl Feed {
         });
     }
 
-    /// Puts a message in as soon as there is room.
+    /// Adds a message, waiting for room.
     pub fn put(&self, message: &[u8]) -> Result<(), Closed> {
         let put = self.gate.wait(None, |state| state.admit(message));
-        // Without a deadline it waits until there is something.
+        // Without a deadline the wait ends only with a result.
         Feed::wake(put.unwrap_or(Err(Closed)))
     }
 
-    /// The same for a task.
+    /// Adds a message for a task.
     pub fn poll_put(&self, context: &Context<'_>, message: &[u8]) -> Poll<Result<(), Closed>> {
         self.gate.poll(context, |state| state.admit(message)).map(Feed::wake)
     }
 
-    /// Puts a message in if there is room; whether there was.
+    /// Adds a message if there is room; returns true if it did.
     pub fn try_put(&self, message: &[u8]) -> Result<bool, Closed> {
         match self.gate.change(|state| (state.admit(message), false)) {
             Some(put) => Feed::wake(put).map(|()| true),
@@ -146,7 +146,7 @@ impl Feed {
         }
     }
 
-    /// Nothing more will be put in.
+    /// Marks the end of the stream.
     pub fn end(&self) {
         let waker = self.gate.change(|state| {
             if !std::mem::replace(&mut state.ended, true) && !state.closed {
@@ -158,7 +158,7 @@ impl Feed {
         waker.iter().for_each(Waker::wake);
     }
 
-    /// Nothing more can be put in, and this is why.
+    /// Ends the stream with an error.
     pub(super) fn fail(&self, error: io::Error) {
         let waker = self.gate.change(|state| {
             (state.error, state.ended) = (Some(error), true);
@@ -167,23 +167,23 @@ impl Feed {
         waker.wake();
     }
 
-    /// Waits until the protocol is done with all that was put in: it is acknowledged, or those who have not
-    /// acknowledged it were given up; whether that was before then. Of a protocol that is told.
+    /// Waits until the protocol has released all messages: each was acknowledged by every remaining member. Returns
+    /// true if that happened in time. Requires a protocol with acknowledgments.
     pub fn settle(&self, until: Instant) -> Result<bool, Closed> {
         self.gate.wait(Some(until), State::settled).map_or(Ok(false), |settled| settled.map(|()| true))
     }
 
-    /// The same for a task.
+    /// Polls for the release of all messages.
     pub fn poll_settle(&self, context: &Context<'_>) -> Poll<Result<(), Closed>> {
         self.gate.poll(context, State::settled)
     }
 
-    /// Messages put in so far.
+    /// Number of messages added so far.
     pub fn messages(&self) -> u64 {
         self.gate.change(|state| (state.messages, false))
     }
 
-    /// Wakes the loop, if it has to be.
+    /// Wakes the loop if it waits.
     fn wake(put: Result<Option<Waker>, Closed>) -> Result<(), Closed> {
         put.map(|waker| waker.iter().for_each(Waker::wake))
     }
@@ -200,8 +200,7 @@ impl State {
         self.bytes < MAX_QUEUED_BYTES && self.ready.len() < MAX_QUEUED_MESSAGES
     }
 
-    /// A message, if there is room: all of it, so that none is ever left half way. Gives what wakes the loop, if it
-    /// waits.
+    /// Adds a whole message if there is room. Returns the waker of a waiting loop.
     fn admit(&mut self, message: &[u8]) -> Option<Result<Option<Waker>, Closed>> {
         if self.closed || self.ended {
             return Some(Err(Closed));
@@ -227,7 +226,7 @@ impl State {
         self.packed += bytes as u64;
     }
 
-    /// What was gathered goes as it is.
+    /// Queues the packed messages as they are.
     fn pack(&mut self) {
         if !self.packer.is_empty() {
             self.ready.push_back((self.packer.take(), std::mem::take(&mut self.packed)));
@@ -243,9 +242,9 @@ impl State {
     }
 }
 
-/// Bytes that wait at most, and one message: more would only push the rest out of the cache.
+/// Maximum queued bytes, plus one message. A longer queue would not fit the cache.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
-/// What waits for the protocol at most.
+/// Maximum number of packed messages in the queue.
 const MAX_QUEUED_MESSAGES: usize = 1024;
 
 #[cfg(test)]

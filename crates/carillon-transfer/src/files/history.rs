@@ -1,9 +1,9 @@
-//! The signing times of the transfers that a receiver has accepted, so that it refuses older ones.
+//! Signing times of accepted transfers, for refusing older ones.
 //!
-//! A signed transfer stays valid for ever: whoever recorded it can send it again, and roll files back to what they
-//! were. So a receiver remembers, for each signing key, group and top-level name, when the newest transfer was signed
-//! that it has accepted. The file has a line for each that was accepted: key (base64), group, time (nanoseconds since
-//! 1970), name (bytes other than letters, digits, `.`, `-` and `_` as `%xx`), parted by spaces; later lines count.
+//! A signed transfer stays valid forever: an attacker who recorded it could replay it and restore old files. A
+//! receiver therefore stores the newest accepted signing time per signing key, group and top-level name. Each line of
+//! the file has key (base64), group, time (nanoseconds since 1970) and name (bytes other than letters, digits, `.`,
+//! `-` and `_` as `%xx`), separated by spaces. The last line of a subject counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 
 use super::signing::VerifyingKey;
 
-/// What an accepted transfer is known by: who signed it, for which group, and a top-level name in it.
+/// Key of an entry: signing key, group, and a top-level name.
 type Subject = (VerifyingKey, SocketAddr, Vec<u8>);
 
 /// The newest signing time for each key, group and top-level name.
@@ -28,10 +28,10 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Reads the file, which is made if it is not there; without a path nothing outlives the process.
+    /// Reads the file and creates it if necessary; without a path the history ends with the process.
     ///
     /// # Errors
-    /// The file cannot be read or written, or is no such file.
+    /// The file cannot be read or written, or has another format.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<History> {
         let Some(path) = path else { return Ok(History::default()) };
         let read = || -> anyhow::Result<History> {
@@ -42,7 +42,7 @@ impl History {
             (&file).take(MAX_FILE_BYTES).read_to_string(&mut text)?;
             let mut newest = BTreeMap::new();
             let mut lines = 0;
-            // What stands behind the last line feed was being written when the system stopped.
+            // Bytes behind the last line feed belong to a write that was cut off by a crash.
             for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
                 lines += 1;
                 let (subject, time) =
@@ -59,12 +59,12 @@ impl History {
         read().with_context(|| format!("the file of accepted signatures {}", path.display()))
     }
 
-    /// The time of the newest transfer with this name, if there was one.
+    /// Time of the newest accepted transfer with this name.
     pub(super) fn newest(&self, key: VerifyingKey, group: SocketAddr, name: &[u8]) -> Option<u64> {
         self.newest.get(&(key, group, name.to_owned())).copied()
     }
 
-    /// Remembers that transfers with these names were accepted.
+    /// Records the acceptance of transfers with these names.
     pub(super) fn accept(
         &mut self,
         key: VerifyingKey,
@@ -89,7 +89,7 @@ impl History {
         append().with_context(|| format!("the file of accepted signatures {}", path.display()))
     }
 
-    /// Writes the file anew with a line for each entry. The caller has the lock.
+    /// Rewrites the file with one line per entry. The caller holds the lock.
     fn rewrite(&self, path: &Path) -> anyhow::Result<()> {
         let mut text = String::new();
         self.newest.iter().for_each(|(subject, time)| emit(subject, *time, &mut text));
@@ -102,13 +102,13 @@ impl History {
     }
 }
 
-/// Opens the file with a lock that other receivers of this host wait for.
+/// Opens the file with an exclusive lock.
 fn lock(path: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         file.lock()?;
-        // It may have been written anew meanwhile.
+        // Another process may have replaced the file before the lock was granted.
         let (own, there) = (file.metadata()?, fs::metadata(path)?);
         if !own.is_file() {
             return Err(io::Error::other("it is no regular file"));
@@ -150,9 +150,9 @@ fn parse(line: &str) -> anyhow::Result<(Subject, u64)> {
     Ok(((key, group.parse()?, bytes), time.parse()?))
 }
 
-/// A file of more bytes is no such file.
+/// Maximum size of a history file; a larger file is refused.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Number of lines that count no more, beside as many as count, up to which the file is not written anew.
+/// Number of outdated lines, in addition to the current ones, above which the file is rewritten.
 const SPARE_LINES: usize = 1000;
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         history.accept(key(1), group(1), 5, names()).expect("nothing to write");
         history.accept(key(2), group(1), 3, vec![b"a".to_vec()]).expect("it is written");
         history.accept(key(1), group(2), 20, vec![b"a".to_vec()]).expect("it is written");
-        // What another process has appended meanwhile is not lost.
+        // Lines that another process appended meanwhile are kept.
         History::open(Some(&path))
             .expect("it is read")
             .accept(key(9), group(9), 9, names())

@@ -1,4 +1,4 @@
-//! What takes no room in a file: zeros that are neither read, sent nor written.
+//! Holes of sparse files: zeros that are neither read, sent nor written.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,30 +10,30 @@ use rustix::io::Errno;
 
 use super::tree::Tree;
 
-/// Looks for them in a file that is read from its beginning to its end.
+/// Finds the holes of a file that is read in order.
 #[derive(Debug)]
 pub struct Holes {
-    /// There is none before here; nothing where the file takes all the room it needs.
+    /// Position before which there is no hole; `None` for a file without holes.
     look: Option<u64>,
 }
 
 impl Holes {
-    /// In a file with this metadata.
+    /// Starts from the metadata of a file.
     pub fn of(metadata: &Metadata) -> Holes {
         Holes { look: (metadata.blocks().saturating_mul(STAT_BLOCK_BYTES) < metadata.len()).then_some(0) }
     }
 
-    /// How many bytes from there on, where it is read next, take no room in the file of this size, up to a multiple of [`ZERO_CHUNK_BYTES`] or
-    /// the end. Behind them it is read next.
+    /// Returns the length of the hole at the read position `at`, limited to a multiple of [`ZERO_CHUNK_BYTES`] or the
+    /// end of the file.
     pub fn at(&mut self, file: &File, at: u64, size: u64) -> io::Result<u64> {
         if self.look.is_none_or(|look| at < look) || at >= size {
             return Ok(0);
         }
         let data = match seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // There are none any more.
+            // The file has no further holes.
             Err(Errno::NXIO) => size,
-            // Those who do not tell this do not tell the other either.
+            // File systems without this call report no holes.
             Err(_) => at,
         };
         let end = if data >= size {
@@ -49,20 +49,20 @@ impl Holes {
     }
 }
 
-/// So many zeros, in as many pieces as it takes.
+/// Yields zeros of this total length in pieces.
 pub fn zeros(len: u64) -> impl Iterator<Item = &'static [u8]> {
     let most = ZERO_CHUNK_BYTES as u64;
     (0..len).step_by(ZERO_CHUNK_BYTES).map(move |at| &ZEROS[..(len - at).min(most) as usize])
 }
 
-/// Hashes so many zeros.
+/// Hashes zeros of this length.
 pub fn hash(tree: &mut Tree, len: u64) {
     zeros(len).for_each(|zeros| tree.update(zeros));
 }
 
-/// What is read, hashed and written at a time, from a multiple of it on: shorter holes are not worth a message of their own.
+/// Unit of reading, hashing and writing zeros; shorter holes are not worth a message.
 const ZERO_CHUNK_BYTES: usize = 256 << 10;
-/// The unit in which systems say how much room a file takes.
+/// Unit of `st_blocks` (POSIX).
 const STAT_BLOCK_BYTES: u64 = 512;
 
 static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; ZERO_CHUNK_BYTES].into());
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn holes_end_at_data_or_the_end_of_file() {
         const AT: u64 = ZERO_CHUNK_BYTES as u64;
-        // Where something is, how long the file is, and what is found from each place on.
+        // Position of data, length of the file, and holes expected at each position.
         for (parts, size, found) in [
             (vec![], 3 * AT + 5, vec![(0, 3 * AT + 5), (1, 3 * AT + 4), (3 * AT + 5, 0)]),
             (vec![5 * AT + 9], 9 * AT, vec![(0, 5 * AT), (7, 5 * AT - 7), (5 * AT, 0), (6 * AT, 3 * AT)]),
@@ -95,7 +95,7 @@ mod tests {
                 assert_eq!(file.stream_position().expect("it has one"), at + len, "from {at}, {parts:?}");
             }
         }
-        // One that takes all its room is not asked.
+        // A file without holes is not queried.
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[0; 3 * ZERO_CHUNK_BYTES], 0).expect("it can be written");
         let mut holes = Holes::of(&file.metadata().expect("it is there"));

@@ -20,49 +20,49 @@ use super::taker::{Notes, State};
 use super::target::Target;
 use crate::LocalError;
 
-/// Takes what all senders of a session deliver, and reports the result to the session once. A thread of its own
-/// checks and writes it: as long as that has too much to do, nothing is taken, and a verdict is given when all is
-/// done.
+/// Handles the messages of all senders of a session and reports one result to the session. A thread verifies and
+/// writes; while its queue is full no message is taken, and the result follows when it has finished.
 #[derive(Debug)]
 pub struct Incoming {
     place: Place,
     waker: Waker,
-    /// Senders that have begun, as far as is known.
+    /// Known senders that have begun.
     senders: BTreeMap<NodeId, State>,
     completed: Vec<(String, Completed)>,
     unstored: Vec<Unstored>,
-    /// Senders that are lost, and until when what they sent before may still be delivered.
+    /// Lost senders, with the time until which their earlier messages may still be delivered.
     lost: BTreeMap<NodeId, Time>,
     given_up: BTreeSet<NodeId>,
-    /// When the last message came.
+    /// Time of the last message.
     last: Time,
     started: Option<Time>,
     ended: Option<Time>,
     error: Option<LocalError>,
     result: Option<Result<(), Problem>>,
     over: bool,
-    /// Whether the files completed are kept until they are taken.
+    /// True if completed files are listed until they are taken.
     keeps: bool,
-    /// Whose files are taken, and the group that they are sent to.
+    /// Trusted keys, and the group of the transfer.
     trust: Trust,
     group: SocketAddr,
     kind: Kind,
-    /// What was overheard of sessions that this receiver was not in, if it goes into a directory; and when the last of it was.
+    /// Data overheard from sessions of other members, if the destination is a directory, and the time of the latest
+    /// data.
     spool: Option<Box<Spool>>,
     overheard: Option<Time>,
 }
 
-/// Where it all goes.
+/// Current place of the destination.
 #[derive(Debug)]
 enum Place {
-    /// Nothing has come yet, or all has come.
+    /// In this structure, before the first and after the last message.
     Here(Sink),
     There(Disk),
-    /// The thread has died with it.
+    /// Lost by a panic of the thread.
     Lost,
 }
 
-/// What is known of it wherever it is.
+/// Properties that are known while the thread has the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Folder,
@@ -71,7 +71,7 @@ enum Kind {
 }
 
 impl Incoming {
-    /// Will write one transfer there, in a thread of its own that wakes the loop with this.
+    /// Creates the application for one transfer into this destination. `waker` wakes the loop for its thread.
     pub fn new(mut sink: Sink, waker: Waker) -> Self {
         let kind = match &sink {
             Sink::Files(Target::Directory(_)) => Kind::Folder,
@@ -105,31 +105,31 @@ impl Incoming {
         }
     }
 
-    /// Keeps the files completed until they are taken: their number is the sender's to choose.
+    /// Lists completed files until they are taken; the sender determines their number.
     pub fn keep_completed(self) -> Self {
         Incoming { keeps: true, ..self }
     }
 
-    /// Takes only what is signed for this group with one of these keys, if there are any.
+    /// Accepts only data that is signed for this group with one of these keys, if there are any.
     pub fn trust(mut self, trust: Trust, group: SocketAddr) -> Self {
         if !trust.keys.is_empty() {
-            // Nobody has signed what was overheard.
+            // Overheard data is unsigned.
             self.spool.take().into_iter().for_each(|mut spool| spool.clear());
         }
         Incoming { trust, group, ..self }
     }
 
-    /// Bytes received so far, and written but for the last small file.
+    /// Bytes received and written, except the last small file.
     pub fn bytes(&self) -> u64 {
         self.senders.values().map(|sender| sender.bytes).sum()
     }
 
-    /// Those of them that an earlier attempt had left.
+    /// Bytes that an earlier attempt left.
     pub fn resumed(&self) -> u64 {
         self.senders.values().map(|sender| sender.resumed).sum()
     }
 
-    /// Bytes of all files together, if all senders have said so.
+    /// Total bytes of all files, once every sender has announced them.
     pub fn total(&self) -> Option<u64> {
         if self.senders.is_empty() {
             return None;
@@ -142,17 +142,17 @@ impl Incoming {
         self.senders.values().map(|sender| sender.files).sum()
     }
 
-    /// What came of each sender.
+    /// State of each sender.
     pub fn senders(&self) -> impl Iterator<Item = &State> {
         self.senders.values()
     }
 
-    /// Whether it is for files below a directory.
+    /// Returns true if the destination is a directory for files.
     pub fn is_folder(&self) -> bool {
         self.kind == Kind::Folder
     }
 
-    /// Whether it is for live streams, and not for files.
+    /// Returns true if the destination takes live streams instead of files.
     pub fn is_live(&self) -> bool {
         self.kind == Kind::Live
     }
@@ -162,17 +162,17 @@ impl Incoming {
         std::mem::take(&mut self.completed)
     }
 
-    /// Entries that cannot be stored here, 10 000 of each sender at most.
+    /// Entries that cannot be stored here, at most 10 000 per sender.
     pub fn unstored(&self) -> &[Unstored] {
         &self.unstored
     }
 
-    /// Whether files were completed since they were last taken.
+    /// Returns true if files were completed since they were last taken.
     pub fn has_completed(&self) -> bool {
         !self.completed.is_empty()
     }
 
-    /// From the first record to the last.
+    /// Time from the first record to the last, in seconds.
     pub fn seconds(&self) -> f64 {
         match (self.started, self.ended) {
             (Some(started), Some(ended)) => ended.since(started).as_secs_f64(),
@@ -180,18 +180,18 @@ impl Incoming {
         }
     }
 
-    /// How the transfer ended, once it has. What was not written until now is not written any more.
+    /// Returns the result once the transfer has ended, and discards unwritten data.
     pub fn take_result(&mut self) -> Option<Result<(), Problem>> {
         self.settle();
         self.result.take()
     }
 
-    /// Whether it has ended well, if it has ended.
+    /// Returns true after success and false after failure; `None` before the end.
     pub fn has_succeeded(&self) -> Option<bool> {
         self.result.as_ref().map(Result::is_ok)
     }
 
-    /// Why it has failed, if that is only that what came is damaged: the rest is kept, and another session may do better.
+    /// Reason of a failure by damaged data only: the rest is kept, and another session may complete it.
     pub fn damage(&self) -> Option<&str> {
         match &self.result {
             Some(Err(Problem::Damaged(reason))) => Some(reason),
@@ -204,7 +204,7 @@ impl Incoming {
         self.kind == Kind::Folder && self.senders.values().filter(failed).all(|sender| sender.is_damaged)
     }
 
-    /// Where it all went; nothing while it is being written.
+    /// The destination; `None` while the thread has it.
     pub fn sink(&self) -> Option<&Sink> {
         match &self.place {
             Place::Here(sink) => Some(sink),
@@ -212,7 +212,7 @@ impl Incoming {
         }
     }
 
-    /// Bytes that the next attempt can go on from, when it is over: all that came, or nothing.
+    /// Bytes from which another attempt can resume, after the end.
     pub fn kept(&mut self) -> Option<u64> {
         let bytes = self.bytes();
         match &mut self.place {
@@ -221,7 +221,7 @@ impl Incoming {
         }
     }
 
-    /// What there is to tell of where it goes, a line each, when it is over.
+    /// Returns messages about the destination, a line each, after the end.
     pub fn take_notes(&mut self) -> Vec<String> {
         match &mut self.place {
             Place::Here(sink) => sink.take_notes(),
@@ -229,7 +229,7 @@ impl Incoming {
         }
     }
 
-    /// Where it all went, for the next transfer; nothing if the thread has died with it.
+    /// Returns the destination for the next transfer; `None` if the thread panicked.
     pub fn into_sink(mut self) -> Option<Sink> {
         self.settle();
         match std::mem::replace(&mut self.place, Place::Lost) {
@@ -243,7 +243,7 @@ impl Incoming {
         }
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     fn settle(&mut self) {
         if let Place::There(_) = self.place
             && let Place::There(disk) = std::mem::replace(&mut self.place, Place::Lost)
@@ -254,7 +254,7 @@ impl Incoming {
         }
     }
 
-    /// Takes note of what the thread has done.
+    /// Applies the notes of the thread.
     fn note(&mut self, notes: Notes) {
         self.senders.extend(notes.senders);
         self.completed.extend(notes.completed);
@@ -262,7 +262,7 @@ impl Incoming {
         self.error = self.error.take().or(notes.error);
     }
 
-    /// Begins with what comes of this node, unless it has begun.
+    /// Begins with the messages of this node, unless it has begun.
     fn begin(&mut self, disk: &mut Disk, node: NodeId, session: &ReceiverSession) {
         if self.senders.contains_key(&node) {
             return;
@@ -276,10 +276,10 @@ impl Incoming {
         disk.begin(node, intake);
     }
 
-    /// Keeps what goes by in a session that this receiver is not in; whether anything did.
+    /// Stores data overheard from a session of other members; returns true if there was some.
     fn overhear(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         let mut any = false;
-        // A sender that wants to go on has done so long before.
+        // A sender that resumes would have done so long before.
         if session.member_number().is_none() && now >= *self.overheard.get_or_insert(now) + OVERHEARD_LIFETIME
         {
             self.spool.iter_mut().for_each(|spool| spool.clear());
@@ -294,7 +294,7 @@ impl Incoming {
         any
     }
 
-    /// A message says which ones the sender withholds: what is here of them is as good as if it came.
+    /// Supplies from the spool the messages that the sender withholds.
     fn supply(&mut self, now: Time, session: &mut ReceiverSession, delivery: &Delivery) {
         let Some(spool) = self.spool.as_mut().filter(|spool| !spool.is_empty()) else { return };
         if let Ok(record @ Record::Span { .. }) = Record::parse(&delivery.payload) {
@@ -304,8 +304,7 @@ impl Incoming {
         }
     }
 
-    /// Takes some messages, and gives up senders of whom nothing more is to be expected; returns whether anything
-    /// was done.
+    /// Takes some messages and ends senders that cannot deliver any more; returns true if anything was done.
     fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
         if matches!(self.place, Place::Here(_)) && session.member_number().is_none() {
             return Ok(false);
@@ -360,7 +359,7 @@ impl Incoming {
         Ok(any)
     }
 
-    /// Gives up senders of whom nothing more is to be expected.
+    /// Ends senders that cannot deliver any more.
     fn miss(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         for peer in session.peers().iter().filter(|peer| peer.part.offers() && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
@@ -375,8 +374,8 @@ impl Incoming {
         }
     }
 
-    /// Where each message comes by itself, and some never will: gives up senders that have sent all, once nothing more comes. The session,
-    /// which has its own clock, sees to it that this is looked at.
+    /// With unordered delivery a lost message never arrives: ends senders that have sent everything, after a pause
+    /// without messages. The session's timer calls this.
     fn fall_short(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         let short = self.senders.iter().filter(|(_, sender)| sender.is_short && session.has_lost());
         if now < self.last + RETURN_GRACE {
@@ -387,7 +386,7 @@ impl Incoming {
         }
     }
 
-    /// How it ended, if every sender has ended.
+    /// Result of the transfer, once every sender has ended.
     fn ending(&self, session: &ReceiverSession) -> Option<Result<(), Problem>> {
         let ended = |node: &NodeId| self.senders.get(node).is_some_and(|sender| sender.result.is_some());
         let peers = session.peers();
@@ -400,7 +399,7 @@ impl Incoming {
         let reasons: Vec<String> = self.senders.values().filter_map(failed).collect();
         all.then(|| match reasons.is_empty() {
             true => Ok(()),
-            // What a protocol has given up may be given up again.
+            // A sender that the protocol has abandoned may be reported repeatedly.
             false if !session.has_lost() && self.is_damaged() => Err(Problem::Damaged(reasons.join("; "))),
             false => Err(Problem::Transfer(reasons.join("; "))),
         })
@@ -410,7 +409,7 @@ impl Incoming {
 impl Application<ReceiverSession> for Incoming {
     fn poll(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         if self.over {
-            // A peer goes on serving the others, and delivers to nobody.
+            // A peer that failed keeps acknowledging for the other members, without delivering.
             return session.poll_delivery().is_some();
         }
         let overheard = self.overhear(now, session);
@@ -424,7 +423,7 @@ impl Application<ReceiverSession> for Incoming {
             },
         };
         self.over = true;
-        // Of this transfer it has been of use, or wrong.
+        // Data of this transfer was used, or was wrong.
         self.spool.iter_mut().for_each(|spool| spool.clear());
         self.ended = Some(now);
         match &result {
@@ -443,8 +442,7 @@ impl Application<ReceiverSession> for Incoming {
     }
 }
 
-/// The directory for the files of this sender: its name as far as a directory can have it, with its
-/// place among the senders if another would have the same.
+/// Directory for the files of this sender: its name in a valid form, with its index if two names would be equal.
 fn folder(name: &str, senders: &[&PeerMember]) -> String {
     let plain = |name: &str| match name {
         "." | ".." => "_".repeat(name.len()),
@@ -459,9 +457,9 @@ fn folder(name: &str, senders: &[&PeerMember]) -> String {
     }
 }
 
-/// What was overheard is kept so long for a further session.
+/// Time for which overheard data is kept for a catch-up session.
 const OVERHEARD_LIFETIME: Duration = Duration::from_secs(300);
-/// Messages taken in one turn, so that the network is heard between them.
+/// Maximum messages per turn, so that the loop also reads the network.
 const POLL_MESSAGES: usize = 64;
-/// What a lost sender had sent may be delivered this much later than the last one before.
+/// Time after the last message for which messages of a lost sender may still be delivered.
 const RETURN_GRACE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What one sender delivers: records in, verified files or messages out.
+//! Receiver of one sender's records: it checks them and writes files or messages.
 
 use carillon_core::Order;
 use carillon_wire::file::{
@@ -15,47 +15,46 @@ use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
 
-/// Writes what the records of one sender say, and holds them to what they say: every byte in its
-/// place, every digest equal.
+/// Applies the records of one sender and checks every offset and digest.
 #[derive(Debug)]
 pub struct Intake {
     /// The sender's name.
     name: String,
-    /// Before the names of its files: the directory of this sender and a slash, or nothing.
+    /// Prefix of its file names: the directory of this sender and a slash, or empty.
     folder: String,
     stage: Stage,
     announced: Option<(u32, Option<u64>)>,
-    /// Bytes of the files that came to their end.
+    /// Bytes of ended files.
     bytes: u64,
-    /// Files, directories and links so far.
+    /// Number of files, directories and links so far.
     entries: u32,
-    /// Files completed, and how many they are.
+    /// Completed files, and their number.
     files: u32,
     completed: Option<Vec<Completed>>,
     missing: Missing,
     position: Position,
-    /// What the next file may use.
+    /// Buffers for the next file.
     spare: Option<Box<Spare>>,
-    /// The transfer, if it has a name and what came of it can be kept.
+    /// Identifier of the transfer, if it has one and its data can be kept.
     transfer: Option<TransferId>,
-    /// Where the sender began.
+    /// Entry and offset at which the sender began.
     begun: (u32, u64),
-    /// What an earlier attempt has left.
+    /// State that an earlier attempt left.
     kept: Option<Kept>,
-    /// What is noted as complete for the next attempt, if anything is: entries, and bytes in them.
+    /// Progress in the journal: complete entries and bytes in them.
     noted: Option<(u32, u64)>,
-    /// Bytes that were there before.
+    /// Bytes that were present before.
     resumed: u64,
-    /// What the sender has said of the entries.
+    /// Digest of the entries that the sender announced.
     listing: Listing,
-    /// What has come of a live stream.
+    /// Sequence numbers of live-stream messages.
     numbers: MessageNumbers,
     result: Option<Result<(), String>>,
-    /// What came is damaged, and what was verified of it is kept.
+    /// True if data was damaged and the verified part is kept.
     is_damaged: bool,
 }
 
-/// Where the deliveries of all senders go.
+/// Destination of all senders' data.
 #[derive(Debug)]
 pub enum Sink {
     /// Files.
@@ -65,7 +64,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// What there is to tell of where it goes, a line each.
+    /// Returns messages about the destination, a line each.
     pub fn take_notes(&mut self) -> Vec<String> {
         match self {
             Sink::Files(target) => target.take_notes(),
@@ -73,7 +72,7 @@ impl Sink {
         }
     }
 
-    /// Whether it takes what comes without waiting, as long as it has room.
+    /// Returns true if it never blocks while it has room.
     pub(super) fn is_prompt(&self) -> bool {
         match self {
             Sink::Files(_) => false,
@@ -81,7 +80,7 @@ impl Sink {
         }
     }
 
-    /// How far an earlier attempt of a transfer came; asked between transfers.
+    /// Progress of an earlier attempt; asked between transfers.
     pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
         match self {
             Sink::Files(target) => target.reached(trusted),
@@ -89,8 +88,8 @@ impl Sink {
         }
     }
 
-    /// Number of the place where it goes: the same for every process of this host that puts it there, and that of this process where
-    /// no other one can.
+    /// Identifier of the destination: equal in every process of this host for the same directory, otherwise the
+    /// number of this process.
     pub fn place(&self, process: u64) -> u64 {
         let place = match self {
             Sink::Files(target) => target.place(),
@@ -102,7 +101,7 @@ impl Sink {
         place.map_or(process, digest)
     }
 
-    /// For the next transfer.
+    /// Prepares the destination for the next transfer.
     #[must_use]
     pub fn again(self) -> Sink {
         match self {
@@ -120,9 +119,9 @@ enum Stage {
     Between,
     /// Waits for DATA or END_OF_FILE.
     Contents(Box<Open>),
-    /// Waits for DATA, END_OF_FILE or KEPT of a file that is there.
+    /// Waits for DATA, END_OF_FILE or KEPT of an existing file.
     PriorFile(Box<PriorFile>),
-    /// Waits for the end of a file that this receiver cannot store, of which so many bytes have come.
+    /// Waits for the end of a file that cannot be stored, with its name and the bytes received.
     Unstored(Vec<u8>, u64),
     /// Waits for messages of a live stream, or its end.
     Live,
@@ -130,30 +129,30 @@ enum Stage {
     Over,
 }
 
-/// A file that is there already.
+/// A file that exists already.
 #[derive(Debug)]
 struct PriorFile {
     name: Vec<u8>,
     size: u64,
-    /// Bytes that came again.
+    /// Bytes received again.
     offset: u64,
 }
 
-/// The files that the sender withdrew.
+/// Files that the sender withdrew.
 #[derive(Debug, Default)]
 struct Missing {
     count: u32,
-    /// Entries that this receiver cannot store, as far as they are listed, not told yet.
+    /// Listed entries that cannot be stored and were not reported yet.
     unstored: Vec<Unstored>,
-    /// How many entries this receiver cannot store.
+    /// Number of entries that this receiver cannot store.
     unstored_count: u32,
-    /// The first of them, and why.
+    /// Names of the first of them, with reasons.
     named: Vec<String>,
 }
 
 impl Intake {
-    /// Of the sender of this name; its files go into a directory of their own if one is named. The files
-    /// completed are kept until they are taken if they are wanted.
+    /// Creates the receiver of this sender's records, with a directory of its own if `folder` is given. Completed
+    /// files are listed if `completed` is set.
     pub fn new(name: String, folder: Option<String>, completed: bool) -> Self {
         Intake {
             name,
@@ -179,13 +178,12 @@ impl Intake {
         }
     }
 
-    /// Takes what comes in this order.
+    /// Sets the order of delivery.
     pub fn in_order(self, order: Order) -> Self {
         Intake { numbers: MessageNumbers::new(order), ..self }
     }
 
-    /// Takes a message. What is wrong with the transfer is its result; an error is this receiver's
-    /// own trouble.
+    /// Applies a message. Errors of the transfer become its result; a returned error is local.
     pub fn take(&mut self, message: &[u8], sink: &mut Sink) -> anyhow::Result<()> {
         if self.result.is_some() {
             return Ok(());
@@ -201,7 +199,7 @@ impl Intake {
         }
     }
 
-    /// It ends so. An error is this receiver's own trouble.
+    /// Ends with this problem. A returned error is local.
     pub fn fail(&mut self, problem: Problem, sink: &mut Sink) -> anyhow::Result<()> {
         self.is_damaged = matches!(problem, Problem::Damaged(_)) && self.keep(sink);
         self.end(Err(problem.to_string()));
@@ -214,14 +212,14 @@ impl Intake {
         }
     }
 
-    /// All is there, or what is there is of no use.
+    /// Removes the journal: the transfer is complete, or its data is useless.
     fn forget(&self, sink: &mut Sink) {
         if let (Sink::Files(target), Some(_)) = (sink, self.transfer) {
             target.forget();
         }
     }
 
-    /// Keeps what is verified, for another attempt; whether there can be one.
+    /// Keeps the verified data for another attempt; returns false if there can be none.
     fn keep(&mut self, sink: &mut Sink) -> bool {
         if self.transfer.is_none() {
             return false;
@@ -231,7 +229,7 @@ impl Intake {
             _ => None,
         };
         if self.entries == 0 && self.kept.is_none() && open.as_ref().is_none_or(|open| open.verified == 0) {
-            // There is nothing to go on from.
+            // There is nothing to resume from.
             self.forget(sink);
         } else {
             self.note(sink, open.as_mut().and_then(|open| open.partial.as_mut()));
@@ -239,7 +237,7 @@ impl Intake {
         true
     }
 
-    /// Nothing more will come, and this is why; unless it has ended before.
+    /// Ends for this reason because no more data will come, unless it has ended before.
     pub fn give_up(&mut self, reason: String) {
         if self.result.is_none() {
             let shortage = self.numbers.shortage().map(|shortage| format!("{shortage}: {reason}"));
@@ -252,7 +250,7 @@ impl Intake {
         &self.name
     }
 
-    /// Bytes received so far, also of files that were withdrawn then.
+    /// Bytes received so far, including withdrawn files.
     pub fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
@@ -262,17 +260,17 @@ impl Intake {
         }
     }
 
-    /// Whether the sender has said that it has sent all of its live stream, and not all came.
+    /// Returns true if the sender has ended its live stream and messages are missing.
     pub fn is_short(&self) -> bool {
         self.result.is_none() && self.numbers.is_short()
     }
 
-    /// Those of them that were there before.
+    /// Bytes that were present before.
     pub fn resumed(&self) -> u64 {
         self.resumed
     }
 
-    /// Bytes of all files together, if the sender has said so.
+    /// Total bytes of all files, once announced.
     pub fn total(&self) -> Option<u64> {
         self.announced.and_then(|(_, bytes)| bytes)
     }
@@ -282,27 +280,27 @@ impl Intake {
         self.files
     }
 
-    /// Whether it has failed because what came is damaged, and what was verified of it is kept.
+    /// Returns true if it failed by damaged data and the verified part is kept.
     pub fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 
-    /// How it ended, if it has.
+    /// Result, once it has ended.
     pub fn result(&self) -> Option<&Result<(), String>> {
         self.result.as_ref()
     }
 
-    /// The files completed since they were last taken, if they are kept.
+    /// Completed files since the last call, if they are listed.
     pub fn take_completed(&mut self) -> Vec<Completed> {
         self.completed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether there are any.
+    /// Returns true if there are completed files to take.
     pub fn has_completed(&self) -> bool {
         self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
     }
 
-    /// The entries that cannot be stored since they were last taken.
+    /// Entries that cannot be stored, since the last call.
     pub fn take_unstored(&mut self) -> Vec<Unstored> {
         std::mem::take(&mut self.missing.unstored)
     }
@@ -401,7 +399,7 @@ impl Intake {
                 self.bytes += offset;
                 self.next_entry(sink);
             }
-            // What the next messages are, the loop has looked at.
+            // The loop has inspected the next messages already.
             (stage, Record::Span { .. }) => self.stage = stage,
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
                 let done = self.expect_index(index).and_then(|()| open.append(offset, bytes));
@@ -418,7 +416,7 @@ impl Intake {
                 self.go_on(open, sink);
                 done?;
             }
-            // What it is made of is compared at its end.
+            // The parts of the file are compared at its end.
             (Stage::PriorFile(had), Record::Subtree { index, .. }) => {
                 self.expect_index(index)?;
                 self.stage = Stage::PriorFile(had);
@@ -501,7 +499,7 @@ impl Intake {
                 }
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                // One of an earlier attempt may be there.
+                // A file of an earlier attempt may exist.
                 let again = self.kept.as_ref().is_some_and(|kept| index < kept.at_most());
                 let made = target.make_link(&mut self.position, &relative(&name)?, text, again);
                 if let Err(reason) = stored(made)? {
@@ -518,7 +516,7 @@ impl Intake {
                     )));
                 }
                 if listing != self.listing.digest() {
-                    // Which of those that are there already are wrong nobody knows, another attempt neither.
+                    // It is unknown which of the existing files are wrong, and another attempt cannot know either.
                     return Err(refused(
                         "the names, permissions or times that came are not what was sent: take away what came, and try again",
                     ));
@@ -541,7 +539,7 @@ impl Intake {
         Ok(false)
     }
 
-    /// More of the file has come.
+    /// Continues with a file after more of it has arrived.
     fn go_on(&mut self, mut open: Box<Open>, sink: &mut Sink) {
         if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
             self.note(sink, open.partial.as_mut());
@@ -549,7 +547,7 @@ impl Intake {
         self.stage = Stage::Contents(open);
     }
 
-    /// Notes that an entry cannot be stored.
+    /// Records an entry that cannot be stored.
     fn unstored(
         &mut self,
         path: RelativePath<'_>,
@@ -561,7 +559,7 @@ impl Intake {
         Ok(Stage::Unstored(name, begun))
     }
 
-    /// An entry is dealt with.
+    /// Advances to the next entry.
     fn next_entry(&mut self, sink: &mut Sink) {
         self.entries += 1;
         self.stage = Stage::Between;
@@ -574,7 +572,7 @@ impl Intake {
         }
     }
 
-    /// A file is complete.
+    /// Records a complete file.
     fn complete(&mut self, completed: Completed, sink: &mut Sink) {
         self.bytes += completed.bytes;
         self.files += 1;
@@ -584,7 +582,7 @@ impl Intake {
         self.next_entry(sink);
     }
 
-    /// The transfer has a name, and the sender begins at this place.
+    /// Handles the identifier of a transfer and the sender's starting point.
     fn resume(&mut self, sink: &mut Sink, from: ResumePoint) -> Result<(), Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         if self.folder.is_empty() {
@@ -593,7 +591,7 @@ impl Intake {
         }
         match &self.kept {
             Some(kept) => self.noted = Some((kept.reached.entry, 0)),
-            // What is complete would be in the way of the next attempt; of one entry alone there is no next.
+            // Complete files would block the next attempt; a single entry has no next attempt.
             None if self.announced.is_some_and(|(entries, _)| entries > 1) => self.note(sink, None),
             None => {}
         }
@@ -605,7 +603,7 @@ impl Intake {
         Ok(())
     }
 
-    /// The file that begins, if it is there: of an earlier attempt that came further.
+    /// Looks for an existing complete file from an attempt that came further.
     fn had(
         &mut self,
         sink: &mut Sink,
@@ -617,7 +615,7 @@ impl Intake {
         };
         let was_noted = self.entries < kept.reached.entry;
         let is_part = self.entries == kept.reached.entry && kept.part.is_some();
-        // Where files are replaced, one that is there may be older: what was not noted is written again.
+        // Where files are replaced an existing file may be outdated: without a journal entry it is written again.
         if !was_noted && (is_part || self.entries >= kept.at_most() || target.overwrites()) {
             return Ok(Ok(None));
         }
@@ -633,14 +631,14 @@ impl Intake {
         }
     }
 
-    /// Notes for the next attempt how far it is.
+    /// Writes the progress into the journal.
     fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
         let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
-        // The next attempt would look for what was noted.
+        // The next attempt would look for the files in the journal.
         if self.missing.unstored_count > 0 {
             return;
         }
-        // What an earlier attempt noted may be further.
+        // The journal of an earlier attempt may be further ahead.
         let further = |(noted, _)| noted > self.entries || (noted == self.entries && partial.is_none());
         if !self.noted.is_some_and(further) {
             self.noted = Some((self.entries, self.bytes));
@@ -648,7 +646,7 @@ impl Intake {
         }
     }
 
-    /// Where messages of a live stream go.
+    /// Destination of live-stream messages.
     fn live<'a>(&self, sink: &'a mut Sink) -> Result<&'a mut Live, Problem> {
         match sink {
             Sink::Live(live) => {
@@ -659,7 +657,7 @@ impl Intake {
         }
     }
 
-    /// A message has come, or some of it: whether it was what lacked.
+    /// Records a message or part of one; returns true if it was missing.
     fn has_message(&mut self, bytes: usize) -> bool {
         self.bytes += bytes as u64;
         self.stage = Stage::Live;
@@ -698,7 +696,7 @@ impl Intake {
         if begun > 0 {
             return Err(refused(&format!("what came of {} is gone since: try again", shown_name(&name))));
         }
-        // A small one is written at once when all of it is there.
+        // A small file is written at once when it is complete.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
             _ => {
@@ -719,7 +717,7 @@ impl Intake {
         Ok(Ok(open))
     }
 
-    /// The name below the directory that is written to.
+    /// Name below the destination.
     fn below(&self, path: RelativePath<'_>) -> Result<Vec<u8>, Problem> {
         let name = [self.folder.as_bytes(), path.as_bytes()].concat();
         if components(&name).any(is_part_name) {
@@ -731,12 +729,12 @@ impl Intake {
         Ok(name)
     }
 
-    /// It does not send what this receiver is for.
+    /// Error: the sender streams although files are expected.
     fn streams(&self) -> Problem {
         refused(&format!("{} sends a live stream: receive it with --stream", self.name))
     }
 
-    /// Likewise.
+    /// Error: the sender sends files although a stream is expected.
     fn files_come(&self) -> Problem {
         refused(&format!("{} sends files: receive them without --stream", self.name))
     }
@@ -751,7 +749,7 @@ impl Intake {
         )))
     }
 
-    /// The same for the first record of an entry.
+    /// Checks the index of the first record of an entry.
     fn expect_entry(&self, index: u32) -> Result<(), Problem> {
         let (entries, _) = self.announced.unwrap_or_default();
         if self.entries >= entries {
@@ -762,7 +760,7 @@ impl Intake {
 }
 
 impl PriorFile {
-    /// It is what was sent, or not.
+    /// Compares the file with the sender's digest and names it.
     fn close(
         self,
         sink: &mut Sink,
@@ -815,7 +813,7 @@ impl Missing {
     }
 }
 
-/// Files that are not delivered and are told of by name in the result.
+/// Maximum number of undelivered files named in the result.
 const MAX_LISTED_NAMES: usize = 3;
-/// Entries that cannot be stored and are listed, whatever a sender sends.
+/// Maximum number of listed entries that cannot be stored.
 const MAX_UNSTORED: u32 = 10_000;

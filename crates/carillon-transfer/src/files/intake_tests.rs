@@ -1,4 +1,4 @@
-//! What records can do, and what they cannot, whoever sends them.
+//! Tests of received records, including hostile ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::listing::Listing;
 use super::names::is_part_name;
 use super::target::Target;
 
-/// A directory to receive into, and one beside it that must stay as it is.
+/// A directory to receive into, and one beside it that must not change.
 struct Place {
     directory: tempfile::TempDir,
     sink: Sink,
@@ -37,18 +37,18 @@ impl Place {
         fs::read_dir(self.directory.path().join("outside")).unwrap().count()
     }
 
-    /// Takes each record as a message; returns how it ended, if it has.
+    /// Applies each record as a message; returns the result, if it has ended.
     fn take(&mut self, records: &[Record<'_>]) -> Option<Result<(), String>> {
         for record in records {
             let mut message = Vec::new();
             record.emit(&mut message);
-            // An error of this receiver's own is in the result too.
+            // A local error is part of the result too.
             let _ = self.intake.take(&message, &mut self.sink);
         }
         self.intake.result().cloned()
     }
 
-    /// The same, and it ends badly with these words.
+    /// Applies records and expects a failure with these words.
     #[track_caller]
     fn refuses(&mut self, records: &[Record<'_>], words: &str) {
         let result = self.take(records);
@@ -85,14 +85,14 @@ fn data(index: u32, offset: u64, bytes: &[u8]) -> Record<'_> {
     Record::Data { index, offset, bytes }
 }
 
-/// The end of a transfer of so many bytes, of which all this was said.
+/// The END record of a transfer of this size with these entries.
 fn end(bytes: u64, records: &[Record<'_>]) -> Record<'static> {
     let mut listing = Listing::default();
     records.iter().for_each(|record| listing.add(record));
     Record::End { bytes, listing: listing.digest() }
 }
 
-/// These, and the end.
+/// These records with the END record.
 fn whole<'a>(bytes: u64, records: &[Record<'a>]) -> Vec<Record<'a>> {
     [records, &[end(bytes, records)]].concat()
 }
@@ -125,7 +125,7 @@ fn withdrawn_file_is_discarded_and_others_are_kept() {
     }
 }
 
-/// Each of what is said of an entry, changed by a little, is found at the end.
+/// Every changed field of an entry is detected at the end.
 #[test]
 fn reported_entries_match_the_sent_ones() {
     let with = |time, mode, name, target| {
@@ -186,7 +186,7 @@ fn misordered_or_surplus_entries_are_refused() {
         let mut place = Place::new(false);
         place.refuses(records, words);
         assert_eq!(place.intake.files(), 0);
-        // Nothing is left, and nothing more is taken.
+        // No file is left, and nothing further is taken.
         let names = place.names();
         assert!(names.iter().all(|name| name == "a" && place.out("a").is_symlink()), "{names:?}");
         place.take(&[file(0, "late", None), end_of_file(0, b"")]);
@@ -194,7 +194,7 @@ fn misordered_or_surplus_entries_are_refused() {
     }
 }
 
-/// A hard link stands for a file system that finds a file under another spelling of its name.
+/// A hard link simulates a file system that finds a file under another spelling of its name.
 #[test]
 fn second_name_of_a_received_file_is_refused() {
     for overwrite in [true, false] {
@@ -265,7 +265,7 @@ fn link_in_place_of_a_file_is_replaced() {
         assert_eq!(place.take(&records), Some(Ok(())));
         assert!(!place.out("f").is_symlink());
         assert_eq!(place.outside(), 0);
-        // Without permission to replace it stays, also if it is found only at the end.
+        // Without permission to replace it stays, even if it is found only at the end.
         let mut place = Place::new(false);
         assert_eq!(place.take(&records[..3]), None);
         symlink("../outside/f", place.out("f")).unwrap();
@@ -301,13 +301,13 @@ fn swapping_directories_for_links_writes_nothing_outside() {
                 let _ = symlink(&outside, out.join("d"));
                 let _ = fs::remove_file(out.join("d"));
                 let _ = fs::rename(out.join("aside"), out.join("d"));
-                // The intake may have made a new `d` meanwhile: the old one
-                // cannot come back then, and would stop every later swap.
+                // The intake may have created a new `d` meanwhile: the old one cannot return then, and would stop
+                // later swaps.
                 let _ = fs::remove_dir_all(out.join("aside"));
             }
         });
-        // How the two threads meet is up to the machine: goes on, within
-        // reason, until both outcomes were seen.
+        // The interleaving of the threads depends on the machine: repeats, within reason, until both outcomes were
+        // seen.
         let mut round = 0;
         while round < 3000 || (arrived == 0 || refused == 0) && round < 200_000 {
             round += 1;
@@ -338,7 +338,7 @@ fn swapping_directories_for_links_writes_nothing_outside() {
     assert!(arrived > 0 && refused > 0, "{arrived} arrived, {refused} were refused");
 }
 
-/// Everything below a directory, links not followed.
+/// Lists everything below a directory without following links.
 fn tree(directory: &Path, found: &mut BTreeMap<String, fs::FileType>) {
     // Some may have no permissions for this user.
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -353,7 +353,7 @@ fn tree(directory: &Path, found: &mut BTreeMap<String, fs::FileType>) {
 
 #[test]
 fn random_records_never_escape_or_leave_partial_files() {
-    // A linear congruential generator: the same records each time.
+    // A linear congruential generator, for the same records each time.
     let mut state = 1u64;
     let mut draw = move |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -429,7 +429,7 @@ fn random_records_never_escape_or_leave_partial_files() {
     }
 }
 
-/// Keeps the lengths of messages.
+/// Records the lengths of messages.
 struct Lengths(std::sync::mpsc::Sender<usize>);
 
 impl super::Messages for Lengths {
@@ -438,7 +438,7 @@ impl super::Messages for Lengths {
     }
 }
 
-/// A receiver of live streams, what it says at the end, and the lengths of the messages.
+/// Applies the records of a live stream; returns the result and the lengths of the messages.
 fn live(order: Order, records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
     let (to, lengths) = std::sync::mpsc::channel();
     let mut place = Place::new(false);
@@ -509,7 +509,7 @@ fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {
 #[test]
 fn holes_of_the_sender_stay_holes_at_the_receiver() {
     const MAX_HOLE: u64 = HOLE_MAX;
-    // What comes, as pieces and holes; the bytes of the pieces are sevens. And what it may take: file systems take some room beforehand.
+    // Pieces (filled with sevens) and holes, and the space that the file may take, including preallocation.
     for (parts, room) in [
         (vec![(false, MAX_HOLE), (true, 5), (false, MAX_HOLE), (false, MAX_HOLE)], 8 << 20),
         (vec![(true, 300_000), (false, MAX_HOLE), (true, 1), (false, 100), (true, 1)], 8 << 20),
@@ -559,7 +559,7 @@ fn zeros_come_in_their_turn_and_within_what_was_announced() {
         assert_eq!(place.names(), Vec::<String>::new());
     }
     Place::new(false).refuses(&[offer(1), hole(0, 0, 5)], "messages are missing before");
-    // One to a message: more would be much work for little.
+    // One record per message: more would take long for little.
     let mut place = Place::new(false);
     place.take(&begin);
     let mut packer = Packer::new(100);
@@ -576,7 +576,7 @@ fn files_and_directories_have_the_times_that_they_had() {
     };
     for overwrite in [false, true] {
         let mut place = Place::new(overwrite);
-        // What is there already gets its time too.
+        // Existing directories get their time as well.
         fs::create_dir(place.out("d")).unwrap();
         let large = vec![7; 300_000];
         let directory =

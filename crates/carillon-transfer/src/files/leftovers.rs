@@ -1,4 +1,4 @@
-//! What a receiver that was killed has left behind.
+//! Removal of files that a killed receiver left behind.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -13,40 +13,40 @@ use super::descent::open_directory;
 use super::names::{below as below_path, is_part_name, shown_path};
 use super::resume::is_journal;
 
-/// Looks for partial files that nobody writes any more, and removes those that are surely ours.
+/// Finds partial files without a writer and removes those that certainly belong to this program.
 #[derive(Debug)]
 pub struct Sweep {
-    /// The user whose files are ours.
+    /// Only files of this user are removed.
     user: u32,
-    /// Entries that may still be looked at.
+    /// Number of entries that may still be inspected.
     left: usize,
-    /// What a journal leads to.
+    /// Partial file of a journal, which stays.
     spared: Option<PathBuf>,
     lines: Vec<String>,
     more: usize,
 }
 
 impl Sweep {
-    /// For the files of this user; this one is left where it is, and so are journals.
+    /// Creates a sweep for the files of this user; `spared` and journals stay.
     pub fn new(user: u32, spared: Option<PathBuf>) -> Self {
         Sweep { user, left: MAX_ENTRIES, spared, lines: Vec::new(), more: 0 }
     }
 
-    /// Looks through a directory and all below it on the same file system, as long as they are not
-    /// too many. Returns whether all was looked at.
+    /// Sweeps a directory with its subdirectories on the same file system, up to a limit. Returns true if all was
+    /// inspected.
     pub fn tree(&mut self, directory: BorrowedFd<'_>, path: &Path) -> bool {
         let Ok(device) = fstat(directory).map(|stat| stat.st_dev) else { return false };
         self.walk(directory, path, 0, device);
         self.left > 0
     }
 
-    /// Looks through one directory.
+    /// Sweeps one directory.
     pub fn directory(&mut self, directory: BorrowedFd<'_>, path: &Path) {
         self.left = MAX_ENTRIES;
         self.entries(directory, path);
     }
 
-    /// What was found since this was last asked, a line each.
+    /// Returns messages about the files found since the last call, a line each.
     pub fn take_lines(&mut self) -> Vec<String> {
         let more = std::mem::take(&mut self.more);
         let mut lines = std::mem::take(&mut self.lines);
@@ -67,7 +67,7 @@ impl Sweep {
         }
     }
 
-    /// Looks at each entry; returns the directories.
+    /// Inspects each entry and returns the directories.
     fn entries(&mut self, directory: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
         let mut below = Vec::new();
         let Ok(entries) = Dir::read_from(directory) else { return below };
@@ -104,8 +104,8 @@ impl Sweep {
         if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.more += 1 }
     }
 
-    /// Removes it unless somebody writes it: then it is locked. While it is locked here, nobody
-    /// begins to write it.
+    /// Removes the file unless it is locked by its writer. The lock taken here keeps others from beginning to write
+    /// it.
     fn remove(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(directory, name, flags, Mode::empty())?;
@@ -124,9 +124,9 @@ impl Sweep {
     }
 }
 
-/// Entries of directories that are looked at before anything is received: a fraction of a second.
+/// Maximum number of inspected entries: a fraction of a second.
 const MAX_ENTRIES: usize = 100_000;
-/// As deep as transfers go.
+/// Maximum depth, equal to that of transfers.
 const MAX_DEPTH: usize = 128;
-/// Lines about single files.
+/// Maximum number of messages about single files.
 const MAX_LINES: usize = 16;

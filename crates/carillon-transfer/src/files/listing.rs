@@ -1,16 +1,16 @@
-//! What a transfer says of its entries, apart from what is in them.
+//! Digest of the entries of a transfer, apart from their contents.
 
 use carillon_wire::file::Record;
 
 use super::record_digest::RecordDigest;
 
-/// Which files, directories and links there are, with their sizes, permission bits and times, what files come to, and which of them are not
-/// delivered: what both ends have of that, END has them compare.
+/// Digest over names, sizes, permission bits, times, links and digests of all entries, and which are not delivered.
+/// Both ends compute it, and END compares them.
 #[derive(Debug, Default)]
 pub struct Listing(RecordDigest);
 
 impl Listing {
-    /// Adds this record, if it says something of an entry.
+    /// Adds a record if it describes an entry.
     pub fn add(&mut self, record: &Record<'_>) {
         if let Record::File { .. }
         | Record::EndOfFile { .. }
@@ -23,7 +23,7 @@ impl Listing {
         }
     }
 
-    /// What it comes to.
+    /// Digest of the records so far.
     pub fn digest(&self) -> [u8; blake3::OUT_LEN] {
         self.0.so_far()
     }

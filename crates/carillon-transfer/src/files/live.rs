@@ -1,4 +1,4 @@
-//! The messages of live streams, handed over as they come.
+//! Delivery of live-stream messages to the program.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,29 +6,29 @@ use std::io;
 
 use carillon_net::Waker;
 
-/// Who takes the messages of live streams.
+/// A consumer of live-stream messages.
 pub trait Messages: Send {
-    /// The next message in the order of delivery, which is that in which they were sent unless the sender chose otherwise: the sender's name,
-    /// and the message's number among its messages.
+    /// Handles the next message in the order of delivery, with its sender and sequence number. That is the order of
+    /// sending unless the sender chose another.
     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// The same with one that came in pieces, whose bytes were put together for whoever takes it.
+    /// Handles a message that was reassembled from pieces.
     fn whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> io::Result<()> {
         self.message(sender, number, &bytes)
     }
 
-    /// No more of them have come: what was taken is not to wait for later ones.
+    /// Called when no more messages are queued: output must not wait for later ones.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether it never waits as long as it [has room](Self::has_room): then it is called where the messages come, and otherwise in a
-    /// thread of its own.
+    /// Returns true if it never blocks while it [has room](Self::has_room): then it is called in the event loop,
+    /// otherwise in a thread of its own.
     fn is_prompt(&self) -> bool {
         false
     }
 
-    /// Whether it can take more without waiting; if not, it is to wake this when it can.
+    /// Returns true if it can take more without blocking; otherwise it wakes `_waker` when it can.
     fn has_room(&mut self, _waker: &Waker) -> bool {
         true
     }
@@ -56,26 +56,26 @@ impl<M: Messages + ?Sized> Messages for Box<M> {
     }
 }
 
-/// Hands messages over in the order of delivery, and adds that order up.
+/// Delivers messages in order and computes digests.
 pub struct Live {
     to: Box<dyn Messages>,
     messages: u64,
-    /// Whether their order means something: all of them come in the order in which they were sent.
+    /// True if every sender's messages arrive in the order of sending.
     pub(super) in_order: bool,
-    /// Whether digests are wanted.
+    /// True if digests are computed.
     digests: bool,
     hasher: Box<blake3::Hasher>,
-    /// The same for the messages of each sender.
+    /// Digests of the messages of each sender.
     senders: BTreeMap<String, blake3::Hasher>,
 }
 
 impl Live {
-    /// To whom they are handed.
+    /// Delivers to this consumer, with digests.
     pub fn new(to: impl Messages + 'static) -> Self {
         Live { digests: true, ..Live::plain(to) }
     }
 
-    /// The same without digests.
+    /// Delivers to this consumer, without digests.
     pub fn plain(to: impl Messages + 'static) -> Self {
         let to = Box::new(to);
         Live {
@@ -88,13 +88,13 @@ impl Live {
         }
     }
 
-    /// Takes the next message in the order.
+    /// Delivers the next message.
     pub(super) fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
         self.count(sender, number, bytes);
         Ok(self.to.message(sender, number, bytes)?)
     }
 
-    /// The same with one that came in pieces.
+    /// Delivers the next message, which was reassembled from pieces.
     pub(super) fn write_whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> anyhow::Result<()> {
         self.count(sender, number, &bytes);
         Ok(self.to.whole(sender, number, bytes)?)
@@ -109,7 +109,7 @@ impl Live {
             self.senders.insert(sender.to_owned(), blake3::Hasher::new());
         }
         for hasher in self.senders.get_mut(sender).into_iter().chain([&mut *self.hasher]) {
-            // Every length before what it is the length of: no two streams have the same bytes here.
+            // Each field is preceded by its length, so different streams never hash the same bytes.
             for part in [sender.as_bytes(), &number.to_be_bytes(), bytes] {
                 hasher.update(&(part.len() as u64).to_be_bytes());
                 hasher.update(part);
@@ -117,7 +117,7 @@ impl Live {
         }
     }
 
-    /// What has come is not to wait for later messages.
+    /// Flushes the consumer.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         Ok(self.to.flush()?)
     }
@@ -130,24 +130,23 @@ impl Live {
         self.to.has_room(waker)
     }
 
-    /// With the count and the digests from the start.
+    /// Resets count and digests.
     pub fn again(self) -> Self {
         Live { messages: 0, in_order: true, hasher: Box::default(), senders: BTreeMap::new(), ..self }
     }
 
-    /// How many messages there were.
+    /// Number of messages.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// A digest of the messages in their order, each with its sender and number: the same at all
-    /// receivers that got the same in the same order. None where each came as it would.
+    /// Digest of all messages with senders and numbers, equal at all receivers with the same messages in the same
+    /// order. `None` with unordered delivery.
     pub fn digest(&self) -> Option<blake3::Hash> {
         self.in_order.then(|| self.hasher.finalize())
     }
 
-    /// The same for the messages of one sender alone: the same at all receivers that got them, in
-    /// whatever order with those of others.
+    /// Digest of one sender's messages, equal at all receivers of them, independent of other senders.
     pub fn digest_of(&self, sender: &str) -> Option<blake3::Hash> {
         self.senders.get(sender).filter(|_| self.in_order).map(blake3::Hasher::finalize)
     }

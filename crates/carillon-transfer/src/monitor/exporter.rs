@@ -1,8 +1,7 @@
-//! A small HTTP server for whoever fetches numbers.
+//! A small HTTP server for monitoring systems.
 //!
-//! One thread of its own, of which nothing that is delivered knows. It says one thing, takes a few connections at a time,
-//! and gives each a few seconds and a few kilobytes: whoever is slow, sends nonsense, or comes with many keeps others
-//! from the numbers at worst, and only for as long.
+//! It runs in a thread of its own and never delays a transfer. It serves one page to a few connections at a time,
+//! each limited to a few seconds and kilobytes. A slow or hostile client can delay other clients, for that time only.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -14,18 +13,18 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Serves `GET /metrics`. Dropped, it stops.
+/// Serves `GET /metrics`. Dropping it stops the server.
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
-    /// Closed, it tells the thread to end.
+    /// Closing this stream ends the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Exporter {
-    /// Listens at this address (of port 0: at any free one), and serves what the source gives: a tenth of a second later
-    /// whoever asks gets the same. There are no keys: whoever reaches the address reads the names of all members.
+    /// Listens at this address (port 0: any free port) and serves the text of `source`, cached for a tenth of a
+    /// second. There is no authentication: every host that reaches the address can read the names of all members.
     pub fn start(address: SocketAddr, source: impl Fn() -> String + Send + 'static) -> io::Result<Exporter> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -38,7 +37,7 @@ impl Exporter {
         Ok(Exporter { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -49,7 +48,7 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // One that has panicked serves nobody either.
+            // A panicked thread serves no page either.
             let _ = thread.join();
         }
     }
@@ -59,25 +58,25 @@ struct Server {
     listener: TcpListener,
     stopped: UnixStream,
     source: Box<dyn Fn() -> String + Send>,
-    /// What was served last, and when it was made.
+    /// Cached page and its time.
     page: Option<(Instant, Arc<str>)>,
-    /// The longest there first.
+    /// Connections, the oldest first.
     clients: VecDeque<HttpClient>,
 }
 
-/// A connection.
+/// A connection of a client.
 struct HttpClient {
     stream: TcpStream,
     until: Instant,
     request: Vec<u8>,
-    /// What it is answered: the head, and what follows it.
+    /// Head and body of the answer.
     answer: Option<(String, Arc<str>)>,
-    /// Bytes of it that are gone.
+    /// Number of answer bytes written.
     gone: usize,
 }
 
 impl Server {
-    /// Waits for something to do, and does it; whether to go on.
+    /// Waits for an event and handles it; returns false at the end.
     fn turn(&mut self) -> bool {
         let now = Instant::now();
         let wait =
@@ -110,7 +109,7 @@ impl Server {
         if ready.get(1) == Some(&true) {
             self.accept(now);
         }
-        // However many come, this thread takes so many turns a second.
+        // The pause bounds the rate of turns independent of the number of clients.
         thread::sleep(POLL_INTERVAL);
         true
     }
@@ -132,13 +131,13 @@ impl Server {
                     self.clients.push_back(client);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Out of descriptors, perhaps: later.
+                // The process may be out of file descriptors: retry later.
                 _ => return thread::sleep(ACCEPT_RETRY_INTERVAL),
             }
         }
     }
 
-    /// Reads or writes as much as there is; whether it is to stay.
+    /// Reads or writes as much as possible; returns false when the connection is finished.
     fn serve(&mut self, client: &mut HttpClient, now: Instant) -> bool {
         if client.answer.is_none() {
             let mut bytes = [0; 2048];
@@ -176,7 +175,7 @@ impl Server {
         }
     }
 
-    /// What there is to tell: of now, or of a moment ago.
+    /// Returns the cached page, or a new one if it is outdated.
     fn page(&mut self, now: Instant) -> Arc<str> {
         match &self.page {
             Some((made, page)) if now.saturating_duration_since(*made) < PAGE_LIFETIME => page.clone(),
@@ -189,21 +188,21 @@ impl Server {
     }
 }
 
-/// What a client wants.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
-    /// It has not said all.
+    /// The request is incomplete.
     NotYet,
     Metrics {
-        /// Not only the head of the answer.
+        /// False for HEAD.
         body: bool,
     },
-    /// Something else: the status that says so.
+    /// An unsupported request, with its HTTP status.
     Wrong(&'static str),
 }
 
 impl Asked {
-    /// The first line is what counts; what follows the head of a request is not read.
+    /// Parses the request line; the bytes behind the head are not read.
     fn of(request: &[u8]) -> Asked {
         let ends = |end: &[u8]| request.windows(end.len()).any(|bytes| bytes == end);
         if !ends(b"\r\n\r\n") && !ends(b"\n\n") {
@@ -234,26 +233,26 @@ fn head(status: &str, kind: &str, len: usize) -> String {
     )
 }
 
-/// Whether it is worth trying again.
+/// Returns true if the error is temporary.
 fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What the answer is.
+/// Content type of the page.
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Connections at a time: the one that was there longest makes room.
+/// Maximum number of connections; beyond it the oldest is closed.
 const MAX_CONNECTIONS: usize = 16;
-/// Each has so long to ask and to take the answer.
+/// Maximum time of a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a request.
+/// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: usize = 8 << 10;
-/// The same page is served for so long.
+/// Time for which a page is cached.
 const PAGE_LIFETIME: Duration = Duration::from_millis(100);
-/// Between two turns.
+/// Interval between two turns.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// After an error of the system's.
+/// Pause after an error of the system.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// As long as nobody is there.
+/// Maximum wait while no client is connected.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
@@ -267,7 +266,7 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.write_all(request).expect("it takes that");
         let mut answer = String::new();
-        // A reset after the answer is the end of it too.
+        // A reset after the answer ends the exchange as well.
         let _ = stream.read_to_string(&mut answer);
         answer
     }
@@ -307,7 +306,7 @@ mod tests {
             assert_eq!(&status(request)[..3], expected, "{request:?}");
         }
         let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(2 * MAX_REQUEST_BYTES));
-        // It may be reset before it is read: what counts is that it ends.
+        // The connection may be reset before the answer is read; only its end matters.
         let answer = ask(exporter.address(), long.as_bytes());
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     }

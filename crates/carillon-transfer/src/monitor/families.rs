@@ -1,4 +1,4 @@
-//! Everything that is told, in the order in which it is written.
+//! Table of all metrics, in output order.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ const fn gauge(
     Family { name, kind: Kind::Gauge, labels, ends, help, fill }
 }
 
-/// Everything that there is. Which end has what, and when, stands in `docs/reference/monitoring.md`.
+/// All metrics. `docs/reference/monitoring.md` lists which end has which.
 pub const FAMILIES: &[Family] = &[
     gauge(
         "carillon_info",
@@ -434,7 +434,7 @@ fn paths(at: &Snapshot, to: &mut Samples<'_>, tell: impl Fn(&PathView, &mut Samp
     }
 }
 
-/// Since 1970, as the format has times.
+/// Seconds since 1970, the time unit of the format.
 fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -1,8 +1,8 @@
-//! Numbers of a transfer while it goes on: for a program that asks, and for monitoring systems that fetch them.
+//! Metrics of a running transfer, for the program itself and for monitoring systems.
 //!
-//! A [`Monitor`] is given to an end before it begins ([`End::monitor`](crate::End::monitor)). A few times a second the
-//! end puts a [`Snapshot`] there, whole, and never waits for whoever reads; the last one is of its end. What is not
-//! known, of a protocol or yet, is absent, and never 0.
+//! A [`Monitor`] is attached to an end before it begins ([`End::monitor`](crate::End::monitor)). Four times a second the
+//! end stores a complete [`Snapshot`] there without waiting for readers; the last one shows the end of the transfer.
+//! Unknown values are absent, never 0.
 //!
 //! ```
 //! use carillon_transfer::monitor::Monitor;
@@ -29,8 +29,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Exporter`] serves it over HTTP in the text format of Prometheus; [`FAMILIES`] is what there is.
-//! `docs/reference/monitoring.md` has the table.
+//! [`Exporter`] serves the metrics over HTTP in the text format of Prometheus; [`FAMILIES`] lists them, as does
+//! `docs/reference/monitoring.md`.
 
 mod exporter;
 mod families;
@@ -46,32 +46,32 @@ pub(crate) use publisher::{Cause, INTERVAL, Publisher};
 pub use snapshot::{Limit, PathView, ReceiverView, Router, SenderView, Snapshot, Traffic};
 pub use text::{Family, Kind, Samples};
 
-/// Where an end puts what it looks like, and where it is read. Clones are the same place.
+/// Storage for the latest snapshot of an end. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor(Arc<Mutex<Option<Arc<Snapshot>>>>);
 
 impl Monitor {
-    /// What the end looked like last: a quarter of a second ago at most, as long as it runs. Nothing before it begins.
+    /// Returns the latest snapshot, at most a quarter of a second old while the end runs; `None` before it begins.
     #[must_use]
     pub fn latest(&self) -> Option<Arc<Snapshot>> {
         self.place().clone()
     }
 
-    /// Puts one there in place of the last one.
+    /// Stores a snapshot in place of the previous one.
     pub fn put(&self, snapshot: Snapshot) {
         let snapshot = Some(Arc::new(snapshot));
-        // The old one is taken apart when the place is free again.
+        // The previous snapshot is freed after the lock is released.
         let old = std::mem::replace(&mut *self.place(), snapshot);
         drop(old);
     }
 
-    /// All that there is in the text format of Prometheus, version 0.0.4; empty before the end begins.
+    /// Returns all metrics in the text format of Prometheus, version 0.0.4; empty before the end begins.
     #[must_use]
     pub fn text(&self) -> String {
         self.latest().map_or_else(String::new, |snapshot| text::write(FAMILIES, &snapshot))
     }
 
-    /// Backpressure for as long as it takes to copy or swap a pointer.
+    /// Locks the storage. The lock is held only to copy or swap a pointer.
     fn place(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

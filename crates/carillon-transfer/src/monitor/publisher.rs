@@ -1,4 +1,4 @@
-//! The end's side of a monitor: when to tell, how fast it goes, and what it waits for.
+//! Publishes snapshots of an end: interval, rates, and the limiting factor.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
@@ -10,23 +10,23 @@ use super::snapshot::TOO_MANY_PEERS;
 use super::{Monitor, Snapshot, Traffic};
 use crate::tally::Tally;
 
-/// Why a sender sends nothing more just now.
+/// Reason why a sender sends nothing at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     Input,
     Rate,
     Interface,
-    /// The protocol takes no more.
+    /// The protocol accepts no more data.
     Protocol,
 }
 
-/// What an end of this name tells a monitor.
+/// Builds the snapshots of one end for its monitor.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     monitor: Monitor,
     role: &'static str,
     name: String,
-    /// What this end had told of transfers before.
+    /// Totals of this end's earlier transfers.
     before: Option<Before>,
     next: Time,
     history: VecDeque<Sample>,
@@ -34,7 +34,7 @@ pub(crate) struct Publisher {
     meter: Meter,
 }
 
-/// What counts on from one transfer to the next.
+/// Totals that continue from one transfer to the next.
 #[derive(Debug)]
 struct Before {
     bytes: u64,
@@ -44,7 +44,7 @@ struct Before {
     dropped: BTreeMap<&'static str, u64>,
 }
 
-/// Bytes at some time: of all, on the way, and of each by name.
+/// Byte counters at one time: delivered, sent, and per receiver.
 #[derive(Debug)]
 struct Sample {
     at: Time,
@@ -53,7 +53,7 @@ struct Sample {
     each: BTreeMap<String, u64>,
 }
 
-/// How long it was kept from sending, and by what, since it was last told.
+/// Time per limiting factor since the last snapshot.
 #[derive(Debug, Default)]
 struct Meter {
     looked: Time,
@@ -65,7 +65,7 @@ struct Meter {
 impl Publisher {
     pub fn new(monitor: &Option<Monitor>, role: &'static str, name: &str) -> Option<Self> {
         let monitor = monitor.clone()?;
-        // Another end may have told it something that does not go on.
+        // The previous snapshot may come from another role, without totals to continue.
         let before = monitor.latest().filter(|last| last.role == role).map(|last| Before {
             bytes: last.bytes,
             files: last.files.unwrap_or(0),
@@ -85,19 +85,19 @@ impl Publisher {
         })
     }
 
-    /// Whether it is time to tell.
+    /// Returns true if a snapshot is due.
     pub fn is_due(&self, now: Time) -> bool {
         now >= self.next
     }
 
-    /// Takes note of what keeps it from sending.
+    /// Adds the time since the last call to the current limiting factor.
     pub fn look(&mut self, now: Time, cause: Cause) {
         let since = now.since(std::mem::replace(&mut self.meter.looked, now));
         self.meter.causes[cause as usize] += since;
     }
 
-    /// What has kept it from sending most of the time since it was last told, and the part of that time in which it was
-    /// at work, of one whose driver has waited so long in all.
+    /// Returns the factor that limited the sender for most of the interval, and the share of the interval in which
+    /// the sender was busy. `waited` is the driver's total waiting time.
     pub fn hindrance(&mut self, now: Time, waited: Duration) -> (Cause, f64) {
         let Meter { causes, began, waited: before, .. } = std::mem::take(&mut self.meter);
         let elapsed = now.since(began).as_secs_f64();
@@ -108,7 +108,7 @@ impl Publisher {
         (most, if elapsed > 0.0 { 1.0 - waiting / elapsed } else { 0.0 })
     }
 
-    /// What all ends have in common.
+    /// Begins a snapshot with the fields that all ends have.
     pub fn begin<M, A, O>(&mut self, driver: &Driver<M, A, Tally<O>>, is_over: bool) -> Snapshot
     where
         M: Machine + ?Sized,
@@ -117,7 +117,7 @@ impl Publisher {
     {
         let (now, endpoint, tally) = (driver.now(), driver.endpoint(), driver.observer());
         self.next = now + INTERVAL;
-        // It takes a look through a table of the system's.
+        // Reading this counter scans a table of the kernel.
         if self.kernel_drops.0 <= now || is_over {
             self.kernel_drops = (now + KERNEL_INTERVAL, endpoint.kernel_drops());
         }
@@ -138,7 +138,7 @@ impl Publisher {
         snapshot
     }
 
-    /// Takes in the bytes of this transfer, and how fast they come.
+    /// Sets byte counters and rates.
     pub fn progress(&mut self, now: Time, snapshot: &mut Snapshot, bytes: u64, is_running: bool) {
         snapshot.transfer_bytes = bytes;
         snapshot.has_bytes = true;
@@ -148,7 +148,7 @@ impl Publisher {
         let each: BTreeMap<String, u64> = snapshot.receivers.iter().filter_map(each).collect();
         let sample = Sample { at: now, bytes, sent, each };
         if !is_running {
-            // What it begins with is what there was before.
+            // Bytes from an earlier attempt count as present at the start.
             self.history = [sample].into();
             return;
         }
@@ -176,7 +176,7 @@ impl Publisher {
         }
     }
 
-    /// Takes in how many files there are and whether the transfer has ended, and how.
+    /// Sets the file count and the result of the transfer.
     pub fn completed(&self, snapshot: &mut Snapshot, files: Option<u64>, ended: Option<bool>) {
         let (before, transfers) =
             self.before.as_ref().map_or((0, (0, 0)), |before| (before.files, before.transfers));
@@ -201,9 +201,9 @@ impl From<Option<Backpressure>> for Cause {
     }
 }
 
-/// How often a monitor is told.
+/// Interval between two snapshots.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 const KERNEL_INTERVAL: Duration = Duration::from_secs(1);
-/// A rate is that since the oldest of these, so many seconds: receivers say a few times a second at most what they have.
+/// Number of samples for a rate, one per second. Receivers report their bytes only a few times a second.
 const SAMPLES: usize = 5;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);

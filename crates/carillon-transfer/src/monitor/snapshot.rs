@@ -1,4 +1,4 @@
-//! What an end looks like at one time.
+//! State of an end at one time.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,65 +9,65 @@ use carillon_net::{Endpoint, RelayStats};
 
 use crate::daemon::DaemonStatus;
 
-/// What an end looks like at one time.
+/// State of an end at one time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// When that was.
+    /// Time of the snapshot.
     pub taken: SystemTime,
-    /// What it is: `sender`, `joined_sender`, `receiver`, `helper`, `router`, `daemon`.
+    /// Role: `sender`, `joined_sender`, `receiver`, `helper`, `router`, `daemon`.
     pub role: &'static str,
-    /// By what name the others know it; empty where they know none.
+    /// Name of the end; empty for roles without one.
     pub name: String,
-    /// The group and its port, of those that have one.
+    /// The group and its port, for roles with one.
     pub group: Option<SocketAddr>,
-    /// The interface, likewise.
+    /// The interface, for roles with one.
     pub interface: Option<String>,
     /// The protocol, once it is known.
     pub protocol: Option<String>,
-    /// The one who opened the session, for the others, once that is known.
+    /// Name of the organiser, at other members, once it is known.
     pub organiser: Option<String>,
-    /// How far the session is, and how far it could be.
+    /// Phase of the session, and all phases of the role.
     pub phase: Option<(&'static str, &'static [&'static str])>,
-    /// Datagrams that came and went.
+    /// Datagram counters.
     pub traffic: Option<Traffic>,
-    /// Data packets that it sent again, and those that it sent in place of others.
+    /// Repairs sent: repeated data packets and parity packets.
     pub repairs: Option<u64>,
-    /// Bytes of files or messages: given to the protocol by one who sends, taken from it by one who receives. All
-    /// transfers of this end together.
+    /// Bytes of files or messages over all transfers of this end: given to the protocol at a sender, delivered by it
+    /// at a receiver.
     pub bytes: u64,
-    /// Whether there is anything of that at this end.
+    /// True if this role transfers bytes.
     pub has_bytes: bool,
-    /// Of these, in this transfer.
+    /// Bytes of the current transfer.
     pub transfer_bytes: u64,
-    /// Bytes of this transfer, if that is known.
+    /// Total bytes of the current transfer, if known.
     pub size: Option<u64>,
-    /// Bytes a second over the last seconds, while it runs.
+    /// Bytes per second over the last seconds, while it runs.
     pub rate: Option<f64>,
-    /// Bytes of datagrams that left, a second, likewise.
+    /// Sent bytes of datagrams per second over the last seconds, while it runs.
     pub sent_rate: Option<f64>,
     /// Files completed, of a receiver of files.
     pub files: Option<u64>,
-    /// Transfers that have ended: verified, and not; of a receiver.
+    /// Transfers that ended verified and unverified, at a receiver.
     pub transfers: Option<(u64, u64)>,
-    /// What keeps a sender from sending faster, while it sends.
+    /// Factor that limits a running sender.
     pub limit: Option<Limit>,
-    /// Those who receive, of the one who opened the session.
+    /// Receivers, at the organiser.
     pub receivers: Vec<ReceiverView>,
-    /// Those who spoke up and are not served, likewise.
+    /// Number of endpoints that contacted the organiser and are not served.
     pub unserved: Option<u64>,
-    /// Those who send, of a receiver.
+    /// Senders, at a receiver.
     pub senders: Vec<SenderView>,
-    /// Those who turn to it, if it helps.
+    /// Names of the members that it serves, if it helps.
     pub serves: Option<Vec<String>>,
-    /// What a router has counted.
+    /// Counters of a router.
     pub router: Option<Router>,
-    /// What a daemon holds.
+    /// Status of a daemon.
     pub daemon: Option<DaemonStatus>,
 }
 
 impl Snapshot {
-    /// Nothing is known yet of an end in this role.
+    /// Creates a snapshot of this role without any values.
     #[must_use]
     pub fn new(role: &'static str) -> Self {
         Snapshot {
@@ -100,30 +100,30 @@ impl Snapshot {
     }
 }
 
-/// Datagrams that came and went, since the sockets were opened.
+/// Datagrams sent and received since the sockets were opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Datagrams that left.
+    /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// Their bytes, without headers.
+    /// Bytes of sent datagrams, without headers.
     pub bytes_sent: u64,
-    /// Their bytes with the headers of IP and UDP.
+    /// Bytes of sent datagrams with IP and UDP headers.
     pub ip_bytes_sent: u64,
-    /// Datagrams that arrived.
+    /// Datagrams received.
     pub datagrams_received: u64,
-    /// Their bytes, without headers.
+    /// Bytes of received datagrams, without headers.
     pub bytes_received: u64,
-    /// Datagrams that were of no use, by reason.
+    /// Dropped datagrams by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Datagrams lost to errors that pass while they were sent.
+    /// Datagrams lost to temporary send errors.
     pub send_errors: u64,
-    /// Datagrams that the system dropped because a receive buffer was full, where it tells.
+    /// Datagrams that the system dropped because of a full receive buffer, where it reports them.
     pub kernel_drops: Option<u64>,
 }
 
 impl Traffic {
-    /// Of this endpoint; what its machine has dropped is counted elsewhere.
+    /// Counters of this endpoint, without the drops of its state machine.
     pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let stats = endpoint.stats();
         let headers = if endpoint.group().is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -140,99 +140,99 @@ impl Traffic {
     }
 }
 
-/// One who receives, as the sender sees it.
+/// A receiver as the sender knows it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReceiverView {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub address: Option<SocketAddr>,
-    /// One of [`ReceiverView::STATES`].
+    /// State, one of [`ReceiverView::STATES`].
     pub state: &'static str,
-    /// Bytes it has, by its own word; unknown of one that only helps.
+    /// Bytes that it reported; unknown for pure helpers.
     pub bytes: Option<u64>,
-    /// The same a second over the last seconds, while it receives.
+    /// Bytes per second over the last seconds, while it receives.
     pub rate: Option<f64>,
-    /// Repairs that went out while it lacked something, if the protocol tells who does.
+    /// Repairs sent while it was missing data, if the protocol attributes repairs to receivers.
     pub repairs: Option<u64>,
-    /// How long the sender was held up by it, if the protocol waits.
+    /// Time for which the sender waited for it, if the protocol waits.
     pub waited: Option<Duration>,
-    /// When it was last heard.
+    /// Time of the last packet from it.
     pub heard: SystemTime,
-    /// What was measured of the path to it, if the protocol measures that.
+    /// Measurements of the path to it, if the protocol measures paths.
     pub path: Option<PathView>,
 }
 
 impl ReceiverView {
-    /// `waiting` for the transfer to begin, `receiving`; `verified`: it has everything; `failed` by its own word; `given_up`.
+    /// States of a receiver: `waiting` for the start, `receiving`, `verified` with everything, `failed` as it
+    /// reported, `given_up` after expulsion.
     pub const STATES: &'static [&'static str] = &["waiting", "receiving", "verified", "failed", "given_up"];
 }
 
-/// What was measured of a path.
+/// Measurements of a path.
 pub type PathView = PathMeasure;
 
-/// One who sends, as a receiver sees it.
+/// A sender as a receiver knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SenderView {
     /// Its name.
     pub name: String,
-    /// One of [`SenderView::STATES`].
+    /// State, one of [`SenderView::STATES`].
     pub state: &'static str,
-    /// Bytes that came of it in this transfer.
+    /// Bytes received from it in this transfer.
     pub bytes: u64,
-    /// Files of it that are complete.
+    /// Number of its complete files.
     pub files: u64,
 }
 
 impl SenderView {
-    /// It is `sending`; `verified`: everything came; `failed`.
+    /// States of a sender: `sending`, `verified` when everything arrived, `failed`.
     pub const STATES: &'static [&'static str] = &["sending", "verified", "failed"];
 }
 
-/// What a router has counted.
+/// Counters of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Router {
-    /// Datagrams.
+    /// Datagram counters.
     pub stats: RelayStats,
-    /// Packets of its protocol: what became of them, which, how many.
+    /// Packets of the protocol: result, type, number.
     pub packets: Vec<(&'static str, String, u64)>,
 }
 
 impl Router {
-    /// These counts.
+    /// Creates the counters.
     #[must_use]
     pub fn new(stats: RelayStats, packets: Vec<(&'static str, String, u64)>) -> Self {
         Router { stats, packets }
     }
 }
 
-/// What keeps a sender from sending faster, most of the last quarter of a second.
+/// Factor that limited a sender for most of the last interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// There is nothing to send yet: its files, its input or its program do not keep up.
+    /// No data to send: the files, the input or the program are too slow.
     Input,
-    /// The rate that it was given.
+    /// The configured rate.
     Rate,
-    /// The interface takes no more.
+    /// The interface queue is full.
     Interface,
-    /// The processor: the sender was at work nine tenths of the time.
+    /// The processor: the sender was busy nine tenths of the time.
     Processor,
-    /// As much is under way as the path carries, or the protocol waits for an answer: to this receiver, if it is one that is
-    /// slower than the others.
+    /// The window is full, or the protocol waits for an answer, of this receiver if it is slower than the others.
     Path {
         /// Its name.
         receiver: Option<String>,
     },
-    /// This receiver has no room: its disk or its program does not keep up.
+    /// The receive window of this receiver is full: its disk or program is too slow.
     Room {
         /// Its name.
         receiver: String,
     },
-    /// Everything has arrived, and receivers have still to check and write it: this one, if it is the last.
+    /// Everything arrived, and receivers still verify and write; names the receiver if it is the last one.
     Report {
         /// Its name.
         receiver: Option<String>,
@@ -240,7 +240,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In one word, and the receiver that it is about.
+    /// Name of the factor and the receiver concerned.
     #[must_use]
     pub fn parts(&self) -> (&'static str, Option<&str>) {
         match self {
@@ -255,5 +255,5 @@ impl Limit {
     }
 }
 
-/// Counted by the sockets, which outlive a transfer.
+/// Reason counted by the sockets, which outlive a transfer.
 pub(super) const TOO_MANY_PEERS: &str = "too_many_peers";

@@ -4,28 +4,28 @@ use std::fmt::Write as _;
 
 use super::snapshot::Snapshot;
 
-/// Samples of one name.
+/// A metric with its samples.
 #[derive(Debug)]
 pub struct Family {
     /// The name.
     pub name: &'static str,
-    /// What it does as time goes by.
+    /// Counter or gauge.
     pub kind: Kind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// Which ends have it.
+    /// Roles that have it.
     pub ends: &'static str,
-    /// What it is, in a line.
+    /// One-line description.
     pub help: &'static str,
     pub(super) fill: fn(&Snapshot, &mut Samples<'_>),
 }
 
-/// What a number does as time goes by.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It counts up. In a new process it begins with 0.
+    /// Counts up, from 0 in a new process.
     Counter,
-    /// It goes up and down.
+    /// Takes any value.
     Gauge,
 }
 
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// The samples of a family, as they are written.
+/// Writer of the samples of one metric.
 #[derive(Debug)]
 pub struct Samples<'a> {
     family: &'a Family,
@@ -49,19 +49,19 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// A number without labels, if it is known.
+    /// Writes a sample without labels, if the value is known.
     pub(super) fn one(&mut self, value: Option<impl Into<Number>>) {
         if let Some(value) = value {
             self.with(&[], value);
         }
     }
 
-    /// One of several; the labels in the order that the family has them. One that is empty is not there.
+    /// Writes a sample with labels, in the order of the metric. Empty labels are omitted.
     pub(super) fn with(&mut self, labels: &[&str], value: impl Into<Number>) {
         debug_assert_eq!(labels.len(), self.family.labels.len(), "{}", self.family.name);
         let Family { name, kind, help, .. } = self.family;
         if !std::mem::replace(&mut self.any, true) {
-            // A help is text of this crate, without line feeds and backslashes.
+            // Help texts are constants without line feeds and backslashes.
             let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
         }
         self.text.push_str(name);
@@ -81,7 +81,7 @@ impl Samples<'_> {
         };
     }
 
-    /// Of all states that there are the one that something is in is 1, and the others are 0.
+    /// Writes a sample per possible state: 1 for the current one, 0 for the others.
     pub(super) fn state(&mut self, whose: &[&str], state: &str, states: &[&str]) {
         for one in states {
             let labels: Vec<&str> = whose.iter().copied().chain([*one]).collect();
@@ -90,7 +90,7 @@ impl Samples<'_> {
     }
 }
 
-/// A number, exact if it is a count.
+/// A sample value, exact for counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     Count(u64),
@@ -109,7 +109,7 @@ impl From<f64> for Number {
     }
 }
 
-/// All that is known of these.
+/// Writes all known metrics of the snapshot.
 pub(super) fn write(families: &[Family], snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for family in families {
@@ -119,7 +119,7 @@ pub(super) fn write(families: &[Family], snapshot: &Snapshot) -> String {
     text
 }
 
-/// Names come from others: the format has three characters that have to be escaped.
+/// Escapes a label value: names come from the network, and the format reserves three characters.
 fn escape(value: &str, text: &mut String) {
     for c in value.chars() {
         match c {

@@ -1,4 +1,4 @@
-//! The ends that receive.
+//! Receiving sockets: [`Listener`] and [`Inbound`].
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,13 +19,13 @@ use crate::network::{Bound, Network};
 use crate::receive::Session;
 use crate::{Error, ReceiveEvent, ReceiveOptions, ReceiveReport};
 
-/// A socket that listens: it takes part in one session after the other, each once it is [asked for](Listener::accept).
+/// A listening socket: it joins one session after the other, each when the program [accepts](Listener::accept).
 #[derive(Debug)]
 pub struct Listener {
-    /// What the next session needs; while one lasts, it comes back from there.
+    /// Resources of the next session; a running session returns them here.
     place: Receiver<Place>,
     back: Sender<Place>,
-    /// What was begun and not accepted yet: a task may have given up waiting.
+    /// A session that was begun and not yet accepted, because its task stopped waiting.
     begun: Option<Inbound>,
     stop: AbortSignal,
 }
@@ -34,7 +34,7 @@ pub struct Listener {
 #[derive(Clone, Debug)]
 pub struct Stopper(AbortSignal);
 
-/// What one session after the other uses.
+/// Resources that successive sessions use.
 #[derive(Debug)]
 enum Place {
     Here {
@@ -43,31 +43,31 @@ enum Place {
         endpoint: Box<Endpoint>,
         seeds: Seeds,
     },
-    /// What it uses is at a daemon.
+    /// The resources are at a daemon.
     There(Connection),
 }
 
-/// A session at one of its receivers. Dropped before its end, it leaves, and the others are told.
+/// A session at one of its receivers. Dropping it before the end leaves the session and notifies the other members.
 #[derive(Debug)]
 pub struct Inbound {
     queue: Arc<Queue>,
-    /// What was taken from it together.
+    /// Messages taken from the queue together.
     messages: VecDeque<Message>,
     events: Events<ReceiveEvent>,
     end: End,
     sender: String,
     members: Vec<Member>,
-    /// Of a stream: what is read next, and from where on.
+    /// Rest of the message that is read as a stream.
     rest: Vec<u8>,
     read: usize,
 }
 
-/// The end of a session, which is looked at once it has come.
+/// End of a session.
 #[derive(Debug)]
 enum End {
     ToCome(Handle<ReceiveEvent, ReceiveReport>),
     Come(Box<ReceiveReport>),
-    /// Its error was told.
+    /// Its error was returned.
     Failed,
 }
 
@@ -84,13 +84,13 @@ impl Listener {
 
     fn new(first: Place) -> Self {
         let (back, place) = bounded(1);
-        // There is room for one.
+        // The channel has room for one value.
         let _ = back.try_send(first);
         Listener { place, back, begun: None, stop: AbortSignal::default() }
     }
 
-    /// Waits for a session, joins it, and gives it once it was let in. The session before has to be over: this waits
-    /// for that too.
+    /// Waits for a session, joins it, and returns it after admission. Waits for the end of the previous session
+    /// first.
     pub fn accept(&mut self) -> Result<Inbound, Error> {
         if self.begun.is_none() {
             let place = self.place.recv_blocking().map_err(|_| stopped())?;
@@ -109,7 +109,7 @@ impl Listener {
         }
     }
 
-    /// The same for a task. It may be given up and called again: nothing is lost.
+    /// Awaits a session. Cancelling and calling it again loses nothing.
     pub async fn accept_async(&mut self) -> Result<Inbound, Error> {
         if self.begun.is_none() {
             let place = self.place.recv().await.map_err(|_| stopped())?;
@@ -128,13 +128,13 @@ impl Listener {
         }
     }
 
-    /// What stops it, and the session that it is in.
+    /// Returns a handle that stops the listener and its session.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
 
-    /// Begins a session, of which the queue is the one end; the session before has to be over.
+    /// Begins a session that fills the returned queue; the previous session must have ended.
     pub(crate) fn session(&mut self) -> Result<Begun, Error> {
         let place = self.place.try_recv().map_err(|_| stopped())?;
         self.begin(place)
@@ -151,9 +151,9 @@ impl Listener {
         let handle = spawn("carillon-socket", move |abort, teller| {
             let (result, place) = place.session(filler, &[abort, &stop], teller);
             match place {
-                // Nobody listens any more if it cannot be given back.
+                // Returning the resources fails only after the listener was dropped.
                 Some(place) => drop(back.try_send(place)),
-                // The network has failed: the next one is told.
+                // The network failed: the next session reports it.
                 None => drop(back.close()),
             }
             result
@@ -162,11 +162,11 @@ impl Listener {
     }
 }
 
-/// A session, and where its messages come to.
+/// Queue of received messages and the handle of the session.
 type Begun = (Arc<Queue>, Handle<ReceiveEvent, ReceiveReport>);
 
 impl Place {
-    /// One session; gives itself back for the next.
+    /// Runs one session and returns the resources for the next.
     fn session(
         self,
         filler: Filler,
@@ -197,7 +197,7 @@ impl Place {
 }
 
 impl Stopper {
-    /// Stops it: what waits to be accepted or received is over, with an error.
+    /// Stops the listener: waiting calls return an error.
     pub fn stop(&self) {
         self.0.ask();
     }
@@ -217,7 +217,7 @@ impl Inbound {
         }
     }
 
-    /// Takes note of what happened; whether it is let in.
+    /// Updates the member list; returns true if the event is the admission.
     fn note(&mut self, event: ReceiveEvent) -> bool {
         match event {
             ReceiveEvent::Joined { sender, .. } => {
@@ -238,14 +238,14 @@ impl Inbound {
         false
     }
 
-    /// The next message; `None` after the last, when everybody who sends has ended and the verdict is told. An error
-    /// if something is missing.
+    /// Returns the next message; `None` after the last, when every sender has ended and the result is known. Returns
+    /// an error if data is missing.
     pub fn recv(&mut self) -> Result<Option<Message>, Error> {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 return Ok(Some(message));
             }
-            // Without a deadline it waits until there is something.
+            // Without a deadline the wait ends only with a message.
             match self.queue.take(None).flatten() {
                 Some(messages) => self.messages = messages,
                 None => return self.wait().map(|_| None),
@@ -253,7 +253,7 @@ impl Inbound {
         }
     }
 
-    /// The same for a task.
+    /// Awaits the next message.
     pub async fn recv_async(&mut self) -> Result<Option<Message>, Error> {
         loop {
             if let Some(message) = self.messages.pop_front() {
@@ -268,7 +268,7 @@ impl Inbound {
         }
     }
 
-    /// The next message, if one comes within this time; `Ok(None)` if none has. Its end is told by [`recv`](Self::recv).
+    /// Returns the next message within this time; `Ok(None)` if none arrived. [`recv`](Self::recv) reports the end.
     pub fn recv_timeout(&mut self, time: Duration) -> Result<Option<Message>, Error> {
         if self.messages.is_empty()
             && let Some(Some(messages)) = self.queue.take(Some(Instant::now() + time))
@@ -278,13 +278,13 @@ impl Inbound {
         Ok(self.messages.pop_front())
     }
 
-    /// The name of the one who opened the session.
+    /// Name of the organiser.
     #[must_use]
     pub fn sender(&self) -> &str {
         &self.sender
     }
 
-    /// Who is in the session, as far as its receivers are told: all of them among peers and with helpers, otherwise the sender alone.
+    /// Members as far as receivers learn them: all among peers and with helpers, otherwise only the sender.
     pub fn members(&mut self) -> &[Member] {
         while let Some(event) = self.events.try_next() {
             self.note(event);
@@ -292,13 +292,13 @@ impl Inbound {
         &self.members
     }
 
-    /// Takes nothing more, and says what has come: waits until the session is over.
+    /// Discards further messages, waits for the end of the session and returns the report.
     pub fn close(mut self) -> Result<ReceiveReport, Error> {
         self.queue.close();
         self.wait().cloned()
     }
 
-    /// Leaves at once: the others are told.
+    /// Leaves at once and notifies the other members.
     pub fn leave(self) -> Result<ReceiveReport, Error> {
         if let End::ToCome(handle) = &self.end {
             handle.abort();
@@ -340,7 +340,7 @@ impl Inbound {
 }
 
 impl Drop for Inbound {
-    /// Whoever puts messages in waits no more.
+    /// Unblocks the thread that fills the queue.
     fn drop(&mut self) {
         if let End::ToCome(handle) = &self.end {
             handle.abort();
@@ -349,7 +349,7 @@ impl Drop for Inbound {
     }
 }
 
-/// Each message in turn, up to the last or an error.
+/// Iterates over the messages, up to the last or an error.
 impl Iterator for Inbound {
     type Item = Result<Message, Error>;
 
@@ -381,7 +381,7 @@ impl io::Read for Inbound {
     }
 }
 
-/// Why it was not let in.
+/// Reason why the session did not admit this receiver.
 fn not_accepted(result: Result<ReceiveReport, Error>) -> Error {
     match result.map(|report| report.outcome) {
         Err(error) => error,

@@ -2,20 +2,20 @@
 //!
 //! [`bind`] names the group. [`connect`](Socket::connect) opens a session as its sender, once the receivers are there,
 //! and gives an [`Outbound`]; [`listen`](Socket::listen) gives a [`Listener`], which [accepts](Listener::accept) one session
-//! after the other as an [`Inbound`]; [`join`](Socket::join) takes part in a session of peers that another one has opened, as a
-//! further sender. What waits can be waited for by a thread (`send`, `recv`), or by a task of any async runtime
-//! (`send_async`, `recv_async`).
+//! after the other as an [`Inbound`]; [`join`](Socket::join) joins a session of peers that another end opened, as a
+//! further sender. Each blocking call (`send`, `recv`) has a counterpart for tasks of any async runtime (`send_async`,
+//! `recv_async`).
 //!
-//! Messages keep their boundaries, whatever their length up to [`MAX_MESSAGE_LEN`]. [`Outbound`] is a
-//! [`Write`](std::io::Write) and [`Inbound`] a [`Read`](std::io::Read) too, for which they are a stream of bytes. With
-//! `set("order", "arrival")` of the protocol `carillon` each message comes as soon as it is there, before others that were lost on their way:
-//! that is for messages, by their numbers, and not for a stream of bytes.
+//! Messages keep their boundaries, up to a length of [`MAX_MESSAGE_LEN`]. [`Outbound`] also implements
+//! [`Write`](std::io::Write) and [`Inbound`] [`Read`](std::io::Read), for a stream of bytes. With `set("order", "arrival")`
+//! of the protocol `carillon` a message is delivered as soon as it arrives, possibly before earlier ones that were lost.
+//! That order suits numbered messages, not a stream of bytes.
 //!
-//! [`through`](Socket::through) a [daemon](crate::daemon) many programs of a machine share what they need.
+//! A [daemon](crate::daemon) holds the network sockets of many programs of a machine ([`through`](Socket::through)).
 //!
-//! It is what `carillon send --stream` and `recv --stream` run: the same session, loop, records and reports. A socket
-//! that sends waits for its receivers as their protocol does, a receiver whose program is slow slows the sender, and
-//! both are given up by the same rules.
+//! `carillon send --stream` and `recv --stream` use the same session, loop, records and reports. A sending socket waits
+//! for its receivers as the protocol does, and a slow receiving program slows the sender. Silent members are expelled
+//! by the same rules.
 //!
 //! ```
 //! use carillon_transfer::socket::bind;
@@ -101,33 +101,33 @@ pub use inbound::{Inbound, Listener, Stopper};
 pub use outbound::{Closing, JoinedOutbound, Outbound, Refusal, SenderEvent, Sending};
 pub(crate) use queue::{Filler, Queue};
 
-/// A socket of this group: what it does there is said next. One that receives or joins, and has no name, is known by the
-/// host's with the number of the process.
+/// Creates a socket of this group; its role is chosen next. A receiving or joining socket without a name uses the
+/// host name with the process number.
 pub fn bind(group: SocketAddr) -> Socket {
     let (options, attached) = (SendOptions::default(), Vec::new());
     End::new(ToBind { options, hops: 1, attached, daemon: None }).group(group)
 }
 
-/// A socket before it is used. Made by [`bind`]; group, interface and name are those of every [`End`].
+/// A socket without a role, made by [`bind`]; group, interface and name are set as for every [`End`].
 pub type Socket = End<ToBind>;
 
-/// How a socket will be used.
+/// Settings of a socket.
 #[derive(Debug)]
 pub struct ToBind {
     pub(crate) options: SendOptions,
     pub(crate) hops: u8,
     pub(crate) attached: Vec<u8>,
-    /// Through which daemon, if through one.
+    /// Path of the daemon, if the socket uses one.
     daemon: Option<PathBuf>,
 }
 
 impl ToBind {
-    /// A session that this opens, of what this feed gives.
+    /// Settings of a session that this socket opens and that sends the contents of `feed`.
     pub(crate) fn into_send(self, feed: Arc<Feed>) -> ToSend {
         ToSend::with(Source::Feed(feed), self.hops, self.options)
     }
 
-    /// The same for one who joins.
+    /// Settings of a further sender that sends the contents of `feed`.
     pub(crate) fn into_join(self, feed: Arc<Feed>) -> ToJoin {
         let options = JoinOptions {
             join_timeout: self.options.join_timeout,
@@ -140,31 +140,32 @@ impl ToBind {
     }
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The name of its sender.
     pub sender: Arc<str>,
-    /// Its number among those of its sender, from 0.
+    /// Sequence number among the messages of its sender, from 0.
     pub number: u64,
-    /// What it says.
+    /// Contents.
     pub bytes: Vec<u8>,
 }
 
-/// Somebody in the group.
+/// A member of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Member {
     /// The name.
     pub name: String,
-    /// Where it is, if that is known here.
+    /// Its address, if known.
     pub address: Option<SocketAddr>,
-    /// Why it is no member any more, if it is not.
+    /// Reason why it left or was expelled, if so.
     pub gone: Option<String>,
 }
 
 impl End<ToBind> {
-    /// The protocol, by its name in the registry; for [`connect`](Self::connect), whose session it is. The others learn it from that.
+    /// Sets the protocol by its name in the registry, for [`connect`](Self::connect). Other members learn it from the
+    /// session.
     #[must_use]
     pub fn protocol(mut self, name: impl Into<String>) -> Self {
         self.what.options.protocol = name.into();
@@ -178,104 +179,104 @@ impl End<ToBind> {
         self
     }
 
-    /// Connects when so many receivers have joined, or [without those that have not](Self::join_timeout). Without this and [`expect`](Self::expect) it connects two seconds
-    /// after the first.
+    /// Connects when this many receivers have joined, or [after a timeout](Self::join_timeout) without the missing
+    /// ones. Default, without [`expect`](Self::expect): two seconds after the first.
     #[must_use]
     pub fn receivers(mut self, count: usize) -> Self {
         self.what.options.gather = Gather::Count(count);
         self
     }
 
-    /// Connects when the receivers of these names have joined, or [without those that have not](Self::join_timeout), and lets in
-    /// no others.
+    /// Connects when the receivers of these names have joined, or [after a timeout](Self::join_timeout) without the
+    /// missing ones, and admits no others.
     #[must_use]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.what.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Connects without receivers that have not joined within this time, unless
-    /// [`all_or_nothing`](crate::SendOptions::all_or_nothing) is set, and gives up if none has, or if there is no session to join; a minute
-    /// if nothing is said.
+    /// Sets the time to wait for receivers, after which the session starts without the missing ones unless
+    /// [`all_or_nothing`](crate::SendOptions::all_or_nothing) is set. Connecting or joining fails if there is none.
+    /// Default: one minute.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
         self.what.options.join_timeout = time;
         self
     }
 
-    /// Gives another end up that was not heard for this long, or is waited for and acknowledges nothing; five
-    /// seconds if nothing is said.
+    /// Sets the time after which a silent member is expelled, or one that is waited for and acknowledges nothing.
+    /// Default: 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
         self
     }
 
-    /// Sends at most this fast, headers included.
+    /// Sets the maximum send rate, headers included.
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
         self.what.options.rate = Some(rate);
         self
     }
 
-    /// Router hops that datagrams may travel: 1, the default, stays on this network.
+    /// Sets the hop limit of datagrams. Default: 1, the local network.
     #[must_use]
     pub fn hops(mut self, hops: u8) -> Self {
         self.what.hops = hops;
         self
     }
 
-    /// Has the one who opened the session told this with the name, of a receiver or a further sender: 256 bytes at most.
+    /// Attaches at most 256 bytes that the organiser receives with the name.
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.attached = bytes.into();
         self
     }
 
-    /// SenderEvent this monitor, a few times a second, what this end looks like; not of one that goes through a daemon.
+    /// Sends snapshots of this end to this monitor, a few times a second; not available through a daemon.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
         self
     }
 
-    /// What else a sender can be told; replaces what was said before.
+    /// Replaces all options of a sender.
     #[must_use]
     pub fn options(mut self, options: SendOptions) -> Self {
         self.what.options = options;
         self
     }
 
-    /// Goes through the daemon that listens at this path ([`daemon`](crate::daemon)), as
-    /// [`default_path`](crate::daemon::default_path): the socket is its, and is used as any other.
+    /// Uses the daemon at this path ([`daemon`](crate::daemon), [`default_path`](crate::daemon::default_path)), which
+    /// owns the network sockets.
     #[must_use]
     pub fn through(mut self, daemon: impl Into<PathBuf>) -> Self {
         self.what.daemon = Some(daemon.into());
         self
     }
 
-    /// Opens a session as its sender, and waits until the receivers are there.
+    /// Opens a session as its sender and waits until the receivers have joined.
     pub fn connect(self) -> Result<Outbound, Error> {
         Outbound::begin(self)?.started()
     }
 
-    /// The same for a task.
+    /// Opens a session as its sender and awaits the receivers.
     pub async fn connect_async(self) -> Result<Outbound, Error> {
         Outbound::begin(self)?.started_async().await
     }
 
-    /// Waits for a session of peers that another one opens, and joins it as a further sender. To receive what is
-    /// sent there, [`listen`](Self::listen) beside it, under another name.
+    /// Waits for a session of peers that another end opens, and joins it as a further sender. To receive the other
+    /// peers' messages, [`listen`](Self::listen) with a second socket of another name.
     pub fn join(self) -> Result<JoinedOutbound, Error> {
         JoinedOutbound::begin(self.with_name())?.started()
     }
 
-    /// The same for a task.
+    /// Awaits a session of peers and joins it as a further sender.
     pub async fn join_async(self) -> Result<JoinedOutbound, Error> {
         JoinedOutbound::begin(self.with_name())?.started_async().await
     }
 
-    /// A name of its own, if none was given: there may be many sockets on a host, and in a process.
+    /// Ensures a unique name, as a host and a process may have many sockets.
     fn with_name(self) -> Self {
         static SOCKETS: AtomicU64 = AtomicU64::new(0);
         let Some(name) = self.network.second_name() else { return self };
@@ -285,7 +286,7 @@ impl End<ToBind> {
         }
     }
 
-    /// Opens the sockets to receive from whoever opens a session.
+    /// Opens the sockets, ready to receive from any sender that opens a session.
     pub fn listen(self) -> Result<Listener, Error> {
         let socket = self.with_name();
         if let Some(path) = &socket.what.daemon {

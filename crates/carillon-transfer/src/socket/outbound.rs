@@ -1,4 +1,4 @@
-//! The ends that send.
+//! Sending sockets: [`Outbound`] and [`JoinedOutbound`].
 
 use std::future::poll_fn;
 use std::io;
@@ -16,38 +16,39 @@ use crate::files::{Closed, Feed, MAX_MESSAGE_LEN};
 use crate::handle::{Events, Handle, spawn};
 use crate::{Error, JoinEvent, JoinReport, SendEvent, SendReport};
 
-/// The sender of a session, connected. Dropped, it aborts the session; [`close`](Outbound::close) ends it in order.
+/// The connected sender of a session. Dropping it aborts the session; [`close`](Outbound::close) ends it in order.
 pub type Outbound = Sending<SendEvent, SendReport>;
 
-/// A further sender in a session of peers, joined. Dropped, it leaves; [`close`](JoinedOutbound::close) ends what it sends in order.
+/// A further sender in a session of peers. Dropping it leaves the session; [`close`](JoinedOutbound::close) ends its
+/// contribution in order.
 pub type JoinedOutbound = Sending<JoinEvent, JoinReport>;
 
-/// An end that sends: an [`Outbound`] or a [`JoinedOutbound`].
+/// A sending socket: an [`Outbound`] or a [`JoinedOutbound`].
 #[derive(Debug)]
 pub struct Sending<E, R> {
     feed: Arc<Feed>,
     events: Events<E>,
     handle: Handle<E, R>,
     members: Vec<Member>,
-    /// Whether the protocol is told what has arrived.
+    /// True if the protocol acknowledges delivery; `None` before the start.
     confirmed: Option<bool>,
 }
 
-/// A socket that sends no more, and whose last messages are on their way.
+/// A socket that accepts no more messages and delivers its last ones.
 #[derive(Debug)]
 pub struct Closing<E, R>(Handle<E, R>);
 
-/// What a sender's events say of its connection.
+/// Events of a sender that concern its socket.
 pub trait SenderEvent: Send + 'static {
-    /// Whether it can send now.
+    /// Returns true if the event is the start of the session.
     fn has_started(&self) -> bool;
-    /// Takes note of who comes and goes.
+    /// Updates the member list.
     fn note(self, members: &mut Vec<Member>);
 }
 
-/// Whether a report says why nothing was ever sent.
+/// Reports that may contain the reason why nothing was sent.
 pub trait Refusal {
-    /// Why, if so.
+    /// Reason why nothing was sent, if so.
     fn refusal(&self) -> Option<String>;
 }
 
@@ -169,40 +170,39 @@ impl<E: SenderEvent, R: Refusal> Sending<E, R> {
         started
     }
 
-    /// Sends a message, of [`MAX_MESSAGE_LEN`] bytes at most, to everybody; waits while too much waits to go out.
+    /// Sends a message of at most [`MAX_MESSAGE_LEN`] bytes to all members; waits while the send buffer is full.
     pub fn send(&mut self, message: &[u8]) -> Result<(), Error> {
         self.check(message)?;
         self.feed.put(message).map_err(closed)
     }
 
-    /// The same for a task. If it is given up half way, the message is not sent.
+    /// Sends a message from a task. A cancelled call sends nothing.
     pub async fn send_async(&mut self, message: &[u8]) -> Result<(), Error> {
         self.check(message)?;
         poll_fn(|context| self.feed.poll_put(context, message)).await.map_err(closed)
     }
 
-    /// Sends a message if there is room; whether there was.
+    /// Sends a message if the buffer has room; returns true if it did.
     pub fn try_send(&mut self, message: &[u8]) -> Result<bool, Error> {
         self.check(message)?;
         self.feed.try_put(message).map_err(closed)
     }
 
-    /// Waits until everybody has acknowledged all that was sent, or was given up; whether that was within this time. An
-    /// error with protocols whose senders never learn it; some learn of the last message only when another follows or
-    /// the socket is closed (`erramilli-singh`).
+    /// Waits at most `within` until every remaining member has acknowledged all messages; returns true if so. Fails
+    /// for protocols without acknowledgments. With `erramilli-singh` the last message is acknowledged only after
+    /// another message or `close`.
     pub fn settle(&mut self, within: Duration) -> Result<bool, Error> {
         self.check_confirmed()?;
         self.feed.settle(Instant::now() + within).map_err(closed)
     }
 
-    /// The same for a task, without a bound.
+    /// Awaits the acknowledgment of all messages, without a time limit.
     pub async fn settle_async(&mut self) -> Result<(), Error> {
         self.check_confirmed()?;
         poll_fn(|context| self.feed.poll_settle(context)).await.map_err(closed)
     }
 
-    /// Who is in the group, in order of joining, those who have been given up with the reason. A further sender
-    /// knows names only.
+    /// Members in order of joining; expelled ones have a reason. A further sender knows only names.
     pub fn members(&mut self) -> &[Member] {
         while let Some(event) = self.events.try_next() {
             self.note(event);
@@ -216,30 +216,30 @@ impl<E: SenderEvent, R: Refusal> Sending<E, R> {
         self.feed.messages()
     }
 
-    /// Whether the session is over, whatever became of it: nothing more can be sent.
+    /// Returns true if the session has ended: no more messages can be sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.handle.has_ended()
     }
 
-    /// Ends it: waits until everybody has everything or was given up, and says what became of everyone.
+    /// Ends the session: waits until every member has everything or was expelled, and returns the report.
     pub fn close(self) -> Result<R, Error> {
         self.finish().wait()
     }
 
-    /// The same for a task.
+    /// Ends the session, and awaits the report.
     pub async fn close_async(self) -> Result<R, Error> {
         self.finish().ended().await
     }
 
-    /// Ends it, and waits for nobody.
+    /// Ends the session without waiting; the result comes from [`Closing`].
     #[must_use]
     pub fn finish(self) -> Closing<E, R> {
         self.feed.end();
         Closing(self.handle)
     }
 
-    /// Leaves at once: what has not arrived by now may never do. The others are told.
+    /// Leaves at once and notifies the other members. Messages not yet delivered are lost.
     pub fn leave(self) -> Result<R, Error> {
         self.handle.abort();
         self.feed.close();
@@ -256,17 +256,17 @@ impl<E: SenderEvent, R: Refusal> Sending<E, R> {
 }
 
 impl<E, R> Closing<E, R> {
-    /// Waits until everybody has everything or was given up.
+    /// Waits until every member has everything or was expelled.
     pub fn wait(self) -> Result<R, Error> {
         self.0.wait()
     }
 
-    /// The same for a task.
+    /// Awaits the end.
     pub async fn ended(self) -> Result<R, Error> {
         self.0.ended().await
     }
 
-    /// Whether that is so: then waiting takes no time.
+    /// Returns true when the session has ended, so that [`wait`](Self::wait) does not block.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0.has_ended()
@@ -278,7 +278,7 @@ impl<E, R> Closing<E, R> {
     }
 }
 
-/// A stream of bytes: they may arrive in other pieces than they were written in. Small writes go together as far as
+/// Writes a stream of bytes. Pieces may arrive in other sizes than they were written; small writes are combined while
 /// they wait.
 impl<E: SenderEvent, R: Refusal> io::Write for Sending<E, R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -289,7 +289,7 @@ impl<E: SenderEvent, R: Refusal> io::Write for Sending<E, R> {
         Ok(len)
     }
 
-    /// What was written goes out by itself.
+    /// Does nothing, as written bytes are sent without flushing.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Messages that have come and wait for the program.
+//! Queue of received messages that wait for the program.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use super::Message;
 use crate::files::Messages;
 use crate::shared::Shared;
 
-/// A queue with a bound: whoever puts messages in waits for room, and so the protocol learns that the program is slow.
+/// A bounded queue. The thread that fills it waits for room, which tells the protocol that the program is slow.
 #[derive(Debug)]
 pub(crate) struct Queue {
     gate: Shared<State>,
@@ -23,28 +23,28 @@ pub(crate) struct Queue {
 struct State {
     messages: VecDeque<Message>,
     bytes: usize,
-    /// Nothing more comes.
+    /// No more messages will arrive.
     ended: bool,
-    /// Nothing is wanted any more.
+    /// The program has stopped reading.
     closed: bool,
-    /// Whom it wakes when there is room.
+    /// Waker of the loop that waits for room.
     waits: Option<Waker>,
 }
 
-/// Who puts messages in, where they come.
+/// Fills the queue of a session.
 #[derive(Debug)]
 pub(crate) struct Filler {
     queue: Arc<Queue>,
-    /// The last sender's name: it is told for each message, and kept once.
+    /// Name of the last sender, shared by its messages.
     sender: Arc<str>,
-    /// What goes in together.
+    /// Messages that are added to the queue together.
     messages: VecDeque<Message>,
     bytes: usize,
-    /// It never waits for room: whoever fills it asks for that before.
+    /// True if it must not block: the caller checks for room first.
     is_prompt: bool,
 }
 
-/// What is found in a queue: all that waited, or that it has ended.
+/// All waiting messages, or `None` at the end.
 pub(crate) type Found = Option<VecDeque<Message>>;
 
 impl Queue {
@@ -52,14 +52,14 @@ impl Queue {
         Arc::new(Queue { gate: Shared::new(State::default()) })
     }
 
-    /// Takes all that there is as soon as there is something; nothing when the time is over.
+    /// Waits for messages and takes all of them; returns `None` when the deadline passes.
     pub fn take(&self, deadline: Option<Instant>) -> Option<Found> {
         let found = self.gate.wait(deadline, State::take)?;
         self.make_room(|_| ());
         Some(found)
     }
 
-    /// The same for a task.
+    /// Polls for messages and takes all of them.
     pub fn poll_take(&self, context: &Context<'_>) -> Poll<Found> {
         let found = self.gate.poll(context, State::take);
         if found.is_ready() {
@@ -68,7 +68,7 @@ impl Queue {
         found
     }
 
-    /// Who puts messages in, and waits for room, looks again.
+    /// Changes the state and wakes the threads and the loop that wait for room.
     fn make_room(&self, change: impl FnOnce(&mut State)) {
         let waits = self.gate.change(|state| {
             change(state);
@@ -79,7 +79,7 @@ impl Queue {
         }
     }
 
-    /// Whether there is room; if not, this is woken when there is.
+    /// Returns true if there is room; otherwise `waker` is called when there is.
     fn has_room(&self, waker: &Waker) -> bool {
         self.gate.change(|state| {
             let has_room = state.closed || state.bytes < MAX_QUEUED_BYTES;
@@ -88,7 +88,7 @@ impl Queue {
         })
     }
 
-    /// Nothing is wanted any more.
+    /// Closes the queue at the reader's side.
     pub fn close(&self) {
         self.make_room(|state| {
             state.closed = true;
@@ -96,7 +96,7 @@ impl Queue {
         });
     }
 
-    /// Puts messages in, when there is room or at once.
+    /// Adds messages when there is room, or immediately with `at_once`.
     fn put(&self, messages: &mut VecDeque<Message>, bytes: usize, at_once: bool) -> io::Result<()> {
         let closed = self.gate.wait(None, |state| {
             if state.closed {
@@ -138,7 +138,7 @@ impl Filler {
         Filler { queue, sender: "".into(), messages: VecDeque::new(), bytes: 0, is_prompt: false }
     }
 
-    /// The same for a loop, which must not wait.
+    /// Makes a filler for an event loop, which must not block.
     pub fn prompt(mut self) -> Self {
         self.is_prompt = true;
         self
@@ -154,7 +154,7 @@ impl Messages for Filler {
         if *self.sender != *sender {
             self.sender = sender.into();
         }
-        // A message of no bytes takes room too.
+        // An empty message takes room as well.
         self.bytes += bytes.len() + MESSAGE_BYTES;
         self.messages.push_back(Message { sender: self.sender.clone(), number, bytes });
         if self.bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
@@ -179,17 +179,17 @@ impl Messages for Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        // What is left goes in, if it is wanted still.
+        // Remaining messages are added if the program still reads.
         let _ = self.flush();
         self.queue.end();
     }
 }
 
-/// Bytes that wait at most, and what is put in together.
+/// Maximum bytes that wait in the queue.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
-/// So much goes in together, if it comes together.
+/// Maximum bytes that are added together.
 const TOGETHER_BYTES: usize = 64 << 10;
-/// What a message takes beside its bytes.
+/// Bytes that a message occupies in addition to its contents.
 const MESSAGE_BYTES: usize = 64;
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
         let queue = Queue::new();
         let mut filler = Filler::new(queue.clone()).prompt();
         assert!(filler.has_room(&wakeups.waker()));
-        // One goes in, however full it is then.
+        // A message is accepted into an empty queue whatever its size.
         filler.message("s", 0, &vec![0; MAX_QUEUED_BYTES]).expect("it is wanted");
         filler.message("s", 1, &vec![0; MAX_QUEUED_BYTES]).expect("it is wanted");
         assert!(!filler.has_room(&wakeups.waker()) && !wakeups.is_woken());
