@@ -58,7 +58,7 @@ fn lossy_ethernet(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String
 fn a_helper_dies(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     let (group, mut rng) = helped(entry, seed, TrialNetwork::Links);
     let helpers = group.table().helpers().iter().filter(|helper| !helper.delivers).count() as u64;
-    if helpers <= least(entry) {
+    if helpers <= min_helpers(entry) {
         return Ok(());
     }
     let victim = group.helper(rng.below(helpers) as u32);
@@ -67,10 +67,10 @@ fn a_helper_dies(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String>
     kept(entry, &group.run())
 }
 
-fn least(entry: &ProtocolEntry) -> u64 {
+fn min_helpers(entry: &ProtocolEntry) -> u64 {
     match entry.helpers {
         Helpers::None | Helpers::Optional => 0,
-        Helpers::Required(least) => least.into(),
+        Helpers::Required(min_helpers) => min_helpers.into(),
     }
 }
 
@@ -78,7 +78,7 @@ fn least(entry: &ProtocolEntry) -> u64 {
 fn helped(entry: &'static ProtocolEntry, seed: u64, network: TrialNetwork) -> (Group, Rng) {
     let mut rng = Seeds::new(seed).stream("conformance.helpers");
     let receivers = 2 + rng.below(6) as u32;
-    let helpers = (least(entry) + rng.below(5)) as u32;
+    let helpers = (min_helpers(entry) + rng.below(5)) as u32;
     let group = Group::new(entry, seed)
         .receivers(receivers)
         .helpers(helpers)

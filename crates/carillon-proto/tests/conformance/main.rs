@@ -71,8 +71,8 @@ fn with_drawn_settings(
     group.settings(trial.into_config())
 }
 
-fn lossy(rng: &mut Rng, most: f64) -> Link {
-    Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * most) }
+fn lossy(rng: &mut Rng, max: f64) -> Link {
+    Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * max) }
 }
 
 /// Checks that equal seeds give equal runs.

@@ -43,12 +43,12 @@ fn long_stream(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     if delivered < (MESSAGES * u64::from(RECEIVERS)) as usize {
         return Err(format!("{delivered} messages were delivered: {}", report.progress()));
     }
-    let most = report.peaks.iter().skip(1).copied().max().unwrap_or(0);
-    println!("{:16} {most:8} bytes at most", entry.name);
-    match most {
+    let max = report.peaks.iter().skip(1).copied().max().unwrap_or(0);
+    println!("{:16} {max:8} bytes at most", entry.name);
+    match max {
         0 => Err("nothing was counted".to_owned()),
-        most if most > MEMORY + MAX_TABLE_BYTES => Err(format!(
-            "a receiver held {most} bytes, more than {MEMORY} of memory and {MAX_TABLE_BYTES} of tables"
+        max if max > MEMORY + MAX_TABLE_BYTES => Err(format!(
+            "a receiver held {max} bytes, more than {MEMORY} of memory and {MAX_TABLE_BYTES} of tables"
         )),
         _ => Ok(()),
     }

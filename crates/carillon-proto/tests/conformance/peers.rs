@@ -121,14 +121,14 @@ impl Suite {
     /// Checks that no data packet adds more to a message than the entry says, since hosts choose payloads by it.
     fn repairs_fit(&self, report: &Report, payload: u32) -> Result<(), String> {
         let config = Config::defaults(self.entry.parameters);
-        let most = payload + (self.entry.header_bytes)(&config).max as u32;
+        let max = payload + (self.entry.header_bytes)(&config).max as u32;
         let larger = report.events.iter().find(|event| match event.event {
             Event::Sent { bytes, .. } | Event::RepairSent { bytes, .. } | Event::Forwarded { bytes, .. } => {
-                bytes > most
+                bytes > max
             }
             _ => false,
         });
-        larger.map_or(Ok(()), |event| Err(format!("larger than {most} bytes: {event:?}")))
+        larger.map_or(Ok(()), |event| Err(format!("larger than {max} bytes: {event:?}")))
     }
 
     /// At most as many nodes crash as the protocol survives; some restart.

@@ -47,8 +47,8 @@ fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
     assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
     let all = open.clone();
     let mut seed = 0;
-    let most = if is_long_tier() { MAX_SEEDS } else { DEFAULT_SEEDS };
-    while !open.is_subset(&rare) && seed < most {
+    let max = if is_long_tier() { MAX_SEEDS } else { DEFAULT_SEEDS };
+    while !open.is_subset(&rare) && seed < max {
         seed += 1;
         let taken = transitions_taken(|| {
             let result = run_of_each_test(entry, seed);

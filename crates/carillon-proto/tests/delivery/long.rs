@@ -87,14 +87,14 @@ fn compare(
         .min((SHORT_FILE_BYTES as f64 * MAX_VIRTUAL_TIME.div_duration_f64(short.time)) as usize)
         .max(2 * SHORT_FILE_BYTES);
     let long = deliver(bytes)?;
-    let (most_time, most_share) = (
+    let (max_time, max_share) = (
         FIXED_TIME_ALLOWANCE + 3 * short.time.mul_f64(bytes as f64 / SHORT_FILE_BYTES as f64),
         1.25 * share(&short) + 0.1,
     );
-    if long.time > most_time || share(&long) > most_share {
+    if long.time > max_time || share(&long) > max_share {
         return Err(format!(
             "{} at {loss}, {receivers} receivers: a file of {bytes} bytes takes {:?} and {:.2} bytes for each of it, more than \
-             {most_time:?} and {most_share:.2} after one of {SHORT_FILE_BYTES} bytes with {:?} and {:.2}",
+             {max_time:?} and {max_share:.2} after one of {SHORT_FILE_BYTES} bytes with {:?} and {:.2}",
             protocol.name,
             long.time,
             share(&long),

@@ -57,8 +57,8 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
         return Err(format!("{verified} of {} verified: {outcome:#?}", cell.receivers));
     }
     // Each repair serves some receiver; protocols that do not report receivers count none.
-    let (all, most) = (outcome.rows.iter().sum::<u64>(), outcome.rows.iter().max().copied().unwrap_or(0));
-    if all > 0 && (all < outcome.repairs || most > outcome.repairs) {
+    let (all, max) = (outcome.rows.iter().sum::<u64>(), outcome.rows.iter().max().copied().unwrap_or(0));
+    if all > 0 && (all < outcome.repairs || max > outcome.repairs) {
         return Err(format!("{} repairs, of which {:?} were for the members", outcome.repairs, outcome.rows));
     }
     let (time, factor) = bounds(cell, outcome.messages);
@@ -175,11 +175,8 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
     // Best-effort protocols are tried without loss only, which a selected cell may exclude.
     if only.is_none() {
         assert!(files >= count, "{files} files of {count} protocols");
-        let least = files as u64 * 10;
-        assert!(
-            delivered >= least,
-            "{delivered} messages were delivered in {files} files, of at least {least}"
-        );
+        let min = files as u64 * 10;
+        assert!(delivered >= min, "{delivered} messages were delivered in {files} files, of at least {min}");
         assert!(repairs > 0 || is_chosen, "nothing was repaired");
     }
 }

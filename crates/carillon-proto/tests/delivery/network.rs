@@ -452,8 +452,8 @@ impl World {
     fn is_over(&self) -> bool {
         let killed = matches!(self.cell.fault, Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_));
         let is_gone = |index: usize| killed && self.fault_at.is_some() && self.is_victim(index);
-        let mut there = self.nodes.iter().enumerate().filter(|(index, _)| !is_gone(*index));
-        there.all(|(_, node)| match &node.machine {
+        let mut live_nodes = self.nodes.iter().enumerate().filter(|(index, _)| !is_gone(*index));
+        live_nodes.all(|(_, node)| match &node.machine {
             Machinery::Sender(session) => {
                 matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)
             }
@@ -484,14 +484,14 @@ impl World {
             };
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
             let mut out = port.out;
-            if let (Fault::Forgery(lie), Some(forge_feedback)) =
+            if let (Fault::Forgery(forgery), Some(forge_feedback)) =
                 (self.cell.fault, self.cell.protocol.forge_feedback)
                 && node == self.cell.receivers
             {
                 for (_, _, bytes) in &mut out {
-                    let mut told = bytes.to_vec();
-                    forge_feedback(lie, &mut told);
-                    *bytes = told.into();
+                    let mut forged = bytes.to_vec();
+                    forge_feedback(forgery, &mut forged);
+                    *bytes = forged.into();
                 }
             }
             // A busy port may have withheld a packet.

@@ -33,7 +33,7 @@ fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes
 
 /// Minimum time that a sender reports to have waited for a member silent for `missed`. A serial sender serves others
 /// meanwhile.
-fn at_least(entry: &ProtocolEntry, missed: Duration) -> Duration {
+fn min_wait(entry: &ProtocolEntry, missed: Duration) -> Duration {
     if super::is_serial(entry) { Duration::ZERO } else { missed.saturating_sub(TIMEOUT_TOLERANCE) }
 }
 
@@ -72,8 +72,8 @@ fn for_all(
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    let least = if matches!(fault, Fault::Trickle(_)) { 1 } else { REGISTRY.len() };
-    assert!(tried >= least, "{tried} sessions were tried, of at least {least}");
+    let min = if matches!(fault, Fault::Trickle(_)) { 1 } else { REGISTRY.len() };
+    assert!(tried >= min, "{tried} sessions were tried, of at least {min}");
 }
 
 fn others_verified(outcome: &Outcome) -> Result<(), String> {
@@ -98,9 +98,9 @@ fn killed_receiver_is_expelled_after_timeout_at_any_rate() {
             return Err(format!("it was given up after {after:?}"));
         }
         // The sender was busy with the others until they were complete.
-        let least = at_least(cell.protocol, DEFAULT_MEMBER_TIMEOUT)
+        let min = min_wait(cell.protocol, DEFAULT_MEMBER_TIMEOUT)
             .saturating_sub(outcome.others.unwrap_or_default());
-        if cell.protocol.waits && (waited < least || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE) {
+        if cell.protocol.waits && (waited < min || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE) {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -116,7 +116,7 @@ fn receiver_frozen_for_three_seconds_is_kept() {
             return Err("not all are verified".to_owned());
         }
         if waited > still + TIMEOUT_TOLERANCE
-            || (cell.protocol.waits && waited < at_least(cell.protocol, still))
+            || (cell.protocol.waits && waited < min_wait(cell.protocol, still))
         {
             return Err(format!("it was waited for {waited:?}"));
         }

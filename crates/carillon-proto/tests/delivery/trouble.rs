@@ -50,14 +50,14 @@ fn for_all(
     for entry in chosen(REGISTRY, entries) {
         for seed in seeds(if is_long_tier() { 2 } else { 1 }) {
             let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
-            let usual = run(Fault::None).closed.expect("it comes to an end");
+            let baseline = run(Fault::None).closed.expect("it comes to an end");
             let outcome = run(fault);
             assert!(outcome.messages > 0 && outcome.sent > 0, "{}: nothing was sent", entry.name);
             println!(
-                "{:8} {fault:?} {seed}: {:?}, closed after {:?} ({usual:?}), others done after {:?}, given up after {:?}, last {:?}",
+                "{:8} {fault:?} {seed}: {:?}, closed after {:?} ({baseline:?}), others done after {:?}, given up after {:?}, last {:?}",
                 entry.name, outcome.got, outcome.closed, outcome.others, outcome.expelled_after, outcome.last
             );
-            if let Err(failure) = check_honest(&outcome).and_then(|()| check(&outcome, usual)) {
+            if let Err(failure) = check_honest(&outcome).and_then(|()| check(&outcome, baseline)) {
                 failures.push(format!("{}, {fault:?}, {seed}: {failure}: {outcome:#?}", entry.name));
             }
         }
@@ -89,15 +89,15 @@ fn all_verified(outcome: &Outcome) -> Result<(), String> {
 }
 
 /// Checks that the time after the fault exceeds three times the usual by at most `extra`.
-fn within(time: Option<Duration>, usual: Duration, extra: Duration) -> Result<(), String> {
-    let (time, most) = (time.unwrap_or(Duration::MAX), usual * 3 + TIMEOUT_TOLERANCE + extra);
-    if time > most { Err(format!("it took {time:?}, more than {most:?}")) } else { Ok(()) }
+fn within(time: Option<Duration>, baseline: Duration, extra: Duration) -> Result<(), String> {
+    let (time, max) = (time.unwrap_or(Duration::MAX), baseline * 3 + TIMEOUT_TOLERANCE + extra);
+    if time > max { Err(format!("it took {time:?}, more than {max:?}")) } else { Ok(()) }
 }
 
 #[test]
 fn silent_member_is_expelled_without_its_helper() {
-    for_all(acknowledged_protocols(), Fault::Kill, true, |outcome, usual| {
-        within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT)?;
+    for_all(acknowledged_protocols(), Fault::Kill, true, |outcome, baseline| {
+        within(outcome.closed, baseline, DEFAULT_MEMBER_TIMEOUT)?;
         match outcome.last.as_ref().map(|(last, _)| last) {
             Some(MemberOutcome::Lost(_)) => Ok(()),
             other => Err(format!("it is not lost but {other:?}")),
@@ -107,8 +107,8 @@ fn silent_member_is_expelled_without_its_helper() {
 
 #[test]
 fn member_that_leaves_is_not_awaited() {
-    for_all(acknowledged_protocols(), Fault::Leave, true, |outcome, usual| {
-        within(outcome.closed, usual, Duration::ZERO)?;
+    for_all(acknowledged_protocols(), Fault::Leave, true, |outcome, baseline| {
+        within(outcome.closed, baseline, Duration::ZERO)?;
         match outcome.last.as_ref().map(|(last, _)| last) {
             Some(MemberOutcome::Failed(reason)) if reason.contains("no time") => Ok(()),
             // A lost LEAVE looks like silence.
@@ -119,16 +119,16 @@ fn member_that_leaves_is_not_awaited() {
 
 #[test]
 fn complete_member_that_leaves_is_not_awaited() {
-    for_all(acknowledged_protocols(), Fault::LeaveVerified, true, |outcome, usual| {
-        within(outcome.closed, usual, Duration::ZERO)
+    for_all(acknowledged_protocols(), Fault::LeaveVerified, true, |outcome, baseline| {
+        within(outcome.closed, baseline, Duration::ZERO)
     });
 }
 
 #[test]
 fn late_member_is_refused_and_reported() {
-    for_all(acknowledged_protocols(), Fault::Late, true, |outcome, usual| {
+    for_all(acknowledged_protocols(), Fault::Late, true, |outcome, baseline| {
         all_verified(outcome)?;
-        within(outcome.closed, usual, Duration::ZERO)?;
+        within(outcome.closed, baseline, Duration::ZERO)?;
         // A late receiver is named after it answered the challenge, unless the session ended before.
         let has_time = outcome.closed.is_some_and(|closed| closed >= JOIN_TIME);
         match outcome.unserved.is_empty() && has_time {
@@ -141,12 +141,12 @@ fn late_member_is_refused_and_reported() {
 /// The forger forgoes messages that it claims to have; claims of unsent messages are ignored.
 #[test]
 fn forged_feedback_harms_the_forger_alone() {
-    for lie in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
-        let lying = acknowledged_protocols().filter(|entry| entry.forge_feedback.is_some());
-        for_all(lying, Fault::Forgery(lie), false, |outcome, usual| {
-            within(outcome.others, usual, DEFAULT_MEMBER_TIMEOUT * 2)?;
+    for forgery in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
+        let forging = acknowledged_protocols().filter(|entry| entry.forge_feedback.is_some());
+        for_all(forging, Fault::Forgery(forgery), false, |outcome, baseline| {
+            within(outcome.others, baseline, DEFAULT_MEMBER_TIMEOUT * 2)?;
             // It still sends keepalives, but reports no progress.
-            within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 5)
+            within(outcome.closed, baseline, DEFAULT_MEMBER_TIMEOUT * 5)
         });
     }
 }
@@ -156,9 +156,9 @@ fn crashed_helper_loses_no_message_of_its_children() {
     for helper in 0..HELPERS {
         for midway in [false, true] {
             let helped = acknowledged_protocols().filter(|entry| entry.helpers != Helpers::None);
-            for_all(helped, Fault::KillHelper(helper), midway, |outcome, usual| {
+            for_all(helped, Fault::KillHelper(helper), midway, |outcome, baseline| {
                 all_verified(outcome)?;
-                within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
+                within(outcome.closed, baseline, DEFAULT_MEMBER_TIMEOUT * 2)
             });
         }
     }
@@ -169,8 +169,8 @@ fn crashed_helper_loses_no_message_of_its_children() {
 fn helper_and_member_crash_together_without_loss() {
     for helper in 0..HELPERS {
         let helped = acknowledged_protocols().filter(|entry| entry.helpers != Helpers::None);
-        for_all(helped, Fault::KillBoth(helper), true, |outcome, usual| {
-            within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
+        for_all(helped, Fault::KillBoth(helper), true, |outcome, baseline| {
+            within(outcome.closed, baseline, DEFAULT_MEMBER_TIMEOUT * 2)
         });
     }
 }

@@ -98,10 +98,10 @@ fn unicast_block_acknowledgment_takes_r_times_n_d_plus_a() // equation 4.10
 fn latency_is_at_least_d_plus_r_a() // equations 4.18 and 4.19; smallest observed: 14 768 at r = 5
 {
     let report = on_lan("msaw", 5, 500, &[], 0.0);
-    let least = latencies(&report).into_iter().min().unwrap();
+    let min = latencies(&report).into_iter().min().unwrap();
     // Five acknowledgments collide at least twice before they are apart: 2 x 32 bit times.
-    assert!(least >= D + 5 * A + 32, "{least}");
-    assert_eq!((least - D - 5 * A) % 32, 0, "{least}: only collisions and slots come between");
+    assert!(min >= D + 5 * A + 32, "{min}");
+    assert_eq!((min - D - 5 * A) % 32, 0, "{min}: only collisions and slots come between");
 }
 
 /// Checks that the mean number of transmissions is within the 99.9 % interval of a geometric distribution with this

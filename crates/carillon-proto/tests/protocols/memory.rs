@@ -63,11 +63,11 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
     for (key, value) in entry.delivery_settings {
         config.set(entry.parameters, key, value).expect("a delivery setting");
     }
-    for (name, most) in GREEDY_SETTINGS {
+    for (name, limit) in GREEDY_SETTINGS {
         if let Some(parameter) = entry.parameters.iter().find(|parameter| parameter.name == *name)
             && let Kind::Count { max, .. } = parameter.kind
         {
-            config.set(entry.parameters, name, &max.min(*most).to_string()).expect("it is in its bounds");
+            config.set(entry.parameters, name, &max.min(*limit).to_string()).expect("it is in its bounds");
         }
     }
     let peers = role == Role::Peer;

@@ -50,10 +50,10 @@ fn check(report: &Report, epoch: Duration, quota: u64, (late, early): (Duration,
     let counts = arrivals(report, epoch);
     let last = counts.last_key_value().map_or(0, |(&epoch, _)| epoch);
     for span in [1, 4, 20] {
-        let most = quota * (span + epochs(late, epoch) + epochs(early, epoch));
+        let max = quota * (span + epochs(late, epoch) + epochs(early, epoch));
         for begin in 0..=last {
-            let came: u64 = counts.range(begin..begin + span).map(|(_, count)| count).sum();
-            assert!(came <= most, "{came} responses in {span} epochs from {begin} on: {most} at most");
+            let arrived: u64 = counts.range(begin..begin + span).map(|(_, count)| count).sum();
+            assert!(arrived <= max, "{arrived} responses in {span} epochs from {begin} on: {max} at most");
         }
     }
     counts.values().sum()
@@ -72,7 +72,7 @@ fn group(rng: &mut Rng, seed: u64, jitter: Duration, trips: impl Fn(&mut Rng) ->
 
 #[test]
 fn responses_keep_to_the_rate_in_every_epoch() {
-    let (mut heard, seeds) = (0, if is_long_tier() { 8 } else { 1 });
+    let (mut responses, seeds) = (0, if is_long_tier() { 8 } else { 1 });
     for seed in 0..seeds {
         let mut rng = Seeds::new(seed).stream("implosion");
         let epoch = Duration::from_millis([5, 10, 25][rng.below(3) as usize]);
@@ -94,9 +94,9 @@ fn responses_keep_to_the_rate_in_every_epoch() {
         let (group, _) = group(&mut rng, seed, jitter, far);
         let report = group.settings(config).run();
         report.check_reliable().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        heard += check(&report, epoch, quota, slack(jitter, spread));
+        responses += check(&report, epoch, quota, slack(jitter, spread));
     }
-    assert!(heard > 500 * seeds, "{heard} responses");
+    assert!(responses > 500 * seeds, "{responses} responses");
 }
 
 /// A crashed child is expelled after the configured number of polls, and the others complete without further delay.

@@ -75,7 +75,7 @@ pub struct Attacker {
     turn: usize,
     rng: Rng,
     /// Observed packets of this session, for replay.
-    heard: Vec<SentDatagram>,
+    observed: Vec<SentDatagram>,
     nonces: Vec<u64>,
     /// Terms of the sender's last INVITE.
     terms: Terms,
@@ -104,7 +104,7 @@ impl Attacker {
             burst: 1,
             turn: 0,
             rng: Seeds::new(seed).part("strangers").stream(entry.name),
-            heard: Vec::new(),
+            observed: Vec::new(),
             nonces: vec![0, u64::MAX],
             terms: Terms(0),
             cookie: None,
@@ -172,11 +172,11 @@ impl Attacker {
             Ok(Body::Roster(page)) => page.peers.iter().for_each(|peer| self.learn(peer.identity.0)),
             _ => {}
         }
-        if self.heard.len() >= 64 {
+        if self.observed.len() >= 64 {
             let place = self.rng.below(64) as usize;
-            self.heard.swap_remove(place);
+            self.observed.swap_remove(place);
         }
-        self.heard.push(datagram.clone());
+        self.observed.push(datagram.clone());
     }
 
     fn learn(&mut self, number: u64) {
@@ -267,13 +267,13 @@ impl Attacker {
             }
             PacketKind::Heard(_) => {
                 let list = &self.recordings[&kind];
-                let heard = &list[self.rng.below(list.len() as u64) as usize];
-                (renumbered(&heard.bytes, association), heard.to.is_none())
+                let observed = &list[self.rng.below(list.len() as u64) as usize];
+                (renumbered(&observed.bytes, association), observed.to.is_none())
             }
-            PacketKind::Again if self.heard.is_empty() => (vec![0; 30], true),
+            PacketKind::Again if self.observed.is_empty() => (vec![0; 30], true),
             PacketKind::Again => {
-                let heard = &self.heard[self.rng.below(self.heard.len() as u64) as usize];
-                (heard.bytes.clone(), heard.to.is_none())
+                let observed = &self.observed[self.rng.below(self.observed.len() as u64) as usize];
+                (observed.bytes.clone(), observed.to.is_none())
             }
             PacketKind::Made => {
                 let mut random = [0; 64];
@@ -420,8 +420,8 @@ impl Attacker {
 /// Kinds of packets available with these recordings.
 pub fn kinds(recordings: &Recordings) -> Vec<PacketKind> {
     let session = (1..=20).map(PacketKind::Session);
-    let heard = recordings.keys().copied().filter(|kind| matches!(kind, PacketKind::Heard(_)));
-    session.chain(heard).chain([PacketKind::Made, PacketKind::Again]).collect()
+    let observed = recordings.keys().copied().filter(|kind| matches!(kind, PacketKind::Heard(_)));
+    session.chain(observed).chain([PacketKind::Made, PacketKind::Again]).collect()
 }
 
 fn kind_of(bytes: &[u8]) -> PacketKind {

@@ -68,7 +68,12 @@ fn recordings(entry: &'static ProtocolEntry, seed: u64) -> Recordings {
     recorder.into_recordings()
 }
 
-fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outcome) -> Result<(), String> {
+fn judge(
+    attack: &Attack,
+    entry: &ProtocolEntry,
+    baseline: &Outcome,
+    outcome: &Outcome,
+) -> Result<(), String> {
     if !outcome.over {
         return Err("it does not end".to_owned());
     }
@@ -94,29 +99,29 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
     // Damage that the sender does to itself is not checked.
     for node in usize::from(attack.role == AttackerRole::Sender)..NODES {
         let (sent, attacked) = (outcome.before.0[node], outcome.before.1);
-        let most = quiet.before.0[node] + 3 * attacked + TIMING_MARGIN;
-        if sent > most {
-            return Err(format!("before the welcome node {node} sent {sent} bytes, more than {most}"));
+        let max = baseline.before.0[node] + 3 * attacked + TIMING_MARGIN;
+        if sent > max {
+            return Err(format!("before the welcome node {node} sent {sent} bytes, more than {max}"));
         }
-        let most = quiet.sent[node] + 3 * outcome.attack + allowance(attack, node, quiet, outcome);
-        if outcome.sent[node] > most {
-            let (sent, usual) = (outcome.sent[node], quiet.sent[node]);
+        let max = baseline.sent[node] + 3 * outcome.attack + allowance(attack, node, baseline, outcome);
+        if outcome.sent[node] > max {
+            let (sent, sent_before) = (outcome.sent[node], baseline.sent[node]);
             return Err(format!(
-                "node {node} sent {sent} bytes, without the attack {usual}: more than {most}"
+                "node {node} sent {sent} bytes, without the attack {sent_before}: more than {max}"
             ));
         }
-        let most = quiet.peak[node] + MEMORY + MAX_EARLY_BYTES + MAX_TABLE_BYTES;
-        if outcome.peak[node] > most {
-            return Err(format!("node {node} held {} bytes, more than {most}", outcome.peak[node]));
+        let max = baseline.peak[node] + MEMORY + MAX_EARLY_BYTES + MAX_TABLE_BYTES;
+        if outcome.peak[node] > max {
+            return Err(format!("node {node} held {} bytes, more than {max}", outcome.peak[node]));
         }
     }
     Ok(())
 }
 
 /// Bytes that a node may send beyond three for each byte of the attacker.
-fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -> usize {
+fn allowance(attack: &Attack, node: usize, baseline: &Outcome, outcome: &Outcome) -> usize {
     // Keepalives for the additional time.
-    let longer = outcome.time.saturating_sub(quiet.time).as_millis() as usize;
+    let longer = outcome.time.saturating_sub(baseline.time).as_millis() as usize;
     let alive = 4 * longer + 4096;
     match attack.role {
         // Three for each byte from the sender or a helper as well; a helper as much again for each child.
@@ -129,7 +134,7 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
         AttackerRole::Blind | AttackerRole::Outsider => alive,
         // Repairs: nine times the messages and 1024 more, and repetitions while it is blocked.
         AttackerRole::Forger | AttackerRole::Member | AttackerRole::Sender | AttackerRole::Helper => {
-            alive + 9 * quiet.sent[0] + 1024 * PAYLOAD + 400 * longer
+            alive + 9 * baseline.sent[0] + 1024 * PAYLOAD + 400 * longer
         }
     }
 }
@@ -166,10 +171,10 @@ fn failures(
     wanted: &dyn Fn(&str) -> bool,
 ) -> (Vec<String>, usize) {
     let recordings = recordings(entry, seed);
-    let quiet = run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
-    let all = (0..3).all(|receiver| quiet.is_verified(receiver));
-    assert!(quiet.over && all, "{}: {quiet:?}", entry.name);
-    let helpers = quiet.members.iter().filter(|member| member.part.helps()).count();
+    let baseline = run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
+    let all = (0..3).all(|receiver| baseline.is_verified(receiver));
+    assert!(baseline.over && all, "{}: {baseline:?}", entry.name);
+    let helpers = baseline.members.iter().filter(|member| member.part.helps()).count();
     assert_eq!(helpers, if entry.helpers == Helpers::None { 0 } else { 2 }, "{}", entry.name);
     let (mut failures, mut count) = (Vec::new(), 0);
     for attack in attacks(entry, &recordings, long).iter().filter(|attack| wanted(&attack.name())) {
@@ -178,7 +183,7 @@ fn failures(
         let mut attacker = attacker.attack(attack.phase, &attack.kinds, attack.packets, attack.burst);
         let verdict = match run(entry, seed, &mut attacker, 0.0) {
             Some(outcome) => {
-                judge(attack, entry, &quiet, &outcome).map_err(|e| format!("{e}\n  {outcome:?}"))
+                judge(attack, entry, &baseline, &outcome).map_err(|e| format!("{e}\n  {outcome:?}"))
             }
             None => Err("it panicked".to_owned()),
         };
@@ -239,14 +244,14 @@ fn attacks_do_no_more_than_documented() {
     let tried = tried.into_inner();
     // The sample of a single protocol may be empty.
     let is_chosen = var("CARILLON_PROTOCOL").is_ok() || var("CARILLON_ATTACK").is_ok();
-    let least = if is_chosen && !long {
+    let min = if is_chosen && !long {
         0
     } else if long {
         1
     } else {
         10
     };
-    assert!(tried >= least, "{tried} attacks were tried, of at least {least}: {}", attack_names());
+    assert!(tried >= min, "{tried} attacks were tried, of at least {min}: {}", attack_names());
 }
 
 /// Every datagram of a flood in the sender's name reaches the protocol's machine, and none of them is kept.
@@ -272,18 +277,18 @@ fn flood(entry: &'static ProtocolEntry) -> Result<(), String> {
     let mut recordings = recordings(entry, 1);
     let data = data_kinds(&recordings);
     recordings.values_mut().for_each(|datagrams| datagrams.retain(|datagram| datagram.bytes.len() > PAYLOAD));
-    let quiet = run(entry, 1, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
+    let baseline = run(entry, 1, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
     let attacker = Attacker::new(AttackerRole::Forger, entry, &recordings, 1);
     let mut attacker = attacker.attack(Some(Phase::Running), &data, FLOOD_DATAGRAMS, FLOOD_DATAGRAMS / 1000);
     let outcome = run(entry, 1, &mut attacker, 0.0).ok_or_else(|| format!("{}: it panicked", entry.name))?;
-    let most = MEMORY + FLOOD_MARGIN;
-    if outcome.attack < 2 * most {
+    let max = MEMORY + FLOOD_MARGIN;
+    if outcome.attack < 2 * max {
         return Err(format!("{}: a flood of {} bytes says nothing", entry.name, outcome.attack));
     }
     for node in 1..=NAMES.len() {
         let held = outcome.peak[node];
-        println!("{:16} node {node} held {held}, {} without the flood", entry.name, quiet.peak[node]);
-        if held > quiet.peak[node] + most {
+        println!("{:16} node {node} held {held}, {} without the flood", entry.name, baseline.peak[node]);
+        if held > baseline.peak[node] + max {
             return Err(format!(
                 "{}: node {node} held {held} bytes in a flood of {}",
                 entry.name, outcome.attack

@@ -42,7 +42,7 @@ impl Messages {
         most: u64,
         // A message sent after the poll may be in flight: the next answer covers it.
     ) -> (u64, u32) {
-        let (mut news, mut messages) = (0, 0);
+        let (mut new_requests, mut messages) = (0, 0);
         self.last_report.assign(expected, received.words());
         for number in self.last_report.missing(self.window.start()..end) {
             let slot = self.window.get_mut(number);
@@ -51,12 +51,12 @@ impl Messages {
             }
             if self.repairs.contains(&number) {
                 messages += 1;
-            } else if news < most {
+            } else if new_requests < most {
                 self.repairs.insert(number);
-                (news, messages) = (news + 1, messages + 1);
+                (new_requests, messages) = (new_requests + 1, messages + 1);
             }
         }
-        (news, messages)
+        (new_requests, messages)
     }
 
     /// Completes the messages that every receiver has acknowledged.

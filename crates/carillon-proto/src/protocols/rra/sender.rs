@@ -99,8 +99,8 @@ impl RraSender {
     /// as a POLL packet.
     fn repeat_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (index, message) = self.polling.members.next_repeated()?;
-        let there = self.messages.window.get_mut(message).is_some();
-        Some(match there && self.polling.polls_one_at_a_time() {
+        let is_outstanding = self.messages.window.get_mut(message).is_some();
+        Some(match is_outstanding && self.polling.polls_one_at_a_time() {
             true => self.send(context, message, Some(index), buf),
             false => self.poll(context, index, buf),
         })
@@ -138,15 +138,16 @@ impl RraSender {
     /// Polls receivers that miss acknowledgments, when there is no data to send.
     fn next_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.messages.sent, &self.messages.window);
-        let lacks = |index: usize| window.acknowledged_below(index) < sent;
+        let is_missing = |index: usize| window.acknowledged_below(index) < sent;
         if self.polling.polls_one_at_a_time() {
-            let index = self.polling.members.next_turn(|index, _| lacks(index))?;
+            let index = self.polling.members.next_turn(|index, _| is_missing(index))?;
             return Some(self.poll(context, index, buf));
         }
         // A receiver without room reports new room only when it is polled.
         let blocked = sent < window.end();
         let members = &mut self.polling.members;
-        let next = members.next_unpolled(|index, member| lacks(index) || (blocked && member.limit <= sent));
+        let next =
+            members.next_unpolled(|index, member| is_missing(index) || (blocked && member.limit <= sent));
         let Some(index) = next else {
             self.polling.poll_all = false;
             return None;
@@ -204,13 +205,13 @@ impl Part for RraSender {
         let whole = received.span() < MAX_MAP_SPAN && !polling.polls_one_at_a_time();
         let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
         let budget = polling.members.budget.left(index, messages.sent);
-        let (news, lacking) = messages.mark_missing(&question, (expected, end), received, budget);
-        if news > 0 {
-            polling.members.budget.spend(index, news);
+        let (new_requests, missing) = messages.mark_missing(&question, (expected, end), received, budget);
+        if new_requests > 0 {
+            polling.members.budget.spend(index, new_requests);
             polling.reporter = Some(index);
         }
-        if lacking > 0 {
-            context.events.repair_needed(datagram.source, lacking);
+        if missing > 0 {
+            context.events.repair_needed(datagram.source, missing);
         }
         self.advance(context);
     }

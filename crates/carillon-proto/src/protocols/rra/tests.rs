@@ -406,12 +406,12 @@ fn repair_budget_limits_receiver_that_claims_all_missing() {
             let Some((_, asks)) = questions(&[bytes]).pop().filter(|(_, asks)| asks.acker == 2) else {
                 continue;
             };
-            let mut lie = Vec::new();
+            let mut forged = Vec::new();
             let received = carillon_wire::map::Map::new(&[0; 8]);
             let room = u16::MAX;
             Packet::Ack { expected: 0, question: asks.question, arrived: packets, room, received }
-                .emit(ASSOCIATION, &mut lie);
-            give(&mut sender, now, NodeId(2), &Bytes::from(lie));
+                .emit(ASSOCIATION, &mut forged);
+            give(&mut sender, now, NodeId(2), &Bytes::from(forged));
         }
         now = Time::from_nanos(now.as_nanos() + 1_000_000);
         sender.handle_timeout(now);

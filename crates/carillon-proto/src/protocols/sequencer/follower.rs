@@ -93,8 +93,8 @@ impl Follower {
         // A new gap below this message is a loss.
         let new =
             order.missing(context, MAX_RETRANS_REQUESTS).find(|place| !self.requested.contains_key(place));
-        if let Some(lacking) = new {
-            context.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
+        if let Some(missing) = new {
+            context.events.push(Event::LossFound { source: None, message: MessageId(missing) });
         }
         let has = order.log.length();
         if self.is_acker {

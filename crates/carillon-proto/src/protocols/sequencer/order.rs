@@ -83,9 +83,9 @@ impl Order {
         // A message at or beyond the first gap: keep it, and extend the log if the gap is filled.
         if place >= self.log.length() {
             let new = Early { source, message, payload: None };
-            let there = self.log.early_mut().entry(place).or_insert(new);
-            if there.payload.is_none() && (there.source, there.message) == of {
-                there.payload = payload.or(parked);
+            let slot = self.log.early_mut().entry(place).or_insert(new);
+            if slot.payload.is_none() && (slot.source, slot.message) == of {
+                slot.payload = payload.or(parked);
             }
             self.advance();
         }

@@ -167,9 +167,9 @@ impl Recovery {
         }
         let mut distance = Distance::new(self.settings.distance_gain);
         distance.sample(self.distances.distance(requester));
-        let away = distance.sample(self.distances.distance(requester));
+        let distance_s = distance.sample(self.distances.distance(requester));
         let mut delay = ByDistance { first: d1, second: d2, growth: (1.0, 0), draws: &mut self.draws };
-        let wait = delay.delay(0, away);
+        let wait = delay.delay(0, distance_s);
         let round = u32::from(rounds) + 1;
         let repair = Repair { since: context.now, requester, distance, round, is_sent: false, reach };
         self.repairs.begin(context.now, key, wait, repair);
@@ -197,9 +197,9 @@ impl Recovery {
             return true;
         }
         // Hold down: requests for the message are ignored while the repair may be in flight.
-        let away = request.distance.sample(self.distances.distance(key.0));
+        let distance_s = request.distance.sample(self.distances.distance(key.0));
         end_first_round(&mut self.adaptive, context.now, request);
-        self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN_DISTANCES * away, 1.0));
+        self.requests.hold_down(context.now, key, in_seconds(HOLD_DOWN_DISTANCES * distance_s, 1.0));
         true
     }
 
@@ -208,11 +208,12 @@ impl Recovery {
     pub fn on_repair(&mut self, context: &mut Context, key: Key, round: u8, distance_us: u32) {
         let is_held_down = self.repairs.stage(key) == Some(Stage::HeldDown);
         let Some(repair) = self.repairs.get_mut(key) else { return };
-        let away = self.distances.distance(repair.requester);
+        let distance_s = self.distances.distance(repair.requester);
         // Adaptive timers count duplicate repairs of the first round.
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1 && repair.round == 1) {
             if repair.is_sent {
-                let farther = f64::from(distance_us) / 1e6 > FARTHER_RATIO * repair.distance.sample(away);
+                let farther =
+                    f64::from(distance_us) / 1e6 > FARTHER_RATIO * repair.distance.sample(distance_s);
                 pair.set_closest(farther);
             }
             pair.count_duplicate();
@@ -220,7 +221,7 @@ impl Recovery {
         if is_held_down {
             return;
         }
-        let hold_down = in_seconds(HOLD_DOWN_DISTANCES * repair.distance.sample(away), 1.0)
+        let hold_down = in_seconds(HOLD_DOWN_DISTANCES * repair.distance.sample(distance_s), 1.0)
             .max(self.settings.hold_down_min);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| repair.round == 1) {
             pair.on_delay(repair.distance.round_trips(context.now.since(repair.since)));
@@ -320,10 +321,10 @@ fn next_wait(
     source: u32,
     request: &mut Request,
 ) -> Duration {
-    let away = request.distance.sample(distances.distance(source));
+    let distance_s = request.distance.sample(distances.distance(source));
     let growth = (if settings.mode == Mode::Adaptive { 3.0 } else { 2.0 }, settings.backoff_limit);
     let mut delay = ByDistance { first: request.c1, second: request.c2, growth, draws };
-    let wait = delay.delay(request.round, away);
+    let wait = delay.delay(request.round, distance_s);
     request.round = request.round.saturating_add(1);
     wait
 }

@@ -29,12 +29,12 @@ impl Source {
     /// Handles the first missing message that a member reports, for flow control.
     pub fn on_report(&mut self, context: &mut Context, streams: &Streams, rank: u32, next: u32) {
         let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(context.rank as u32)) else { return };
-        let (sent, lacks) = (stream.next(), stream.expand(next));
-        if lacks > sent {
+        let (sent, first_missing) = (stream.next(), stream.expand(next));
+        if first_missing > sent {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let before = flow.start();
-        flow.on_report(rank, lacks);
+        flow.on_report(rank, first_missing);
         self.complete(context, before, sent);
     }
 

@@ -79,12 +79,12 @@ impl Streams {
     /// Entries of a session message, at most `most`: each member and the end of its stream here.
     pub fn report(&mut self, most: usize) -> Vec<(u32, u64, Echo)> {
         let (own, flow) = (self.own, self.settings.flow);
-        let told = self.streams.iter_mut().map(|(&rank, stream)| match flow {
+        let entries = self.streams.iter_mut().map(|(&rank, stream)| match flow {
             true => (rank, stream.mark_reported()),
             false => (rank, stream.next()),
         });
-        let told = told.filter(|&(rank, next)| rank != own && next > 0);
-        self.recovery.distances.next_report(most, told)
+        let entries = entries.filter(|&(rank, next)| rank != own && next > 0);
+        self.recovery.distances.next_report(most, entries)
     }
 
     /// Appends a message of this member; keeps the last `buffer` messages.

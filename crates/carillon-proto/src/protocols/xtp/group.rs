@@ -124,12 +124,12 @@ impl ReceiverContexts {
     }
 
     /// Records a status request. Beyond the limit, drops the second oldest.
-    pub fn add_request(&mut self, ask: StatusRequest) {
+    pub fn add_request(&mut self, request: StatusRequest) {
         // Later answers cover dropped requests.
         if self.requests.len() >= MAX_STATUS_REQUESTS {
             self.requests.remove(1);
         }
-        self.requests.push_back(ask);
+        self.requests.push_back(request);
     }
 
     /// Newest status request that some receiver has not answered.
@@ -140,7 +140,7 @@ impl ReceiverContexts {
     /// Drops requests that every active receiver has answered.
     pub fn prune_requests(&mut self) {
         let echo = self.active().map(|(_, context)| context.echo).min();
-        while self.requests.front().is_some_and(|ask| echo.is_none_or(|echo| echo >= ask.sync)) {
+        while self.requests.front().is_some_and(|request| echo.is_none_or(|echo| echo >= request.sync)) {
             self.requests.pop_front();
         }
     }
@@ -164,16 +164,16 @@ impl ReceiverContexts {
     /// the answered one. Returns true if `rseq` moves back in answer to a newer request.
     pub fn on_status(&mut self, now: Time, index: usize, status: Common, oldest: bool) -> bool {
         let context = &mut self.contexts[index];
-        let answered = |ask: &&StatusRequest| ask.sync > context.echo && ask.sync <= status.echo;
-        let ask = match oldest {
+        let answered = |request: &&StatusRequest| request.sync > context.echo && request.sync <= status.echo;
+        let request = match oldest {
             true => self.requests.iter().find(answered),
-            false => self.requests.iter().rev().find(answered).filter(|ask| ask.sync == status.echo),
+            false => self.requests.iter().rev().find(answered).filter(|request| request.sync == status.echo),
         };
-        if let Some(ask) = ask {
+        if let Some(request) = request {
             if std::mem::take(&mut context.rtt_is_stale) {
                 context.rtt = RoundTrip::default();
             }
-            context.rtt.on_sample(now.since(ask.at).min(MAX_ROUND_TRIP));
+            context.rtt.on_sample(now.since(request.at).min(MAX_ROUND_TRIP));
         }
         let moves_back = status.rseq < context.rseq && status.echo > context.rseq_sync;
         if status.rseq > context.rseq || moves_back {

@@ -130,7 +130,7 @@ impl XtpReceiver {
     /// Creates the receiver of an association.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
-        let most = settings.slots.map_or(0, |(slots, _)| slots);
+        let slots_max = settings.slots.map_or(0, |(slots, _)| slots);
         Ok(XtpReceiver {
             key: key_of(build.association),
             own_key: build.seeds.stream("xtp.key").below(RTN - 1) + 1,
@@ -138,7 +138,7 @@ impl XtpReceiver {
             stream: stream_of(settings.room),
             slotted: None,
             // Each nanosecond of the random delay stands for one slot.
-            slots: Uniform::new(Duration::from_nanos(most), build.seeds.clone(), "xtp.slots"),
+            slots: Uniform::new(Duration::from_nanos(slots_max), build.seeds.clone(), "xtp.slots"),
             is_optional_member: false,
             joins: 0,
             has_left: false,
@@ -209,7 +209,9 @@ impl XtpReceiver {
         while let Some(piece) = self.stream.pop() {
             self.on_ordered_bytes(context, piece.bytes, piece.mark);
         }
-        if self.stream.next() > before && self.reported_gap.is_some_and(|told| told.0 < self.stream.next()) {
+        if self.stream.next() > before
+            && self.reported_gap.is_some_and(|reported| reported.0 < self.stream.next())
+        {
             self.reported_gap = None;
         }
     }

@@ -177,7 +177,7 @@ impl XtpSender {
         let seen = spans.iter().map(|(_, right)| right).max().unwrap_or(status.rseq);
         let mut ranges = spans.iter().peekable();
         let is_alone = self.group.active().nth(1).is_none();
-        let (mut missing, mut lacking, mut behind) = (Vec::new(), 0, first);
+        let (mut missing, mut missing_count, mut behind) = (Vec::new(), 0, first);
         for number in first.. {
             let Some(piece) = self.stream.piece(number).filter(|piece| piece.times > 0) else { break };
             while ranges.peek().is_some_and(|(_, right)| *right <= piece.seq) {
@@ -191,13 +191,13 @@ impl XtpSender {
             let is_due = piece.due_sync <= status.echo || (in_gap && piece.epoch <= status.echo);
             let is_last = !selective || (piece.due_sync > status.echo && piece.seq >= seen);
             // A retransmission for another receiver serves this one too.
-            let goes = self.stream.is_queued(number);
-            lacking += u32::from(!has && (is_due || goes));
-            if has && goes && is_alone {
+            let is_queued_already = self.stream.is_queued(number);
+            missing_count += u32::from(!has && (is_due || is_queued_already));
+            if has && is_queued_already && is_alone {
                 // The only receiver reports that it has the piece.
                 self.stream.cancel_retransmission(number);
             }
-            if !has && is_due && !goes {
+            if !has && is_due && !is_queued_already {
                 missing.push(number);
             }
             if is_last {
@@ -205,9 +205,9 @@ impl XtpSender {
             }
         }
         // The receiver misses everything behind its last span.
-        lacking += self.stream.queued_from(behind) as u32;
-        if lacking > 0 {
-            context.events.repair_needed(self.group.node(index), lacking);
+        missing_count += self.stream.queued_from(behind) as u32;
+        if missing_count > 0 {
+            context.events.repair_needed(self.group.node(index), missing_count);
         }
         let Some(&oldest) = missing.first() else { return };
         // A status older than this sync number does not cover the retransmissions queued now.
@@ -245,7 +245,7 @@ impl XtpSender {
                     context.timers.cancel(Timer::Wtimer);
                     self.arm_pause_timer(context);
                 }
-                Some(ask) => self.arm_wait(context, ask),
+                Some(request) => self.arm_wait(context, request),
             }
         }
         self.arm_ctimer(context);
@@ -254,18 +254,18 @@ impl XtpSender {
     /// Arms WTIMER: "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a). The
     /// newest request covers all before it. A lost request is therefore noticed by the answer to the next one, and
     /// costs a timeout only when none follows.
-    fn arm_wait(&mut self, context: &mut Context, ask: StatusRequest) {
-        let wait = self.rules.wait(self.group.silent_rtts(ask.sync), self.expiries);
-        context.timers.arm(Timer::Wtimer, ask.at + wait);
+    fn arm_wait(&mut self, context: &mut Context, request: StatusRequest) {
+        let wait = self.rules.wait(self.group.silent_rtts(request.sync), self.expiries);
+        context.timers.arm(Timer::Wtimer, request.at + wait);
     }
 
     /// Requests status with the packet about to be sent. Returns its sync number.
     pub(super) fn request_status(&mut self, context: &mut Context) -> u32 {
         self.sync += 1;
         self.packets_since_request = 0;
-        let ask = StatusRequest { sync: self.sync, at: context.now };
-        self.group.add_request(ask);
-        self.arm_wait(context, ask);
+        let request = StatusRequest { sync: self.sync, at: context.now };
+        self.group.add_request(request);
+        self.arm_wait(context, request);
         self.sync
     }
 
@@ -310,7 +310,7 @@ impl XtpSender {
     fn awaited_sync(&self) -> u32 {
         match self.phase {
             Phase::Handshake(sync) => sync,
-            _ => self.group.newest_request().map_or(self.sync, |ask| ask.sync),
+            _ => self.group.newest_request().map_or(self.sync, |request| request.sync),
         }
     }
 

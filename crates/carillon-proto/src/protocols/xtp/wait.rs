@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repaired_wait_is_bounded_and_that_of_the_thesis_is_not() {
+    fn repaired_wtimer_is_bounded() {
         let mut trip = RoundTrip::default();
         let rules = |bounds| WtimerRules { initial: MS * 500, min: MS * 10, bounds };
         let (thesis, repaired) = (rules(None), rules(Some((MS * 1000, 3))));

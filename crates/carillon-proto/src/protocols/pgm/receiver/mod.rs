@@ -254,8 +254,8 @@ impl PgmReceiver {
             }
             self.known = self.known.max(Some(number + 1));
             self.on_trail(context, trail);
-            let there = matches!(self.early.get(number), Some(Some(_)));
-            if number < self.early.expected() || there {
+            let is_present = matches!(self.early.get(number), Some(Some(_)));
+            if number < self.early.expected() || is_present {
                 context.events.dropped(DropReason::Duplicate);
                 return self.advance(context);
             }
@@ -315,9 +315,9 @@ impl PgmReceiver {
         };
         context.events.received("nak", numbers[0]);
         let trail = self.trail;
-        let lacking: Vec<u64> =
+        let missing: Vec<u64> =
             numbers.into_iter().filter(|&number| !repairer.on_request(number, trail)).collect();
-        for number in lacking {
+        for number in missing {
             self.learn_of(context, number);
             self.missing.end_back_off(context.now, number);
         }

@@ -224,9 +224,9 @@ impl PgmRelay {
             // The repair will go out of every port that a NAK came in by.
             repair.ports.insert(ingress);
             // A repairer that requests the packet it was asked for does not have it.
-            let lacks = repair.route == RequestRoute::Repairer(from.source);
+            let is_missing_there = repair.route == RequestRoute::Repairer(from.source);
             // NAK elimination (section 7.3): another NAK for this packet is pending or was just confirmed.
-            if is_known && repair.eliminates(now) && !lacks {
+            if is_known && repair.eliminates(now) && !is_missing_there {
                 continue;
             }
             is_forwarded = true;

@@ -125,10 +125,10 @@ impl PgmRelay {
         let Some(session) = self.sessions.get_mut(&tsi) else { return false };
         let mut is_new = false;
         for &sqn in numbers {
-            let asked = self.requests.get((tsi, sqn));
-            let asked =
-                asked.is_some_and(|repair| repair.route == RequestRoute::Upstream && repair.eliminates(now));
-            if !asked && session.nnaks.len() < self.max_repairs && session.nnaks.insert(sqn) {
+            let is_pending = self.requests.get((tsi, sqn));
+            let is_pending = is_pending
+                .is_some_and(|repair| repair.route == RequestRoute::Upstream && repair.eliminates(now));
+            if !is_pending && session.nnaks.len() < self.max_repairs && session.nnaks.insert(sqn) {
                 is_new = true;
                 self.nnaks_due.insert((tsi, sqn));
                 self.timers.arm(Timer::Nnak(tsi, sqn), now + self.nak_elim_ivl);

@@ -105,8 +105,8 @@ fn nak_outside_the_window_triggers_an_spm() {
     fixture.sent();
     fixture.receive(9, nak(1), none());
     assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
-    let told = fixture.sent();
-    assert!(told.len() == 1 && told[0].contains("trail 3 lead 2"), "{told:?}");
+    let sent = fixture.sent();
+    assert!(sent.len() == 1 && sent[0].contains("trail 3 lead 2"), "{sent:?}");
     // At most one SPM within IHB_MIN.
     fixture.at(1499).receive(9, nak(1), none());
     assert_eq!(fixture.sent(), [""; 0]);
@@ -210,11 +210,11 @@ fn nak_sequence_number_maps_to_nearest() {
     fixture.receive(9, nak(u32::MAX), none());
     assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
     fixture.receive(9, nak(2), none());
-    let asked = fixture
+    let received_nak = fixture
         .events()
         .into_iter()
         .any(|event| event == carillon_core::Event::Received { packet: "nak", message: message(2) });
-    assert!(asked);
+    assert!(received_nak);
 }
 
 /// Beyond its repair budget, a receiver neither gets repairs nor keeps packets in the window.

@@ -141,7 +141,7 @@ fn expelled_member_gets_no_vote() {
 }
 
 #[test]
-fn the_coordinator_takes_over_the_longest_log() {
+fn coordinator_takes_over_longest_log() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     member.offer("a").unwrap();
     member.at(800);
@@ -245,7 +245,7 @@ fn removed_member_learns_of_newer_view_and_joins() {
 }
 
 #[test]
-fn a_packet_of_an_older_view_is_answered_with_the_view_in_force() {
+fn packet_of_older_view_is_answered_with_current_view() {
     let mut leader = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     leader.offer("a").unwrap();
     leader.at(800);

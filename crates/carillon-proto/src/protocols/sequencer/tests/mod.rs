@@ -22,7 +22,7 @@ fn every_node_is_a_peer() {
 }
 
 #[test]
-fn a_group_has_at_most_as_many_members_as_a_set_of_ranks() {
+fn group_size_is_limited_by_rank_set() {
     let config = Config::defaults(ENTRY.parameters);
     let group = |count: u32| {
         let members = (0..count).map(carillon_core::NodeId).collect();

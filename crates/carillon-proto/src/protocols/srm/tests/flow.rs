@@ -15,8 +15,8 @@ fn source() -> Member {
 }
 
 /// Receives a session message in which a member reports its first missing message of rank 0.
-fn say(member: &mut Member, from: u32, number: u32, lacks: u32) -> Vec<String> {
-    let entry = [Entry { member: 0, next: lacks, came_us: 0, sent_us: 0 }.to_bytes()];
+fn receive_report(member: &mut Member, from: u32, number: u32, next: u32) -> Vec<String> {
+    let entry = [Entry { member: 0, next: next, came_us: 0, sent_us: 0 }.to_bytes()];
     let (sources, others) = (Entries::new(&entry), Entries::default());
     let session = Session { from, number, clock_us: number * 1000, next: 0, oldest: 0, sources, others };
     member.receive(Packet::Session(session))
@@ -30,12 +30,12 @@ fn sequences(sent: &[String]) -> Vec<&str> {
 fn source_stays_within_buffer_of_slowest_member() {
     let mut source = source();
     assert_eq!(sequences(&source.sent()), ["0", "1", "2", "3"]);
-    assert!(say(&mut source, 1, 1, 4).is_empty());
-    assert!(say(&mut source, 2, 1, 2).is_empty());
-    assert_eq!(sequences(&say(&mut source, 3, 1, 1)), ["4"]);
+    assert!(receive_report(&mut source, 1, 1, 4).is_empty());
+    assert!(receive_report(&mut source, 2, 1, 2).is_empty());
+    assert_eq!(sequences(&receive_report(&mut source, 3, 1, 1)), ["4"]);
     // Reports never move back.
-    assert!(say(&mut source, 3, 2, 0).is_empty());
-    assert_eq!(sequences(&say(&mut source, 3, 3, 2)), ["5"]);
+    assert!(receive_report(&mut source, 3, 2, 0).is_empty());
+    assert_eq!(sequences(&receive_report(&mut source, 3, 3, 2)), ["5"]);
     let completed = |event: &Event| matches!(event, Event::Completed { .. });
     assert_eq!(source.events().iter().filter(|event| completed(event)).count(), 2);
 }
@@ -44,8 +44,8 @@ fn source_stays_within_buffer_of_slowest_member() {
 fn source_does_not_await_expelled_member() {
     let mut source = source();
     source.sent();
-    say(&mut source, 1, 1, 4);
-    say(&mut source, 2, 1, 4);
+    receive_report(&mut source, 1, 1, 4);
+    receive_report(&mut source, 2, 1, 4);
     assert_eq!(sequences(&source.expel(3)), ["4", "5"]);
 }
 
@@ -53,26 +53,26 @@ fn source_does_not_await_expelled_member() {
 fn report_beyond_sent_messages_is_dropped() {
     let mut source = source();
     source.sent();
-    say(&mut source, 1, 1, 5);
+    receive_report(&mut source, 1, 1, 5);
     assert!(source.drops().contains(&DropReason::OutOfWindow));
-    say(&mut source, 2, 1, 4);
-    assert!(say(&mut source, 3, 1, 4).is_empty());
+    receive_report(&mut source, 2, 1, 4);
+    assert!(receive_report(&mut source, 3, 1, 4).is_empty());
 }
 
 #[test]
 fn member_reports_after_a_quarter_of_the_buffer() {
     let mut member = Member::new(&[("flow_control", "members"), ("buffer", "16")]);
-    let told = |sent: Vec<String>| sent.iter().any(|line| line.starts_with("session"));
+    let has_session = |sent: Vec<String>| sent.iter().any(|line| line.starts_with("session"));
     for sequence in 0..3 {
-        assert!(!told(member.data(sequence)));
+        assert!(!has_session(member.data(sequence)));
     }
-    assert!(told(member.data(3)));
-    assert!(!told(member.data(4)));
+    assert!(has_session(member.data(3)));
+    assert!(!has_session(member.data(4)));
     // Message 5 is lost: later ones do not advance the prefix.
     for sequence in 6..12 {
-        assert!(!told(member.data(sequence)));
+        assert!(!has_session(member.data(sequence)));
     }
-    assert!(told(member.repair(2, 5, 0)));
+    assert!(has_session(member.repair(2, 5, 0)));
 }
 
 #[test]

@@ -158,17 +158,17 @@ fn requests_are_paced_and_still_suppressible() {
 
 #[test]
 fn request_wait_is_uniform_from_c1_to_c1_plus_c2() {
-    for (timers, least, most) in [("fixed", 20, 40), ("probabilistic", 0, 20), ("deterministic", 20, 20)] {
+    for (timers, min, max) in [("fixed", 20, 40), ("probabilistic", 0, 20), ("deterministic", 20, 20)] {
         let mut times = Vec::new();
         let mut member = Member::new(&[("timers", timers), ("request_backoff_limit", "0")]);
         member.data(200);
-        for ms in 0..=most {
+        for ms in 0..=max {
             times.extend(member.at(ms).iter().filter(|sent| sent.contains("round 1 ")).map(|_| ms));
         }
         assert!(times.len() == 200, "{timers}: {}", times.len());
-        assert!(times.iter().all(|&ms| ms >= least), "{timers}");
+        assert!(times.iter().all(|&ms| ms >= min), "{timers}");
         let mean = times.iter().sum::<u64>() as f64 / 200.0;
-        let middle = (least + most) as f64 / 2.0 + if least == most { 0.0 } else { 0.5 };
+        let middle = (min + max) as f64 / 2.0 + if min == max { 0.0 } else { 0.5 };
         assert!((mean - middle).abs() < 2.0, "{timers}: {mean} and not {middle}");
     }
 }
@@ -193,8 +193,8 @@ fn log_timers_scale_with_known_members() {
             })
             .collect();
         let log = f64::from(known).log10();
-        let (least, most) = ((10.0 * log) as u64, (20.0 * log).ceil() as u64);
-        assert!(repairs.iter().all(|ms| (least..=most).contains(ms)), "{known}: {repairs:?}");
+        let (min, max) = ((10.0 * log) as u64, (20.0 * log).ceil() as u64);
+        assert!(repairs.iter().all(|ms| (min..=max).contains(ms)), "{known}: {repairs:?}");
         assert!(repairs.iter().max() > repairs.iter().min(), "{known}: {repairs:?}");
     }
 }
