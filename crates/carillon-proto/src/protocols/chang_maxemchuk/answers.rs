@@ -24,12 +24,12 @@ pub(super) struct Answers {
 }
 
 /// Repairs due at most.
-const MOST: usize = 4096;
+const MAX_PENDING_REPAIRS: usize = 4096;
 
 impl Answers {
     /// A site asks for an acknowledgment, with its message or without.
     pub fn repair(&mut self, site: u16, timestamp: u64, with_message: bool) {
-        if self.repairs.len() < MOST {
+        if self.repairs.len() < MAX_PENDING_REPAIRS {
             *self.repairs.entry((site, timestamp)).or_default() |= with_message;
         }
     }

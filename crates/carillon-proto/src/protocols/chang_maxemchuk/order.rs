@@ -30,7 +30,7 @@ pub(super) struct Order {
 
 /// What a message is to a site that hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MessageState {
     /// It has its place in the order already.
     Acknowledged,
     /// It is or has been kept until it is acknowledged.
@@ -68,18 +68,18 @@ impl Order {
     }
 
     /// A message came: it is kept until it is acknowledged.
-    pub fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) -> Place {
+    pub fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) -> MessageState {
         let place = self.place(id);
         match place {
-            Place::Acknowledged => context.events.dropped(DropReason::Duplicate),
-            Place::Ahead => context.events.dropped(DropReason::OutOfOrder),
-            Place::Waiting if self.is_full(context) || self.inbox.len() >= self.settings.waiting => {
+            MessageState::Acknowledged => context.events.dropped(DropReason::Duplicate),
+            MessageState::Ahead => context.events.dropped(DropReason::OutOfOrder),
+            MessageState::Waiting if self.is_full(context) || self.inbox.len() >= self.settings.waiting => {
                 context.events.dropped(DropReason::BufferFull);
             }
-            Place::Waiting if self.inbox.keep(id.source.into(), id.number, payload) => {
+            MessageState::Waiting if self.inbox.keep(id.source.into(), id.number, payload) => {
                 context.received("msg", id.number);
             }
-            Place::Waiting => context.events.dropped(DropReason::Duplicate),
+            MessageState::Waiting => context.events.dropped(DropReason::Duplicate),
         }
         place
     }
@@ -263,18 +263,18 @@ impl Order {
         self.transfers.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
     }
 
-    fn place(&self, id: Id) -> Place {
+    fn place(&self, id: Id) -> MessageState {
         let Settings { window, .. } = self.settings;
         match id.number.checked_sub(self.expected(id.source)) {
-            None => Place::Acknowledged,
-            Some(ahead) if ahead < window => Place::Waiting,
+            None => MessageState::Acknowledged,
+            Some(ahead) if ahead < window => MessageState::Waiting,
             Some(ahead) if ahead < window + self.ahead => {
                 match self.waits(Id { number: id.number - 1, ..id }) {
-                    Some(_) => Place::Waiting,
-                    None => Place::Ahead,
+                    Some(_) => MessageState::Waiting,
+                    None => MessageState::Ahead,
                 }
             }
-            Some(_) => Place::Ahead,
+            Some(_) => MessageState::Ahead,
         }
     }
 

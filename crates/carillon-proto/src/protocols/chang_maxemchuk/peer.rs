@@ -11,8 +11,8 @@ use super::answers::Answers;
 use super::config::Settings;
 use super::context::{Context, Timer};
 use super::log::Entry;
-use super::order::{Order, Place};
-use super::requests::{RUN, Requests};
+use super::order::{MessageState, Order};
+use super::requests::{MAX_REQUESTED_RUN, Requests};
 use super::token::Token;
 use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
@@ -35,7 +35,7 @@ impl Peer {
     /// A site of the group of the context.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
-        let mut context = Context::of_member(build, MOST_SITES)?;
+        let mut context = Context::of_member(build, MAX_SITES)?;
         let (rank, sites) = (context.rank, build.members.len());
         let terms = Terms::new(settings.reform_timeout, settings.patience, settings.resilience as usize);
         let agreement = |is_lost| {
@@ -112,7 +112,7 @@ impl Peer {
     fn on_body(&mut self, context: &mut Context, from: u16, body: Body<'_>, bytes: &Bytes) {
         self.token.on_sign_of_life(&self.order, from);
         if matches!(body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
-            self.watch.on_token_heard(context);
+            self.watch.on_token_activity(context);
         }
         match body {
             Body::Msg { id, .. } if id.source == from => {
@@ -153,7 +153,7 @@ impl Peer {
             self.answers.confirmations.insert(from);
         }
         // No further than the log, and no more than a site asks for at a time.
-        let below = below.min(log.length()).min(first.saturating_add(RUN));
+        let below = below.min(log.length()).min(first.saturating_add(MAX_REQUESTED_RUN));
         (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
     }
 
@@ -161,17 +161,17 @@ impl Peer {
     /// retransmission request is sent."
     fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) {
         match self.order.on_msg(context, id, payload) {
-            Place::Acknowledged if !self.token.is_elsewhere() => {
+            MessageState::Acknowledged if !self.token.is_elsewhere() => {
                 if let Some(timestamp) = self.order.find(id) {
                     self.answers.repair(id.source, timestamp, false);
                 }
             }
-            Place::Acknowledged => {}
-            Place::Ahead if self.requests.gap(&self.order).is_none() => {
+            MessageState::Acknowledged => {}
+            MessageState::Ahead if self.requests.gap(&self.order).is_none() => {
                 self.requests.miss(Id { number: self.order.expected(id.source), ..id });
             }
-            Place::Ahead => {}
-            Place::Waiting => self.advance(context),
+            MessageState::Ahead => {}
+            MessageState::Waiting => self.advance(context),
         }
     }
 
@@ -221,7 +221,7 @@ impl Peer {
             true => {
                 self.requests.poll(context, order).or_else(|| self.watch.poll(context, order, &self.token))
             }
-            false => self.list.ask(RUN, RUN).map(|(site, run)| {
+            false => self.list.ask(MAX_REQUESTED_RUN, MAX_REQUESTED_RUN).map(|(site, run)| {
                 context.timers.arm(Timer::Fetch, context.now + self.settings.request_timeout);
                 context.control("retrans", run.start);
                 (site as u16, Body::Retrans { from: run.start, below: run.end })
@@ -364,4 +364,4 @@ impl Part for Peer {
 }
 
 /// The greatest group whose agreement on a list of sites has room in a packet.
-const MOST_SITES: usize = 128;
+const MAX_SITES: usize = 128;

@@ -26,11 +26,11 @@ pub(super) struct Requests {
     /// How often nothing that it asked for has come.
     pub silence: MissedPolls,
     /// A message whose acknowledgment must exist, though its timestamp is not known.
-    wanted: Option<Wanted>,
+    wanted: Option<MessageRequest>,
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct MessageRequest {
     id: Id,
     due: bool,
     /// Whether it was asked for in vain.
@@ -38,7 +38,7 @@ struct Wanted {
 }
 
 /// Timestamps asked for at a time.
-pub(super) const RUN: u64 = 32;
+pub(super) const MAX_REQUESTED_RUN: u64 = 32;
 
 impl Requests {
     /// Nothing is lacking.
@@ -57,7 +57,7 @@ impl Requests {
     /// A message's acknowledgment is missing. Asked for once until [`Requests::on_timeout`].
     pub fn miss(&mut self, id: Id) {
         if self.wanted.as_ref().is_none_or(|wanted| wanted.id != id) {
-            self.wanted = Some(Wanted { id, due: true, again: false });
+            self.wanted = Some(MessageRequest { id, due: true, again: false });
         }
     }
 
@@ -82,8 +82,8 @@ impl Requests {
             return None;
         }
         let run = gap.and_then(|gap| {
-            let near = gap.start..gap.end.min(gap.start + RUN);
-            self.asked.next(near, RUN, |_| false)
+            let near = gap.start..gap.end.min(gap.start + MAX_REQUESTED_RUN);
+            self.asked.next(near, MAX_REQUESTED_RUN, |_| false)
         });
         let (site, body, number) = if let Some(Range { start: from, end: below }) = run {
             (self.informant, Body::Retrans { from, below }, from)

@@ -13,11 +13,11 @@ use crate::blocks::MissedPolls;
 #[derive(Debug)]
 pub(super) struct Token {
     settings: Settings,
-    place: Place,
+    place: Location,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Location {
     /// Another site has it.
     Elsewhere,
     /// This site acknowledges.
@@ -27,7 +27,7 @@ enum Place {
         /// Whether the others have been shown that it was accepted.
         shown: bool,
         /// What is to be sent if there is nothing to acknowledge.
-        due: Option<Due>,
+        due: Option<IdlePacket>,
     },
     /// It was passed on and the next site has not shown that it accepted it.
     Passing {
@@ -40,7 +40,7 @@ enum Place {
 
 /// What a token site sends that has nothing to acknowledge.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+enum IdlePacket {
     /// An acknowledgment of nothing that passes the token on.
     Transfer,
     /// A confirmation.
@@ -50,8 +50,8 @@ enum Due {
 impl Token {
     /// Before any message of a list, and between lists.
     pub fn new(settings: Settings, is_here: bool) -> Self {
-        let here = Place::Here { given: 0, shown: true, due: None };
-        Token { settings, place: if is_here { here } else { Place::Elsewhere } }
+        let here = Location::Here { given: 0, shown: true, due: None };
+        Token { settings, place: if is_here { here } else { Location::Elsewhere } }
     }
 
     /// Accepts the token if it was passed to this site, which lacks nothing before it.
@@ -67,21 +67,21 @@ impl Token {
                 && passes > order.resilience().max(1)
                 && passes < order.whole_round()
         });
-        self.place = Place::Here { given: 0, shown: false, due: on_round.then_some(Due::Transfer) };
+        self.place = Location::Here { given: 0, shown: false, due: on_round.then_some(IdlePacket::Transfer) };
         context.timers.arm(Timer::Confirm, context.now + self.settings.confirm_timeout);
         order.commit(context);
     }
 
     /// A token site had nothing to acknowledge for a while.
     pub fn on_confirm_timeout(&mut self, context: &mut Context, order: &Order) {
-        let Place::Here { shown, due, .. } = &mut self.place else { return };
+        let Location::Here { shown, due, .. } = &mut self.place else { return };
         let passes = order.transfers.accepted_since_last_message();
         if passes.is_some_and(|passes| passes < order.resilience()) {
-            *due = Some(Due::Transfer);
+            *due = Some(IdlePacket::Transfer);
             return;
         }
         if !*shown {
-            *due = Some(Due::Confirmation);
+            *due = Some(IdlePacket::Confirmation);
         }
         if let (Some(passes), Some(idle)) = (passes, self.settings.idle_timeout)
             && passes < order.whole_round()
@@ -92,21 +92,21 @@ impl Token {
 
     /// The group has been idle: the token goes around.
     pub fn on_idle_timeout(&mut self) {
-        if let Place::Here { due, .. } = &mut self.place {
-            *due = Some(Due::Transfer);
+        if let Location::Here { due, .. } = &mut self.place {
+            *due = Some(IdlePacket::Transfer);
         }
     }
 
     /// The transfer has not been accepted in time: it is repeated. Returns whether too often.
     pub fn on_transfer_timeout(&mut self) -> bool {
-        let Place::Passing { silence, due } = &mut self.place else { return false };
+        let Location::Passing { silence, due } = &mut self.place else { return false };
         *due = true;
         silence.missed(self.settings.patience, self.settings.transfer_timeout)
     }
 
     /// The site to which the token was passed lives, though it may not be able to accept it yet.
     pub fn on_sign_of_life(&mut self, order: &Order, site: u16) {
-        if let Place::Passing { silence, .. } = &mut self.place
+        if let Location::Passing { silence, .. } = &mut self.place
             && order.transfers.last.is_some_and(|ack| ack.next == site)
         {
             silence.heard();
@@ -115,8 +115,8 @@ impl Token {
 
     /// The next site has the token.
     pub fn on_accepted(&mut self, context: &mut Context) {
-        if matches!(self.place, Place::Passing { .. }) {
-            self.place = Place::Elsewhere;
+        if matches!(self.place, Location::Passing { .. }) {
+            self.place = Location::Elsewhere;
             context.timers.cancel(Timer::Transfer);
         }
     }
@@ -124,8 +124,8 @@ impl Token {
     /// What a token site sends next, if anything.
     pub fn poll(&mut self, context: &mut Context, order: &mut Order) -> Option<Body<'static>> {
         match &mut self.place {
-            Place::Elsewhere => None,
-            Place::Passing { due, .. } => {
+            Location::Elsewhere => None,
+            Location::Passing { due, .. } => {
                 if !std::mem::take(due) {
                     return None;
                 }
@@ -134,7 +134,7 @@ impl Token {
                 context.record_ack(ack);
                 Some(Body::Ack(ack))
             }
-            Place::Here { given, shown, due } => {
+            Location::Here { given, shown, due } => {
                 // A site alone has no one to pass the token to: it waits for its own application.
                 let waits = order.sites() == 1 && order.is_full(context);
                 if let Some(message) = order.next_message().filter(|_| !waits) {
@@ -144,8 +144,8 @@ impl Token {
                     return Some(self.give(context, order, Some(message), transfer));
                 }
                 match due.take()? {
-                    Due::Transfer => Some(self.give(context, order, None, true)),
-                    Due::Confirmation => {
+                    IdlePacket::Transfer => Some(self.give(context, order, None, true)),
+                    IdlePacket::Confirmation => {
                         *shown = true;
                         Some(self.confirmation(context, order))
                     }
@@ -164,20 +164,20 @@ impl Token {
 
     /// Whether another site has it.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.place, Place::Elsewhere)
+        matches!(self.place, Location::Elsewhere)
     }
 
     /// Whether this site gives the timestamps.
     pub fn is_here(&self) -> bool {
-        matches!(self.place, Place::Here { .. })
+        matches!(self.place, Location::Here { .. })
     }
 
     /// Whether nothing is left to do with the token here: it is elsewhere, or at rest.
     pub fn rests(&self, order: &Order) -> bool {
         match self.place {
-            Place::Elsewhere => true,
-            Place::Passing { .. } => false,
-            Place::Here { shown, due, .. } => shown && due.is_none() && order.is_settled(),
+            Location::Elsewhere => true,
+            Location::Passing { .. } => false,
+            Location::Here { shown, due, .. } => shown && due.is_none() && order.is_settled(),
         }
     }
 
@@ -185,9 +185,9 @@ impl Token {
     pub fn state(&self, takes_part: bool) -> ObservedState {
         let (state, turn) = match self.place {
             _ if !takes_part => ("Reformation", 0),
-            Place::Elsewhere => ("Elsewhere", 0),
-            Place::Here { given, shown, .. } => ("Here", 2 * given + u64::from(shown)),
-            Place::Passing { due, .. } => ("Passing", due.into()),
+            Location::Elsewhere => ("Elsewhere", 0),
+            Location::Here { given, shown, .. } => ("Here", 2 * given + u64::from(shown)),
+            Location::Passing { due, .. } => ("Passing", due.into()),
         };
         ObservedState { of: TOKEN.of, about: 0, state, turn }
     }
@@ -206,12 +206,12 @@ impl Token {
         let ack = Ack { timestamp: order.log.length(), site, next, message };
         order.append(context, ack, payload.unwrap_or_default());
         if next == site {
-            if let Place::Here { shown, .. } = &mut self.place {
+            if let Location::Here { shown, .. } = &mut self.place {
                 *shown = true;
             }
             context.timers.arm(Timer::Confirm, context.now + self.settings.confirm_timeout);
         } else {
-            self.place = Place::Passing { silence: MissedPolls::default(), due: false };
+            self.place = Location::Passing { silence: MissedPolls::default(), due: false };
             context.timers.cancel(Timer::Confirm);
             context.timers.arm(Timer::Transfer, context.now + self.settings.transfer_timeout);
         }

@@ -33,7 +33,7 @@ impl Watch {
     }
 
     /// An acknowledgment or a confirmation was heard: the token is somewhere.
-    pub fn on_token_heard(&mut self, context: &mut Context) {
+    pub fn on_token_activity(&mut self, context: &mut Context) {
         (self.due, self.silence) = Default::default();
         if context.timers.cancel(Timer::Watch) {
             context.timers.arm(Timer::Watch, context.now + self.timeout);

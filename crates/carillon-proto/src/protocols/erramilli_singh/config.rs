@@ -109,8 +109,8 @@ impl Settings {
                 "t1 must be more than zero, and t2 not less than t1".to_owned(),
             ));
         }
-        if t3 > LONGEST_PAUSE {
-            return Err(ConfigError::Conflict(format!("t3 is longer than {LONGEST_PAUSE:?}")));
+        if t3 > MAX_PAUSE {
+            return Err(ConfigError::Conflict(format!("t3 is longer than {MAX_PAUSE:?}")));
         }
         let choke_at = (config.probability("choke_at").value() * buffer as f64).ceil() as u64;
         Ok(Settings {
@@ -136,4 +136,4 @@ impl Settings {
 }
 
 /// What the field of a choke can hold.
-const LONGEST_PAUSE: Duration = Duration::from_micros(u32::MAX as u64);
+const MAX_PAUSE: Duration = Duration::from_micros(u32::MAX as u64);

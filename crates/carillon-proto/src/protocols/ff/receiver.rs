@@ -13,19 +13,15 @@ pub struct FfReceiver {
     window: ReceiveWindow,
     /// Packets to be acknowledged: number and time, as they came.
     acks: VecDeque<(u32, u64)>,
-    most_acks: usize,
+    max_acks: usize,
 }
 
 impl FfReceiver {
     /// A receiver of this session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let room = build.max_messages(settings.count("window"));
-        FfReceiver {
-            window: ReceiveWindow::new(room, false),
-            acks: VecDeque::new(),
-            most_acks: room as usize,
-        }
-        .play(build)
+        FfReceiver { window: ReceiveWindow::new(room, false), acks: VecDeque::new(), max_acks: room as usize }
+            .play(build)
     }
 
     fn deliver(&mut self, context: &mut MachineContext) {
@@ -54,7 +50,7 @@ impl Part for FfReceiver {
         let expected = self.window.expected();
         let (number, first) =
             (expand(seq.into(), MODULUS, expected), expand(first.into(), MODULUS, expected));
-        if first > number || number - first > MOST_SPAN {
+        if first > number || number - first > MAX_WINDOW_SPAN {
             return context.events.dropped(DropReason::Malformed);
         }
         if let Some(skipped) = self.window.skip_to(first) {
@@ -77,7 +73,7 @@ impl Part for FfReceiver {
             }
         }
         self.deliver(context);
-        if self.acks.len() < self.most_acks {
+        if self.acks.len() < self.max_acks {
             self.acks.push_back((seq, time));
         }
     }
@@ -99,4 +95,4 @@ impl Part for FfReceiver {
 /// Sequence numbers on the wire have 32 bits.
 pub(super) const MODULUS: u64 = 1 << 32;
 /// Messages between the oldest that the sender holds and the newest.
-const MOST_SPAN: u64 = 65_536;
+const MAX_WINDOW_SPAN: u64 = 65_536;

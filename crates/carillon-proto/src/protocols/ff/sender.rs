@@ -12,7 +12,7 @@ use carillon_wire::ff::Packet;
 
 use super::receiver::MODULUS;
 use crate::blocks::{MemberSet, Members, Numbered, Part, PastLimit, Player, RoundTrip};
-use crate::protocols::pf::config::LEAST_TIMEOUT;
+use crate::protocols::pf::config::MIN_TIMEOUT;
 
 type Context = crate::blocks::MachineContext<Timer>;
 
@@ -79,8 +79,8 @@ impl FfSender {
                 "wait" => PastLimit::Wait,
                 _ => PastLimit::Skip,
             },
-            spans: (span("rtt"), span("rtt_max"), span("rto_min").max(LEAST_TIMEOUT)),
-            doublings: if settings.switch("backoff") { MOST_DOUBLINGS } else { 0 },
+            spans: (span("rtt"), span("rtt_max"), span("rto_min").max(MIN_TIMEOUT)),
+            doublings: if settings.switch("backoff") { MAX_TIMEOUT_DOUBLINGS } else { 0 },
             // At a bit each nanosecond a gap is an eighth as many bytes.
             pace: TokenBucket::new((!gap.is_zero()).then_some(BitRate::mbps(1000)), span("burst")),
             packet: (gap.as_nanos() / 8) as u64,
@@ -299,4 +299,4 @@ impl Part for FfSender {
 }
 
 /// A message that one receiver never acknowledges goes to all again and again: less and less often.
-const MOST_DOUBLINGS: u32 = 2;
+const MAX_TIMEOUT_DOUBLINGS: u32 = 2;

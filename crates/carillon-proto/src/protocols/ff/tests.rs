@@ -25,8 +25,9 @@ fn ack(seq: u32, time: u64) -> Vec<u8> {
     bytes
 }
 
+/// After a timeout only messages without all acknowledgments are multicast again.
 #[test]
-fn what_not_all_have_acknowledged_in_time_goes_to_all_again_and_nothing_else() {
+fn timed_out_message_is_multicast_again() {
     let mut bench = sender(2, &[("rtt", "10 ms")]);
     bench.offer("a").unwrap();
     bench.offer("b").unwrap();
@@ -49,7 +50,7 @@ fn what_not_all_have_acknowledged_in_time_goes_to_all_again_and_nothing_else() {
 }
 
 #[test]
-fn the_window_is_that_of_the_oldest_message_and_packets_are_a_gap_apart() {
+fn window_follows_oldest_message_and_packets_are_paced() {
     let mut bench = sender(1, &[("window", "2"), ("ipg", "2 ms")]);
     assert!(bench.offer("a").is_ok() && bench.offer("b").is_ok() && bench.offer("c").is_err());
     assert_eq!(shown(&mut bench).len(), 1);
@@ -61,7 +62,7 @@ fn the_window_is_that_of_the_oldest_message_and_packets_are_a_gap_apart() {
 }
 
 #[test]
-fn an_acknowledgment_of_what_was_not_sent_is_not_heard() {
+fn acknowledgment_of_unsent_message_is_ignored() {
     let mut bench = sender(2, &[]);
     bench.offer("a").unwrap();
     bench.receive(1, &ack(1, 0)).receive(1, &ack(u32::MAX, 0)).receive(1, &ack(0, 5)).receive(3, &ack(0, 0));
@@ -72,7 +73,7 @@ fn an_acknowledgment_of_what_was_not_sent_is_not_heard() {
 }
 
 #[test]
-fn a_receiver_acknowledges_every_packet_it_has_room_for_each_time() {
+fn receiver_acknowledges_every_packet_it_accepts() {
     let mut bench = MachineFixture::new(&ENTRY, Role::Receiver, 1, &[("window", "2")], HEADER_LEN, 1);
     let data = |seq: u32, time: u64| {
         let mut bytes = Vec::new();

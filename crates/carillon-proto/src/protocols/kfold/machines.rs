@@ -113,7 +113,7 @@ pub struct KfoldReceiver {
 impl KfoldReceiver {
     /// A receiver of a group.
     pub fn new(build: &BuildContext) -> Player<Self> {
-        KfoldReceiver { next: 0, room: build.max_messages(MOST_KEPT) }.play(build)
+        KfoldReceiver { next: 0, room: build.max_messages(MAX_UNSENT_MESSAGES) }.play(build)
     }
 }
 
@@ -127,7 +127,7 @@ impl Part for KfoldReceiver {
         let number = expand(packet.number.into(), 1 << 32, self.next);
         if number < self.next {
             context.events.dropped(DropReason::Duplicate);
-        } else if number - self.next > FURTHEST {
+        } else if number - self.next > MAX_SEQUENCE_JUMP {
             context.events.dropped(DropReason::OutOfWindow);
         } else if context.waiting() as u64 >= self.room {
             context.events.dropped(DropReason::BufferFull);
@@ -143,6 +143,6 @@ impl Part for KfoldReceiver {
     }
 }
 
-const MOST_KEPT: u64 = 1024;
+const MAX_UNSENT_MESSAGES: u64 = 1024;
 /// A number further ahead is not believed.
-const FURTHEST: u64 = 1024;
+const MAX_SEQUENCE_JUMP: u64 = 1024;

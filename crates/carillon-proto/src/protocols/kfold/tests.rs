@@ -26,8 +26,9 @@ fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
     std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
 }
 
+/// Each message is sent `copies` times, one interval apart, and then the next message follows.
 #[test]
-fn each_message_goes_out_so_many_times_an_interval_apart_and_then_the_next_has_its_turn() {
+fn message_is_sent_k_times_before_the_next() {
     let mut sender = sender("3", "1000 bit");
     assert_eq!(sender.offer("a"), Ok(0));
     assert_eq!(sender.sent(), ["kfold data 0 len 1 to all"]);
@@ -66,7 +67,7 @@ fn the_sender_is_finished_when_the_last_copy_is_out() {
 }
 
 #[test]
-fn a_copy_is_delivered_once_and_what_came_before_it_is_lost_for_good() {
+fn copy_is_delivered_once_and_skipped_messages_are_lost() {
     let mut receiver = receiver();
     receiver.receive(0, &data(0)).receive(0, &data(0)).receive(0, &data(3)).receive(0, &data(1));
     let told = receiver.events();
@@ -79,7 +80,7 @@ fn a_copy_is_delivered_once_and_what_came_before_it_is_lost_for_good() {
 }
 
 #[test]
-fn nobody_but_the_sender_is_heard_and_no_number_far_ahead_is_believed() {
+fn foreign_senders_and_far_numbers_are_dropped() {
     let mut receiver = receiver();
     receiver.receive(2, &data(0)).receive(0, &data(1_025)).receive(0, &data(u32::MAX));
     assert_eq!(receiver.drops(), [DropReason::NotAMember, DropReason::OutOfWindow, DropReason::OutOfWindow]);
@@ -88,7 +89,7 @@ fn nobody_but_the_sender_is_heard_and_no_number_far_ahead_is_believed() {
 }
 
 #[test]
-fn what_has_no_room_may_come_again_as_another_copy() {
+fn copy_without_room_may_arrive_as_later_copy() {
     let mut receiver = receiver();
     (0..=1_024).for_each(|number| _ = receiver.receive(0, &data(number)));
     assert_eq!(receiver.drops(), [DropReason::BufferFull]);

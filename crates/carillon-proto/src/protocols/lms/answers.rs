@@ -62,7 +62,7 @@ pub(super) fn ask(
 }
 
 /// Requests and repairs that are remembered \[ns-2: LMS_RQL_MAX, LMS_RDL_MAX\].
-pub(super) const REMEMBERED: usize = 10;
+pub(super) const MAX_REMEMBERED_RANGES: usize = 10;
 
 /// Requests that may wait for their answer.
-pub(super) const MAX_DUE: usize = 64;
+pub(super) const MAX_PENDING_ANSWERS: usize = 64;

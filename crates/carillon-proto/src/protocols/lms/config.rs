@@ -86,8 +86,8 @@ impl Settings {
         if setup_ivl.is_zero() {
             return Err(ConfigError::Conflict("setup_ivl must be more than zero".to_owned()));
         }
-        if retry_max < SHORTEST_WAIT {
-            return Err(ConfigError::Conflict(format!("retry_max must be {SHORTEST_WAIT:?} at least")));
+        if retry_max < MIN_REQUEST_WAIT {
+            return Err(ConfigError::Conflict(format!("retry_max must be {MIN_REQUEST_WAIT:?} at least")));
         }
         let adaptive = config.choice("replier_choice") == "adaptive";
         Ok(Settings {
@@ -111,4 +111,4 @@ impl Settings {
 }
 
 /// No request is repeated sooner than this.
-pub(super) const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+pub(super) const MIN_REQUEST_WAIT: Duration = Duration::from_millis(1);

@@ -11,8 +11,8 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask, asked_for};
-use super::config::{SHORTEST_WAIT, Settings};
+use super::answers::{Answer, Answers, MAX_PENDING_ANSWERS, MAX_REMEMBERED_RANGES, To, ask, asked_for};
+use super::config::{MIN_REQUEST_WAIT, Settings};
 use super::pad;
 use crate::blocks::{Arrival, KeptWindow, MachineContext, Part, Player, RequestRows, near, wire};
 
@@ -63,7 +63,7 @@ impl LmsReceiver {
                 build.rejoining,
             ),
             losses: RequestRows::new(settings.retry_max),
-            answers: Answers::new(REMEMBERED, MAX_DUE),
+            answers: Answers::new(MAX_REMEMBERED_RANGES, MAX_PENDING_ANSWERS),
             repaired: VecDeque::new(),
             settings,
         }
@@ -89,7 +89,7 @@ impl LmsReceiver {
                 context.events.received(if is_repair { "repair" } else { "data" }, message);
                 let was_missing = self.losses.repaired(context.now, number);
                 if is_repair {
-                    if self.repaired.len() >= REMEMBERED {
+                    if self.repaired.len() >= MAX_REMEMBERED_RANGES {
                         self.repaired.pop_front();
                     }
                     self.repaired.push_back(number);
@@ -139,7 +139,7 @@ impl LmsReceiver {
         let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
         let mut told = 0;
         // However far numbers jump, what is said of it is bounded.
-        for number in skipped.range.take(MOST_TOLD) {
+        for number in skipped.range.take(MAX_REPORTED_LOSSES) {
             let message = MessageId(number);
             if survivors.next_if_eq(&number).is_some() {
                 context.events.push(Event::Delivered { source, message });
@@ -209,7 +209,7 @@ impl LmsReceiver {
 
     fn poll_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         let most = self.settings.retry_max;
-        let first = self.rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(2).clamp(SHORTEST_WAIT, most);
+        let first = self.rtt.unwrap_or(INITIAL_RTT).saturating_mul(2).clamp(MIN_REQUEST_WAIT, most);
         let (missing, attempt) = self.losses.pop(context.now, first)?;
         let escalate = self.settings.escalate;
         let direct = escalate && attempt >= self.settings.direct_after;
@@ -314,7 +314,7 @@ impl Part for LmsReceiver {
 }
 
 /// What the round-trip time is taken for before a SETUP has come.
-const UNKNOWN_RTT: Duration = Duration::from_millis(100);
+const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 /// Messages of which one by one is said that they are lost, when numbers jump.
-const MOST_TOLD: usize = 1 << 10;
+const MAX_REPORTED_LOSSES: usize = 1 << 10;

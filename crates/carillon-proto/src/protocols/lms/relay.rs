@@ -21,10 +21,10 @@ pub struct LmsRelay {
     /// Its own.
     address: Option<IpAddr>,
     /// Sources it keeps state for.
-    most: usize,
+    max_states: usize,
     /// How long what was not refreshed is believed.
     lifetime: Duration,
-    states: BTreeMap<AssociationId, State>,
+    states: BTreeMap<AssociationId, SourceState>,
     /// What goes out, and what is told of it then.
     out: VecDeque<(Transmit, Vec<u8>, Option<Event>)>,
     events: Events,
@@ -32,7 +32,7 @@ pub struct LmsRelay {
 
 /// What it keeps for a source and its group: so much, however many receivers there are.
 #[derive(Debug)]
-struct State {
+struct SourceState {
     source: NodeId,
     group: GroupId,
     /// The interface to the source, and the LMS router there or the source.
@@ -66,7 +66,7 @@ impl LmsRelay {
         Ok(LmsRelay {
             address: context.addresses.of_node(context.node),
             addresses: context.addresses.clone(),
-            most: settings.sources,
+            max_states: settings.sources,
             lifetime: settings.setup_ivl.saturating_mul(3),
             states: BTreeMap::new(),
             out: VecDeque::new(),
@@ -86,7 +86,7 @@ impl LmsRelay {
         let Some(address) = self.address else { return false };
         let neighbour = previous.map_or(Some(source), |address| self.addresses.node_at(address));
         let Some(neighbour) = neighbour else { return false };
-        if self.states.len() >= self.most && !self.states.contains_key(&association) {
+        if self.states.len() >= self.max_states && !self.states.contains_key(&association) {
             self.states.retain(|_, state| now < state.until);
         }
         let replier = match self.states.get(&association) {
@@ -96,12 +96,12 @@ impl LmsRelay {
             }
             // Another session that has drawn the same number: this router is not for it.
             Some(state) if now < state.until => return false,
-            None if self.states.len() >= self.most => return false,
+            None if self.states.len() >= self.max_states => return false,
             _ => None,
         };
         let is_first = previous.replace(address).is_none();
         let until = now + self.lifetime;
-        let state = State { source, group, upstream: (port, neighbour), is_first, until, replier };
+        let state = SourceState { source, group, upstream: (port, neighbour), is_first, until, replier };
         self.states.insert(association, state);
         true
     }
@@ -132,7 +132,7 @@ impl LmsRelay {
     }
 
     fn send(&mut self, dest: Dest, association: AssociationId, packet: Packet<'_>, len: usize) {
-        if self.out.len() >= MAX_OUT {
+        if self.out.len() >= MAX_QUEUED_DATAGRAMS {
             return self.events.dropped(DropReason::BufferFull);
         }
         let control = |packet, message| Some(Event::ControlSent { packet, message: MessageId(message) });
@@ -147,7 +147,7 @@ impl LmsRelay {
     }
 }
 
-impl State {
+impl SourceState {
     /// The replier, if it was refreshed lately.
     fn replier(&self, now: Time) -> Option<Replier> {
         self.replier.filter(|replier| now < replier.until)
@@ -310,4 +310,4 @@ impl Relay for LmsRelay {
 }
 
 /// Datagrams that may wait for the interface.
-const MAX_OUT: usize = 1024;
+const MAX_QUEUED_DATAGRAMS: usize = 1024;

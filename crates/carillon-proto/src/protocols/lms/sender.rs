@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask, asked_for};
+use super::answers::{Answer, Answers, MAX_PENDING_ANSWERS, MAX_REMEMBERED_RANGES, To, ask, asked_for};
 use super::config::Settings;
 use super::pad;
 use crate::blocks::{Doubling, Heartbeats, HoldOff, Members, Numbered, Part, Player, RepairBudget, wire};
@@ -73,11 +73,11 @@ impl LmsSender {
         let settings = Settings::new(build, config)?;
         Ok(LmsSender {
             addresses: build.addresses.clone(),
-            setup_len: HEADER_LEN.saturating_add(build.max_payload as usize).min(LARGEST_SETUP),
+            setup_len: HEADER_LEN.saturating_add(build.max_payload as usize).min(MAX_SETUP_BYTES),
             held: Numbered::default(),
             next: 0,
             finished: false,
-            answers: Answers::new(REMEMBERED, MAX_DUE),
+            answers: Answers::new(MAX_REMEMBERED_RANGES, MAX_PENDING_ANSWERS),
             members: Members::new(build.members.clone()),
             budget: RepairBudget::new(settings.repair_budget),
             setup_due: true,
@@ -105,7 +105,7 @@ impl LmsSender {
         context.events.received("req", lo);
         let oldest = self.held.start();
         if lo < oldest {
-            self.tell_gone(context, from, request.direct);
+            self.announce_discarded(context, from, request.direct);
         }
         let Some(last) = self.next.checked_sub(1) else {
             // It has sent nothing.
@@ -116,12 +116,12 @@ impl LmsSender {
     }
 
     /// Messages that were asked for are held no more: an SPM says which is the oldest.
-    fn tell_gone(&mut self, context: &mut Context, from: NodeId, direct: bool) {
+    fn announce_discarded(&mut self, context: &mut Context, from: NodeId, direct: bool) {
         if direct {
-            if self.spm_to.len() < MAX_TOLD {
+            if self.spm_to.len() < MAX_LOSS_NOTICES {
                 self.spm_to.insert(from);
             }
-        } else if self.gone_told.is_none_or(|told| context.now >= told + GONE_INTERVAL) {
+        } else if self.gone_told.is_none_or(|told| context.now >= told + LOSS_NOTICE_INTERVAL) {
             self.gone_told = Some(context.now);
             self.spm_due = true;
         }
@@ -275,10 +275,10 @@ impl Part for LmsSender {
 const MAX_UNSENT: u64 = 64;
 
 /// Nodes that may wait to be told that a message is gone.
-const MAX_TOLD: usize = 64;
+const MAX_LOSS_NOTICES: usize = 64;
 
 /// The group is not told more often that messages are gone.
-const GONE_INTERVAL: Duration = Duration::from_millis(100);
+const LOSS_NOTICE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Not beyond what a datagram can have.
-const LARGEST_SETUP: usize = 65_000;
+const MAX_SETUP_BYTES: usize = 65_000;

@@ -26,7 +26,7 @@ pub struct MbapReceiver {
     gap: Option<u64>,
     negative: bool,
     /// With selective repair, what came out of order.
-    early: Option<Box<Early>>,
+    early: Option<Box<EarlyMessages>>,
     /// When the acknowledgment delay timer fires: the only timer there is.
     ack_timer: Option<Time>,
     ack_timeout: Duration,
@@ -36,7 +36,7 @@ pub struct MbapReceiver {
 
 /// Messages behind one that is missing.
 #[derive(Debug, Default)]
-struct Early {
+struct EarlyMessages {
     messages: Reception,
     /// Those that are to be asked for.
     asks: BTreeSet<u64>,
@@ -156,7 +156,7 @@ impl MbapReceiver {
             while let Some((_, payload)) = early.messages.pop() {
                 self.deliver(context, payload);
             }
-            if self.unacknowledged >= (self.window / SLIDING).max(1) {
+            if self.unacknowledged >= (self.window / ACKS_PER_WINDOW).max(1) {
                 self.answer = Some(Answer::Ack);
             }
         }
@@ -247,7 +247,7 @@ impl Part for MbapReceiver {
 }
 
 /// With selective repair each so manyth of a window is acknowledged, so that it slides.
-const SLIDING: u64 = 4;
+const ACKS_PER_WINDOW: u64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_acknowledgment_of_a_full_window_is_repeated_when_the_window_comes_again() {
+    fn repeated_window_repeats_lost_acknowledgment() {
         let mut receiver = receiver();
         let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
         let mut buf = Vec::new();

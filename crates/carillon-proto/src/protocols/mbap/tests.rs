@@ -55,9 +55,9 @@ fn to_all(sequences: &[u16]) -> Vec<String> {
     sequences.iter().map(|sequence| format!("mbap data seq {sequence} len 1 to all")).collect()
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn a_window_of_n_messages_is_sent_at_once_and_no_more() // 2.6
-{
+fn window_of_n_messages_is_sent_at_once() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     assert_eq!(sender.sent(), to_all(&[0, 1, 2]));
@@ -65,9 +65,9 @@ fn a_window_of_n_messages_is_sent_at_once_and_no_more() // 2.6
     assert_eq!(sender.timer(), Some(100_000));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn the_packet_timer_restarts_with_each_message_sent() // 2.6
-{
+fn the_packet_timer_restarts_with_each_message_sent() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 1);
     sender.at(500);
@@ -75,9 +75,9 @@ fn the_packet_timer_restarts_with_each_message_sent() // 2.6
     assert_eq!(sender.timer(), Some(100_500));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn the_window_advances_when_all_have_acknowledged() // 2.6
-{
+fn the_window_advances_when_all_have_acknowledged() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     sender.sent();
@@ -91,9 +91,9 @@ fn the_window_advances_when_all_have_acknowledged() // 2.6
     assert_eq!(sender.sent(), to_all(&[3, 4, 5]));
 }
 
+/// Segovia 1996, section 2.6: "The lowest rank" decides.
 #[test]
-fn a_partial_acknowledgment_advances_as_far_as_the_slowest_receiver() // 2.6: "the lowest rank"
-{
+fn partial_acknowledgment_advances_to_slowest_receiver() {
     let mut sender = sender(3, &[]);
     offer(&mut sender, 3);
     sender.sent();
@@ -113,17 +113,17 @@ fn a_partial_acknowledgment_advances_as_far_as_the_slowest_receiver() // 2.6: "t
 }
 
 /// The reading under which a window dies.
-const DEAD: &[(&str, &str)] = &[
+const RESETTING_VECTOR: &[(&str, &str)] = &[
     ("ack_vector", "reset"),
     ("ack_repeat", "duplicate"),
     ("next_messages", "after-all"),
     ("retransmission_limit", "2"),
 ];
 
+/// Segovia 1996, section 2.6: with the acknowledgment vector reset and repetitions taken for duplicates, such a window never completes.
 #[test]
-fn a_partly_acknowledged_window_dies_if_the_vector_is_reset_and_repeats_are_duplicates() // 2.6
-{
-    let mut sender = sender(2, DEAD);
+fn reset_vector_discards_partly_acknowledged_window() {
+    let mut sender = sender(2, RESETTING_VECTOR);
     offer(&mut sender, 3);
     sender.sent();
     sender.receive(1, &ack(2)).receive(2, &ack(0));
@@ -146,8 +146,8 @@ fn a_partly_acknowledged_window_dies_if_the_vector_is_reset_and_repeats_are_dupl
 
 #[test]
 fn each_option_alone_leaves_the_window_alive() {
-    for left_out in &DEAD[..2] {
-        let options: Vec<_> = DEAD.iter().filter(|option| *option != left_out).copied().collect();
+    for left_out in &RESETTING_VECTOR[..2] {
+        let options: Vec<_> = RESETTING_VECTOR.iter().filter(|option| *option != left_out).copied().collect();
         let mut sender = sender(2, &options);
         offer(&mut sender, 3);
         sender.sent();
@@ -156,9 +156,9 @@ fn each_option_alone_leaves_the_window_alive() {
     }
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn the_packet_timer_may_run_from_the_departure_of_the_last_message() // 2.6
-{
+fn packet_timer_may_start_at_last_departure() {
     let mut sender = sender(2, &[("packet_timer", "departure")]);
     offer(&mut sender, 1);
     let first = sender.timer().expect("the timer runs");
@@ -168,9 +168,9 @@ fn the_packet_timer_may_run_from_the_departure_of_the_last_message() // 2.6
     assert!(behind > 0 && behind.is_multiple_of(2), "two messages leave before the third: {behind}");
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn a_timeout_sends_the_whole_active_window_again() // 2.6
-{
+fn timeout_sends_active_window_again() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     sender.receive(1, &ack(0)).receive(2, &ack(0));
@@ -182,9 +182,9 @@ fn a_timeout_sends_the_whole_active_window_again() // 2.6
     assert_eq!(sender.sent(), to_all(&[1, 2]));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn numbers_go_round_modulo_2n() // 2.6
-{
+fn numbers_go_round_modulo_2n() {
     let mut sender = sender(1, &[]);
     let mut receiver = receiver(&[]);
     for window in 0..7u16 {
@@ -211,9 +211,9 @@ fn numbers_go_round_modulo_2n() // 2.6
     }
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn acknowledgments_outside_of_the_active_window_are_ignored() // 2.6
-{
+fn acknowledgments_outside_window_are_ignored() {
     let mut sender = sender(1, &[]);
     offer(&mut sender, 3);
     sender.receive(1, &ack(2));
@@ -228,9 +228,9 @@ fn acknowledgments_outside_of_the_active_window_are_ignored() // 2.6
     assert_eq!(completed(&mut sender), [(3, Outcome::Acknowledged)]);
 }
 
+/// Segovia 1996, section 2.6: "Not a duplicate" is the condition.
 #[test]
-fn a_second_or_lower_acknowledgment_is_no_news() // 2.6: "not a duplicate"
-{
+fn repeated_or_lower_acknowledgment_is_ignored() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);
     sender.receive(1, &ack(1));
@@ -262,9 +262,9 @@ fn acknowledgments_of_others_are_ignored() {
     assert_eq!(sender.timer(), Some(100_000));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn messages_are_given_up_when_their_count_exceeds_the_limit() // 2.6
-{
+fn messages_are_discarded_beyond_retransmission_limit() {
     let mut sender = sender(2, &[("retransmission_limit", "1")]);
     offer(&mut sender, 2);
     sender.receive(1, &ack(1)).at(299_999);
@@ -278,7 +278,7 @@ fn messages_are_given_up_when_their_count_exceeds_the_limit() // 2.6
 }
 
 #[test]
-fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
+fn expel_removes_failing_receiver_and_continues() {
     let mut sender = sender(3, &[("retransmission_limit", "0"), ("past_limit", "expel")]);
     offer(&mut sender, 3);
     sender.receive(1, &ack(1)).receive(2, &ack(2)).at(200_000);
@@ -308,9 +308,9 @@ fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
     assert!(sender.is_finished());
 }
 
+/// Segovia 1996, section 3.5: the sample header has 115680; the formula is d n + a r + i + t + increment.
 #[test]
-fn by_formula_the_timeout_is_that_of_the_sample_header() // 3.5: 115680; 4.4: d n + a r + i + t + increment
-{
+fn formula_timeout_equals_published_example() {
     let settings = [
         ("window", "1"),
         ("timeout_method", "formula"),
@@ -330,9 +330,9 @@ fn by_formula_the_timeout_is_that_of_the_sample_header() // 3.5: 115680; 4.4: d 
     }
 }
 
+/// RFC 6298, sections 2 and 3.
 #[test]
-fn an_adaptive_timeout_learns_from_windows_that_were_sent_once_only() // RFC 6298, sections 2 and 3
-{
+fn adaptive_timeout_ignores_retransmitted_windows() {
     let settings = [("timeout_method", "adaptive"), ("timeout_min", "100 bit"), ("window", "1")];
     let mut sender = sender(1, &settings);
     offer(&mut sender, 1);
@@ -347,9 +347,9 @@ fn an_adaptive_timeout_learns_from_windows_that_were_sent_once_only() // RFC 629
     assert_eq!(sender.timer(), Some(9_000 + 3_000));
 }
 
+/// Segovia 1996, section 2.4.
 #[test]
-fn the_unicast_equivalent_sends_a_window_to_one_receiver_after_the_other() // 2.4
-{
+fn unicast_sends_window_to_each_receiver_in_turn() {
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, SETTINGS, HEADER_LEN, 1);
     let window = |node| (0..3).map(|s| format!("mbap data seq {s} len 1 to n{node}")).collect::<Vec<_>>();
     offer(&mut sender, 3);
@@ -362,9 +362,9 @@ fn the_unicast_equivalent_sends_a_window_to_one_receiver_after_the_other() // 2.
     assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn a_receiver_acknowledges_after_n_messages_only() // 2.6
-{
+fn receiver_acknowledges_after_n_messages() {
     let mut receiver = receiver(&[]);
     for (sequence, acks) in [(0, 0), (1, 0), (2, 1), (3, 0), (4, 0), (5, 1)] {
         receiver.receive(0, &data(sequence));
@@ -374,9 +374,9 @@ fn a_receiver_acknowledges_after_n_messages_only() // 2.6
     }
 }
 
+/// Segovia 1996, section 2.6: duplicates are discarded in the same way.
 #[test]
-fn what_is_not_the_next_message_is_discarded_in_silence() // 2.6: also duplicates
-{
+fn unexpected_message_is_discarded_without_answer() {
     let mut receiver = receiver(&[]);
     receiver.receive(0, &data(0));
     receiver.events();
@@ -393,9 +393,9 @@ fn what_is_not_the_next_message_is_discarded_in_silence() // 2.6: also duplicate
     assert_eq!(receiver.timer(), Some(20_000));
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn the_acknowledgment_timer_acknowledges_what_there_is_and_runs_again() // 2.6
-{
+fn acknowledgment_timer_acknowledges_and_restarts() {
     let mut receiver = receiver(&[]);
     assert_eq!(receiver.timer(), None);
     receiver.receive(0, &data(0));
@@ -419,9 +419,9 @@ fn the_acknowledgment_timer_acknowledges_what_there_is_and_runs_again() // 2.6
     assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn after_a_full_window_the_timer_runs_on_or_stops_as_it_is_set() // 2.6
-{
+fn timer_after_full_window_follows_setting() {
     for (ack_timer, timer) in [("restart", Some(20_000)), ("until-full-window", None)] {
         let mut receiver = receiver(&[("ack_timer", ack_timer)]);
         for sequence in 0..3 {
@@ -434,9 +434,9 @@ fn after_a_full_window_the_timer_runs_on_or_stops_as_it_is_set() // 2.6
     }
 }
 
+/// Segovia 1996, section 2.6.
 #[test]
-fn what_the_application_has_no_room_for_is_not_taken() // 2.6: as good as lost
-{
+fn message_without_room_counts_as_lost() {
     let mut receiver = receiver(&[]);
     for sequence in 0..3 {
         receiver.receive(0, &data(sequence));
@@ -468,9 +468,9 @@ fn a_receiver_hears_its_sender_in_its_session_only() {
     assert_eq!(receiver.timer(), None);
 }
 
+/// Segovia 1996, sections 2.5.1 and 3.6.
 #[test]
-fn acknowledgments_wait_at_random_and_are_padded() // 2.5.1, 3.6
-{
+fn acknowledgments_wait_randomly_and_are_padded() {
     let settings = [("window", "1"), ("ack_wait", "3 bit"), ("ack_bytes", "100")];
     let mut receiver = receiver(&settings);
     let mut waits = std::collections::BTreeSet::new();
@@ -496,7 +496,7 @@ fn poll(sequence: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_gap_is_asked_for_once_until_the_sender_has_gone_back() {
+fn gap_is_requested_once_until_sender_goes_back() {
     let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
     receiver.receive(0, &data(0)).receive(0, &data(2));
     assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0"]);
@@ -511,7 +511,7 @@ fn a_gap_is_asked_for_once_until_the_sender_has_gone_back() {
 }
 
 #[test]
-fn a_poll_is_answered_whatever_is_there() {
+fn poll_is_always_answered() {
     let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
     receiver.receive(0, &data(0)).receive(0, &poll(0));
     assert_eq!(receiver.sent(), ["mbap ack seq 0 to n0"]);
@@ -522,7 +522,7 @@ fn a_poll_is_answered_whatever_is_there() {
 }
 
 #[test]
-fn a_request_acknowledges_what_lies_before_and_the_sender_goes_back_at_once() {
+fn request_acknowledges_prefix_and_sender_goes_back() {
     let mut sender = sender(2, &[NAK]);
     offer(&mut sender, 3);
     sender.sent();
@@ -553,7 +553,7 @@ fn without_news_the_last_message_polls_up_to_the_limit() {
 }
 
 #[test]
-fn with_wait_the_window_is_repeated_until_the_one_that_misses_it_is_expelled() {
+fn wait_repeats_window_until_receiver_is_expelled() {
     for feedback in ["ack", "nak"] {
         let limit = ("retransmission_limit", "0");
         let mut sender = sender(2, &[("feedback", feedback), limit, ("past_limit", "wait")]);
@@ -606,8 +606,9 @@ fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
     std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
 }
 
+/// The other messages of the window are kept meanwhile.
 #[test]
-fn with_selective_repair_each_missing_message_is_asked_for_once_and_the_others_are_kept() {
+fn selective_repair_requests_each_missing_message_once() {
     let mut receiver = receiver(SELECTIVE);
     receiver.receive(0, &data(0));
     assert!(receiver.sent().is_empty());
@@ -623,7 +624,7 @@ fn with_selective_repair_each_missing_message_is_asked_for_once_and_the_others_a
 }
 
 #[test]
-fn with_selective_repair_a_poll_asks_for_all_that_is_missing_again() {
+fn selective_repair_poll_requests_all_missing_again() {
     let mut receiver = receiver(SELECTIVE);
     receiver.receive(0, &data(0));
     receiver.receive(0, &data(3));
@@ -644,7 +645,7 @@ fn with_selective_repair_a_poll_asks_for_all_that_is_missing_again() {
 }
 
 #[test]
-fn with_selective_repair_only_what_was_asked_for_is_sent_again() {
+fn selective_repair_sends_only_requested_messages() {
     let mut sender = sender(2, SELECTIVE);
     offer(&mut sender, 5);
     sender.sent();
@@ -662,7 +663,7 @@ fn with_selective_repair_only_what_was_asked_for_is_sent_again() {
 }
 
 #[test]
-fn with_selective_repair_a_place_is_left_for_the_message_that_is_next() {
+fn selective_repair_reserves_room_for_next_message() {
     let mut receiver = receiver(&[SELECTIVE, &[("window", "3")]].concat());
     // The application takes nothing: message 0 waits for it.
     for sequence in [0, 2, 3] {
@@ -676,8 +677,9 @@ fn with_selective_repair_a_place_is_left_for_the_message_that_is_next() {
     assert_eq!(taken(&mut receiver), [3]);
 }
 
+/// A lost repair is sent again even if a window takes long.
 #[test]
-fn with_selective_repair_a_lost_repair_is_sent_again_however_long_a_window_takes() {
+fn selective_repair_repeats_lost_repair() {
     // A window takes longer than the timeout.
     let short = &[("timeout", "20000 bit"), ("window", "200")];
     let mut sender = sender(2, &[SELECTIVE, short].concat());

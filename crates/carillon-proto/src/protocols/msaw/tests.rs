@@ -39,9 +39,9 @@ fn completed(bench: &mut MachineFixture) -> Vec<(u64, Outcome)> {
     completed.collect()
 }
 
+/// Segovia 1996, section 2.5.
 #[test]
-fn the_next_message_goes_out_with_the_other_number_when_all_have_acknowledged() // 2.5
-{
+fn next_message_alternates_number_after_all_acknowledge() {
     let mut sender = sender(2, &[]);
     assert_eq!(sender.offer("a"), Ok(0));
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
@@ -59,9 +59,9 @@ fn the_next_message_goes_out_with_the_other_number_when_all_have_acknowledged() 
     assert_eq!(sender.sent(), ["msaw data seq 0 len 3 to all"]);
 }
 
+/// Segovia 1996, section 2.5.
 #[test]
-fn the_sender_is_finished_when_the_last_message_is_acknowledged() // 2.5
-{
+fn sender_finishes_after_last_acknowledgment() {
     let mut sender = sender(1, &[]);
     sender.offer("a").unwrap();
     sender.finish();
@@ -72,9 +72,9 @@ fn the_sender_is_finished_when_the_last_message_is_acknowledged() // 2.5
     assert_eq!(sender.at(1_000_000).sent().len(), 1);
 }
 
+/// Segovia 1996, section 2.5.2.
 #[test]
-fn a_timeout_multicasts_the_message_again() // 2.5.2
-{
+fn timeout_multicasts_message_again() {
     let mut sender = sender(3, &[]);
     sender.offer("a").unwrap();
     sender.at(500).receive(1, &ack(0)).receive(2, &ack(0)).at(9_999);
@@ -90,9 +90,9 @@ fn a_timeout_multicasts_the_message_again() // 2.5.2
     assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
 }
 
+/// Segovia 1996, section 2.5.
 #[test]
-fn a_unicast_retransmission_goes_only_to_the_receivers_that_are_missing() // 2.5
-{
+fn unicast_retransmission_goes_to_missing_receivers() {
     let mut sender = sender(3, &[("retransmission", "unicast")]);
     sender.offer("a").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
@@ -108,9 +108,9 @@ fn a_unicast_retransmission_goes_only_to_the_receivers_that_are_missing() // 2.5
     assert_eq!(sender.timer(), None);
 }
 
+/// Segovia 1996, section 2.5: the next message follows.
 #[test]
-fn a_message_is_given_up_when_its_count_exceeds_the_limit_and_the_next_has_its_turn() // 2.5
-{
+fn message_is_discarded_beyond_retransmission_limit() {
     for retransmission in ["multicast", "unicast"] {
         let mut sender = sender(2, &[("retransmission_limit", "2"), ("retransmission", retransmission)]);
         sender.offer("a").unwrap();
@@ -130,7 +130,7 @@ fn a_message_is_given_up_when_its_count_exceeds_the_limit_and_the_next_has_its_t
 }
 
 #[test]
-fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
+fn expel_removes_failing_receiver_and_continues() {
     for retransmission in ["multicast", "unicast"] {
         let settings =
             [("retransmission_limit", "0"), ("past_limit", "expel"), ("retransmission", retransmission)];
@@ -154,9 +154,9 @@ fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
     }
 }
 
+/// Segovia 1996, section 2.5: an acknowledgment counts if it is "the current one, and from a member".
 #[test]
-fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and from a member"
-{
+fn foreign_or_stale_acknowledgments_are_ignored() {
     let mut sender = sender(2, &[]);
     sender.receive(1, &ack(0));
     assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
@@ -183,9 +183,9 @@ fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and
     assert_eq!(sender.sent().len(), 1);
 }
 
+/// Segovia 1996, section 4.4: the formula is d + a r + i + increment.
 #[test]
-fn by_formula_the_timeout_is_d_plus_a_r_plus_i_plus_the_increment() // 4.4
-{
+fn formula_timeout_sums_its_terms() {
     let settings = [("timeout_method", "formula"), ("timeout", "1000 bit"), ("ack_wait", "6000 bit")];
     let mut sender = MachineFixture::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
     sender.offer("any length").unwrap();
@@ -196,9 +196,9 @@ fn by_formula_the_timeout_is_d_plus_a_r_plus_i_plus_the_increment() // 4.4
     assert_eq!(sender.timer(), Some(12_144 + 512 + 6_000 + 1_000));
 }
 
+/// RFC 6298, sections 2 and 3.
 #[test]
-fn an_adaptive_timeout_learns_from_what_was_sent_once_only() // RFC 6298, sections 2 and 3
-{
+fn adaptive_timeout_ignores_retransmitted_messages() {
     let mut sender = sender(1, &[("timeout_method", "adaptive"), ("timeout_min", "100 bit")]);
     sender.offer("a").unwrap();
     assert_eq!(sender.timer(), Some(10_000));
@@ -214,9 +214,9 @@ fn an_adaptive_timeout_learns_from_what_was_sent_once_only() // RFC 6298, sectio
     assert_eq!(sender.timer(), Some(9_000 + 3_000));
 }
 
+/// Segovia 1996, section 2.4.
 #[test]
-fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
-{
+fn unicast_sends_to_each_receiver_in_turn() {
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, CONSTANT, HEADER_LEN, 1);
     sender.offer("a").unwrap();
     assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n1"]);
@@ -233,7 +233,7 @@ fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
 }
 
 #[test]
-fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
+fn unicast_continues_after_first_receiver_is_expelled() {
     let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "expel")]].concat();
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
     sender.offer("a").unwrap();
@@ -248,7 +248,7 @@ fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
 }
 
 #[test]
-fn with_wait_a_message_is_repeated_until_those_that_miss_it_are_expelled() {
+fn wait_repeats_message_until_receivers_are_expelled() {
     for retransmission in ["multicast", "unicast"] {
         let limit = ("retransmission_limit", "0");
         let mut sender = sender(3, &[("retransmission", retransmission), limit, ("past_limit", "wait")]);
@@ -269,7 +269,7 @@ fn with_wait_a_message_is_repeated_until_those_that_miss_it_are_expelled() {
 }
 
 #[test]
-fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
+fn unicast_awaits_current_receiver() {
     let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "wait")]].concat();
     let mut sender = MachineFixture::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
     sender.offer("a").unwrap();
@@ -283,9 +283,9 @@ fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
     assert_eq!(sender.awaited(1..=2), [0; 0]);
 }
 
+/// Segovia 1996, section 2.5.
 #[test]
-fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
-{
+fn duplicate_is_acknowledged_but_delivered_once() {
     let mut receiver = receiver(&[]);
     receiver.receive(0, &data(0, "a"));
     assert_eq!(receiver.sent(), ["msaw ack seq 0 to n0"]);
@@ -305,9 +305,9 @@ fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
     assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(1)));
 }
 
+/// Segovia 1996, section 2.5: the receiver has a single buffer.
 #[test]
-fn a_message_that_the_application_has_no_room_for_is_not_acknowledged() // 2.5: a single buffer
-{
+fn message_without_room_is_not_acknowledged() {
     let mut receiver = receiver(&[]);
     receiver.receive(0, &data(0, "a"));
     receiver.sent();
@@ -321,7 +321,7 @@ fn a_message_that_the_application_has_no_room_for_is_not_acknowledged() // 2.5: 
 }
 
 #[test]
-fn a_receiver_hears_its_sender_in_its_session_only() {
+fn receiver_accepts_only_its_sender_and_session() {
     let mut receiver = receiver(&[]);
     for (from, bytes, reason) in [
         (2, data(0, "a"), DropReason::NotAMember),
@@ -337,9 +337,9 @@ fn a_receiver_hears_its_sender_in_its_session_only() {
     assert_eq!(receiver.take(), None);
 }
 
+/// Segovia 1996, section 2.5.1: both limits are included.
 #[test]
-fn a_random_wait_is_a_whole_number_of_bit_times_from_0_to_r_both_included() // 2.5.1
-{
+fn random_wait_is_0_to_r_bit_times() {
     let mut receiver = receiver(&[("ack_wait", "5 bit")]);
     let mut seen = [0; 6];
     for round in 0..600u64 {
@@ -356,9 +356,9 @@ fn a_random_wait_is_a_whole_number_of_bit_times_from_0_to_r_both_included() // 2
     assert_eq!(receiver.datagrams()[0].0.departure, None);
 }
 
+/// Segovia 1996, section 3.6: the parameter is ACKPKTSIZE.
 #[test]
-fn an_acknowledgment_is_padded_to_its_size_on_the_link() // 3.6: ACKPKTSIZE
-{
+fn acknowledgment_is_padded_to_link_size() {
     for (size, len) in [("64", 64 - 18), ("0", HEADER_LEN), ("27", HEADER_LEN), ("28", HEADER_LEN + 1)] {
         let mut receiver = receiver(&[("ack_bytes", size)]);
         receiver.receive(0, &data(0, "a"));
@@ -366,9 +366,9 @@ fn an_acknowledgment_is_padded_to_its_size_on_the_link() // 3.6: ACKPKTSIZE
     }
 }
 
+/// Rules 3 and 4 of the driving contract.
 #[test]
-fn timers_that_are_due_together_fire_in_order_even_when_they_are_late() // driving contract, rules 3, 4
-{
+fn late_timers_fire_in_order() {
     let mut sender = sender(3, &[("retransmission", "unicast"), ("retransmission_limit", "0")]);
     sender.offer("a").unwrap();
     assert_eq!(sender.timer(), Some(10_000));
@@ -384,7 +384,7 @@ fn timers_that_are_due_together_fire_in_order_even_when_they_are_late() // drivi
 const ADAPTIVE: &[(&str, &str)] = &[("ack_wait_method", "adaptive"), ("ack_wait", "1000 bit")];
 
 #[test]
-fn an_adaptive_wait_is_what_the_answers_were_spread_over_divided_by_1_15() {
+fn adaptive_wait_is_answer_spread_divided_by_1_15() {
     let mut sender = sender(3, ADAPTIVE);
     sender.offer("a").expect("the first message");
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 100000 ns len 1 to all"], "1000 bit at 10 Mbit/s");

@@ -129,7 +129,7 @@ impl Rules {
             multicast_ratio: settings.probability("mtr").value(),
             round_trip: span("rtt").min(span("rtt_max")),
             round_trip_max: span("rtt_max"),
-            timeout_min: span("rto_min").max(LEAST_TIMEOUT),
+            timeout_min: span("rto_min").max(MIN_TIMEOUT),
             absent_polls: settings.count("absent_polls") as u32,
             past_limit: match settings.choice("past_limit") {
                 "expel" => PastLimit::Expel,
@@ -149,7 +149,7 @@ impl Rules {
 }
 
 /// No answer is waited for less long, however near the others are: time has to pass.
-pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_micros(10);
+pub(crate) const MIN_TIMEOUT: Duration = Duration::from_micros(10);
 
 fn nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

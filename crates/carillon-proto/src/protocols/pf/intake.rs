@@ -24,7 +24,7 @@ pub(crate) struct Intake {
 
 /// A message that has come from the parent.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedMessage {
     /// Its number.
     pub number: u64,
     /// What the parent does not hold any more.
@@ -46,7 +46,7 @@ impl Intake {
 
     /// A packet of the parent. What it says of messages gone is done; the message itself is the caller's to keep
     /// ([`Intake::keep`]).
-    pub fn on_packet(&mut self, packet: &Packet<'_>) -> Result<Heard, DropReason> {
+    pub fn on_packet(&mut self, packet: &Packet<'_>) -> Result<ReceivedMessage, DropReason> {
         let (number, first, poll) = match *packet {
             Packet::Data { seq, first, poll, .. } => (seq, first, poll),
             Packet::Poll { first, poll } => (poll.last, first, Some(poll)),
@@ -57,7 +57,7 @@ impl Intake {
         let first = expand(first.into(), MODULUS, expected);
         let last = poll.map_or(number, |poll| expand(poll.last.into(), MODULUS, expected));
         // What a parent holds lies before the last that it has sent, and never further ahead than a window goes.
-        if first > last.saturating_add(1) || number > last || last - first.min(last) > MOST_SPAN {
+        if first > last.saturating_add(1) || number > last || last - first.min(last) > MAX_WINDOW_SPAN {
             return Err(DropReason::Malformed);
         }
         let skipped = self.window.skip_to(first);
@@ -66,7 +66,7 @@ impl Intake {
         if let Some(poll) = poll.filter(|poll| poll.children.contains(self.identity)) {
             self.asked = Some((poll.time, poll.last));
         }
-        Ok(Heard { number, skipped })
+        Ok(ReceivedMessage { number, skipped })
     }
 
     /// The message that has come is kept if there is room.
@@ -111,4 +111,4 @@ pub(crate) fn stamp(at: Time) -> u64 {
 /// Numbers on the wire have 32 bits.
 pub(crate) const MODULUS: u64 = 1 << 32;
 /// Messages between the oldest that a parent holds and the newest.
-const MOST_SPAN: u64 = 65_536;
+const MAX_WINDOW_SPAN: u64 = 65_536;

@@ -27,13 +27,13 @@ pub(super) struct Branch {
     /// Helpers that were lost, as long as the table does not say who takes their children.
     orphaning: BTreeSet<NodeId>,
     /// Packets of the transmission under way.
-    out: InlineQueue<Out, 1>,
+    out: InlineQueue<OutgoingPacket, 1>,
     written: Vec<u8>,
 }
 
 /// A packet to one child, or to all who hear the root.
 #[derive(Clone, Copy, Debug)]
-struct Out {
+struct OutgoingPacket {
     to: Option<usize>,
     message: Option<u64>,
     again: bool,
@@ -171,9 +171,9 @@ impl Branch {
         if to_all && self.from_root && (is_root || !again) {
             // All hear the root; an inner node has nothing to add but its polls.
             if is_root {
-                self.out.push_back(Out { to: None, message, again, poll: None });
+                self.out.push_back(OutgoingPacket { to: None, message, again, poll: None });
             }
-            let polls = asked.iter().map(|&index| Out {
+            let polls = asked.iter().map(|&index| OutgoingPacket {
                 to: Some(index),
                 message: None,
                 again: true,
@@ -194,11 +194,15 @@ impl Branch {
             To::All => asked.clone(),
         };
         let others = asked.iter().filter(|index| !to.contains(index));
-        let others =
-            others.map(|&index| Out { to: Some(index), message: None, again: true, poll: Some((at, last)) });
+        let others = others.map(|&index| OutgoingPacket {
+            to: Some(index),
+            message: None,
+            again: true,
+            poll: Some((at, last)),
+        });
         let (mut again, others) = (again, others.collect::<Vec<_>>());
         for index in &to {
-            self.out.push_back(Out { to: Some(*index), message, again, poll: poll(index) });
+            self.out.push_back(OutgoingPacket { to: Some(*index), message, again, poll: poll(index) });
             // The first copy is the original.
             again |= is_root;
         }
@@ -209,7 +213,7 @@ impl Branch {
         &mut self,
         context: &mut MachineContext<T>,
         is_root: bool,
-        out: Out,
+        out: OutgoingPacket,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let to = match out.to {
@@ -220,7 +224,7 @@ impl Branch {
             }
         };
         // A poll goes to one child, which needs no name.
-        let children = ChildSet::encode(&[YOU], &mut self.written);
+        let children = ChildSet::encode(&[SOLE_CHILD_ID], &mut self.written);
         let poll =
             out.poll.map(|(at, last)| Poll { time: stamp(at), last: (last % MODULUS) as u32, children });
         let first = (self.parent.messages().start() % MODULUS) as u32;
@@ -245,4 +249,4 @@ impl Branch {
 }
 
 /// What a poll to one child names.
-pub(super) const YOU: u32 = 0;
+pub(super) const SOLE_CHILD_ID: u32 = 0;

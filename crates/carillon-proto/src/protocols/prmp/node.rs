@@ -8,7 +8,7 @@ use carillon_core::{
 };
 use carillon_wire::pf::Packet;
 
-use super::branch::{Branch, YOU};
+use super::branch::{Branch, SOLE_CHILD_ID};
 use crate::blocks::{MachineContext, Part, Player};
 use crate::protocols::pf::intake::{Intake, MODULUS};
 
@@ -37,7 +37,7 @@ impl PrmpNode {
         };
         Ok(PrmpNode {
             node: build.node,
-            intake: Intake::new(YOU, build.max_messages(settings.count("window"))),
+            intake: Intake::new(SOLE_CHILD_ID, build.max_messages(settings.count("window"))),
             upstream: build.helpers.parent(build.node).unwrap_or(build.sender),
             table: build.helpers.clone(),
             delivers: role == Role::Receiver,

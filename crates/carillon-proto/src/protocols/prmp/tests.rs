@@ -38,12 +38,12 @@ struct Tree {
 }
 
 #[derive(Default)]
-struct Out {
+struct Output {
     sent: Vec<(Transmit, Vec<u8>)>,
     completed: Vec<u64>,
 }
 
-impl Host for Out {
+impl Host for Output {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.sent.push((transmit, std::mem::take(bytes)));
     }
@@ -134,7 +134,7 @@ impl Tree {
 
     fn drain(&mut self, node: u32) {
         let Some(machine) = self.machines.get_mut(&node) else { return };
-        let mut out = Out::default();
+        let mut out = Output::default();
         loop {
             drain(&mut **machine, self.now, &mut Vec::new(), &mut out);
             if self.idle == Some(node) {
@@ -236,7 +236,7 @@ fn is(packet: &Packet<'_>, number: u32) -> bool {
 }
 
 #[test]
-fn hop_by_hop_each_node_sends_what_it_has_in_order_to_each_of_its_children() {
+fn hop_by_hop_node_forwards_to_children_in_order() {
     let mut tree = Tree::new(false, &[("data", "hop")]);
     tree.offer(2);
     tree.run(2000);
@@ -246,8 +246,9 @@ fn hop_by_hop_each_node_sends_what_it_has_in_order_to_each_of_its_children() {
     assert_eq!((tree.got(3), tree.got(4), &tree.completed[..]), (&[0, 1][..], &[0, 1][..], &[0, 1][..]));
 }
 
+/// The repaired messages then continue downwards in order.
 #[test]
-fn hop_by_hop_what_an_inner_node_lacks_is_repaired_to_it_alone_and_goes_on_in_order() {
+fn hop_by_hop_repair_goes_to_inner_node_alone() {
     let mut lost = 0;
     let mut tree = Tree::new(false, &[("data", "hop")]).losing(move |_, from, to, packet| {
         let first = (from, to) == (0, INNER) && is(packet, 0) && lost == 0;
@@ -263,8 +264,9 @@ fn hop_by_hop_what_an_inner_node_lacks_is_repaired_to_it_alone_and_goes_on_in_or
     assert_eq!(passed, ["5>3 0", "5>3 1"], "it had 1 before 0, and passed them on in order");
 }
 
+/// An inner node sends only messages that its children are missing, and only to those children.
 #[test]
-fn from_the_root_an_inner_node_sends_only_what_its_children_lack_and_to_them_alone() {
+fn from_root_inner_node_sends_only_repairs() {
     let mut lost = 0;
     let mut tree = Tree::new(false, &[("data", "root")]).losing(move |_, from, to, packet| {
         let first = (from, to) == (0, 4) && is(packet, 1) && lost == 0;
@@ -286,7 +288,7 @@ fn deaf(until: u64) -> impl FnMut(u64, u32, u32, &Packet<'_>) -> bool {
 }
 
 #[test]
-fn end_to_end_the_sender_is_done_when_all_below_have_consumed_in_both_modes() {
+fn end_reliability_completes_after_all_consume() {
     for data in ["hop", "root"] {
         let mut tree = Tree::new(false, &[("data", data), ("reliability", "end")]).losing(deaf(1000));
         tree.offer(2);
@@ -298,7 +300,7 @@ fn end_to_end_the_sender_is_done_when_all_below_have_consumed_in_both_modes() {
 }
 
 #[test]
-fn hop_reliability_is_done_when_the_senders_own_children_have_it() {
+fn hop_reliability_completes_with_own_children() {
     for data in ["hop", "root"] {
         let mut tree = Tree::new(false, &[("data", data), ("reliability", "hop")]).losing(deaf(1000));
         tree.offer(2);
@@ -315,7 +317,7 @@ fn hop_reliability_is_done_when_the_senders_own_children_have_it() {
 }
 
 #[test]
-fn end_to_end_nothing_is_lost_with_a_designated_receiver_that_dies() {
+fn end_reliability_survives_dead_designated_receiver() {
     for (data, designated) in [("hop", false), ("root", false), ("hop", true), ("root", true)] {
         let settings = [("data", data), ("reliability", "end"), ("helper_timeout", "10 s")];
         let mut tree = Tree::new(designated, &settings).losing(deaf(1000));
@@ -330,8 +332,9 @@ fn end_to_end_nothing_is_lost_with_a_designated_receiver_that_dies() {
     }
 }
 
+/// Messages that only the dead inner node had are lost; its children continue.
 #[test]
-fn hop_reliability_loses_what_a_dead_inner_node_alone_had_and_goes_on_behind_it() {
+fn hop_reliability_loses_data_of_dead_inner_node() {
     let mut tree = Tree::new(false, &[("data", "hop"), ("reliability", "hop")]).losing(deaf(1000));
     tree.offer(2);
     tree.run(500);
@@ -343,9 +346,9 @@ fn hop_reliability_loses_what_a_dead_inner_node_alone_had_and_goes_on_behind_it(
     assert_eq!(tree.got(3), [0, 1, 2, 3]);
 }
 
+/// Messages complete only after other helpers have taken over the children of the expelled node.
 #[test]
-fn an_inner_node_that_is_silent_is_given_up_by_time_and_nothing_is_done_with_until_its_children_are_somebodys()
- {
+fn silent_inner_node_is_expelled_and_children_adopted() {
     let settings = [("data", "root"), ("helper_timeout", "1 s")];
     let mut tree = Tree::new(false, &settings).losing(deaf(5000));
     tree.offer(1);
@@ -368,7 +371,7 @@ fn an_inner_node_that_is_silent_is_given_up_by_time_and_nothing_is_done_with_unt
 }
 
 #[test]
-fn a_slow_leaf_closes_the_windows_above_it_one_after_the_other() {
+fn slow_leaf_closes_windows_above_it() {
     for data in ["hop", "root"] {
         let mut tree = Tree::new(false, &[("data", data), ("window", "4")]);
         tree.idle = Some(4);

@@ -15,15 +15,15 @@ pub struct Children {
     known: BTreeMap<NodeId, Child>,
     /// Those who were given up: they do not come back with a table.
     lost: BTreeSet<NodeId>,
-    least: Least,
+    minima: ChildMinima,
 }
 
 /// What counts of all children is what the least of them says: known without a look at each.
 #[derive(Debug, Default)]
-struct Least {
+struct ChildMinima {
     /// Those that have changed since the numbers below were last asked for.
     touched: BTreeSet<NodeId>,
-    of: BTreeMap<NodeId, Said>,
+    of: BTreeMap<NodeId, ChildValues>,
     done: Minimum,
     limit: Minimum,
     /// Of the farthest: what its round trip is short of the longest there is.
@@ -32,13 +32,13 @@ struct Least {
 
 /// What counts of one of them; one that is held limits nobody.
 #[derive(Debug)]
-struct Said {
+struct ChildValues {
     done: u64,
     limit: Option<u64>,
     trip: Option<u64>,
 }
 
-impl Least {
+impl ChildMinima {
     fn see(&mut self, known: &BTreeMap<NodeId, Child>) {
         for node in std::mem::take(&mut self.touched) {
             if let Some(old) = self.of.remove(&node) {
@@ -48,15 +48,15 @@ impl Least {
             }
             let Some(child) = known.get(&node) else { continue };
             let trip = child.trip.mean().map(|trip| u64::try_from(trip.as_nanos()).unwrap_or(u64::MAX));
-            let said = Said {
+            let values = ChildValues {
                 done: child.report.done,
                 limit: (!child.is_held).then_some(child.limit),
                 trip: trip.map(|nanos| u64::MAX - nanos),
             };
-            self.done.insert(said.done);
-            said.limit.into_iter().for_each(|limit| self.limit.insert(limit));
-            said.trip.into_iter().for_each(|trip| self.trip.insert(trip));
-            self.of.insert(node, said);
+            self.done.insert(values.done);
+            values.limit.into_iter().for_each(|limit| self.limit.insert(limit));
+            values.trip.into_iter().for_each(|trip| self.trip.insert(trip));
+            self.of.insert(node, values);
         }
     }
 }
@@ -67,9 +67,9 @@ pub struct Child {
     /// Its latest state; what is known of it before it was heard.
     pub report: Report,
     /// Whether it was heard.
-    pub is_heard: bool,
+    pub has_reported: bool,
     /// When its latest state came.
-    pub heard: Time,
+    pub reported_at: Time,
     /// The number of its latest status.
     seq: u32,
     /// To it and back.
@@ -81,41 +81,41 @@ pub struct Child {
     /// The first block that may not be sent yet because of it.
     pub limit: u64,
     /// How often it was ordered in vain to multicast a block that it claims to have.
-    pub in_vain: u32,
+    pub failed_orders: u32,
     /// It was given up, and has helped others: what they may lack is kept until they turn to somebody else.
     pub is_held: bool,
 }
 
 impl Child {
     /// A helper that nobody turns to.
-    pub fn speaks_for_nobody(&self) -> bool {
-        self.report.is_nobodys()
+    pub fn is_unused(&self) -> bool {
+        self.report.is_unused()
     }
 }
 
 impl Children {
-    /// These are the children from now on. Of who is new nothing is known but that it has what `nothing` says.
+    /// These are the children from now on. Of who is new nothing is known but that it has what `empty` says.
     pub fn adopt(
         &mut self,
         children: &[NodeId],
         is_helper: impl Fn(NodeId) -> bool,
-        nothing: &Report,
+        empty: &Report,
         limit: u64,
     ) {
-        self.least.touched.extend(self.known.keys().chain(children).copied());
+        self.minima.touched.extend(self.known.keys().chain(children).copied());
         let lost = &self.lost;
         self.known.retain(|node, _| children.contains(node) && (!lost.contains(node) || is_helper(*node)));
         for &node in children.iter().filter(|node| !self.lost.contains(node)) {
             let new = || Child {
-                report: nothing.clone(),
-                is_heard: false,
-                heard: nothing.since,
+                report: empty.clone(),
+                has_reported: false,
+                reported_at: empty.since,
                 seq: 0,
                 trip: RoundTrip::default(),
-                since: nothing.since,
+                since: empty.since,
                 is_helper: false,
                 limit,
-                in_vain: 0,
+                failed_orders: 0,
                 is_held: false,
             };
             self.known.entry(node).or_insert_with(new).is_helper = is_helper(node);
@@ -123,7 +123,7 @@ impl Children {
     }
 
     /// A child says this. `None` if it is no child, `Some(None)` if it has said something newer.
-    pub fn hear(
+    pub fn on_status_of(
         &mut self,
         node: NodeId,
         status: &Status<'_>,
@@ -131,15 +131,15 @@ impl Children {
         near: u64,
     ) -> Option<Option<(&mut Child, Report)>> {
         let child = self.known.get_mut(&node).filter(|child| !child.is_held)?;
-        self.least.touched.insert(node);
+        self.minima.touched.insert(node);
         // Statuses that overtake each other: the newer one counts.
-        if child.is_heard && status.seq.wrapping_sub(child.seq) as i32 <= 0 {
+        if child.has_reported && status.seq.wrapping_sub(child.seq) as i32 <= 0 {
             return Some(None);
         }
         child.seq = status.seq;
         let report = match status.k {
-            0 => Report::everything(now),
-            _ if child.speaks_for_nobody() => Report::of_packet(status, near, now),
+            0 => Report::complete(now),
+            _ if child.is_unused() => Report::of_packet(status, near, now),
             _ => Report::of_packet(status, child.report.lower.max(near), now),
         };
         Some(Some((child, report)))
@@ -147,7 +147,7 @@ impl Children {
 
     /// A child is given up. One that has helped others stays until they turn to somebody else.
     pub fn lose(&mut self, node: NodeId) {
-        self.least.touched.insert(node);
+        self.minima.touched.insert(node);
         self.lost.insert(node);
         match self.known.get_mut(&node) {
             Some(child) if child.is_helper => child.is_held = true,
@@ -157,7 +157,7 @@ impl Children {
 
     /// Nothing waits for this one any more.
     pub fn expel(&mut self, node: NodeId) {
-        self.least.touched.insert(node);
+        self.minima.touched.insert(node);
         self.lost.insert(node);
         self.known.remove(&node);
     }
@@ -169,7 +169,7 @@ impl Children {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Child> {
-        self.least.touched.insert(node);
+        self.minima.touched.insert(node);
         self.known.get_mut(&node)
     }
 
@@ -185,7 +185,7 @@ impl Children {
 
     /// Those of them that speak for somebody.
     pub fn speaking(&self) -> impl Iterator<Item = (NodeId, &Child)> {
-        self.live().filter(|(_, child)| !child.speaks_for_nobody())
+        self.live().filter(|(_, child)| !child.is_unused())
     }
 
     /// Whether there are none.
@@ -199,23 +199,23 @@ impl Children {
     }
 
     /// The same, of many children.
-    pub fn least_done(&mut self) -> Option<u64> {
-        self.least.see(&self.known);
-        debug_assert_eq!(self.least.done.get(), self.done());
-        self.least.done.get()
+    pub fn min_done(&mut self) -> Option<u64> {
+        self.minima.see(&self.known);
+        debug_assert_eq!(self.minima.done.get(), self.done());
+        self.minima.done.get()
     }
 
     /// The first block that may not be sent yet because of one that can still say something.
-    pub fn least_limit(&mut self) -> Option<u64> {
-        self.least.see(&self.known);
-        debug_assert_eq!(self.least.limit.get(), self.live().map(|(_, child)| child.limit).min());
-        self.least.limit.get()
+    pub fn min_limit(&mut self) -> Option<u64> {
+        self.minima.see(&self.known);
+        debug_assert_eq!(self.minima.limit.get(), self.live().map(|(_, child)| child.limit).min());
+        self.minima.limit.get()
     }
 
     /// The round trip of the farthest.
-    pub fn longest_trip(&mut self) -> Option<Duration> {
-        self.least.see(&self.known);
-        let longest = self.least.trip.get().map(|short| Duration::from_nanos(u64::MAX - short));
+    pub fn max_round_trip(&mut self) -> Option<Duration> {
+        self.minima.see(&self.known);
+        let longest = self.minima.trip.get().map(|short| Duration::from_nanos(u64::MAX - short));
         debug_assert_eq!(longest, self.iter().filter_map(|(_, child)| child.trip.mean()).max());
         longest
     }
@@ -239,7 +239,7 @@ impl Children {
                 child.since = now;
             }
             // While it lacks nothing it may well be silent.
-            let is_silent = now.since(child.heard.max(child.since)) >= silent;
+            let is_silent = now.since(child.reported_at.max(child.since)) >= silent;
             if is_silent || !child.is_helper && now.since(child.since) >= stuck {
                 failed.push(node);
             }
@@ -263,7 +263,7 @@ impl SeqLog {
         if (ahead as i32) < 0 && !self.times.is_empty() {
             return;
         }
-        if self.times.is_empty() || ahead as usize >= self.times.len() + MOST_TIMES {
+        if self.times.is_empty() || ahead as usize >= self.times.len() + MAX_LOGGED_PACKETS {
             self.times.clear();
             self.start = seq;
         }
@@ -272,7 +272,7 @@ impl SeqLog {
             self.times.resize(at + 1, None);
         }
         self.times[at] = Some(now);
-        while self.times.len() > MOST_TIMES {
+        while self.times.len() > MAX_LOGGED_PACKETS {
             self.times.pop_front();
             self.start = self.start.wrapping_add(1);
         }
@@ -285,4 +285,4 @@ impl SeqLog {
 }
 
 /// More than a window is not under way.
-const MOST_TIMES: usize = 16_384;
+const MAX_LOGGED_PACKETS: usize = 16_384;

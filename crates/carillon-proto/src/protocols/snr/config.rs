@@ -18,7 +18,7 @@ pub const PARAMETERS: &[Parameter] = &[
     INTERVAL_METHOD,
     STATUS_INTERVAL,
     KOU,
-    MOST_K,
+    MAX_K,
     R_F,
     ROUND_TRIP,
     RATE,
@@ -53,7 +53,7 @@ const STATUS_INTERVAL: Parameter = Parameter::span("status_interval", "5 ms")
     .doc("T_IN, or what it is to begin with (once every 4 to 6 ms in the source's simulation: each interval is drawn from 0.8 to 1.2 times k T_IN)");
 const KOU: Parameter = Parameter::count("kou", (2, 32), "8")
     .doc("statuses in a round trip, by the formula (between 2 and 32 in the source)");
-const MOST_K: Parameter = Parameter::count("most_k", (1, 32), "32")
+const MAX_K: Parameter = Parameter::count("most_k", (1, 32), "32")
     .doc("k, the time to the next status in units of T_IN, doubles up to this while nothing changes, and is 1 again when something does (SNR)");
 const R_F: Parameter = Parameter::count("r_f", (100, 10_000), "120")
     .doc("retransmission timeout factor in percent: a block is taken to be lost if a status that is r_f RTD younger does not have it (1.2 in the source's simulation)");
@@ -140,7 +140,7 @@ pub struct Settings {
     /// The time of a packet.
     pub packet_time: Duration,
     /// Greatest k.
-    pub most_k: u32,
+    pub max_k: u32,
     /// In percent.
     pub r_f: u32,
     /// RTD to begin with.
@@ -162,7 +162,7 @@ pub struct Settings {
     /// Repairs that an exchange has under way.
     pub passing: u64,
     /// Words of a map that fit a datagram.
-    pub most_words: usize,
+    pub max_words: usize,
 }
 
 impl Settings {
@@ -171,15 +171,16 @@ impl Settings {
         let is_local = rule.is_local();
         let span = |name| config.span(name).at(context.bit_rate);
         let (interval, round_trip) = (span("status_interval"), span("round_trip"));
-        if interval < SHORTEST || round_trip.is_zero() {
-            let what =
-                format!("status_interval must be {SHORTEST:?} at least, and round_trip more than nothing");
+        if interval < MIN_DURATION || round_trip.is_zero() {
+            let what = format!(
+                "status_interval must be {MIN_DURATION:?} at least, and round_trip more than nothing"
+            );
             return Err(ConfigError::Conflict(what));
         }
         // What a map cannot tell of would count as missing.
         let words = (context.max_payload as usize).saturating_sub(STATUS_LEN) / 8;
-        let most_words = words.clamp(1, MAX_WORDS);
-        let window = config.count("window").min(64 * most_words as u64);
+        let max_words = words.clamp(1, MAX_WORDS);
+        let window = config.count("window").min(64 * max_words as u64);
         let or = |count: u64, default: u64| if count == 0 { default } else { count };
         let kept = if is_local { or(config.count("retransmission_buffer"), 2 * window) } else { 0 };
         let wanted = or(config.count("buffer"), window);
@@ -193,11 +194,11 @@ impl Settings {
             interval,
             kou: (config.choice("interval_method") == "formula").then(|| config.count("kou") as u32),
             packet_time: context.bit_rate.time_for_bytes(u64::from(context.max_payload)),
-            most_k: config.count("most_k") as u32,
+            max_k: config.count("most_k") as u32,
             r_f: config.count("r_f") as u32,
             round_trip,
             rate: config.rate("rate"),
-            patience: span("patience").max(SHORTEST),
+            patience: span("patience").max(MIN_DURATION),
             past_limit: match config.choice("past_limit") {
                 "expel" => PastLimit::Expel,
                 "wait" => PastLimit::Wait,
@@ -209,7 +210,7 @@ impl Settings {
                 && config.choice("source_to") == "representatives",
             passing: context.max_messages(64),
             is_addressed: rule.family == Family::Csp && config.choice("repair_to") == "lacking",
-            most_words,
+            max_words,
         })
     }
 
@@ -220,8 +221,8 @@ impl Settings {
 }
 
 /// T_IN by the formula is not shorter: an idle receiver says its state no more often than it promises.
-pub const LEAST_INTERVAL: Duration = Duration::from_millis(5);
+pub const MIN_INTERVAL: Duration = Duration::from_millis(5);
 /// Nor longer.
-pub const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// T_IN as it is given is not shorter.
-const SHORTEST: Duration = Duration::from_micros(100);
+const MIN_DURATION: Duration = Duration::from_micros(100);

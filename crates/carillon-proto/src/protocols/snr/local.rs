@@ -17,12 +17,12 @@ pub struct Local {
     passed: BTreeMap<u64, (Time, u32)>,
     due: BTreeSet<u64>,
     /// Blocks that an exchange has ordered.
-    ordered: BTreeMap<u64, Ordered>,
+    ordered: BTreeMap<u64, ActiveOrder>,
 }
 
 /// An order that is in force.
 #[derive(Clone, Copy, Debug)]
-struct Ordered {
+struct ActiveOrder {
     /// When the block is sent next.
     next: Time,
     /// Then the order is forgotten, if it was not repeated: the one to stop may be lost.
@@ -66,11 +66,11 @@ impl Local {
             self.ordered.remove(&number);
             return;
         }
-        let until = now + interval * VALID;
-        if self.ordered.len() >= MOST_ORDERS && !self.ordered.contains_key(&number) {
+        let until = now + interval * ORDER_LIFETIME_INTERVALS;
+        if self.ordered.len() >= MAX_ORDERS && !self.ordered.contains_key(&number) {
             return;
         }
-        self.ordered.entry(number).or_insert(Ordered { next: now, until, times: 0 }).until = until;
+        self.ordered.entry(number).or_insert(ActiveOrder { next: now, until, times: 0 }).until = until;
         self.on_time(now, interval);
     }
 
@@ -113,14 +113,14 @@ impl Local {
 /// What an exchange of CP has its region multicast.
 #[derive(Debug, Default)]
 pub struct Orders {
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, PartialBlock>,
     /// To be sent: to whom, which block, start or stop.
     queue: BTreeSet<(NodeId, u64, bool)>,
 }
 
 /// A block that some of a region have, and some not.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PartialBlock {
     /// Who multicasts it.
     holder: Option<NodeId>,
     /// Since when.
@@ -132,7 +132,7 @@ struct Pending {
 impl Orders {
     /// A child has spoken: which blocks are to be multicast in the region, and of which that is over. What is missing behind
     /// all that a child has may be on its way, unless it has been quiet.
-    pub fn look(
+    pub fn update(
         &mut self,
         now: Time,
         children: &mut Children,
@@ -143,18 +143,18 @@ impl Orders {
         let (first, upper) = known;
         let reports: Vec<(&Report, bool)> = children
             .speaking()
-            .map(|(_, child)| (&child.report, child.in_vain < MOST_IN_VAIN))
+            .map(|(_, child)| (&child.report, child.failed_orders < MAX_FAILED_ORDERS))
             .chain(own.map(|own| (own, true)))
             .collect();
         let highest = reports.iter().map(|(report, _)| report.map.end()).max().unwrap_or(first).max(upper);
-        let span = first..highest.min(first + MOST_SPAN);
+        let span = first..highest.min(first + MAX_EXAMINED_BLOCKS);
         for (report, _) in &reports {
             for number in report.map.missing(span.clone()) {
                 // A gap tells that it was lost; at the end it may be on its way.
                 let is_gap = number < report.map.end();
                 let held = |(other, trusted): &(&Report, bool)| *trusted && other.map.has(number);
-                if (is_gap || is_quiet) && self.pending.len() < MOST_ORDERS && reports.iter().any(held) {
-                    let new = Pending { holder: None, since: now, above: None };
+                if (is_gap || is_quiet) && self.pending.len() < MAX_ORDERS && reports.iter().any(held) {
+                    let new = PartialBlock { holder: None, since: now, above: None };
                     self.pending.entry(number).or_insert(new);
                 }
             }
@@ -174,7 +174,7 @@ impl Orders {
         });
         for holder in proven {
             if let Some(child) = children.get_mut(holder) {
-                child.in_vain = 0;
+                child.failed_orders = 0;
             }
         }
         self.choose(now, children, own, None);
@@ -186,9 +186,9 @@ impl Orders {
             if let Some(pending) = self.pending.get_mut(&number) {
                 pending.above = None;
             }
-        } else if self.pending.len() < MOST_ORDERS {
-            let new = Pending { holder: None, since: now, above: None };
-            self.pending.entry(number).or_insert(new).above = Some(now + interval * VALID);
+        } else if self.pending.len() < MAX_ORDERS {
+            let new = PartialBlock { holder: None, since: now, above: None };
+            self.pending.entry(number).or_insert(new).above = Some(now + interval * ORDER_LIFETIME_INTERVALS);
         }
     }
 
@@ -204,14 +204,14 @@ impl Orders {
         for (&number, pending) in &mut self.pending {
             pending.above = pending.above.filter(|&until| until > now);
             let Some(holder) = pending.holder else { continue };
-            if now.since(pending.since) < interval * IN_VAIN {
+            if now.since(pending.since) < interval * FAILED_ORDER_INTERVALS {
                 self.queue.insert((holder, number, true));
                 continue;
             }
             // Nobody who lacked it has it: perhaps the holder has not got it either.
             self.queue.insert((holder, number, false));
             if let Some(child) = children.get_mut(holder) {
-                child.in_vain += 1;
+                child.failed_orders += 1;
             }
             (pending.holder, pending.since) = (None, now);
         }
@@ -226,16 +226,20 @@ impl Orders {
     /// Whoever has a block and is believed multicasts it, in turn by its number.
     fn choose(&mut self, now: Time, children: &Children, own: Option<&Report>, node: Option<NodeId>) {
         for (&number, pending) in self.pending.iter_mut().filter(|(_, pending)| pending.holder.is_none()) {
-            let has =
-                |(_, child): &(NodeId, &Child)| child.in_vain < MOST_IN_VAIN && child.report.map.has(number);
-            let holders: Vec<(u32, NodeId)> =
-                children.speaking().filter(has).map(|(holder, child)| (child.in_vain, holder)).collect();
+            let has = |(_, child): &(NodeId, &Child)| {
+                child.failed_orders < MAX_FAILED_ORDERS && child.report.map.has(number)
+            };
+            let holders: Vec<(u32, NodeId)> = children
+                .speaking()
+                .filter(has)
+                .map(|(holder, child)| (child.failed_orders, holder))
+                .collect();
             let own = node.filter(|_| own.is_some_and(|own| own.map.has(number)));
             // Those that were never ordered in vain go first.
-            let least = holders.iter().map(|(in_vain, _)| *in_vain).min();
+            let minima = holders.iter().map(|(failed_orders, _)| *failed_orders).min();
             let best: Vec<NodeId> = holders
                 .iter()
-                .filter(|(in_vain, _)| Some(*in_vain) == least)
+                .filter(|(failed_orders, _)| Some(*failed_orders) == minima)
                 .map(|(_, holder)| *holder)
                 .collect();
             let turn = number as usize % best.len().max(1);
@@ -248,13 +252,13 @@ impl Orders {
 }
 
 /// For how many T_IN an order is in force.
-const VALID: u32 = 16;
+const ORDER_LIFETIME_INTERVALS: u32 = 16;
 /// After so many T_IN an order was in vain.
-const IN_VAIN: u32 = 40;
+const FAILED_ORDER_INTERVALS: u32 = 40;
 /// Blocks that are ordered at a time.
-const MOST_ORDERS: usize = 8192;
+const MAX_ORDERS: usize = 8192;
 /// Blocks that are looked at.
-const MOST_SPAN: u64 = 1 << 16;
+const MAX_EXAMINED_BLOCKS: u64 = 1 << 16;
 
 /// Ordered so often in vain a child is not believed any more to have what it says.
-pub(super) const MOST_IN_VAIN: u32 = 8;
+pub(super) const MAX_FAILED_ORDERS: u32 = 8;

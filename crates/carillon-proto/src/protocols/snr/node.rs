@@ -12,9 +12,9 @@ use carillon_core::{
 use carillon_wire::status::{HEADER_LEN, Packet, Status};
 
 use super::children::{Child, Children, SeqLog};
-use super::config::{LEAST_INTERVAL, LONGEST_INTERVAL, Settings};
+use super::config::{MAX_INTERVAL, MIN_INTERVAL, Settings};
 use super::endpoint::Endpoint;
-use super::local::{Local, MOST_IN_VAIN, Orders};
+use super::local::{Local, MAX_FAILED_ORDERS, Orders};
 use super::report::{Consolidation, MODULUS, Report};
 use super::rule::{Repairs, Rule};
 use crate::blocks::{Part, Player};
@@ -53,7 +53,7 @@ pub struct StatusNode {
     data_seq: u32,
     status_due: bool,
     /// What the last status said.
-    said: Option<Report>,
+    last_reported: Option<Report>,
     pace: TokenBucket,
     rng: Rng,
     /// The map of a packet, kept for its room.
@@ -103,8 +103,8 @@ impl StatusNode {
             seq: 0,
             data_seq: 0,
             status_due: false,
-            said: None,
-            pace: TokenBucket::new(settings.rate, PACE_DEPTH),
+            last_reported: None,
+            pace: TokenBucket::new(settings.rate, PACING_BURST),
             rng: build.seeds.stream("status.interval"),
             map: Vec::new(),
             settings,
@@ -115,9 +115,9 @@ impl StatusNode {
 
     fn adopt(&mut self, now: Time) {
         let table = &self.table;
-        let nothing = Report::nothing(self.known.0, u64::MAX, now);
+        let empty = Report::empty(self.known.0, u64::MAX, now);
         let children = table.children(self.node);
-        self.children.adopt(&children, |node| table.is_helper(node), &nothing, 0);
+        self.children.adopt(&children, |node| table.is_helper(node), &empty, 0);
         // A helper that is told of no children has nobody to keep for; an endpoint of CP may be ordered at any time.
         let keeps = match self.rule.repairs {
             Repairs::Source => false,
@@ -151,12 +151,12 @@ impl StatusNode {
         let near = self.endpoint.as_ref().map_or(self.known.1, Endpoint::expected);
         let number = expand(data.block.into(), MODULUS, near);
         let first = expand(data.first.into(), MODULUS, near);
-        if !data.local && !self.hear_source(context, data.seq, (first, number + 1), data.interval) {
+        if !data.local && !self.on_source_packet(context, data.seq, (first, number + 1), data.interval) {
             return context.events.dropped(DropReason::Malformed);
         }
         if data.local && self.settings.is_relayed && self.table.parent(self.node) == Some(datagram.source) {
             // It hears nothing of the source itself.
-            if !self.hear_bounds(context, (first, number + 1)) {
+            if !self.on_source_bounds(context, (first, number + 1)) {
                 return context.events.dropped(DropReason::Malformed);
             }
         }
@@ -185,7 +185,7 @@ impl StatusNode {
 
     /// A repair came to this node alone: those below who lack it get it by this one, which keeps nothing of it.
     fn pass_on(&mut self, number: u64, datagram: &Bytes) {
-        let lacks = |(_, child): &(NodeId, &Child)| child.is_heard && !child.report.map.has(number);
+        let lacks = |(_, child): &(NodeId, &Child)| child.has_reported && !child.report.map.has(number);
         let to: Vec<NodeId> = self.children.speaking().filter(lacks).map(|(node, _)| node).collect();
         let waits = self.passing.iter().any(|(waiting, ..)| *waiting == number);
         // Who gets none says again that it lacks it.
@@ -207,28 +207,28 @@ impl StatusNode {
     }
 
     /// A packet of the source says how far it is. What it keeps does not span more than it can.
-    fn hear_source(
+    fn on_source_packet(
         &mut self,
         context: &mut Context,
         seq: u32,
         (first, upper): (u64, u64),
         interval: u32,
     ) -> bool {
-        if !self.hear_bounds(context, (first, upper)) {
+        if !self.on_source_bounds(context, (first, upper)) {
             return false;
         }
         self.log.push(seq, context.now);
         self.echo = Some((seq, context.now));
         if self.settings.kou.is_some() {
             let told = Duration::from_micros(interval.into());
-            self.interval = told.clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+            self.interval = told.clamp(MIN_INTERVAL, MAX_INTERVAL);
         }
         true
     }
 
     /// The oldest block that the source keeps, and one past one that it has sent: no further apart than it can keep.
-    fn hear_bounds(&mut self, context: &mut Context, (first, upper): (u64, u64)) -> bool {
-        let most = 8 * self.settings.window.max(MOST_KEPT);
+    fn on_source_bounds(&mut self, context: &mut Context, (first, upper): (u64, u64)) -> bool {
+        let most = 8 * self.settings.window.max(MIN_SOURCE_BUFFER);
         if first > upper || upper - first > most {
             return false;
         }
@@ -264,12 +264,12 @@ impl StatusNode {
 
     fn on_status(&mut self, context: &mut Context, source: NodeId, status: &Status<'_>) {
         let near = self.known.0;
-        let (child, mut report) = match self.children.hear(source, status, context.now, near) {
+        let (child, mut report) = match self.children.on_status_of(source, status, context.now, near) {
             None => return context.events.dropped(DropReason::NotAMember),
             Some(None) => return context.events.dropped(DropReason::Duplicate),
-            Some(Some(heard)) => heard,
+            Some(Some(accepted)) => accepted,
         };
-        if !report.is_nobodys() && report.map.end() > near + FURTHEST {
+        if !report.is_unused() && report.map.end() > near + MAX_BLOCKS_AHEAD {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         report.done = report.done.min(report.map.next());
@@ -282,7 +282,7 @@ impl StatusNode {
         if report.map != child.report.map || report.done > child.report.done {
             child.since = context.now;
         }
-        (child.heard, child.is_heard) = (context.now, true);
+        (child.reported_at, child.has_reported) = (context.now, true);
         child.report = report;
         context.events.received("status", u64::from(status.lower.wrapping_sub(1)));
         let changed = self.settle();
@@ -292,7 +292,7 @@ impl StatusNode {
             Repairs::Source => {}
             Repairs::Representative => self.repair(source),
             Repairs::Holder => {
-                self.orders.look(context.now, &mut self.children, own.as_ref(), self.known, is_quiet)
+                self.orders.update(context.now, &mut self.children, own.as_ref(), self.known, is_quiet)
             }
         }
         if changed {
@@ -356,7 +356,7 @@ impl StatusNode {
         // One that was given up, and has helped others, speaks for them until they have turned to somebody else: what they may
         // lack nobody may let go of.
         let held = || {
-            let held = self.children.iter().filter(|(_, child)| child.is_held && !child.speaks_for_nobody());
+            let held = self.children.iter().filter(|(_, child)| child.is_held && !child.is_unused());
             held.map(|(_, child)| child)
         };
         match self.rule.consolidation {
@@ -369,8 +369,9 @@ impl StatusNode {
             }
             Some(how) => {
                 // Those that claim to have what they do not multicast are not counted on.
-                let trusted =
-                    |child: &&Child| self.rule.repairs != Repairs::Holder || child.in_vain < MOST_IN_VAIN;
+                let trusted = |child: &&Child| {
+                    self.rule.repairs != Repairs::Holder || child.failed_orders < MAX_FAILED_ORDERS
+                };
                 let silent = held().filter(|_| how == Consolidation::Minimum);
                 let all = children().filter(trusted).chain(silent).map(|child| &child.report).chain(&own);
                 // If none of those who speak is believed, the region has what all of them have.
@@ -389,20 +390,22 @@ impl StatusNode {
 
     fn send_status(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         let report = self.report(context.now);
-        let is_news = match (&report, &self.said) {
-            (Some(report), Some(said)) => {
+        let is_news = match (&report, &self.last_reported) {
+            (Some(report), Some(last_reported)) => {
                 // Room that an application makes one by one is told of as it doubles.
-                let has_room = report.buffer > said.buffer.saturating_mul(2);
-                (report.lower, report.done) != (said.lower, said.done) || report.map != said.map || has_room
+                let has_room = report.buffer > last_reported.buffer.saturating_mul(2);
+                (report.lower, report.done) != (last_reported.lower, last_reported.done)
+                    || report.map != last_reported.map
+                    || has_room
             }
-            (report, said) => report.is_some() != said.is_some(),
+            (report, last_reported) => report.is_some() != last_reported.is_some(),
         };
-        self.k = if is_news { 1 } else { (2 * self.k).min(self.settings.most_k) };
+        self.k = if is_news { 1 } else { (2 * self.k).min(self.settings.max_k) };
         self.seq = self.seq.wrapping_add(1);
         let parent = self.table.parent(self.node);
-        let nobody = Report::nothing(self.known.0, 0, context.now);
+        let nobody = Report::empty(self.known.0, 0, context.now);
         let status =
-            report.as_ref().unwrap_or(&nobody).packet(context.now, self.settings.most_words, &mut self.map);
+            report.as_ref().unwrap_or(&nobody).packet(context.now, self.settings.max_words, &mut self.map);
         let k = if report.is_some() { self.k as u8 } else { 0 };
         let lower = u64::from(status.lower);
         Packet::Status(Status { local: parent.is_some(), seq: self.seq, k, ..status }).emit(
@@ -410,7 +413,7 @@ impl StatusNode {
             context.association,
             buf,
         );
-        self.said = report;
+        self.last_reported = report;
         context.events.control("status", lower.saturating_sub(1));
         if let Some(endpoint) = self.endpoint.as_ref().filter(|_| self.delivers) {
             let fields = vec![("messages", Value::Count(endpoint.held()))];
@@ -512,7 +515,7 @@ impl Part for StatusNode {
                 let near = self.known.1;
                 let (upper, first) =
                     (expand(upper.into(), MODULUS, near), expand(first.into(), MODULUS, near));
-                match self.hear_source(context, seq, (first, upper), interval) {
+                match self.on_source_packet(context, seq, (first, upper), interval) {
                     true => context.events.received("state", upper.saturating_sub(1)),
                     false => context.events.dropped(DropReason::Malformed),
                 }
@@ -601,8 +604,8 @@ impl Part for StatusNode {
     }
 }
 
-const PACE_DEPTH: Duration = Duration::from_millis(2);
+const PACING_BURST: Duration = Duration::from_millis(2);
 /// What a source keeps at least, as far as its receivers know.
-const MOST_KEPT: u64 = 1024;
+const MIN_SOURCE_BUFFER: u64 = 1024;
 /// How far a child may be ahead of what is known to be with all: a window and what regions are repairing.
-const FURTHEST: u64 = 1 << 17;
+const MAX_BLOCKS_AHEAD: u64 = 1 << 17;

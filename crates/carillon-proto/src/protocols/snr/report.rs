@@ -36,19 +36,19 @@ pub enum Consolidation {
 
 impl Report {
     /// Nothing from this block on, with room for so much.
-    pub fn nothing(lower: u64, buffer: u64, now: Time) -> Self {
+    pub fn empty(lower: u64, buffer: u64, now: Time) -> Self {
         let map = ReceiverMap::new(lower, []);
         Report { lower, map, done: lower, buffer, echo: None, since: now }
     }
 
     /// Everything there will ever be: of a helper that nobody turns to.
-    pub fn everything(now: Time) -> Self {
-        Report::nothing(NOBODYS, u64::MAX, now)
+    pub fn complete(now: Time) -> Self {
+        Report::empty(UNUSED_BLOCK, u64::MAX, now)
     }
 
     /// Whether it speaks for nobody.
-    pub fn is_nobodys(&self) -> bool {
-        self.lower >= NOBODYS
+    pub fn is_unused(&self) -> bool {
+        self.lower >= UNUSED_BLOCK
     }
 
     /// What a packet says that came now; numbers are near `near`.
@@ -69,9 +69,9 @@ impl Report {
     }
 
     /// The fields of the packet that says this now, with a map of so many words at most, which is made in `bytes`.
-    pub fn packet<'a>(&self, now: Time, most_words: usize, bytes: &'a mut Vec<u8>) -> Status<'a> {
+    pub fn packet<'a>(&self, now: Time, max_words: usize, bytes: &'a mut Vec<u8>) -> Status<'a> {
         bytes.clear();
-        self.map.bits(self.lower, most_words.min(MAX_WORDS)).for_each(|word| Map::push(word, bytes));
+        self.map.bits(self.lower, max_words.min(MAX_WORDS)).for_each(|word| Map::push(word, bytes));
         let micros = |since: Time| u32::try_from(now.since(since).as_micros()).unwrap_or(u32::MAX);
         Status {
             local: false,
@@ -123,7 +123,7 @@ impl Latest for Option<(u32, Time)> {
 }
 
 /// No block has such a number.
-const NOBODYS: u64 = 1 << 62;
+const UNUSED_BLOCK: u64 = 1 << 62;
 
 /// Block numbers on the wire have 32 bits.
 pub const MODULUS: u64 = 1 << 32;

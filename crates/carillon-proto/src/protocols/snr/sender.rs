@@ -12,7 +12,7 @@ use carillon_core::{
 use carillon_wire::status::{Packet, Status};
 
 use super::children::{Child, Children, SeqLog};
-use super::config::{LEAST_INTERVAL, LONGEST_INTERVAL, Settings};
+use super::config::{MAX_INTERVAL, MIN_INTERVAL, Settings};
 use super::report::{MODULUS, Report};
 use super::rule::{Rule, TransmitterState};
 use crate::blocks::{Numbered, Part, PastLimit, Player, RepairBudget};
@@ -51,7 +51,7 @@ pub struct StatusSender {
     state_due: bool,
     k: u32,
     /// How far it was when it was last said.
-    said: u64,
+    last_reported: u64,
 }
 
 /// A block that not all have.
@@ -91,14 +91,14 @@ impl StatusSender {
             budget: RepairBudget::new(settings.repair_budget),
             seq: 0,
             log: SeqLog::default(),
-            pace: TokenBucket::new(settings.rate, PACE_DEPTH),
+            pace: TokenBucket::new(settings.rate, PACING_BURST),
             finished: false,
             is_waiting: false,
             interval: settings.interval,
             sent_at: None,
             state_due: false,
             k: 1,
-            said: 0,
+            last_reported: 0,
             settings,
         };
         sender.adopt(&build.members, Time::ZERO);
@@ -107,31 +107,26 @@ impl StatusSender {
 
     fn adopt(&mut self, members: &[NodeId], now: Time) {
         let table = &self.table;
-        let nothing = Report::nothing(self.blocks.start(), u64::MAX, now);
+        let empty = Report::empty(self.blocks.start(), u64::MAX, now);
         let limit = self.blocks.start() + self.settings.window;
-        self.children.adopt(
-            &table.children_of_sender(members),
-            |node| table.is_helper(node),
-            &nothing,
-            limit,
-        );
+        self.children.adopt(&table.children_of_sender(members), |node| table.is_helper(node), &empty, limit);
         self.set_limit();
     }
 
     fn on_status(&mut self, context: &mut Context, source: NodeId, status: &Status<'_>) {
         let start = self.blocks.start();
-        let (child, mut report) = match self.children.hear(source, status, context.now, start) {
+        let (child, mut report) = match self.children.on_status_of(source, status, context.now, start) {
             None => return context.events.dropped(DropReason::NotAMember),
             Some(None) => return context.events.dropped(DropReason::Duplicate),
-            Some(Some(heard)) => heard,
+            Some(Some(accepted)) => accepted,
         };
-        if !report.is_nobodys() && (report.lower > self.next || report.done > self.next) {
+        if !report.is_unused() && (report.lower > self.next || report.done > self.next) {
             if !child.is_helper {
                 return context.events.dropped(DropReason::OutOfWindow);
             }
             // It says what others told it, and cannot know better.
             let map = (start..self.next).filter(|&block| report.map.has(block));
-            let map = map.fold(Report::nothing(start, 0, context.now).map, |mut map, block| {
+            let map = map.fold(Report::empty(start, 0, context.now).map, |mut map, block| {
                 map.insert(block);
                 map
             });
@@ -148,7 +143,7 @@ impl StatusSender {
         if report.map != child.report.map || report.done > child.report.done {
             child.since = context.now;
         }
-        (child.heard, child.is_heard) = (context.now, true);
+        (child.reported_at, child.has_reported) = (context.now, true);
         // As many new blocks as it has room for beside those that are under way to it.
         let under_way = report.map.lacking(start..self.next);
         let room = self.next.saturating_add(report.buffer.saturating_sub(under_way));
@@ -182,7 +177,7 @@ impl StatusSender {
 
     /// Completes what all have, and sees how far it may go on.
     fn settle(&mut self, context: &mut Context) {
-        let done = self.children.least_done().unwrap_or(self.next).min(self.next);
+        let done = self.children.min_done().unwrap_or(self.next).min(self.next);
         while self.blocks.start() < done
             && let Some((number, block)) = self.blocks.pop()
         {
@@ -210,7 +205,7 @@ impl StatusSender {
 
     fn set_limit(&mut self) {
         // Who was given up has no say.
-        self.limit = self.children.least_limit().unwrap_or(u64::MAX);
+        self.limit = self.children.min_limit().unwrap_or(u64::MAX);
         self.limit = self.limit.min(self.blocks.start() + self.kept());
         if self.settings.kou.is_some() {
             self.set_interval();
@@ -219,9 +214,8 @@ impl StatusSender {
 
     /// T_IN = max(RTD / kou, ipt): of the farthest, since all hear the same.
     fn set_interval(&mut self) {
-        if let (Some(trip), Some(kou)) = (self.children.longest_trip(), self.settings.kou) {
-            self.interval =
-                (trip / kou).max(self.settings.packet_time).clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+        if let (Some(trip), Some(kou)) = (self.children.max_round_trip(), self.settings.kou) {
+            self.interval = (trip / kou).max(self.settings.packet_time).clamp(MIN_INTERVAL, MAX_INTERVAL);
         }
     }
 
@@ -259,7 +253,7 @@ impl StatusSender {
                 block.failed = true;
             }
         }
-        child.report = Report::nothing(next, u64::MAX, now);
+        child.report = Report::empty(next, u64::MAX, now);
         child.since = now;
         child.limit = next.saturating_add(self.settings.window);
     }
@@ -286,8 +280,7 @@ impl StatusSender {
         let block = self.blocks.get_mut(number)?;
         let again = block.sent.is_some();
         block.again |= again;
-        let lacks =
-            |(_, child): &(NodeId, &Child)| !child.report.map.has(number) && !child.speaks_for_nobody();
+        let lacks = |(_, child): &(NodeId, &Child)| !child.report.map.has(number) && !child.is_unused();
         // The first copy is the original.
         let copies = self.children.live().filter(lacks).enumerate();
         self.copies.extend(copies.map(|(turn, (node, _))| (number, node, again || turn > 0)));
@@ -342,8 +335,8 @@ impl StatusSender {
         self.seq = self.seq.wrapping_add(1).max(1);
         self.log.push(self.seq, context.now);
         let progress = self.next + self.blocks.start();
-        self.k = if progress == self.said { (2 * self.k).min(self.settings.most_k) } else { 1 };
-        self.said = progress;
+        self.k = if progress == self.last_reported { (2 * self.k).min(self.settings.max_k) } else { 1 };
+        self.last_reported = progress;
         Packet::State {
             seq: self.seq,
             upper: (self.next % MODULUS) as u32,
@@ -442,7 +435,7 @@ impl Part for StatusSender {
             return Err(OfferError::Finished);
         }
         let waiting = self.blocks.end() - self.next;
-        if waiting >= MOST_WAITING.min(self.settings.window) || self.blocks.len() as u64 >= self.kept() {
+        if waiting >= MAX_UNSENT_BLOCKS.min(self.settings.window) || self.blocks.len() as u64 >= self.kept() {
             return Err(OfferError::Full);
         }
         let block = Block { payload, sent: None, again: false, failed: false };
@@ -493,6 +486,6 @@ fn micros(span: Duration) -> u32 {
 }
 
 /// What may leave at once.
-const PACE_DEPTH: Duration = Duration::from_millis(2);
+const PACING_BURST: Duration = Duration::from_millis(2);
 /// Blocks that wait to be sent for the first time.
-const MOST_WAITING: u64 = 64;
+const MAX_UNSENT_BLOCKS: u64 = 64;

@@ -45,7 +45,7 @@ fn set(map: &ReceiverMap) -> BTreeSet<u64> {
 
 // Sections 4 and 5: LW_r is the minimum or maximum, LOB the AND or OR of the aligned lists, the buffer the minimum.
 #[test]
-fn one_status_of_several_says_what_all_or_some_have_whatever_their_order() {
+fn consolidated_status_is_independent_of_order() {
     let mut rng = Seeds::new(1).stream("consolidation");
     for _ in 0..500 {
         let sets: Vec<BTreeSet<u64>> = (0..1 + rng.below(6)).map(|_| drawn(&mut rng)).collect();
@@ -97,15 +97,15 @@ fn context(node: NodeId) -> BuildContext {
 }
 
 /// A machine, and what it has sent.
-struct Bench {
+struct Fixture {
     machine: Box<dyn Machine>,
     now: Time,
     sent: Vec<(Dest, Vec<u8>)>,
 }
 
-impl Bench {
+impl Fixture {
     fn new(entry: &'static carillon_core::ProtocolEntry, role: Role, node: NodeId) -> Self {
-        Bench::with(entry, role, node, &[])
+        Fixture::with(entry, role, node, &[])
     }
 
     fn with(
@@ -120,12 +120,12 @@ impl Bench {
         }
         let mut machine = (entry.build)(role, &context(node), &config).expect("a machine");
         machine.start(Time::ZERO);
-        let mut bench = Bench { machine, now: Time::ZERO, sent: Vec::new() };
-        bench.drain();
-        bench
+        let mut fixture = Fixture { machine, now: Time::ZERO, sent: Vec::new() };
+        fixture.drain();
+        fixture
     }
 
-    fn hear(&mut self, family: Family, from: NodeId, packet: &Packet<'_>) {
+    fn on_status_of(&mut self, family: Family, from: NodeId, packet: &Packet<'_>) {
         self.hear_by(Dest::group(GroupId(3)), family, from, packet);
     }
 
@@ -177,21 +177,21 @@ impl Bench {
     }
 }
 
-fn say(bench: &mut Bench, family: Family, from: u32, seq: u32, has: &BTreeSet<u64>) {
+fn report_as(fixture: &mut Fixture, family: Family, from: u32, seq: u32, has: &BTreeSet<u64>) {
     let mut bytes = Vec::new();
     let said = report(has, 1000);
     let status = said.packet(Time::ZERO, 128, &mut bytes);
-    bench.hear(family, NodeId(from), &Packet::Status(Status { local: true, seq, ..status }));
+    fixture.on_status_of(family, NodeId(from), &Packet::Status(Status { local: true, seq, ..status }));
 }
 
 // Whatever is lost, overtaken or said twice: the exchange says what a reader of the newest status of each that came
 // would conclude.
 #[test]
-fn an_exchange_says_what_a_reader_of_all_statuses_would_conclude() {
+fn exchange_reports_consolidation_of_all_statuses() {
     let mut rng = Seeds::new(2).stream("exchange");
     for round in 0..60 {
         for (family, entry) in [(Family::Csp, &csp::ENTRY), (Family::Cp, &cp::ENTRY)] {
-            let mut bench = Bench::new(entry, Role::Helper, HELPER);
+            let mut fixture = Fixture::new(entry, Role::Helper, HELPER);
             // Endpoints get on; each state is a status, and some of these come, in any order.
             let mut states: Vec<(u32, u32, BTreeSet<u64>)> = Vec::new();
             for endpoint in 1..5 {
@@ -208,64 +208,64 @@ fn an_exchange_says_what_a_reader_of_all_statuses_would_conclude() {
             }
             let mut newest: BTreeMap<u32, (u32, BTreeSet<u64>)> = BTreeMap::new();
             for (endpoint, seq, has) in &states {
-                say(&mut bench, family, *endpoint, *seq, has);
+                report_as(&mut fixture, family, *endpoint, *seq, has);
                 let known = newest.entry(*endpoint).or_default();
                 if *seq > known.0 {
                     *known = (*seq, has.clone());
                 }
             }
-            bench.pass(10);
+            fixture.pass(10);
             let all: Vec<&BTreeSet<u64>> = newest.values().map(|(_, has)| has).collect();
             let somebody: BTreeSet<u64> = all.iter().flat_map(|has| has.iter().copied()).collect();
             // Who was not heard yet has nothing.
             let is_in_all = |block: &&u64| all.len() == 4 && all.iter().all(|has| has.contains(*block));
             let everybody: BTreeSet<u64> = somebody.iter().filter(is_in_all).copied().collect();
             let expected = if family == Family::Csp { everybody } else { somebody };
-            assert_eq!(set(&bench.status(family).map), expected, "{family:?}, round {round}");
+            assert_eq!(set(&fixture.status(family).map), expected, "{family:?}, round {round}");
         }
     }
 }
 
-fn data(family: Family, bench: &mut Bench, from: NodeId, local: bool, block: u32) {
+fn data(family: Family, fixture: &mut Fixture, from: NodeId, local: bool, block: u32) {
     let packet = Packet::Data { local, seq: block + 1, block, first: 0, interval: 5000, payload: b"x" };
-    bench.hear(family, from, &packet);
+    fixture.on_status_of(family, from, &packet);
 }
 
 // Section 5: the exchange orders one that has a block to multicast it, and to stop when all have it.
 #[test]
-fn an_exchange_orders_a_holder_and_has_it_stop() {
-    let mut bench = Bench::new(&cp::ENTRY, Role::Helper, HELPER);
+fn exchange_orders_holder_to_repair_and_stop() {
+    let mut fixture = Fixture::new(&cp::ENTRY, Role::Helper, HELPER);
     let (all, some) = ((0..5).collect::<BTreeSet<u64>>(), [0, 1, 3, 4].into_iter().collect());
-    (1..4).for_each(|endpoint| say(&mut bench, Family::Cp, endpoint, 1, &all));
-    assert!(bench.sent.iter().all(|(_, bytes)| bytes[3] != 4), "the fourth was not heard yet");
-    say(&mut bench, Family::Cp, 4, 1, &some);
-    let orders = |bench: &Bench| {
-        let orders = bench.sent.iter().filter(|(_, bytes)| bytes[3] == 4);
+    (1..4).for_each(|endpoint| report_as(&mut fixture, Family::Cp, endpoint, 1, &all));
+    assert!(fixture.sent.iter().all(|(_, bytes)| bytes[3] != 4), "the fourth was not heard yet");
+    report_as(&mut fixture, Family::Cp, 4, 1, &some);
+    let orders = |fixture: &Fixture| {
+        let orders = fixture.sent.iter().filter(|(_, bytes)| bytes[3] == 4);
         orders.map(|(dest, bytes)| (dest.clone(), bytes[11], bytes[12] == 1)).collect::<Vec<_>>()
     };
-    let first = orders(&bench);
+    let first = orders(&fixture);
     let of_missing: Vec<_> = first.iter().filter(|(_, block, _)| *block == 2).collect();
     assert!(matches!(of_missing[..], [(Dest::Node(NodeId(1..=3)), 2, true)]), "{first:?}");
     let holder = of_missing[0].0.clone();
-    say(&mut bench, Family::Cp, 4, 2, &all);
-    assert_eq!(orders(&bench).last(), Some(&(holder, 2, false)));
+    report_as(&mut fixture, Family::Cp, 4, 2, &all);
+    assert_eq!(orders(&fixture).last(), Some(&(holder, 2, false)));
 }
 
 // A child that claims to have what it does not multicast is not believed for ever: the source hears that nobody has it.
 #[test]
-fn a_liar_is_ordered_in_vain_and_then_not_counted() {
-    let mut bench = Bench::new(&cp::ENTRY, Role::Helper, HELPER);
+fn false_holder_is_ignored_after_failed_orders() {
+    let mut fixture = Fixture::new(&cp::ENTRY, Role::Helper, HELPER);
     let (claimed, rest) = ((0..3).collect::<BTreeSet<u64>>(), [0, 2].into_iter().collect::<BTreeSet<u64>>());
     for seq in 1..400 {
-        say(&mut bench, Family::Cp, 1, seq, &claimed);
-        (2..5).for_each(|endpoint| say(&mut bench, Family::Cp, endpoint, seq, &rest));
-        bench.pass(10);
+        report_as(&mut fixture, Family::Cp, 1, seq, &claimed);
+        (2..5).for_each(|endpoint| report_as(&mut fixture, Family::Cp, endpoint, seq, &rest));
+        fixture.pass(10);
         if seq == 2 {
-            assert!(bench.status(Family::Cp).map.has(1), "it is believed");
+            assert!(fixture.status(Family::Cp).map.has(1), "it is believed");
         }
     }
-    assert!(!bench.status(Family::Cp).map.has(1), "it is not believed any more");
-    assert_eq!(bench.status(Family::Cp).done, 1);
+    assert!(!fixture.status(Family::Cp).map.has(1), "it is not believed any more");
+    assert_eq!(fixture.status(Family::Cp).done, 1);
 }
 
 // A claim beyond all bounds moves nothing, and costs no memory.
@@ -273,7 +273,7 @@ fn a_liar_is_ordered_in_vain_and_then_not_counted() {
 fn a_claim_of_blocks_far_away_is_dropped() {
     for (family, entry) in [(Family::Csp, &csp::ENTRY), (Family::Cp, &cp::ENTRY), (Family::Dsp, &dsp::ENTRY)]
     {
-        let mut bench = Bench::new(entry, Role::Helper, HELPER);
+        let mut fixture = Fixture::new(entry, Role::Helper, HELPER);
         let far = Status {
             local: true,
             seq: 1,
@@ -286,53 +286,53 @@ fn a_claim_of_blocks_far_away_is_dropped() {
             k: 1,
             map: Map::new(&[255; 64]),
         };
-        (1..5).for_each(|endpoint| bench.hear(family, NodeId(endpoint), &Packet::Status(far)));
-        bench.pass(10);
-        let said = bench.status(family);
+        (1..5).for_each(|endpoint| fixture.on_status_of(family, NodeId(endpoint), &Packet::Status(far)));
+        fixture.pass(10);
+        let said = fixture.status(family);
         assert_eq!((said.lower, said.done, set(&said.map).len()), (0, 0, 0), "{family:?}");
     }
 }
 
 // Section 3: a representative says its own status, and multicasts to its region what somebody there lacks.
 #[test]
-fn a_representative_says_what_it_has_itself_and_multicasts_to_its_region() {
-    let mut bench = Bench::new(&dsp::ENTRY, Role::Helper, HELPER);
+fn representative_reports_itself_and_repairs_region() {
+    let mut fixture = Fixture::new(&dsp::ENTRY, Role::Helper, HELPER);
     for block in [0, 1, 3] {
-        data(Family::Dsp, &mut bench, SOURCE, false, block);
+        data(Family::Dsp, &mut fixture, SOURCE, false, block);
     }
     let all: BTreeSet<u64> = (0..4).collect();
-    (1..4).for_each(|endpoint| say(&mut bench, Family::Dsp, endpoint, 1, &all));
-    bench.pass(200);
-    say(&mut bench, Family::Dsp, 4, 1, &[0].into_iter().collect());
-    let said = bench.status(Family::Dsp);
+    (1..4).for_each(|endpoint| report_as(&mut fixture, Family::Dsp, endpoint, 1, &all));
+    fixture.pass(200);
+    report_as(&mut fixture, Family::Dsp, 4, 1, &[0].into_iter().collect());
+    let said = fixture.status(Family::Dsp);
     assert_eq!(set(&said.map), [0, 1, 3].into_iter().collect(), "its own, whatever others have");
-    let local = |bench: &Bench| {
-        let packets = bench.sent.iter().filter(|(_, bytes)| bytes[3] == 2);
+    let local = |fixture: &Fixture| {
+        let packets = fixture.sent.iter().filter(|(_, bytes)| bytes[3] == 2);
         packets.map(|(dest, bytes)| (dest.clone(), bytes[15])).collect::<Vec<_>>()
     };
     // Not block 2, which it lacks itself; block 3 waits with it in the reassembly buffer.
     let in_region = |hops: u8| Dest::Group { group: GroupId(3), scope: Scope(hops) };
-    assert_eq!(local(&bench), [(in_region(2), 1)]);
+    assert_eq!(local(&fixture), [(in_region(2), 1)]);
     // Once more, and twice as far.
-    bench.pass(200);
-    say(&mut bench, Family::Dsp, 4, 2, &[0].into_iter().collect());
-    assert_eq!(local(&bench), [(in_region(2), 1), (in_region(4), 1)]);
+    fixture.pass(200);
+    report_as(&mut fixture, Family::Dsp, 4, 2, &[0].into_iter().collect());
+    assert_eq!(local(&fixture), [(in_region(2), 1), (in_region(4), 1)]);
 }
 
 // Section 4, point 4: a block goes again "only to the specific" endpoint that has not received it. The source knows the exchange,
 // and that knows who it is.
 #[test]
-fn a_repair_goes_only_to_those_who_lack_it_where_that_is_said() {
+fn addressed_repair_goes_only_to_missing_receivers() {
     let lacking = [("repair_to", "lacking")];
-    let repairs = |bench: &Bench| {
-        let packets = bench.sent.iter().filter(|(_, bytes)| matches!(bytes[3], 2 | 3));
+    let repairs = |fixture: &Fixture| {
+        let packets = fixture.sent.iter().filter(|(_, bytes)| matches!(bytes[3], 2 | 3));
         packets.map(|(dest, bytes)| (dest.clone(), bytes[15])).collect::<Vec<_>>()
     };
-    let mut exchange = Bench::with(&csp::ENTRY, Role::Helper, HELPER, &lacking);
+    let mut exchange = Fixture::with(&csp::ENTRY, Role::Helper, HELPER, &lacking);
     (0..4).for_each(|block| data(Family::Csp, &mut exchange, SOURCE, false, block));
     let all: BTreeSet<u64> = (0..4).collect();
-    [1, 2].into_iter().for_each(|endpoint| say(&mut exchange, Family::Csp, endpoint, 1, &all));
-    say(&mut exchange, Family::Csp, 3, 1, &[0, 1, 3].into_iter().collect());
+    [1, 2].into_iter().for_each(|endpoint| report_as(&mut exchange, Family::Csp, endpoint, 1, &all));
+    report_as(&mut exchange, Family::Csp, 3, 1, &[0, 1, 3].into_iter().collect());
     assert_eq!(repairs(&exchange), [], "what all hear is nothing to pass on");
     let repair = Packet::Data { local: false, seq: 9, block: 2, first: 0, interval: 5000, payload: b"x" };
     let to_it = Dest::Node(HELPER);
@@ -346,7 +346,7 @@ fn a_repair_goes_only_to_those_who_lack_it_where_that_is_said() {
     for (settings, from, taken) in
         [(&lacking[..], HELPER, true), (&lacking, NodeId(2), false), (&[], HELPER, false)]
     {
-        let mut endpoint = Bench::with(&csp::ENTRY, Role::Receiver, NodeId(1), settings);
+        let mut endpoint = Fixture::with(&csp::ENTRY, Role::Receiver, NodeId(1), settings);
         endpoint.hear_by(Dest::Node(NodeId(1)), Family::Csp, from, &passed);
         let delivered = endpoint.machine.as_receiver().and_then(|receiver| receiver.poll_delivery());
         assert_eq!(delivered.is_some(), taken, "{settings:?} {from}");

@@ -33,7 +33,7 @@ fn start_of(ballot: Ballot, base: u32, length: u64) -> Packet<'static> {
 }
 
 #[test]
-fn a_source_that_repeats_r_times_in_vain_starts_the_reformation() {
+fn source_unanswered_r_times_starts_reformation() {
     let mut site = Site::new(1, &[]);
     site.offer("a").unwrap();
     let sent = site.at(399);
@@ -43,9 +43,9 @@ fn a_source_that_repeats_r_times_in_vain_starts_the_reformation() {
 }
 
 #[test]
-fn a_transfer_repeated_r_times_in_vain_starts_the_reformation() {
+fn transfer_unanswered_r_times_starts_reformation() {
     let mut site = Site::new(0, &[]);
-    site.hear(2, msg(2, 0, "a"));
+    site.receive(2, msg(2, 0, "a"));
     assert_eq!(site.at(119).len(), 3);
     let sent = site.at(200);
     assert!(sent.iter().any(|packet| packet == "invite 1.0 to all"), "{sent:?}");
@@ -54,20 +54,21 @@ fn a_transfer_repeated_r_times_in_vain_starts_the_reformation() {
 #[test]
 fn a_site_that_cannot_accept_yet_but_asks_is_not_suspected() {
     let mut site = Site::new(0, &[]);
-    site.hear(2, msg(2, 0, "a"));
+    site.receive(2, msg(2, 0, "a"));
     for at in (80..2000).step_by(80) {
         let sent = site.at(at);
         assert!(!sent.iter().any(|packet| packet.contains("invite")), "{sent:?}");
-        site.hear(1, Body::Retrans { from: 0, below: 1 });
+        site.receive(1, Body::Retrans { from: 0, below: 1 });
     }
 }
 
 /// Choice: neither a source nor the one that passed the token on is there to find the failure.
+/// A site that waits for a commit asks the token site and, without an answer, starts the reformation.
 #[test]
-fn who_waits_for_a_commit_asks_the_token_site_and_then_starts_the_reformation() {
+fn unanswered_commit_question_starts_reformation() {
     let mut site = Site::new(2, &[]);
-    site.hear(0, msg(0, 0, "a"));
-    site.hear(0, ack(0, (0, 0), (0, 1)));
+    site.receive(0, msg(0, 0, "a"));
+    site.receive(0, ack(0, (0, 0), (0, 1)));
     assert!(site.at(99).is_empty());
     assert_eq!(site.at(300), vec!["view 0 retrans 1..2 to rank 1"; 3]);
     let sent = site.at(500);
@@ -77,37 +78,39 @@ fn who_waits_for_a_commit_asks_the_token_site_and_then_starts_the_reformation() 
 
 /// Choice: the answer to that question.
 #[test]
-fn a_token_site_that_is_asked_says_how_far_it_is() {
+fn asked_token_site_confirms_its_position() {
     let mut site = Site::new(1, &[]);
-    site.hear(0, msg(0, 0, "a"));
-    site.hear(0, ack(0, (0, 0), (0, 1)));
+    site.receive(0, msg(0, 0, "a"));
+    site.receive(0, ack(0, (0, 0), (0, 1)));
     let question = Body::Retrans { from: 1, below: 2 };
-    assert_eq!(site.hear(2, question), ["view 0 confirm site 1 below 1 to rank 2"]);
+    assert_eq!(site.receive(2, question), ["view 0 confirm site 1 below 1 to rank 2"]);
     let mut asker = Site::new(2, &[]);
-    asker.hear(0, msg(0, 0, "a"));
-    asker.hear(0, ack(0, (0, 0), (0, 1)));
+    asker.receive(0, msg(0, 0, "a"));
+    asker.receive(0, ack(0, (0, 0), (0, 1)));
     asker.at(100);
-    asker.hear(1, Body::Confirm { site: 1, below: 1 });
+    asker.receive(1, Body::Confirm { site: 1, below: 1 });
     assert_eq!(asker.take(), ["0:0 a"]);
     assert!(asker.at(10_000).is_empty());
 }
 
+/// A site that has voted neither acknowledges, accepts nor sends anything in the old token list.
 #[test]
-fn who_has_voted_acknowledges_accepts_and_sends_nothing_in_the_old_list() {
+fn voter_is_silent_in_old_list() {
     let mut site = Site::new(1, &[]);
     let sent = site.agree(2, Packet::Invite { ballot: ballot(1, 2) });
     assert_eq!(sent, ["vote 1.2 accepted 0 length 0 members {0 1 2} joiners {} to rank 2"]);
     assert!(site.offer("b").unwrap().is_empty(), "no messages are multicast");
-    site.hear(0, msg(0, 0, "a"));
-    assert!(site.hear(0, ack(0, (0, 0), (0, 1))).is_empty());
+    site.receive(0, msg(0, 0, "a"));
+    assert!(site.receive(0, ack(0, (0, 0), (0, 1))).is_empty());
     assert!(site.at(100).is_empty());
     assert!(site.take().is_empty());
 }
 
 /// The token site fails in the middle of a stream: what it acknowledged and some site holds keeps its
 /// place, the rest is acknowledged by the coordinator, the first token site of the new list.
+/// After a failure of the token site the longest log continues, and its messages are committed.
 #[test]
-fn when_the_token_site_fails_the_longest_log_goes_on_and_its_messages_are_committed() {
+fn longest_log_survives_token_site_failure() {
     let mut site = Site::new(1, &[]);
     site.offer("b").unwrap();
     assert_eq!(site.at(399).len(), 3);
@@ -118,7 +121,7 @@ fn when_the_token_site_fails_the_longest_log_goes_on_and_its_messages_are_commit
     assert!(site.agree(2, vote(invited, 1)).is_empty(), "site 0 may vote yet");
     let sent = site.at(700);
     assert!(sent.iter().any(|packet| packet == "view 1 retrans 0..1 to rank 2"), "{sent:?}");
-    let sent = site.hear_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
+    let sent = site.receive_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
     assert_eq!(sent, ["start 1.1 base 0 length 1 members {1 2} joiners {} state 24 to all"]);
     assert!(site.take().is_empty(), "not all are ready");
     let sent = site.agree(2, Packet::Ready { ballot: invited });
@@ -129,16 +132,16 @@ fn when_the_token_site_fails_the_longest_log_goes_on_and_its_messages_are_commit
     let lost: Vec<Event> =
         site.events().into_iter().filter(|event| matches!(event, Event::MemberLost { .. })).collect();
     assert_eq!(lost, [Event::MemberLost { member: NodeId(5) }]);
-    site.hear_in(2, 1, Body::Confirm { site: 2, below: 2 });
+    site.receive_in(2, 1, Body::Confirm { site: 2, below: 2 });
     assert_eq!(site.take(), ["1:0 b"]);
 }
 
 /// Choice: who has left is not waited for at all.
 #[test]
-fn a_site_that_has_left_is_out_of_the_list_as_soon_as_the_others_vote() {
+fn departed_site_is_removed_when_others_vote() {
     let mut site = Site::new(1, &[]);
-    site.hear(2, msg(2, 0, "a"));
-    site.hear(0, ack(0, (2, 0), (0, 1)));
+    site.receive(2, msg(2, 0, "a"));
+    site.receive(0, ack(0, (2, 0), (0, 1)));
     site.expel(0);
     let sent = site.at(50);
     assert_eq!(sent.last().map(String::as_str), Some("invite 1.1 to all"), "{sent:?}");
@@ -167,11 +170,11 @@ fn a_list_with_a_site_that_has_left_is_replaced() {
 
 /// Choice: nor does one that begins anew believe a site that has left.
 #[test]
-fn a_site_that_begins_anew_knows_who_has_left() {
+fn restarted_site_knows_departed_members() {
     let mut site = cut_out();
     site.expel(0);
     site.agree(1, start_of(ballot(2, 1), 1, 4));
-    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), ["join lost to all"], "nobody else has it");
+    assert_eq!(site.receive_in(1, 2, Body::Purged { below: 3 }), ["join lost to all"], "nobody else has it");
     let (view, members, joiners) = (ballot(3, 0), ranks(&[0, 1, 2]), ranks(&[2]));
     let anew = Packet::Start { ballot: view, base: 1, length: 9, members, joiners, state: &[0; 24] };
     assert!(site.agree(0, anew).is_empty());
@@ -182,7 +185,7 @@ fn a_site_that_begins_anew_knows_who_has_left() {
 
 /// Choice: two of three have left; the last says so and goes on asking.
 #[test]
-fn a_site_without_a_majority_says_so() {
+fn site_without_majority_reports_it() {
     let mut site = Site::new(1, &[]);
     site.offer("b").unwrap();
     site.expel(0);
@@ -197,12 +200,12 @@ fn a_site_without_a_majority_says_so() {
 
 /// A site that holds what the new list drops forgets it, and its source sends it again.
 #[test]
-fn what_no_voter_holds_loses_its_place() {
+fn entry_that_no_voter_holds_loses_its_timestamp() {
     let mut site = Site::new(2, &[("resilience", "2")]);
     site.offer("c").unwrap();
-    site.hear(0, msg(0, 0, "a"));
-    site.hear(0, ack(0, (0, 0), (0, 1)));
-    site.hear(1, ack(1, (2, 0), (1, 2)));
+    site.receive(0, msg(0, 0, "a"));
+    site.receive(0, ack(0, (0, 0), (0, 1)));
+    site.receive(1, ack(1, (2, 0), (1, 2)));
     site.sent();
     let view = ballot(3, 1);
     assert_eq!(site.agree(1, start(view, 1, &[1, 2])), ["ready 3.1 to rank 1"]);
@@ -210,7 +213,7 @@ fn what_no_voter_holds_loses_its_place() {
     assert_eq!(sent, ["installed 3.1 to rank 1", "view 3 msg 2:0 len 1 to all"]);
     assert_eq!(site.take(), ["0:0 a"]);
     // In the new list it gets a new place. That has two sites, so L is 1.
-    site.hear_in(1, 3, ack(1, (2, 0), (1, 2)));
+    site.receive_in(1, 3, ack(1, (2, 0), (1, 2)));
     assert_eq!(site.take(), ["2:0 c"]);
 }
 
@@ -220,12 +223,12 @@ fn a_site_that_is_ready_waits_for_the_list_to_be_in_force() {
     let mut site = Site::new(2, &[]);
     let view = ballot(1, 1);
     assert_eq!(site.agree(1, start(view, 1, &[1, 2])), ["view 1 retrans 0..1 to rank 1"]);
-    assert_eq!(site.hear_in(1, 1, repair(0, (0, 0), (0, 1), "a")), ["ready 1.1 to rank 1"]);
-    site.hear_in(1, 1, repair(0, (0, 0), (0, 1), "a"));
-    site.hear_in(1, 1, Body::Retrans { from: 0, below: 1 });
+    assert_eq!(site.receive_in(1, 1, repair(0, (0, 0), (0, 1), "a")), ["ready 1.1 to rank 1"]);
+    site.receive_in(1, 1, repair(0, (0, 0), (0, 1), "a"));
+    site.receive_in(1, 1, Body::Retrans { from: 0, below: 1 });
     assert!(site.take().is_empty());
     // Whatever its coordinator sends in the new list shows that it is.
-    site.hear_in(1, 1, msg(1, 0, "b"));
+    site.receive_in(1, 1, msg(1, 0, "b"));
     assert_eq!(site.take(), ["0:0 a"]);
 }
 
@@ -234,25 +237,25 @@ fn a_packet_of_an_older_list_is_dropped() {
     let mut site = Site::new(2, &[("resilience", "0")]);
     site.agree(1, start(ballot(1, 1), 0, &[1, 2]));
     site.agree(1, Packet::Active { ballot: ballot(1, 1) });
-    site.hear(0, msg(0, 0, "a"));
-    site.hear(0, ack(0, (0, 0), (0, 1)));
+    site.receive(0, msg(0, 0, "a"));
+    site.receive(0, ack(0, (0, 0), (0, 1)));
     assert!(site.take().is_empty());
 }
 
 /// Choice: a site that was cut out hears of the new list, and asks to join it.
 #[test]
-fn a_site_that_lives_and_was_left_out_asks_to_be_taken_in_again() {
+fn excluded_live_site_asks_to_rejoin() {
     let mut site = Site::new(0, &[]);
     let sent = site.agree(1, Packet::Active { ballot: ballot(1, 1) });
     assert_eq!(sent, ["join to all"]);
-    site.hear_in(1, 1, msg(1, 0, "b"));
+    site.receive_in(1, 1, msg(1, 0, "b"));
     assert!(site.take().is_empty());
 }
 
 /// "During the reformation phase, no messages are multicast": nor acknowledgments, whatever comes and
 /// whoever coordinates.
 #[test]
-fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
+fn no_list_packet_is_multicast_during_reformation() {
     let multicast = |sent: &[String]| {
         let of_list = |packet: &&String| packet.starts_with("view") && packet.ends_with("to all");
         sent.iter().filter(of_list).cloned().collect::<Vec<String>>()
@@ -261,9 +264,9 @@ fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
     // What comes in each phase: messages to acknowledge, the token, and the application's own.
     let mut number = 0;
     let mut disturb = |site: &mut Site, view: u32| {
-        let mut sent = site.hear_in(2, view, msg(2, number, "a"));
-        sent.extend(site.hear(2, msg(2, number, "a")));
-        sent.extend(site.hear(0, ack(number, (2, number), (0, 1))));
+        let mut sent = site.receive_in(2, view, msg(2, number, "a"));
+        sent.extend(site.receive(2, msg(2, number, "a")));
+        sent.extend(site.receive(0, ack(number, (2, number), (0, 1))));
         sent.extend(site.offer("b").unwrap());
         number += 1;
         sent
@@ -280,7 +283,7 @@ fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
     assert_eq!(sent, ["view 1 retrans 0..1 to rank 2"], "collecting");
     assert_eq!(multicast(&disturb(&mut site, 0)), nothing, "collecting");
     assert_eq!(multicast(&site.at(200)), nothing, "collecting");
-    let sent = site.hear_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
+    let sent = site.receive_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
     assert!(sent[0].starts_with("start 1.1"), "{sent:?}");
     assert_eq!(multicast(&sent), nothing, "starting");
     assert_eq!(multicast(&disturb(&mut site, 0)), nothing, "starting");
@@ -295,7 +298,7 @@ fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
     sent.extend(site.agree(2, start));
     assert!(sent.contains(&"view 4 retrans 1..2 to rank 2".to_owned()), "{sent:?}");
     sent.extend(disturb(&mut site, 0));
-    sent.extend(site.hear_in(2, 4, repair(1, (2, 1), (2, 1), "a")));
+    sent.extend(site.receive_in(2, 4, repair(1, (2, 1), (2, 1), "a")));
     assert_eq!(sent.last().map(String::as_str), Some("ready 4.2 to rank 2"));
     sent.extend(disturb(&mut site, 0));
     sent.extend(site.at(400));
@@ -314,9 +317,9 @@ fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
     let start = start_of(returned, 1, 4);
     // From where its own log is committed: the rest may have another order there, and has.
     assert_eq!(site.agree(1, start), ["view 2 retrans 1..4 to rank 1"]);
-    assert!(site.hear_in(1, 2, repair(3, (1, 1), (1, 0), "y")).is_empty());
-    assert!(site.hear_in(1, 2, repair(2, (0, 1), (0, 1), "c")).is_empty());
-    assert_eq!(site.hear_in(1, 2, repair(1, (1, 0), (1, 0), "x")), ["ready 2.1 to rank 1"]);
+    assert!(site.receive_in(1, 2, repair(3, (1, 1), (1, 0), "y")).is_empty());
+    assert!(site.receive_in(1, 2, repair(2, (0, 1), (0, 1), "c")).is_empty());
+    assert_eq!(site.receive_in(1, 2, repair(1, (1, 0), (1, 0), "x")), ["ready 2.1 to rank 1"]);
     assert!(site.take().is_empty());
     assert_eq!(site.agree(1, Packet::Active { ballot: returned }), ["installed 2.1 to rank 1"]);
     assert_eq!(site.take(), ["1:0 x", "0:1 c", "1:1 y"]);
@@ -326,22 +329,24 @@ fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
 
 /// Choice: what the coordinator has not, another member may have; it answers once it has accepted the
 /// list, for before that its order may be another.
+/// A member that has accepted the list supplies entries that its coordinator does not have.
 #[test]
-fn a_member_that_has_accepted_the_list_gives_others_what_its_coordinator_lacks() {
+fn accepting_member_supplies_entries_missing_at_coordinator() {
     let mut site = Site::new(0, &[]);
-    site.hear(1, msg(1, 0, "a"));
+    site.receive(1, msg(1, 0, "a"));
     let view = ballot(1, 1);
     let question = Body::Retrans { from: 0, below: 1 };
     site.agree(1, Packet::Invite { ballot: view });
-    assert!(site.hear_in(2, 1, question).is_empty(), "voted");
-    assert_eq!(site.hear_in(1, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 1"]);
+    assert!(site.receive_in(2, 1, question).is_empty(), "voted");
+    assert_eq!(site.receive_in(1, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 1"]);
     assert_eq!(site.agree(1, start(view, 1, &[0, 1, 2])), ["ready 1.1 to rank 1"]);
-    assert_eq!(site.hear_in(2, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 2"]);
+    assert_eq!(site.receive_in(2, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 2"]);
 }
 
 /// Choice: what is purged is lost to it, and it says so.
+/// A site whose backlog is purged reports the loss and joins as a site that has lost its log.
 #[test]
-fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_lost_all() {
+fn site_with_purged_backlog_reports_loss_and_joins_empty() {
     let nothing: [String; 0] = [];
     let mut site = cut_out();
     let (returned, all) = (ballot(2, 1), ranks(&[0, 1, 2]));
@@ -349,9 +354,9 @@ fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_los
     site.agree(1, start);
     site.events();
     // Site 0 is a member too and may hold it: it may be the coordinator that has lost what it knew.
-    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), ["view 2 retrans 1..4 to rank 0"]);
-    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), nothing, "that one is not asked");
-    assert_eq!(site.hear_in(0, 2, Body::Purged { below: 2 }), ["join lost to all"]);
+    assert_eq!(site.receive_in(1, 2, Body::Purged { below: 3 }), ["view 2 retrans 1..4 to rank 0"]);
+    assert_eq!(site.receive_in(1, 2, Body::Purged { below: 3 }), nothing, "that one is not asked");
+    assert_eq!(site.receive_in(0, 2, Body::Purged { below: 2 }), ["join lost to all"]);
     let lost = site.events().into_iter().filter(|event| matches!(event, Event::LossFound { .. })).count();
     assert_eq!(lost, 3, "of each source something may be");
     let numbers: Vec<u8> = [7u64, 2, 0].iter().flat_map(|number| number.to_be_bytes()).collect();
@@ -360,11 +365,11 @@ fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_los
     let start = Packet::Start { ballot, base: 1, length: 9, members: all, joiners, state: &numbers };
     assert_eq!(site.agree(1, start), ["ready 3.1 to rank 1"]);
     site.agree(1, Packet::Active { ballot });
-    site.hear_in(0, 3, msg(0, 7, "new"));
-    site.hear_in(1, 3, ack(9, (0, 7), (1, 2)));
+    site.receive_in(0, 3, msg(0, 7, "new"));
+    site.receive_in(1, 3, ack(9, (0, 7), (1, 2)));
     // It accepts the token, and passes it on to site 0, which does.
     assert_eq!(site.at(20), ["view 3 ack 10 of nothing token 2 to 0 to all"]);
-    site.hear_in(0, 3, Body::Confirm { site: 0, below: 11 });
+    site.receive_in(0, 3, Body::Confirm { site: 0, below: 11 });
     assert_eq!(site.take(), ["0:7 new"]);
 }
 
@@ -372,10 +377,10 @@ fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_los
 /// without it.
 fn cut_out() -> Site {
     let mut site = Site::new(2, &[("resilience", "2")]);
-    site.hear(0, msg(0, 0, "a"));
-    site.hear(0, ack(0, (0, 0), (0, 1)));
-    site.hear(0, msg(0, 1, "c"));
-    site.hear(1, ack(1, (0, 1), (1, 2)));
+    site.receive(0, msg(0, 0, "a"));
+    site.receive(0, ack(0, (0, 0), (0, 1)));
+    site.receive(0, msg(0, 1, "c"));
+    site.receive(1, ack(1, (0, 1), (1, 2)));
     assert_eq!(site.take(), ["0:0 a"]);
     site.sent();
     assert_eq!(site.agree(1, Packet::Active { ballot: ballot(1, 1) }), ["join to all"]);
@@ -384,7 +389,7 @@ fn cut_out() -> Site {
 
 /// Whole groups, in which sites fail one after the other and the token site is among them.
 #[test]
-fn a_group_of_five_survives_the_token_site_and_the_one_after_it() {
+fn group_of_five_survives_two_failed_token_sites() {
     for seed in (0..20).step_by(sampling_step(3)) {
         let link = Link { delay: Duration::from_millis(1), ..Link::losing(0.02) };
         let group = Group::new(&ENTRY, seed).receivers(4).senders(5).messages(40).all_links(link);

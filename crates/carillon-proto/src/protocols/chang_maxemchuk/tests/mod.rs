@@ -59,7 +59,7 @@ fn delivery_settings_are_settings() {
 }
 
 #[test]
-fn what_lies_beyond_a_gap_is_held_once() {
+fn entry_beyond_a_gap_is_held_once() {
     let build = context(1);
     let settings = Settings::new(&build, &Config::defaults(ENTRY.parameters)).unwrap();
     let mut context = Context::of_member(&build, 3).unwrap();

@@ -42,21 +42,21 @@ impl Site {
     }
 
     /// A packet of the normal phase comes in. Returns what was sent.
-    pub(super) fn hear(&mut self, from: usize, body: Body<'_>) -> Vec<String> {
-        self.hear_in(from, 0, body)
+    pub(super) fn receive(&mut self, from: usize, body: Body<'_>) -> Vec<String> {
+        self.receive_in(from, 0, body)
     }
 
     /// A packet of some list comes in.
-    pub(super) fn hear_in(&mut self, from: usize, view: u32, body: Body<'_>) -> Vec<String> {
-        self.hear_datagram(from, Datagram::Normal(Packet { view, body }))
+    pub(super) fn receive_in(&mut self, from: usize, view: u32, body: Body<'_>) -> Vec<String> {
+        self.receive_datagram(from, Datagram::Normal(Packet { view, body }))
     }
 
     /// A packet of the reformation comes in.
     pub(super) fn agree(&mut self, from: usize, packet: reformation::Packet<'_>) -> Vec<String> {
-        self.hear_datagram(from, Datagram::Reformation(packet))
+        self.receive_datagram(from, Datagram::Reformation(packet))
     }
 
-    fn hear_datagram(&mut self, from: usize, datagram: Datagram<'_>) -> Vec<String> {
+    fn receive_datagram(&mut self, from: usize, datagram: Datagram<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         datagram.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(NODES[from], bytes)

@@ -37,8 +37,9 @@ fn a_lost_message_is_repaired_from_the_back_window() {
     assert_eq!(report.transmissions(), (10, 1));
 }
 
+/// A back window shorter than the delay of a NAK loses the message for good.
 #[test]
-fn a_back_window_shorter_than_the_way_of_a_nak_loses_the_message_for_ever() {
+fn back_window_shorter_than_nak_delay_loses_message() {
     // Message 4 shows at 5 ms + 1 ms that 3 is missing; the NAK is there at 7 ms: 3 left at 4 ms with
     // b = 1, and at 6 ms with b = 3.
     for (b, lost) in [("1", true), ("2", true), ("3", false)] {
@@ -58,8 +59,9 @@ fn the_last_messages_are_missed_through_the_status_messages() {
     report.check_reliable().unwrap();
 }
 
+/// When all status messages are lost, the first sanity message reveals the missing data.
 #[test]
-fn with_all_status_messages_lost_the_first_sanity_message_finds_it() {
+fn first_sanity_message_reveals_loss_after_lost_statuses() {
     // Datagrams 10 to 13 are the K = 4 status messages, 10 ms apart; the sanity message comes 200 ms
     // after them.
     let report = run(9..14, &[]);
@@ -80,7 +82,7 @@ fn a_slow_application_chokes_the_senders_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_crashed_member_is_noticed_and_one_that_comes_back_is_heard() {
+fn crashed_member_is_detected_and_returning_accepted() {
     let group = Group::new(&ENTRY, 1).receivers(2).messages(3).set("failure_intervals", "2");
     let report = group
         .crash(NodeId(2), Duration::from_millis(500))

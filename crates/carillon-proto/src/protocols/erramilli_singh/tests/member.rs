@@ -33,7 +33,7 @@ impl Member {
     }
 
     /// A packet of the member that it names comes in. Returns what was sent.
-    pub(super) fn hear(&mut self, packet: Packet<'_>) -> Vec<String> {
+    pub(super) fn receive(&mut self, packet: Packet<'_>) -> Vec<String> {
         self.hear_from(MEMBERS[usize::from(packet.sender())], packet)
     }
 

@@ -20,7 +20,7 @@ fn refusal(settings: &[(&str, &str)]) -> Option<ConfigError> {
 }
 
 #[test]
-fn there_are_more_sequence_numbers_than_messages_in_the_back_window() {
+fn sequence_space_exceeds_back_window() {
     assert!(refusal(&[("b", "256"), ("n", "256")]).is_some());
     assert_eq!(refusal(&[("b", "256"), ("n", "257")]), None);
 }

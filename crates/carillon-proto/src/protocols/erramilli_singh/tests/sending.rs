@@ -13,8 +13,9 @@ fn outcomes(member: &mut Member) -> Vec<(u64, Outcome)> {
     member.events().into_iter().filter_map(outcome).collect()
 }
 
+/// An idle sender states its next number K times after T1 each, then after T2 each.
 #[test]
-fn an_idle_sender_says_what_comes_next_k_times_after_t1_then_after_t2() {
+fn idle_sender_sends_k_statuses_then_sanity_messages() {
     let mut member = Member::new(&[]);
     member.offer("a").unwrap();
     assert_eq!(member.sent(), ["data from 0 seq 1 len 1 to all"]);
@@ -46,22 +47,23 @@ fn new_data_ends_the_series_at_once_and_starts_it_again() {
     assert_eq!(member.at(39).len(), 2, "and there are K again");
 }
 
+/// A node that never sends shows within T2, and then every T2, that it is alive.
 #[test]
-fn a_node_that_never_sends_shows_within_t2_and_then_every_t2_that_it_lives() {
+fn node_without_data_shows_liveness_every_t2() {
     let mut member = Member::new(&[]);
     assert_eq!(member.at(100), ["sanity from 0 next 1 held 0 to all"]);
     assert_eq!(member.at(1100).len(), 10);
 }
 
 #[test]
-fn a_nak_is_answered_with_the_message_asked_for_to_who_asked() {
+fn nak_is_answered_to_its_sender() {
     let mut member = Member::new(&[]);
     for payload in ["a", "b", "c"] {
         member.offer(payload).unwrap();
     }
     member.sent();
-    assert_eq!(member.hear(nak(2, 2)), ["data from 0 seq 2 len 1 to rank 2"]);
-    assert_eq!(member.hear(nak(1, 3)), ["data from 0 seq 3 len 1 to rank 1"]);
+    assert_eq!(member.receive(nak(2, 2)), ["data from 0 seq 2 len 1 to rank 2"]);
+    assert_eq!(member.receive(nak(1, 3)), ["data from 0 seq 3 len 1 to rank 1"]);
 }
 
 #[test]
@@ -73,11 +75,11 @@ fn go_back_answers_with_all_from_the_message_on() {
     }
     member.sent();
     let repairs = ["data from 0 seq 2 len 1 to all", "data from 0 seq 3 len 1 to all"];
-    assert_eq!(member.hear(nak(2, 2)), repairs);
+    assert_eq!(member.receive(nak(2, 2)), repairs);
 }
 
 #[test]
-fn a_repair_is_not_sent_again_within_the_guard_however_many_ask() {
+fn repair_is_not_repeated_within_guard_interval() {
     // Choice.
     let group: &[_] = &[("repair_guard", "5 ms"), ("retransmission", "multicast")];
     let single: &[_] = &[("repair_guard", "5 ms")];
@@ -85,30 +87,31 @@ fn a_repair_is_not_sent_again_within_the_guard_however_many_ask() {
         let mut member = Member::new(settings);
         member.offer("a").unwrap();
         member.sent();
-        assert_eq!(member.hear(nak(1, 1)).len(), 1);
-        assert_eq!(member.hear(nak(1, 1)).len(), 0);
-        assert_eq!(member.hear(nak(2, 1)).len(), repairs_to_another);
+        assert_eq!(member.receive(nak(1, 1)).len(), 1);
+        assert_eq!(member.receive(nak(1, 1)).len(), 0);
+        assert_eq!(member.receive(nak(2, 1)).len(), repairs_to_another);
         member.at(5);
-        assert_eq!(member.hear(nak(1, 1)).len(), 1);
+        assert_eq!(member.receive(nak(1, 1)).len(), 1);
     }
 }
 
 #[test]
-fn a_nak_for_what_was_never_sent_is_of_no_use() {
+fn nak_for_unsent_message_is_dropped() {
     let mut member = Member::new(&[("n", "1000")]);
-    assert_eq!(member.hear(nak(1, 1)), [""; 0]);
+    assert_eq!(member.receive(nak(1, 1)), [""; 0]);
     member.offer("a").unwrap();
     member.sent();
     for wire in [2, 3, 1000, 0, 1001] {
-        assert_eq!(member.hear(nak(1, wire)), [""; 0], "{wire}");
+        assert_eq!(member.receive(nak(1, wire)), [""; 0], "{wire}");
     }
-    assert_eq!(member.hear(Packet::Nak { from: 1, source: 2, expected: 1 }), [""; 0]);
+    assert_eq!(member.receive(Packet::Nak { from: 1, source: 2, expected: 1 }), [""; 0]);
     let reasons = [[DropReason::OutOfWindow; 6].as_slice(), &[DropReason::Foreign]].concat();
     assert_eq!(member.drops(), reasons);
 }
 
+/// A NAK for a message before the back window is answered with the bounds of the window.
 #[test]
-fn what_has_left_the_back_window_is_answered_with_how_much_it_holds() {
+fn nak_before_back_window_gets_window_bounds() {
     // Choice: the source only warns of it.
     let mut member = Member::new(&[("b", "2"), ("repeat", "go-back")]);
     for payload in ["a", "b", "c"] {
@@ -120,7 +123,7 @@ fn what_has_left_the_back_window_is_answered_with_how_much_it_holds() {
         "data from 0 seq 2 len 1 to rank 1",
         "data from 0 seq 3 len 1 to rank 1",
     ];
-    assert_eq!(member.hear(nak(1, 1)), answer);
+    assert_eq!(member.receive(nak(1, 1)), answer);
 }
 
 #[test]
@@ -131,13 +134,13 @@ fn sequence_numbers_start_again_after_n() {
     }
     assert_eq!(member.sent()[3..], [4, 1, 2].map(|n| format!("data from 0 seq {n} len 1 to all")));
     // N > B: every number of the back window (messages 4, 1, 2) is the one message.
-    assert_eq!(member.hear(nak(1, 4)), ["data from 0 seq 4 len 1 to rank 1"]);
-    assert_eq!(member.hear(nak(1, 2)), ["data from 0 seq 2 len 1 to rank 1"]);
-    assert_eq!(member.hear(nak(1, 3)), ["status from 0 next 3 held 3 to rank 1"]);
+    assert_eq!(member.receive(nak(1, 4)), ["data from 0 seq 4 len 1 to rank 1"]);
+    assert_eq!(member.receive(nak(1, 2)), ["data from 0 seq 2 len 1 to rank 1"]);
+    assert_eq!(member.receive(nak(1, 3)), ["status from 0 next 3 held 3 to rank 1"]);
 }
 
 #[test]
-fn a_message_is_done_with_when_it_leaves_the_back_window() {
+fn message_completes_when_it_leaves_back_window() {
     // Choice: nobody acknowledges.
     let mut member = Member::new(&[("b", "2")]);
     for payload in ["a", "b", "c"] {
@@ -155,21 +158,22 @@ fn repairs_keep_the_back_window_where_it_is() {
         member.offer("x").unwrap();
     }
     member.sent();
-    assert_eq!(member.hear(nak(1, 2)), [""; 0]);
-    member.hear(nak(1, 3));
+    assert_eq!(member.receive(nak(1, 2)), [""; 0]);
+    member.receive(nak(1, 3));
     member.offer("x").unwrap();
     let order = ["2 len 1 to rank 1", "3 len 1 to rank 1", "4 len 1 to all"];
     assert_eq!(member.at(5), order.map(|line| format!("data from 0 seq {line}")));
 }
 
+/// The remaining messages complete when no NAK has arrived for long enough after the last status.
 #[test]
-fn the_rest_is_done_with_when_no_nak_came_for_long_after_the_last_status() {
+fn messages_complete_without_nak_after_last_status() {
     // Choice: K status messages, then finish_intervals times T2, which is 200 ms.
     let mut member = Member::new(&[]);
     member.offer("a").unwrap();
     member.finish();
     member.at(150);
-    member.hear(nak(1, 1));
+    member.receive(nak(1, 1));
     member.at(349);
     assert!(!member.is_finished());
     assert_eq!(outcomes(&mut member), []);
@@ -177,13 +181,13 @@ fn the_rest_is_done_with_when_no_nak_came_for_long_after_the_last_status() {
     assert!(member.is_finished());
     assert_eq!(outcomes(&mut member), [(0, Outcome::Acknowledged)]);
     // It still serves who asks late, and is finished all the same.
-    assert_eq!(member.hear(nak(2, 1)).len(), 1);
+    assert_eq!(member.receive(nak(2, 1)).len(), 1);
     assert!(member.is_finished());
     assert_eq!(member.offer("b"), Err(OfferError::Finished));
 }
 
 #[test]
-fn nothing_is_done_with_before_the_last_status_and_its_t2() {
+fn nothing_completes_before_t2_after_last_status() {
     let mut member = Member::new(&[("t1", "100 ms"), ("finish_intervals", "1")]);
     member.offer("a").unwrap();
     member.finish();
@@ -193,15 +197,16 @@ fn nothing_is_done_with_before_the_last_status_and_its_t2() {
     assert!(member.is_finished());
 }
 
+/// A NAK postpones completion even if the guard interval leaves it unanswered.
 #[test]
-fn a_nak_puts_the_end_off_even_if_the_guard_leaves_it_unanswered() {
+fn nak_within_guard_postpones_completion() {
     let mut member = Member::new(&[("repair_guard", "100 ms")]);
     member.offer("a").unwrap();
     member.finish();
     member.at(150);
-    assert_eq!(member.hear(nak(1, 1)).len(), 1);
+    assert_eq!(member.receive(nak(1, 1)).len(), 1);
     member.at(200);
-    assert_eq!(member.hear(nak(1, 1)).len(), 0);
+    assert_eq!(member.receive(nak(1, 1)).len(), 0);
     member.at(399);
     assert!(!member.is_finished());
     member.at(400);
@@ -209,7 +214,7 @@ fn a_nak_puts_the_end_off_even_if_the_guard_leaves_it_unanswered() {
 }
 
 #[test]
-fn who_has_nothing_to_send_has_finished() {
+fn member_without_data_has_finished() {
     let mut member = Member::new(&[]);
     assert!(!member.is_finished());
     member.finish();
@@ -224,7 +229,7 @@ fn data_packets_leave_one_in_each_send_interval_repairs_first() {
         member.offer(payload).unwrap();
     }
     assert_eq!(member.sent(), ["data from 0 seq 1 len 1 to all"]);
-    assert_eq!(member.hear(nak(1, 1)), [""; 0]);
+    assert_eq!(member.receive(nak(1, 1)), [""; 0]);
     assert_eq!(member.at(1), [""; 0]);
     assert_eq!(member.at(2), ["data from 0 seq 1 len 1 to rank 1"]);
     assert_eq!(member.at(4), ["data from 0 seq 2 len 1 to all"]);
@@ -232,7 +237,7 @@ fn data_packets_leave_one_in_each_send_interval_repairs_first() {
 }
 
 #[test]
-fn as_many_messages_wait_as_the_back_window_holds() {
+fn send_queue_holds_one_back_window() {
     let mut member = Member::new(&[("b", "2"), ("send_interval", "1 ms")]);
     for _ in 0..3 {
         member.offer("x").unwrap();
@@ -242,15 +247,16 @@ fn as_many_messages_wait_as_the_back_window_holds() {
     assert_eq!(member.offer("x"), Ok(3));
 }
 
+/// A choke stops new messages for T3, but neither repairs nor status messages.
 #[test]
-fn a_choke_stops_new_messages_for_t3_but_neither_repairs_nor_status() {
+fn choke_stops_only_new_messages_for_t3() {
     let mut member = Member::new(&[]);
     member.offer("a").unwrap();
     member.sent();
-    member.hear(Packet::Choke { from: 1, pause_us: 15_000 });
+    member.receive(Packet::Choke { from: 1, pause_us: 15_000 });
     member.offer("b").unwrap();
     assert_eq!(member.sent(), [""; 0]);
-    assert_eq!(member.hear(nak(1, 1)), ["data from 0 seq 1 len 1 to rank 1"]);
+    assert_eq!(member.receive(nak(1, 1)), ["data from 0 seq 1 len 1 to rank 1"]);
     assert_eq!(member.at(14), ["status from 0 next 2 held 1 to all"]);
     assert_eq!(member.at(15), ["data from 0 seq 2 len 1 to all"]);
 }
@@ -259,14 +265,15 @@ fn a_choke_stops_new_messages_for_t3_but_neither_repairs_nor_status() {
 fn a_choke_longer_than_the_agreed_t3_is_cut() {
     // Choice.
     let mut member = Member::new(&[]);
-    member.hear(Packet::Choke { from: 1, pause_us: u32::MAX });
+    member.receive(Packet::Choke { from: 1, pause_us: u32::MAX });
     member.offer("a").unwrap();
     assert_eq!(member.at(19), [""; 0]);
     assert_eq!(member.at(20), ["data from 0 seq 1 len 1 to all"]);
 }
 
+/// In a lecture only the first member sends data; the others show that they are alive.
 #[test]
-fn in_a_lecture_only_the_first_member_sends_and_the_others_show_that_they_live() {
+fn lecture_listeners_only_show_liveness() {
     let mut first = Member::of(context(0, false), &[("mode", "lecture")]);
     assert_eq!(first.offer("a"), Ok(0));
     let mut second = Member::of(context(1, false), &[("mode", "lecture")]);
@@ -275,7 +282,7 @@ fn in_a_lecture_only_the_first_member_sends_and_the_others_show_that_they_live()
 }
 
 #[test]
-fn who_comes_back_does_not_send() {
+fn returning_member_does_not_send() {
     let mut member = Member::of(context(0, true), &[]);
     assert_eq!(member.offer("a"), Err(OfferError::Finished));
     assert_eq!(member.at(100).len(), 1);

@@ -1,7 +1,7 @@
 //! One rule each, in packets at stated times. `[N]` are rules of the author's agents for ns-2, `choice`
 //! those of docs/protocols/lms.md.
 
-mod bench;
+mod fixture;
 mod receiving;
 mod routing;
 mod sending;
@@ -10,7 +10,7 @@ use carillon_core::{ConfigError, Role};
 
 use super::{ENTRY, LmsReceiver};
 use crate::blocks::Player;
-use bench::{config, context};
+use fixture::{config, context};
 
 fn refusal(settings: &[(&str, &str)]) -> Option<ConfigError> {
     LmsReceiver::new(&context(1), &config(settings)).err()
@@ -34,6 +34,6 @@ fn delivery_settings_are_settings() {
 }
 
 #[test]
-fn a_hundred_thousand_idle_receivers_fit_into_a_hundred_megabytes() {
+fn hundred_thousand_idle_receivers_fit_in_100_mb() {
     assert!(size_of::<Player<LmsReceiver>>() < 900, "{} bytes", size_of::<Player<LmsReceiver>>());
 }

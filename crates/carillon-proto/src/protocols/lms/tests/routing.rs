@@ -3,186 +3,204 @@
 use carillon_core::{DropReason, PortId, Role};
 use carillon_wire::lms::{Data, Offer, Packet, Request};
 
-use super::bench::{Bench, data, refresh, request, setup, spm, turned};
+use super::fixture::{Fixture, data, refresh, request, setup, spm, turned};
 
-fn router(settings: &[(&str, &str)]) -> Bench {
-    Bench::new(Role::Relay, 9, settings)
+fn router(settings: &[(&str, &str)]) -> Fixture {
+    Fixture::new(Role::Relay, 9, settings)
 }
 
 /// A router below router 8, whose replier is node 1 behind port 1.
-fn with_replier(settings: &[(&str, &str)]) -> Bench {
-    let mut bench = router(settings);
-    bench.pass(0, 0, setup(Some(8)));
-    bench.hear(1, 1, refresh(0, 0));
-    assert_eq!(bench.sent(), ["lms refresh cost 0 hops 1 to n8"]);
-    bench
+fn with_replier(settings: &[(&str, &str)]) -> Fixture {
+    let mut fixture = router(settings);
+    fixture.pass(0, 0, setup(Some(8)));
+    fixture.receive(1, 1, refresh(0, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 0 hops 1 to n8"]);
+    fixture
 }
 
 #[test]
 fn setup_and_spm_name_the_last_router_to_those_below() {
-    let mut bench = router(&[]);
-    assert_eq!(bench.pass(0, 0, setup(None)), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
-    assert_eq!(bench.pass(0, 0, setup(Some(8))), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
-    assert_eq!(bench.pass(0, 0, spm(3, 1)), "lms spm next 3 oldest 1 previous 10.0.0.10");
-    assert_eq!(bench.pass(0, 0, data(3)), "Forward");
-    assert_eq!(bench.pass(0, 0, Packet::Req(request(1, 1))), "Forward");
+    let mut fixture = router(&[]);
+    assert_eq!(fixture.pass(0, 0, setup(None)), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
+    assert_eq!(fixture.pass(0, 0, setup(Some(8))), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
+    assert_eq!(fixture.pass(0, 0, spm(3, 1)), "lms spm next 3 oldest 1 previous 10.0.0.10");
+    assert_eq!(fixture.pass(0, 0, data(3)), "Forward");
+    assert_eq!(fixture.pass(0, 0, Packet::Req(request(1, 1))), "Forward");
 }
 
 #[test]
 fn of_repliers_as_good_the_nearest_in_time_stays() {
-    let mut bench = router(&[]);
-    bench.pass(0, 0, setup(Some(8)));
-    bench.hear(1, 1, refresh(2, 0));
-    bench.hear(2, 2, refresh(2, 0));
-    assert_eq!(bench.sent(), ["lms refresh cost 2 hops 1 to n8"]);
-    assert_eq!(bench.drops(), [DropReason::Redundant]);
+    let mut fixture = router(&[]);
+    fixture.pass(0, 0, setup(Some(8)));
+    fixture.receive(1, 1, refresh(2, 0));
+    fixture.receive(2, 2, refresh(2, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 2 hops 1 to n8"]);
+    assert_eq!(fixture.drops(), [DropReason::Redundant]);
     // Only what costs less takes its place.
-    bench.hear(3, 3, refresh(1, 4));
-    assert_eq!(bench.sent(), ["lms refresh cost 1 hops 5 to n8"]);
-    bench.hear(1, 1, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p1 to n3"]);
+    fixture.receive(3, 3, refresh(1, 4));
+    assert_eq!(fixture.sent(), ["lms refresh cost 1 hops 5 to n8"]);
+    fixture.receive(1, 1, Packet::Req(request(5, 5)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p1 to n3"]
+    );
 }
 
 #[test]
-fn a_replier_may_become_worse_and_stays_until_another_is_better() {
-    let mut bench = with_replier(&[]);
-    bench.hear(1, 1, refresh(7, 2));
-    assert_eq!(bench.sent(), ["lms refresh cost 7 hops 3 to n8"]);
-    bench.hear(2, 2, refresh(6, 0));
-    assert_eq!(bench.sent(), ["lms refresh cost 6 hops 1 to n8"]);
+fn worse_replier_stays_until_a_better_offer() {
+    let mut fixture = with_replier(&[]);
+    fixture.receive(1, 1, refresh(7, 2));
+    assert_eq!(fixture.sent(), ["lms refresh cost 7 hops 3 to n8"]);
+    fixture.receive(2, 2, refresh(6, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 6 hops 1 to n8"]);
 }
 
 #[test]
-fn requests_from_the_replier_go_up_and_others_turn_to_it() {
-    let mut bench = with_replier(&[]);
-    bench.hear(1, 1, Packet::Req(request(5, 6)));
-    assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point none to n8"]);
-    bench.hear(2, 2, Packet::Req(request(5, 6)));
-    assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n1"]);
+fn replier_requests_go_up_and_others_turn_to_replier() {
+    let mut fixture = with_replier(&[]);
+    fixture.receive(1, 1, Packet::Req(request(5, 6)));
+    assert_eq!(fixture.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point none to n8"]);
+    fixture.receive(2, 2, Packet::Req(request(5, 6)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n1"]
+    );
     // "later routers do not overwrite": it turned below or above.
-    bench.hear(2, 2, Packet::Req(turned(5, 6, 7, 3)));
-    assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.8 p3 to n1"]);
-    bench.hear(8, 0, Packet::Req(turned(5, 6, 8, 2)));
-    assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.9 p2 to n1"]);
+    fixture.receive(2, 2, Packet::Req(turned(5, 6, 7, 3)));
+    assert_eq!(fixture.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.8 p3 to n1"]);
+    fixture.receive(8, 0, Packet::Req(turned(5, 6, 8, 2)));
+    assert_eq!(fixture.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.9 p2 to n1"]);
 }
 
 #[test]
 fn requests_are_as_long_as_they_came() {
-    let mut bench = with_replier(&[]);
-    bench.hear(2, 2, Packet::Req(request(5, 6)));
-    assert_eq!(bench.lengths(), [41]);
+    let mut fixture = with_replier(&[]);
+    fixture.receive(2, 2, Packet::Req(request(5, 6)));
+    assert_eq!(fixture.lengths(), [41]);
 }
 
 #[test]
 fn without_a_replier_requests_go_up_and_have_turned() {
-    let mut bench = router(&[]);
-    bench.pass(0, 0, setup(None));
-    bench.hear(2, 2, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n0"]);
+    let mut fixture = router(&[]);
+    fixture.pass(0, 0, setup(None));
+    fixture.receive(2, 2, Packet::Req(request(5, 5)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n0"]
+    );
 }
 
 #[test]
-fn a_request_is_not_sent_back_to_the_neighbour_it_came_from() {
+fn request_is_not_returned_to_its_neighbour() {
     // The replier is behind a network without LMS routers, by which its requests come another way.
-    let mut bench = with_replier(&[]);
-    bench.hear(1, 2, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n8"]);
+    let mut fixture = with_replier(&[]);
+    fixture.receive(1, 2, Packet::Req(request(5, 5)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n8"]
+    );
 }
 
 #[test]
 fn a_further_attempt_goes_past_a_replier() {
     // choice: one more at each attempt
-    let mut bench = with_replier(&[]);
-    bench.hear(2, 2, Packet::Req(Request { past: 2, attempt: 2, ..request(5, 5) }));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 2 past 1 hops left 19 turning point 10.0.0.10 p2 to n8"]);
-    bench.hear(1, 1, Packet::Req(Request { past: 1, attempt: 1, ..request(5, 5) }));
+    let mut fixture = with_replier(&[]);
+    fixture.receive(2, 2, Packet::Req(Request { past: 2, attempt: 2, ..request(5, 5) }));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 2 past 1 hops left 19 turning point 10.0.0.10 p2 to n8"]
+    );
+    fixture.receive(1, 1, Packet::Req(Request { past: 1, attempt: 1, ..request(5, 5) }));
     let up = "lms req 5-5 attempt 1 past 1 hops left 19 turning point none to n8";
-    assert_eq!(bench.sent(), [up], "it went past none");
+    assert_eq!(fixture.sent(), [up], "it went past none");
 }
 
 #[test]
 fn no_request_circles() {
-    let mut bench = with_replier(&[]);
-    bench.hear(2, 2, Packet::Req(Request { hops_left: 0, ..request(5, 5) }));
-    assert_eq!(bench.drops(), [DropReason::OutOfWindow]);
-    assert!(bench.sent().is_empty());
+    let mut fixture = with_replier(&[]);
+    fixture.receive(2, 2, Packet::Req(Request { hops_left: 0, ..request(5, 5) }));
+    assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
+    assert!(fixture.sent().is_empty());
 }
 
 #[test]
-fn directed_multicast_goes_out_on_its_interface_as_if_the_source_had_sent_it() {
-    let mut bench = with_replier(&[]);
+fn directed_multicast_leaves_on_its_interface_as_from_source() {
+    let mut fixture = with_replier(&[]);
     let data = Data { sequence: 5, oldest: 2, payload: b"message" };
-    bench.hear(1, 1, Packet::Dmcast { interface: PortId(2), data });
-    assert_eq!(bench.sent(), ["lms repair seq 5 oldest 2 len 7 to p2 as n0"]);
+    fixture.receive(1, 1, Packet::Dmcast { interface: PortId(2), data });
+    assert_eq!(fixture.sent(), ["lms repair seq 5 oldest 2 len 7 to p2 as n0"]);
     // Nobody there would take it.
-    bench.hear(1, 1, Packet::Dmcast { interface: PortId(0), data });
-    assert!(bench.sent().is_empty());
+    fixture.receive(1, 1, Packet::Dmcast { interface: PortId(0), data });
+    assert!(fixture.sent().is_empty());
 }
 
 #[test]
-fn a_replier_that_leaves_is_replaced_by_the_next_that_offers_itself() {
-    let mut bench = with_replier(&[]);
-    bench.hear(2, 2, Packet::Leave);
-    assert!(bench.sent().is_empty());
-    bench.hear(1, 1, Packet::Leave);
-    assert_eq!(bench.sent(), ["lms leave to n8"]);
-    bench.hear(2, 2, refresh(9, 0));
-    assert_eq!(bench.sent(), ["lms refresh cost 9 hops 1 to n8"]);
+fn departed_replier_is_replaced_by_next_offer() {
+    let mut fixture = with_replier(&[]);
+    fixture.receive(2, 2, Packet::Leave);
+    assert!(fixture.sent().is_empty());
+    fixture.receive(1, 1, Packet::Leave);
+    assert_eq!(fixture.sent(), ["lms leave to n8"]);
+    fixture.receive(2, 2, refresh(9, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 9 hops 1 to n8"]);
 }
 
 #[test]
-fn a_replier_that_is_not_refreshed_for_three_intervals_is_forgotten() {
+fn replier_expires_after_three_intervals() {
     // choice
-    let mut bench = with_replier(&[("setup_ivl", "1 s")]);
-    bench.at(2_999).hear(2, 2, refresh(0, 0));
-    assert!(bench.sent().is_empty());
-    bench.at(3_000).hear(2, 2, refresh(0, 0));
-    assert_eq!(bench.sent(), ["lms refresh cost 0 hops 1 to n8"]);
+    let mut fixture = with_replier(&[("setup_ivl", "1 s")]);
+    fixture.at(2_999).receive(2, 2, refresh(0, 0));
+    assert!(fixture.sent().is_empty());
+    fixture.at(3_000).receive(2, 2, refresh(0, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 0 hops 1 to n8"]);
 }
 
 #[test]
-fn what_has_become_the_way_up_leads_to_no_replier_any_more() {
+fn new_upstream_interface_drops_its_replier() {
     // choice: routes change
-    let mut bench = with_replier(&[]);
-    bench.pass(0, 1, setup(Some(7)));
-    bench.hear(2, 2, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n7"]);
+    let mut fixture = with_replier(&[]);
+    fixture.pass(0, 1, setup(Some(7)));
+    fixture.receive(2, 2, Packet::Req(request(5, 5)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n7"]
+    );
 }
 
 #[test]
 fn the_source_is_the_replier_of_its_own_router() {
-    let mut bench = router(&[]);
-    bench.pass(0, 0, setup(None));
-    bench.hear(1, 1, refresh(0, 0));
-    assert!(bench.sent().is_empty(), "it is told of no other");
-    bench.hear(1, 1, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point none to n0"]);
+    let mut fixture = router(&[]);
+    fixture.pass(0, 0, setup(None));
+    fixture.receive(1, 1, refresh(0, 0));
+    assert!(fixture.sent().is_empty(), "it is told of no other");
+    fixture.receive(1, 1, Packet::Req(request(5, 5)));
+    assert_eq!(fixture.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point none to n0"]);
 }
 
 #[test]
 fn the_way_up_is_the_replier_where_it_is_nearer() {
     // [N] SRC_REFRESH: adopted if not dearer and nearer
     let offer = |cost, hops| Packet::SrcRefresh(Offer { cost, hops });
-    let mut bench = router(&[]);
-    bench.pass(0, 0, setup(Some(8)));
-    assert_eq!(bench.pass(0, 0, offer(0, 1)), "lms src_refresh cost 0 hops 2");
+    let mut fixture = router(&[]);
+    fixture.pass(0, 0, setup(Some(8)));
+    assert_eq!(fixture.pass(0, 0, offer(0, 1)), "lms src_refresh cost 0 hops 2");
     // It has no replier that the source could be nearer than.
-    bench.hear(2, 2, Packet::Req(request(5, 5)));
-    bench.hear(1, 1, refresh(0, 1));
-    bench.hear(2, 2, Packet::Req(request(6, 6)));
-    bench.pass(0, 0, offer(0, 1));
-    bench.hear(2, 2, Packet::Req(request(7, 7)));
-    bench.pass(0, 0, offer(0, 0));
-    bench.hear(2, 2, Packet::Req(request(8, 8)));
-    bench.hear(1, 1, Packet::Req(request(8, 8)));
-    bench.hear(1, 1, refresh(0, 0));
+    fixture.receive(2, 2, Packet::Req(request(5, 5)));
+    fixture.receive(1, 1, refresh(0, 1));
+    fixture.receive(2, 2, Packet::Req(request(6, 6)));
+    fixture.pass(0, 0, offer(0, 1));
+    fixture.receive(2, 2, Packet::Req(request(7, 7)));
+    fixture.pass(0, 0, offer(0, 0));
+    fixture.receive(2, 2, Packet::Req(request(8, 8)));
+    fixture.receive(1, 1, Packet::Req(request(8, 8)));
+    fixture.receive(1, 1, refresh(0, 0));
     let line = |number, port, to| {
         format!(
             "lms req {number}-{number} attempt 0 past 0 hops left 19 turning point 10.0.0.10 p{port} to n{to}"
         )
     };
     assert_eq!(
-        bench.sent(),
+        fixture.sent(),
         [
             line(5, 2, 8),
             "lms refresh cost 0 hops 2 to n8".to_owned(),
@@ -195,24 +213,27 @@ fn the_way_up_is_the_replier_where_it_is_nearer() {
 }
 
 #[test]
-fn a_router_does_not_mix_sessions_that_drew_the_same_number() {
-    let mut bench = with_replier(&[]);
-    assert_eq!(bench.pass(5, 2, setup(None)), "Forward");
+fn sessions_with_equal_numbers_stay_separate() {
+    let mut fixture = with_replier(&[]);
+    assert_eq!(fixture.pass(5, 2, setup(None)), "Forward");
     // When the first is over, the second takes its place.
-    bench.at(15_000);
-    assert_eq!(bench.pass(5, 2, setup(None)), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
-    bench.hear(1, 1, Packet::Req(request(5, 5)));
-    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p1 to n5"]);
+    fixture.at(15_000);
+    assert_eq!(fixture.pass(5, 2, setup(None)), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
+    fixture.receive(1, 1, Packet::Req(request(5, 5)));
+    assert_eq!(
+        fixture.sent(),
+        ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p1 to n5"]
+    );
 }
 
 #[test]
-fn what_belongs_to_no_session_is_dropped() {
-    let mut bench = router(&[]);
+fn packet_of_unknown_session_is_dropped() {
+    let mut fixture = router(&[]);
     let data = Data { sequence: 5, oldest: 2, payload: b"message" };
-    bench.hear(1, 1, Packet::Req(request(5, 5)));
-    bench.hear(1, 1, Packet::Dmcast { interface: PortId(2), data });
-    bench.hear(1, 1, refresh(0, 0));
-    bench.hear(1, 1, Packet::Leave);
-    assert_eq!(bench.drops(), [DropReason::Foreign; 4]);
-    assert!(bench.sent().is_empty());
+    fixture.receive(1, 1, Packet::Req(request(5, 5)));
+    fixture.receive(1, 1, Packet::Dmcast { interface: PortId(2), data });
+    fixture.receive(1, 1, refresh(0, 0));
+    fixture.receive(1, 1, Packet::Leave);
+    assert_eq!(fixture.drops(), [DropReason::Foreign; 4]);
+    assert!(fixture.sent().is_empty());
 }

@@ -127,18 +127,18 @@ impl NakSender {
             && self.phase == Phase::Waiting
         {
             // Nobody is left to send it to, or to tell of it.
-            self.next_may_come(context);
+            self.may_send_next(context);
         }
         if self.window.is_empty() && self.phase == Phase::Polling {
             match self.polled {
                 Some(polled) if self.repeats == 0 => self.timeout.on_sample(context.now.since(polled)),
                 _ => self.timeout.on_recovery(),
             }
-            self.next_may_come(context);
+            self.may_send_next(context);
         }
     }
 
-    fn next_may_come(&mut self, context: &mut Context) {
+    fn may_send_next(&mut self, context: &mut Context) {
         context.timers.clear();
         self.phase = Phase::Ready;
         self.next = None;
@@ -155,13 +155,13 @@ impl NakSender {
     }
 
     /// The poll was repeated too often without news.
-    fn give_up(&mut self, context: &mut Context) {
+    fn discard_message(&mut self, context: &mut Context) {
         if self.config.retransmission.past_limit == PastLimit::Expel {
             self.window.expel_missing(&mut context.events);
             return self.advance(context);
         }
         while self.window.fail_first(&mut context.events).is_some() {}
-        self.next_may_come(context);
+        self.may_send_next(context);
     }
 }
 
@@ -206,7 +206,7 @@ impl Part for NakSender {
                 self.timeout.on_expiry();
                 self.repeats = self.repeats.saturating_add(1);
                 if self.config.retransmission.is_exceeded(self.repeats) {
-                    self.give_up(context);
+                    self.discard_message(context);
                 }
                 self.poll_all(context);
             }

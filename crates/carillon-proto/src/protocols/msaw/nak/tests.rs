@@ -58,7 +58,7 @@ fn offer_at(sender: &mut MachineFixture, time: u64) {
 }
 
 #[test]
-fn a_message_is_announced_and_the_next_comes_after_a_silence() {
+fn message_is_announced_and_next_follows_silence() {
     let mut sender = sender(&[]);
     sender.offer("x").unwrap();
     let sent = ["msaw numbered seq 0 len 1 to all", "msaw announce seq 0 first 0 round 0 to all"];
@@ -72,7 +72,7 @@ fn a_message_is_announced_and_the_next_comes_after_a_silence() {
 }
 
 #[test]
-fn who_misses_it_asks_and_the_sender_goes_back() {
+fn receiver_requests_missing_message_and_sender_goes_back() {
     let mut sender = sender(&[]);
     sender.offer("x").unwrap();
     offer_at(&mut sender, SILENCE);
@@ -103,7 +103,7 @@ fn a_request_made_before_the_repair_is_not_answered_again() {
 }
 
 #[test]
-fn every_third_message_all_are_polled_and_their_answers_complete_it() {
+fn every_third_message_is_polled_and_completed() {
     let mut sender = sender(&[]);
     sender.offer("x").unwrap();
     offer_at(&mut sender, SILENCE);
@@ -118,7 +118,7 @@ fn every_third_message_all_are_polled_and_their_answers_complete_it() {
 }
 
 #[test]
-fn what_is_left_is_polled_when_the_application_is_idle_or_has_finished() {
+fn remainder_is_polled_when_idle_or_finished() {
     for finish in [false, true] {
         let mut sender = sender(&[]);
         sender.offer("x").unwrap();
@@ -156,7 +156,7 @@ fn an_unanswered_poll_is_repeated_up_to_the_limit() {
 }
 
 #[test]
-fn with_wait_the_poll_is_repeated_until_the_one_that_does_not_answer_is_expelled() {
+fn wait_repeats_poll_until_silent_receiver_is_expelled() {
     let mut sender = sender(&[("past_limit", "wait"), ("poll_interval", "1")]);
     sender.offer("x").unwrap();
     assert_eq!(sender.awaited(1..=2), [1, 2]);
@@ -172,7 +172,7 @@ fn with_wait_the_poll_is_repeated_until_the_one_that_does_not_answer_is_expelled
 }
 
 #[test]
-fn a_receiver_is_silent_unless_it_misses_something_or_is_polled() {
+fn receiver_answers_only_gaps_and_polls() {
     let mut receiver = receiver();
     receiver
         .receive(0, &numbered(0))
@@ -188,7 +188,7 @@ fn a_receiver_is_silent_unless_it_misses_something_or_is_polled() {
 }
 
 #[test]
-fn a_receiver_gives_up_what_the_sender_no_longer_holds() {
+fn receiver_skips_messages_sender_discarded() {
     let mut receiver = receiver();
     receiver.receive(0, &bytes(Packet::Announce { sequence: 5, first: 5, round: 0 }));
     assert!(receiver.events().iter().any(|event| matches!(event, Event::LossFound { .. })));
@@ -198,7 +198,7 @@ fn a_receiver_gives_up_what_the_sender_no_longer_holds() {
 }
 
 #[test]
-fn it_goes_with_retransmission_to_the_group_and_a_constant_wait_only() {
+fn nak_mode_requires_group_repair_and_constant_wait() {
     let build = |entry: &carillon_core::ProtocolEntry, settings: &[(&str, &str)]| {
         let mut config = carillon_core::Config::defaults(entry.parameters);
         for (key, value) in settings {

@@ -22,7 +22,7 @@ pub(crate) struct Child {
     pub map: ReceiverMap,
     pub round_trip: RoundTrip,
     /// Polls that it has not answered, the oldest first.
-    pub asked: VecDeque<Asked>,
+    pub asked: VecDeque<OutstandingPoll>,
     /// When the first and the last were sent of those among them that are not kept any more.
     forgotten: Option<(Time, Time)>,
     /// One past the highest message of the polls that it has answered.
@@ -40,7 +40,7 @@ pub(crate) struct Child {
 
 /// A poll that a child has not answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct OutstandingPoll {
     /// Its number.
     pub poll: u64,
     /// POLL.TS.
@@ -122,7 +122,8 @@ impl Child {
         // The first of them tell how far away it is, however far; the last ones, what one has that was silent for a while. One that is
         // told late whom it is to answer, and is far away, answers one between them.
         let absent = self.asked.iter().enumerate().filter(|(_, asked)| asked.absent);
-        if let Some((index, _)) = absent.clone().nth(MOST_ABSENT / 2).filter(|_| absent.count() > MOST_ABSENT)
+        if let Some((index, _)) =
+            absent.clone().nth(MAX_ABSENT_POLLS / 2).filter(|_| absent.count() > MAX_ABSENT_POLLS)
             && let Some(asked) = self.asked.remove(index)
         {
             self.forgotten = Some((self.forgotten.map_or(asked.at, |(first, _)| first), asked.at));
@@ -145,7 +146,7 @@ impl Child {
 
     /// Whether it has answered none of the polls about this message, at least one of which it should have by now.
     pub fn is_repolled(&self, number: u64) -> bool {
-        let about = |asked: &&Asked| asked.end > number;
+        let about = |asked: &&OutstandingPoll| asked.end > number;
         number >= self.answered
             && self.asked.iter().any(|asked| asked.end > number)
             && self.asked.iter().filter(about).all(|asked| asked.absent)
@@ -163,4 +164,4 @@ impl Child {
 }
 
 /// Polls not answered in time whose answers are still taken: half of them the oldest, half the newest.
-const MOST_ABSENT: usize = 16;
+const MAX_ABSENT_POLLS: usize = 16;

@@ -2,7 +2,7 @@
 
 use carillon_core::Time;
 
-use super::child::Asked;
+use super::child::OutstandingPoll;
 use super::{Again, Parent};
 
 /// A packet that is to go out now.
@@ -157,7 +157,7 @@ impl Parent {
     }
 
     fn poll(&mut self, now: Time) {
-        let asked: Vec<usize> = self.plan.due(now).take(MOST_POLLED).collect();
+        let asked: Vec<usize> = self.plan.due(now).take(MAX_POLLED_ALONE).collect();
         if asked.len() as f64 >= self.multicast_from() {
             self.transmit(now, None, true, To::All, asked);
         } else {
@@ -171,7 +171,7 @@ impl Parent {
     fn ask_all(&mut self, now: Time) -> Vec<usize> {
         let (children, unknown) = (&self.children, self.rules.round_trip);
         self.plan.plan_all(now, |index| children[index].distance(unknown));
-        self.plan.due(now).take(MOST_ASKED).collect()
+        self.plan.due(now).take(MAX_POLLED_WITH_MESSAGE).collect()
     }
 
     /// Puts a packet into the transmission under way, and waits for those whom it asks.
@@ -185,7 +185,7 @@ impl Parent {
             farthest = farthest.max(child.distance(unknown));
             // Most have one poll to answer, and there are many children.
             child.asked.reserve_exact(1);
-            child.asked.push_back(Asked { poll, at: now, end, absent: false });
+            child.asked.push_back(OutstandingPoll { poll, at: now, end, absent: false });
         }
         if !asked.is_empty() {
             // TO.EXP: twice the greatest round trip of those awaited.
@@ -197,6 +197,6 @@ impl Parent {
 }
 
 /// Children that one packet with a message asks: their names take five bytes at most, and have to fit beside it.
-const MOST_ASKED: usize = 40;
+const MAX_POLLED_WITH_MESSAGE: usize = 40;
 /// The same of a poll alone.
-const MOST_POLLED: usize = 256;
+const MAX_POLLED_ALONE: usize = 256;

@@ -87,8 +87,9 @@ fn section_2_2_the_effective_window_of_figure_1_is_1() {
     assert!(!parent.has_new(), "the window is closed");
 }
 
+/// Section 2.2.
 #[test]
-fn section_2_2_packets_are_a_gap_apart_and_no_more_than_the_window() {
+fn packets_are_paced_within_the_window() {
     let mut parent = parent(1, 9, rules(5, 0.2));
     let sent = run(&mut parent, 0, 7);
     let data: Vec<_> = sent.iter().filter(|s| s.message.is_some()).map(|s| s.at).collect();
@@ -121,8 +122,9 @@ fn section_2_3_the_default_quota_is_15() {
     assert!(Rules::new(&context, &config).is_err(), "an epoch without a response");
 }
 
+/// Section 2.3: the last message is polled too.
 #[test]
-fn section_2_3_each_child_is_asked_once_in_a_cycle_and_the_last_message_is_asked_for() {
+fn each_child_is_polled_once_per_cycle() {
     let mut parent = parent(20, 3, rules(64, 0.2));
     let sent = run(&mut parent, 0, 30);
     let mut all: Vec<usize> = sent.iter().flat_map(|sending| sending.asked.iter().copied()).collect();
@@ -137,8 +139,9 @@ fn section_2_3_each_child_is_asked_once_in_a_cycle_and_the_last_message_is_asked
     assert_eq!(sent[0].asked.len(), 15);
 }
 
+/// Section 2.5: when all have reported, messages that enough children miss are multicast, others unicast.
 #[test]
-fn section_2_5_what_enough_lack_goes_to_all_and_what_few_lack_to_each_when_all_have_told() {
+fn threshold_chooses_multicast_or_unicast_repair() {
     for (lacking, to) in [(1, vec![To::Child(0)]), (2, vec![To::All])] {
         let mut parent = parent(10, 3, rules(64, 0.2));
         let sent = run(&mut parent, 0, 7);
@@ -154,8 +157,9 @@ fn section_2_5_what_enough_lack_goes_to_all_and_what_few_lack_to_each_when_all_h
     }
 }
 
+/// Section 2.5.
 #[test]
-fn section_2_5_a_negative_acknowledgment_from_before_the_retransmission_is_obsolete() {
+fn nack_from_before_retransmission_is_obsolete() {
     let mut parent = parent(4, 12, Rules { absent_polls: 99, ..rules(64, 0.5) });
     let sent = run(&mut parent, 0, 6);
     let first = asked(&sent, 2);
@@ -176,8 +180,9 @@ fn section_2_5_a_negative_acknowledgment_from_before_the_retransmission_is_obsol
     assert_eq!(again(&run(&mut parent, 10, 12)), [(1, To::Child(2))]);
 }
 
+/// Section 2.4: recovery does not wait for silent children.
 #[test]
-fn section_2_4_recovery_does_not_wait_for_the_silent_who_are_asked_again_and_then_given_up() {
+fn silent_child_is_polled_again_and_then_expelled() {
     let mut parent = parent(10, 2, rules(64, 0.2));
     let sent = run(&mut parent, 0, 5);
     for child in 1..10 {
@@ -198,7 +203,7 @@ fn section_2_4_recovery_does_not_wait_for_the_silent_who_are_asked_again_and_the
 fn section_3_the_missing_poll_table_counts_and_forgives() {
     let mut child = Child::new(64);
     let ask = |child: &mut Child, poll: u64| {
-        child.asked.push_back(child::Asked { poll, at: at(poll), end: 1, absent: false });
+        child.asked.push_back(child::OutstandingPoll { poll, at: at(poll), end: 1, absent: false });
     };
     (1..=4).for_each(|poll| ask(&mut child, poll));
     assert!(child.miss(1) && child.miss(2) && !child.miss(2));
@@ -225,7 +230,7 @@ fn section_3_the_missing_poll_table_counts_and_forgives() {
 fn a_poll_among_many_unanswered_ones_may_be_answered() {
     let mut child = Child::new(64);
     for poll in 1..=100 {
-        child.asked.push_back(child::Asked { poll, at: at(10 * poll), end: 1, absent: false });
+        child.asked.push_back(child::OutstandingPoll { poll, at: at(10 * poll), end: 1, absent: false });
         assert!(child.miss(poll));
     }
     assert!(child.asked.len() <= 16);
@@ -242,7 +247,7 @@ fn a_poll_among_many_unanswered_ones_may_be_answered() {
 
 /// A helper that has lost its own parent, and is told late whom it turns to now.
 #[test]
-fn a_helper_far_away_that_is_deaf_at_first_is_not_given_up() {
+fn distant_helper_is_not_expelled_early() {
     let limit = Duration::from_secs(2);
     let mut parent = parent(1, 3, Rules { helper_timeout: limit, ..rules(64, 0.2) });
     parent.set_helper(0);
@@ -261,7 +266,7 @@ fn a_helper_far_away_that_is_deaf_at_first_is_not_given_up() {
 }
 
 #[test]
-fn what_cannot_be_is_not_believed() {
+fn impossible_responses_are_dropped() {
     let mut parent = parent(2, 9, rules(5, 0.2));
     let sent = run(&mut parent, 0, 6);
     let (poll, good) = (asked(&sent, 0), |has: u64| response(asked(&sent, 0), 5, 0..has));
@@ -284,8 +289,9 @@ fn what_cannot_be_is_not_believed() {
     assert_eq!(parent.effective_window(), 0, "the other has no room");
 }
 
+/// Messages that only the departed child missed are complete.
 #[test]
-fn a_child_that_leaves_is_not_waited_for_and_what_only_it_lacked_is_complete() {
+fn departed_child_is_not_awaited() {
     let mut parent = parent(3, 2, rules(64, 0.2));
     let sent = run(&mut parent, 0, 6);
     for child in 0..2 {
@@ -298,7 +304,7 @@ fn a_child_that_leaves_is_not_waited_for_and_what_only_it_lacked_is_complete() {
 }
 
 #[test]
-fn a_full_child_is_asked_until_it_has_room() {
+fn full_child_is_polled_until_it_has_room() {
     let mut parent = parent(1, 9, rules(4, 0.2));
     let sent = run(&mut parent, 0, 8);
     let last = sent.iter().rfind(|sending| !sending.asked.is_empty()).unwrap();

@@ -16,7 +16,7 @@ use super::super::ENTRY;
 
 /// The machine: the source is node 0, the others have the numbers that the tests say. 28 bytes of
 /// headers on the network, messages of up to 100.
-pub(super) struct Bench {
+pub(super) struct Fixture {
     machine: Box<dyn Machine>,
     node: NodeId,
     now: Time,
@@ -69,14 +69,14 @@ pub(super) fn config(settings: &[(&str, &str)]) -> Config {
     config
 }
 
-impl Bench {
+impl Fixture {
     pub(super) fn new(role: Role, node: u32, settings: &[(&str, &str)]) -> Self {
         let machine = (ENTRY.build)(role, &context(node), &config(settings)).expect("valid settings");
         let machine = Box::new(CheckedMachine::new(machine));
-        let mut bench = Bench { machine, node: NodeId(node), now: Time::ZERO, out: Out::default() };
-        bench.machine.start(bench.now);
-        bench.drain(false);
-        bench
+        let mut fixture = Fixture { machine, node: NodeId(node), now: Time::ZERO, out: Out::default() };
+        fixture.machine.start(fixture.now);
+        fixture.drain(false);
+        fixture
     }
 
     /// Lets time pass up to so many milliseconds after the start.
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     /// A packet for this node comes in by a port.
-    pub(super) fn hear(&mut self, from: u32, port: u16, packet: Packet<'_>) -> &mut Self {
+    pub(super) fn receive(&mut self, from: u32, port: u16, packet: Packet<'_>) -> &mut Self {
         let bytes = bytes(packet);
         let destination = Dest::Node(self.node);
         self.machine.handle_datagram(self.now, received(from, port, &destination, &bytes));
