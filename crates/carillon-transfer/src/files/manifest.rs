@@ -1,4 +1,4 @@
-//! What is to be sent: the paths of the command line, as files with the names they will have.
+//! Manifest of a transfer: the paths of the command line, as entries with their names at the receivers.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +25,7 @@ use super::stdin::{Input, read_lines};
 use super::times;
 use crate::LocalError;
 
-/// The files of a transfer, in the order they are sent.
+/// The entries of a transfer, in sending order.
 #[derive(Debug)]
 pub struct Manifest {
     entries: Vec<Entry>,
@@ -34,57 +34,57 @@ pub struct Manifest {
     skipped: Vec<Skipped>,
     /// Links that were followed although they lead out of the tree, with their targets.
     followed_out: Vec<(PathBuf, PathBuf)>,
-    /// The directory that is being listed, without links in its path.
+    /// The directory that is being listed, as a canonical path.
     tree: Option<PathBuf>,
-    /// What is read for the stream.
+    /// Input of the stream.
     input: Mutex<Input>,
-    /// Where the messages of a program come from.
+    /// Queue of the program's messages.
     feed: Option<Arc<Feed>>,
-    /// What it is signed with.
+    /// Signing key and time.
     signing: Option<Signing>,
 }
 
-/// One of them.
+/// An entry of a manifest.
 #[derive(Debug)]
 pub struct Entry {
-    /// The name it has at the receivers, in bytes.
+    /// Name at the receivers, in bytes.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
     /// Unix permission bits.
     pub mode: u32,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug)]
 pub enum Kind {
     /// A file.
     File {
-        /// Where it is.
+        /// Path at the sender.
         path: PathBuf,
-        /// What it was when it was listed.
+        /// Metadata when it was listed.
         stamp: Stamp,
     },
     /// The standard input.
     Stream,
-    /// A directory; what is in it follows.
+    /// A directory; its contents follow.
     Directory {
-        /// When it had been modified last, as records carry it.
+        /// Modification time, in nanoseconds since 1970.
         modified: Option<i64>,
     },
     /// A symbolic link, with its target.
     Link(Vec<u8>),
 }
 
-/// What is done with the symbolic links in directories. Links that are named themselves are followed.
+/// Treatment of symbolic links in directories. Links that are named on the command line are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
-    /// What they lead to is sent.
+    /// Sends their targets.
     Follow,
-    /// They are sent as links, except those that lead out of the tree.
+    /// Sends them as links, except those that lead out of the tree.
     #[default]
     Keep,
-    /// They are left out.
+    /// Omits them.
     Skip,
 }
 
@@ -102,7 +102,7 @@ impl FromStr for Symlinks {
 }
 
 impl Entry {
-    /// Where it is, if it is a file.
+    /// Path at the sender, for a file.
     pub fn path(&self) -> Option<&Path> {
         match &self.kind {
             Kind::File { path, .. } => Some(path),
@@ -110,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// Where it is, for people.
+    /// Path for messages.
     pub fn shown(&self) -> String {
         match &self.kind {
             Kind::File { path, .. } => shown_path(path),
@@ -121,7 +121,7 @@ impl Entry {
 }
 
 impl Manifest {
-    /// What a reader gives, as one file of this name.
+    /// Creates a manifest of one file of this name with the contents of a reader.
     pub fn reader(
         name: impl AsRef<OsStr>,
         reader: impl Read + Send + 'static,
@@ -144,7 +144,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What a program sends as a live stream.
+    /// Creates a manifest of a live stream with the messages of a program.
     #[must_use]
     pub fn feed(feed: Arc<Feed>) -> Manifest {
         Manifest {
@@ -159,23 +159,23 @@ impl Manifest {
         }
     }
 
-    /// Signs it with this key, as of now, if it is files; a live stream is not signed.
+    /// Signs files with this key, with the current time. Live streams are not signed.
     #[must_use]
     pub fn signed(mut self, key: SigningKey) -> Manifest {
         self.signing = Some(Signing::now(key));
         self
     }
 
-    /// What it is signed with.
+    /// Signing key and time.
     pub(super) fn signing(&self) -> Option<&Signing> {
         self.signing.as_ref()
     }
 
-    /// Lists what the paths stand for. Directories are walked, in order of name; entries of them that cannot be sent are
+    /// Lists the entries of these paths. Directories are walked in order of name; entries that cannot be sent are
     /// skipped ([`Manifest::skipped`]).
     ///
     /// # Errors
-    /// One of the paths cannot be read or sent itself, or two files would have one name.
+    /// One of the paths cannot be read or sent itself, or two files would have the same name.
     pub fn list(paths: &[PathBuf], rename: Option<&OsStr>, links: Symlinks) -> Result<Manifest, LocalError> {
         Ok(Manifest::walk_all(paths, rename, links)?)
     }
@@ -228,17 +228,18 @@ impl Manifest {
         &self.entries
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub fn files(&self) -> usize {
         self.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::Stream)).count()
     }
 
-    /// What is to be read for the stream.
+    /// Takes the input of the stream.
     pub(super) fn take_input(&self) -> Input {
         std::mem::take(&mut *self.input.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where the messages of the live stream come from: a program, or the lines of what is read, each cut at this length.
+    /// Queue of the live stream's messages: those of the program, or the lines of the input, each cut at `piece`
+    /// bytes.
     pub(super) fn live(&self, piece: usize) -> Arc<Feed> {
         self.feed.clone().unwrap_or_else(|| {
             let feed = Arc::new(Feed::new());
@@ -247,12 +248,12 @@ impl Manifest {
         })
     }
 
-    /// Whether a program gives the messages of the live stream.
+    /// Returns true if a program supplies the messages of the live stream.
     pub(super) fn is_fed(&self) -> bool {
         self.feed.is_some()
     }
 
-    /// Whether links that are found in the place of files are followed.
+    /// Returns true if links in place of files are followed.
     pub fn follows(&self) -> bool {
         self.links == Symlinks::Follow
     }
@@ -262,12 +263,12 @@ impl Manifest {
         &self.skipped
     }
 
-    /// Links that lead out of the tree and are followed all the same, with their targets.
+    /// Links that lead out of the tree and are followed, with their targets.
     pub fn followed_out(&self) -> &[(PathBuf, PathBuf)] {
         &self.followed_out
     }
 
-    /// Refuses to leave anything out, except what the caller asked to leave out.
+    /// Refuses skipped entries, except those that the caller chose to omit.
     ///
     /// # Errors
     /// An entry is skipped.
@@ -280,8 +281,8 @@ impl Manifest {
         }
     }
 
-    /// What tells this transfer apart: the names of its entries in their order, with what each is, and of files the size and
-    /// the time of their last change. `None` if one of them is a stream.
+    /// Identifier of the transfer, from names and kinds of all entries in order, and sizes and modification times of
+    /// files. `None` for a stream.
     pub fn id(&self) -> Option<TransferId> {
         let mut hasher = blake3::Hasher::new_derive_key("carillon 2026-11-23 transfer of files");
         let mut put = |bytes: &[u8]| {
@@ -310,8 +311,8 @@ impl Manifest {
         hasher.finalize().as_bytes().first_chunk().copied()
     }
 
-    /// The place where a transfer to all of these can begin: nothing before it is lacking anywhere. Where one has nothing of
-    /// it, it begins at the first byte, and where one says what cannot be.
+    /// Starting point for all these receivers: the earliest of their positions. A receiver without or with an invalid
+    /// position makes the transfer begin at the first byte.
     pub fn start(&self, reached: impl IntoIterator<Item = Option<ResumePoint>>) -> Option<ResumePoint> {
         let transfer = self.id()?;
         let none = ResumePoint { transfer, entry: 0, offset: 0 };
@@ -326,7 +327,7 @@ impl Manifest {
         Some(all.min_by_key(|reached| (reached.entry, reached.offset)).unwrap_or(none))
     }
 
-    /// Bytes of the files before this place.
+    /// Bytes of the files before this position.
     pub fn bytes_before(&self, place: &ResumePoint) -> u64 {
         let before = self.entries.iter().take(place.entry as usize);
         let sizes =
@@ -334,7 +335,7 @@ impl Manifest {
         sizes.sum::<u64>() + place.offset
     }
 
-    /// Bytes of all files together; `None` if one of them is a stream.
+    /// Total bytes of all files; `None` for a stream.
     pub fn bytes(&self) -> Option<u64> {
         let size = |entry: &Entry| match entry.kind {
             Kind::File { stamp, .. } => Some(stamp.size()),
@@ -402,7 +403,7 @@ impl Manifest {
         self.skipped.push(Skipped { path: path.to_owned(), reason });
     }
 
-    /// Handles a symbolic link as the caller asked to; returns what it leads to if that is to be sent.
+    /// Handles a symbolic link as configured; returns the metadata of its target if that is sent.
     fn link(&mut self, path: &Path, name: &[u8]) -> Option<Metadata> {
         if self.links == Symlinks::Skip {
             self.skip(path, SkipReason::LinkUnwanted);
@@ -449,8 +450,8 @@ impl Manifest {
         }
     }
 
-    /// Adds a file, or a block device that was `named`: it has a size and can be read again. One that cannot be sent is an error if it was named
-    /// on the command line.
+    /// Adds a file, or a block device that was `named` on the command line, as its size is known and it can be read
+    /// again. A named file that cannot be sent is an error.
     fn add(&mut self, path: &Path, name: Vec<u8>, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
         let is_device = named && metadata.file_type().is_block_device();
         if !metadata.is_file() && !is_device {
@@ -463,7 +464,7 @@ impl Manifest {
             self.skip(path, SkipReason::Special(special(metadata.file_type())));
             return Ok(());
         }
-        // Better now than in the middle of the transfer. If access is denied, opening tells why.
+        // Problems are found before the transfer instead of in the middle. Opening tells why access is denied.
         if accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_err()
             && let Err(error) = File::open(path)
         {
@@ -473,7 +474,7 @@ impl Manifest {
             self.skip(path, SkipReason::Unreadable(error.to_string()));
             return Ok(());
         }
-        // A link that is named is followed here: in the place of a file, `Symlinks::Keep` follows none.
+        // A named link is followed here, because `Symlinks::Keep` follows no link in place of a file.
         let path = match named && path.is_symlink() {
             true => path.canonicalize().with_context(|| cannot_read(path))?,
             false => path.to_owned(),
@@ -492,7 +493,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks the names that the caller chose, and that no two entries have one name.
+    /// Checks the names that the caller chose, and that no two entries have the same name.
     fn check_names(&self) -> anyhow::Result<()> {
         let mut names = BTreeSet::new();
         let mut directories = BTreeSet::new();
@@ -522,7 +523,7 @@ impl Manifest {
                 );
             }
         }
-        // A file is no directory, neither one that is sent nor one above a file that is renamed.
+        // A file cannot be a directory as well, neither a sent one nor one above a renamed file.
         for name in names.iter().chain(&directories) {
             let mut above = if directories.contains(name) { Some(*name) } else { parent(name) };
             while let Some(directory) = above {
@@ -544,7 +545,7 @@ fn parent(name: &[u8]) -> Option<&[u8]> {
     (!parent.is_empty()).then_some(parent)
 }
 
-/// The names in a directory, in order.
+/// Names in a directory, sorted.
 fn list_directory(path: &Path) -> io::Result<Vec<OsString>> {
     let mut names =
         fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
@@ -552,7 +553,7 @@ fn list_directory(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// The kind of a file that is none of file, directory and link.
+/// Name of a special file type.
 pub(super) fn special(kind: fs::FileType) -> &'static str {
     match () {
         () if kind.is_fifo() => "FIFO",
@@ -567,13 +568,13 @@ fn cannot_read(path: &Path) -> String {
     format!("cannot read {}", shown_path(path))
 }
 
-/// Whether this error of following a link says that there is nothing at its end.
+/// Returns true if the error means that the link has no target.
 fn leads_nowhere(error: &io::Error) -> bool {
     let link_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     link_loop || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The last component of a path, also of one like `..` or `dir/.`.
+/// Last component of a path, also for paths like `..` or `dir/.`.
 fn base_name(path: &Path) -> anyhow::Result<Vec<u8>> {
     let plain = path.components().next_back().and_then(|last| match last {
         std::path::Component::Normal(name) => Some(name.to_owned()),

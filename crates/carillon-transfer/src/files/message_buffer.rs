@@ -1,8 +1,8 @@
-//! Buffers that are read into: one that is filled at its end and emptied at its beginning, and one that is used anew.
+//! Buffers for reading: a queue of bytes, and scratch memory.
 
 use std::ops::{Deref, DerefMut};
 
-/// Bytes in a room that stays: what was read before need not be cleared before more is read into it.
+/// A byte queue with stable memory, so that free space is not cleared again before each read.
 #[derive(Debug, Default)]
 pub struct MessageBuffer {
     bytes: Vec<u8>,
@@ -11,17 +11,18 @@ pub struct MessageBuffer {
 }
 
 impl MessageBuffer {
-    /// How many are in it.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// None are.
+    /// Removes all bytes.
     pub fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 
-    /// MessageBuffer for so many more, with anything in it: tell what was [filled](Self::fill).
+    /// Returns space for `len` more bytes with unspecified contents; the caller reports the bytes written with
+    /// [`fill`](Self::fill).
     pub fn free(&mut self, len: usize) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -33,20 +34,20 @@ impl MessageBuffer {
         &mut self.bytes[self.end..self.end + len]
     }
 
-    /// So many were put into what was free: which.
+    /// Appends the first `len` bytes of the free space and returns them.
     pub fn fill(&mut self, len: usize) -> &[u8] {
         let from = self.end;
         self.end = (from + len).min(self.bytes.len());
         &self.bytes[from..self.end]
     }
 
-    /// Puts these in.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) -> &[u8] {
         self.free(bytes.len()).copy_from_slice(bytes);
         self.fill(bytes.len())
     }
 
-    /// Takes the first of them out, at most so many.
+    /// Removes and returns at most `len` bytes.
     pub fn take(&mut self, len: usize) -> &[u8] {
         let from = self.start;
         self.start += len.min(self.len());
@@ -54,13 +55,13 @@ impl MessageBuffer {
     }
 }
 
-/// A buffer for one read after the other. Memory that comes from the system begins a few bytes behind the start of a page, and so
-/// shortly behind what the kernel copies from, which has some processors copy ten times slower: this begins elsewhere.
+/// A buffer for repeated reads. Its start avoids the first bytes of a page: with nearly equal page offsets of source
+/// and destination some processors copy ten times slower (4K aliasing).
 #[derive(Debug)]
 pub struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// Of so many bytes.
+    /// Creates a buffer of this size.
     pub fn new(len: usize) -> Scratch {
         Scratch(vec![0; SHARED_PIECE_BYTES + len])
     }
@@ -80,7 +81,7 @@ impl DerefMut for Scratch {
     }
 }
 
-/// A quarter of a page.
+/// Distance of the buffer from the start of a page: a quarter of a page.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
             if step % 2 == 0 {
                 assert_eq!(room.push(&more), more);
             } else {
-                // More was free than was filled.
+                // More space was requested than filled.
                 room.free(10)[..more.len()].copy_from_slice(&more);
                 assert_eq!(room.fill(more.len()), more);
             }

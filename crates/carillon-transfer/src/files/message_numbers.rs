@@ -1,26 +1,26 @@
-//! Which messages of a live stream have come.
+//! Sequence numbers of the received messages of a live stream.
 
 use carillon_core::{Order, SeqSet};
 
 use super::pieces::Pieces;
 
-/// The numbers of the messages of one sender, in their order or as they come.
+/// Received sequence numbers of one sender, for ordered or unordered delivery.
 #[derive(Debug)]
 pub(super) struct MessageNumbers {
     as_they_come: bool,
-    /// All before this one came.
+    /// All smaller numbers were received.
     next: u64,
-    /// Those beyond it that came.
+    /// Received numbers above `next`.
     ahead: SeqSet,
-    /// One past the last of which something came.
+    /// One more than the greatest number seen.
     seen: u64,
-    /// How many there are, once that is known.
+    /// Total number of messages, once known.
     total: Option<u64>,
     pieces: Pieces,
 }
 
 impl MessageNumbers {
-    /// None yet, of a sender whose messages come in this order.
+    /// Creates an empty set for this order of delivery.
     pub fn new(order: Order) -> Self {
         MessageNumbers {
             as_they_come: order == Order::Arrival,
@@ -32,12 +32,12 @@ impl MessageNumbers {
         }
     }
 
-    /// Whether each is handed over as soon as it is there.
+    /// Returns true if messages are delivered as they arrive.
     pub fn as_they_come(&self) -> bool {
         self.as_they_come
     }
 
-    /// The message of this number is there, for the first time and in its turn; otherwise what is wrong.
+    /// Records a message; fails if it is a duplicate or out of order.
     pub fn take(&mut self, number: u64) -> Result<(), String> {
         self.expect(number, "message")?;
         if number == self.next {
@@ -53,7 +53,7 @@ impl MessageNumbers {
         Ok(())
     }
 
-    /// A piece of one came; the message, if it is whole with it.
+    /// Adds a piece of a message; returns the message when it is complete.
     pub fn take_piece(
         &mut self,
         number: u64,
@@ -68,7 +68,7 @@ impl MessageNumbers {
         Ok(whole)
     }
 
-    /// The sender has sent so many; whether all of them came.
+    /// Records the total number of messages; returns true if all were received.
     pub fn end(&mut self, total: u64) -> Result<bool, String> {
         if self.seen > total {
             return Err(format!("more messages came than the {total} that were sent"));
@@ -82,17 +82,17 @@ impl MessageNumbers {
         }
     }
 
-    /// Whether all came, as far as is known.
+    /// Returns true if no message is missing, as far as known.
     pub fn is_complete(&self) -> bool {
         self.total == Some(self.next) && self.pieces.is_empty()
     }
 
-    /// Whether the sender has said that it has sent all, and not all came.
+    /// Returns true if the sender has ended the stream and messages are missing.
     pub fn is_short(&self) -> bool {
         self.total.is_some() && !self.is_complete()
     }
 
-    /// What came of how many, if the sender has sent all.
+    /// Describes missing messages after the end of the stream.
     pub fn shortage(&self) -> Option<String> {
         let total = self.total.filter(|_| self.is_short())?;
         let came = self.next + self.ahead.len();
@@ -108,12 +108,12 @@ impl MessageNumbers {
         ))
     }
 
-    /// Nothing more comes: what is half there is of no use.
+    /// Discards incomplete messages after the last record.
     pub fn forget(&mut self) {
         self.pieces = Pieces::default();
     }
 
-    /// Whether one may come now.
+    /// Checks that a message of this number is expected.
     fn expect(&mut self, number: u64, what: &str) -> Result<(), String> {
         let is_over = self.total.is_some_and(|total| number >= total);
         let is_beyond = number != self.next && !self.as_they_come;
@@ -128,9 +128,9 @@ impl MessageNumbers {
     }
 }
 
-/// Runs of missing messages that are named.
+/// Maximum number of listed gaps.
 const MAX_LISTED_GAPS: usize = 8;
-/// Runs of messages that came beyond one that did not: a protocol has fewer messages than that under way.
+/// Maximum number of gaps: more than the packets that any protocol has in flight.
 const MAX_GAPS: usize = 1 << 20;
 
 #[cfg(test)]

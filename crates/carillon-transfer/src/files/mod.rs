@@ -1,8 +1,8 @@
 //! Files and streams as messages of any protocol of the registry.
 //!
-//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session, [`Contribution`]
-//! that of a further sender. They speak the records of [`carillon_wire::file`] and do the disk I/O; the session and its
-//! protocol know nothing of files, and nothing here knows a protocol.
+//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session, [`Contribution`] that of a
+//! further sender. They use the records of [`carillon_wire::file`] and do the disk I/O. Session and protocol do not
+//! depend on files, nor this module on a protocol.
 
 mod arriving;
 mod contents;
@@ -72,6 +72,6 @@ pub use taker::State as SenderState;
 pub use target::{Folder, Target};
 pub(crate) use worker_queue::Found;
 
-/// A piece of a file that begins at a multiple of so many bytes and has as many is hashed and written where it lies: it
-/// is a large part of the tree of its digest, of which a processor hashes many leaves at once. Shorter ones are gathered.
+/// Piece size, in bytes, for hashing and writing in place. An aligned piece is a large subtree of BLAKE3, whose
+/// leaves a processor hashes in parallel; shorter pieces are collected in a buffer first.
 pub const PIECE_BYTES: usize = 32 << 10;

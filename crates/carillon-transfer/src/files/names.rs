@@ -1,7 +1,7 @@
-//! Names of files as they are shown, and the names of files that are not complete.
+//! Display of file names, and temporary names.
 //!
-//! A name is bytes. For people it is text in which control characters and the like are `\u{..}` and bytes that are not
-//! UTF-8 are `\xNN`; a backslash stands for itself.
+//! A name is a sequence of bytes. For display, control characters and invisible ones become `\u{..}` and bytes that
+//! are not UTF-8 become `\xNN`; a backslash stands for itself.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Text that may come from others with everything escaped that would steer a terminal or hide what is
-/// there: control characters, line and paragraph separators, marks that turn the direction or have no width.
+/// Escapes foreign text for display: control characters, line and paragraph separators, and characters that change
+/// the direction or have no width.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(needs_escape) {
         return Cow::Borrowed(text);
@@ -18,7 +18,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     let mut escaped = String::new();
     for c in text.chars() {
         match needs_escape(c) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             true => _ = write!(escaped, "{}", c.escape_unicode()),
             false => escaped.push(c),
         }
@@ -26,14 +26,14 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether a character steers a terminal, or hides what is there.
+/// Returns true if a character controls a terminal or is invisible.
 pub fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
         || matches!(c, '\u{61c}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A name as it may be shown: like [`shown`], with bytes that are not UTF-8 as `\xNN`.
+/// Escapes a name for display like [`shown`], with bytes that are not UTF-8 as `\xNN`.
 pub fn shown_name(name: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(name) {
         return shown(text);
@@ -41,23 +41,23 @@ pub fn shown_name(name: &[u8]) -> Cow<'_, str> {
     let mut escaped = String::new();
     for chunk in name.utf8_chunks() {
         escaped.push_str(&shown(chunk.valid()));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         chunk.invalid().iter().for_each(|byte| _ = write!(escaped, "\\x{byte:02x}"));
     }
     Cow::Owned(escaped)
 }
 
-/// A path as it may be shown.
+/// Escapes a path for display.
 pub fn shown_path(path: &Path) -> String {
     shown_name(path.as_os_str().as_bytes()).into_owned()
 }
 
-/// The path with this name below a directory.
+/// Path of this name below a directory.
 pub fn below(directory: &Path, name: &[u8]) -> PathBuf {
     directory.join(OsStr::from_bytes(name))
 }
 
-/// The directories of a path, and its last component.
+/// Splits a path into its directories and its last component.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -70,14 +70,14 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/')
 }
 
-/// The name that a file of this name has until it is complete: text, and short enough for every file system.
+/// Temporary name for a file of this name: text, and short enough for every file system.
 pub fn part_name(file_name: &[u8], number: u64) -> String {
     let stem = String::from_utf8_lossy(&file_name[..file_name.len().min(MAX_STEM)]);
     let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
     format!(".{stem}{PART_INFIX}{number:016x}{PART_SUFFIX}")
 }
 
-/// Whether a file of this name is one that is not complete.
+/// Returns true for a temporary name.
 pub fn is_part_name(name: &[u8]) -> bool {
     let rest = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART_SUFFIX.as_bytes()));
     let Some((stem, number)) = rest.and_then(|rest| rest.split_last_chunk::<16>()) else { return false };
@@ -85,10 +85,10 @@ pub fn is_part_name(name: &[u8]) -> bool {
         && number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Before and after the number of a name of one that is not complete.
+/// Parts of a temporary name before and after its number.
 const PART_INFIX: &str = ".carillon-";
 const PART_SUFFIX: &str = ".part";
-/// Bytes of a file's name that its temporary name repeats.
+/// Maximum bytes of the file name that its temporary name repeats.
 const MAX_STEM: usize = 120;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The sending application: files in, messages out.
+//! The sending application: it turns files into messages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,51 +19,51 @@ use super::worker_queue::Found;
 use crate::LocalError;
 use crate::network::detached;
 
-/// Offers the files of a [`Manifest`] as records, as many to a message as fit.
+/// Offers the entries of a [`Manifest`] as records, packed into messages.
 ///
-/// A thread of its own reads and hashes them, some megabytes ahead of what the protocol takes. Until that takes the first
-/// message no file is read: it may wait for long.
+/// A thread reads and hashes them, some megabytes ahead of the protocol. It starts when the protocol accepts the
+/// first message, which may be much later.
 #[derive(Debug)]
 pub struct Outgoing {
     manifest: Arc<Manifest>,
-    /// Bytes of a message, at most; as long as that is not known, the least that it may turn out to be.
+    /// Maximum bytes of a message; until the session runs, the smallest possible value.
     max_payload: usize,
     is_known: bool,
     waker: Waker,
-    /// Where its signatures count, if it is signed.
+    /// Group and job to which signatures are bound.
     binding: Binding,
     source: Source,
-    /// The place of the transfer from which on it is sent, once that is known.
+    /// Starting point of the transfer, once known.
     from: Option<ResumePoint>,
-    /// Messages that the protocol has not taken yet, with their bytes of files.
+    /// Messages that the protocol has not accepted yet, with the number of file bytes.
     ready: VecDeque<(Bytes, u64)>,
-    /// What is withheld, if receivers may have overheard some of it; and what was sent again, which tells whether they have.
+    /// Withholding of data that receivers may have overheard.
     withholding: Option<Withholding>,
     repairs: u64,
-    /// Bytes of files offered.
+    /// File bytes offered.
     bytes: u64,
-    /// Those of them that are in no message: receivers have them, or they are zeros that take no room.
+    /// File bytes that are in no message, because receivers have them or they are holes.
     unsent: u64,
     /// Files that were not delivered, a line each.
     withdrawn: Vec<String>,
     started: Option<Time>,
     finished: bool,
-    /// The session takes nothing although it was not finished.
+    /// True if the session refused messages before the end.
     refused: bool,
     error: Option<LocalError>,
 }
 
-/// Where messages come from.
+/// Source of messages.
 #[derive(Debug)]
 enum Source {
-    /// They do not yet: the first is ready.
+    /// Not started; the first message is ready.
     Waiting,
     Files(ReadAhead),
-    /// A live stream, once its messages are asked for.
+    /// A live stream, with its queue once opened.
     Live(Option<Taken>),
 }
 
-/// Where messages are taken from. Dropped, it tells whoever sends that nobody takes anything any more.
+/// Consumer side of a feed; dropping it closes the feed for its producers.
 #[derive(Debug)]
 struct Taken(Arc<Feed>);
 
@@ -74,16 +74,15 @@ impl Drop for Taken {
 }
 
 impl Outgoing {
-    /// Will send these files in messages of up to `max_payload` bytes; a thread that reads them wakes the loop
-    /// with this.
+    /// Sends these files in messages of up to `max_payload` bytes. The reading thread wakes the loop with `waker`.
     pub fn new(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
         let entries = u32::try_from(manifest.entries().len()).unwrap_or(u32::MAX);
         let first = emit(&Record::Offer { entries, bytes: manifest.bytes() });
         Outgoing::with(manifest, max_payload, waker, Source::Waiting, [(first, 0)].into())
     }
 
-    /// Will send a live stream: what a program sends, or each line of the standard input, longer ones cut, as soon as
-    /// it is there.
+    /// Sends a live stream: messages of a program, or lines of the standard input, as soon as they are available.
+    /// Longer lines are cut.
     pub fn stream(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
         Outgoing::with(manifest, max_payload, waker, Source::Live(None), VecDeque::new())
     }
@@ -121,31 +120,31 @@ impl Outgoing {
         })
     }
 
-    /// It is sent to this group for this job, and a signature counts there alone.
+    /// Binds signatures to this group and job.
     #[must_use]
     pub fn bound_to(self, binding: Binding) -> Self {
         Outgoing { binding, ..self }
     }
 
-    /// Receivers may have overheard it in these sessions: what of a large file is ready is told to them first, and goes out as far as somebody
-    /// lacks it.
+    /// Enables withholding: receivers may have overheard data in these sessions. Ready data of a large file is
+    /// announced first, and only the missing part is sent.
     #[must_use]
     pub fn withholding(self, sessions: &[AssociationId]) -> Self {
         Outgoing { withholding: Withholding::new(sessions), ..self }
     }
 
-    /// Only when the session runs it is known how long messages may be: so long at least.
+    /// Assumes this minimum message size until the session runs.
     #[must_use]
     pub fn from_least(self, least: usize) -> Self {
         Outgoing { is_known: least == self.max_payload, max_payload: least, ..self }
     }
 
-    /// Bytes that all receivers had from an earlier attempt: they are not sent.
+    /// Bytes that every receiver had from an earlier attempt; they are not sent.
     pub fn resumed(&self) -> u64 {
         self.from.map_or(0, |from| self.manifest.bytes_before(&from))
     }
 
-    /// Bytes of files offered so far, and those that need not be.
+    /// File bytes offered so far, plus those that need not be sent.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -155,42 +154,42 @@ impl Outgoing {
         &self.withdrawn
     }
 
-    /// When the protocol took the first message.
+    /// Time at which the protocol accepted the first message.
     pub fn started(&self) -> Option<Time> {
         self.started
     }
 
-    /// The files.
+    /// The manifest.
     pub fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
     }
 
-    /// The files, to be sent elsewhere; nothing once it was begun.
+    /// Returns the manifest for another attempt, unless sending has begun.
     pub fn into_manifest(self) -> Option<Manifest> {
         if self.started.is_some() { None } else { Arc::into_inner(self.manifest) }
     }
 
-    /// Whether the session has refused what was offered: it is over, or not for this sender.
+    /// Returns true if the session refused data because it ended, or because this sender was excluded.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Whether there is nothing more to offer.
+    /// Returns true if everything was offered.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether something went wrong here.
+    /// Returns true after a local error.
     pub fn has_failed(&self) -> bool {
         self.error.is_some()
     }
 
-    /// What went wrong here, once: nothing more will be offered, and the session is to be aborted.
+    /// Returns the local error, once: nothing more will be offered, and the session must be aborted.
     pub fn take_error(&mut self) -> Option<LocalError> {
         self.error.take()
     }
 
-    /// Gets more messages ready; whether there are any.
+    /// Prepares more messages; returns whether there are any.
     fn prepare(&mut self) -> anyhow::Result<Found> {
         match &mut self.source {
             Source::Waiting => {
@@ -208,7 +207,7 @@ impl Outgoing {
                     None => Ok(found),
                 }
             }
-            // Lines are cut when they are read.
+            // Lines were cut when they were read.
             Source::Live(None) if !self.is_known && !self.manifest.is_fed() => Ok(Found::NotYet),
             Source::Live(feed) => {
                 let feed = feed.get_or_insert_with(|| {
@@ -222,7 +221,7 @@ impl Outgoing {
         }
     }
 
-    /// Offers one message; returns whether the protocol took it.
+    /// Offers one message; returns true if the protocol accepted it.
     fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
         if self.ready.is_empty() {
             match self.prepare()? {
@@ -257,7 +256,7 @@ impl Outgoing {
                 Ok(true)
             }
             Err(OfferError::Full) => Ok(false),
-            // The session is over: its phase and its members say why.
+            // The session has ended: its phase and members say why.
             Err(OfferError::Finished) => {
                 (self.finished, self.refused) = (true, true);
                 Ok(false)
@@ -268,10 +267,10 @@ impl Outgoing {
 }
 
 impl Outgoing {
-    /// Offers what the session takes; whether anything happened.
+    /// Offers messages until the session accepts no more; returns true if anything happened.
     pub fn serve<S: Sender>(&mut self, now: Time, session: &mut S) -> bool {
         let mut called = false;
-        // A peer delivers too, and must not be held up by what nobody takes.
+        // A peer also delivers, and must not block on data that the protocol does not accept.
         while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {
             called = true;
         }
@@ -295,7 +294,7 @@ impl Application<SenderSession> for Outgoing {
             && self.from.is_none()
             && session.phase() == SenderPhase::Running
         {
-            // Receivers that hear of several senders keep what comes of each apart, and none of it for later.
+            // With several senders, receivers keep no overheard data and no resume points.
             let alone = !session.members().iter().any(|member| member.part.offers());
             let receivers = session.members().iter().filter(|member| alone && member.part.receives());
             self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
@@ -317,7 +316,7 @@ impl Application<SenderSession> for Outgoing {
     }
 }
 
-/// Bytes that a message has to have room for, for the names of these files.
+/// Minimum message size for the names of these entries.
 pub fn needed_payload(manifest: &Manifest) -> u32 {
     let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
     let signed = if manifest.signing().is_some() { SIGNED_HEADER_LEN } else { 0 };
@@ -330,5 +329,5 @@ fn emit(record: &Record<'_>) -> Bytes {
     message.into()
 }
 
-/// No message carries less than a digest and its frame.
+/// Smallest message of any session: a digest and its record header.
 const MIN_PAYLOAD: usize = 64;

@@ -1,4 +1,4 @@
-//! One place for the contents of all files.
+//! A single output for the contents of all files.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
 
-/// Takes the contents of all files, one after the other: a pipe, a buffer, the standard output.
+/// Writes the contents of all files, one after the other, to a pipe, a buffer or the standard output.
 #[derive(Clone)]
 pub struct Output {
     name: &'static str,
@@ -14,7 +14,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// This writer, called so in errors.
+    /// Creates an output for this writer, with its name for errors.
     pub fn new(name: &'static str, to: impl Write + Send + 'static) -> Self {
         Output { name, to: Arc::new(Mutex::new(to)) }
     }
@@ -24,7 +24,7 @@ impl Output {
         Output::new(STDOUT, io::stdout())
     }
 
-    /// Whether it is the standard output.
+    /// Returns true for the standard output.
     pub(super) fn is_stdout(&self) -> bool {
         self.name == STDOUT
     }
@@ -37,7 +37,7 @@ impl Output {
         self.with(|to| to.flush())
     }
 
-    /// A reader that has gone is a failure here: it did not get what was sent.
+    /// Writes or flushes. A closed pipe is an error here, because its reader misses data.
     fn with(&self, act: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> anyhow::Result<()> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         act(&mut *to).map_err(|error| anyhow!("cannot write to {}: {error}", self.name))
@@ -50,5 +50,5 @@ impl fmt::Debug for Output {
     }
 }
 
-/// How errors call the standard output.
+/// Name of the standard output in errors.
 const STDOUT: &str = "the standard output";

@@ -1,28 +1,29 @@
-//! Long messages of a live stream, of which pieces have come.
+//! Reassembly of long messages of a live stream.
 
 use std::collections::BTreeMap;
 
 use super::MAX_MESSAGE_LEN;
 
-/// Puts messages together, whatever the order in which their pieces come.
+/// Reassembles messages from pieces in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    /// By their numbers.
+    /// Incomplete messages by number.
     messages: BTreeMap<u64, Half>,
-    /// What all of them will have.
+    /// Total size of the incomplete messages.
     bytes: usize,
 }
 
-/// A message that is not there as a whole.
+/// An incomplete message.
 #[derive(Debug)]
 struct Half {
     bytes: Vec<u8>,
-    /// How many of them came.
+    /// Number of bytes received.
     came: usize,
 }
 
 impl Pieces {
-    /// A piece of the message of this number, which has so many bytes; the message, if it is whole with it. Each piece comes once.
+    /// Adds a piece of the message `number` with `len` bytes in total; returns the message when it is complete. Each
+    /// piece arrives once.
     pub fn take(
         &mut self,
         number: u64,
@@ -52,13 +53,13 @@ impl Pieces {
         Ok(self.messages.remove(&number).map(|half| half.bytes))
     }
 
-    /// Whether no message is half there.
+    /// Returns true if no message is incomplete.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 }
 
-/// Bytes of the messages that may be half there: more than a sender has under way, and the longest at both ends of that.
+/// Maximum bytes of incomplete messages: more than a sender has in flight, plus a longest message at either end.
 const MAX_PENDING_BYTES: usize = 8 * MAX_MESSAGE_LEN;
 
 #[cfg(test)]

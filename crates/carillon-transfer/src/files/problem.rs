@@ -1,4 +1,4 @@
-//! Why a transfer fails here.
+//! Failures of a transfer at a receiver.
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use super::names::shown_name;
 use crate::LocalError;
 
-/// Why a transfer failed here.
+/// Reason why a transfer failed at this receiver.
 #[derive(Debug)]
 pub enum Problem {
-    /// It cannot be had as it is sent.
+    /// The sender's transfer cannot be received.
     Transfer(String),
-    /// What arrived is not what was sent, or not all: it may do better another time.
+    /// Received data differs from the sent data or is incomplete; another attempt may succeed.
     Damaged(String),
-    /// The receiver's own trouble: its disk, its files.
+    /// A local error: disk or files.
     Local(LocalError),
 }
 
@@ -31,12 +31,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// An entry that this directory cannot store; all others may be stored.
+/// An entry that this directory cannot store, while others may be stored.
 #[derive(Debug)]
 pub struct Unstorable(String);
 
 impl Unstorable {
-    /// The file system takes it for another entry of the same transfer.
+    /// The file system treats it as another entry of the same transfer.
     pub fn alias(other: &[u8]) -> Self {
         Unstorable(format!("is the same file as {} to the file system of this receiver", shown_name(other)))
     }
@@ -68,8 +68,8 @@ impl fmt::Display for Unstorable {
 
 impl std::error::Error for Unstorable {}
 
-/// Whether this error of making an entry says that the file system cannot store its name. Some say of a bad name that
-/// there is no such file, although the directory is there.
+/// Returns true if this error of creating an entry means that the file system cannot store its name. Some file
+/// systems report a bad name as "not found" although the directory exists.
 pub fn is_unfit(error: Errno, directory: BorrowedFd<'_>) -> bool {
     match error {
         Errno::INVAL | Errno::NAMETOOLONG | Errno::ILSEQ => true,
@@ -78,7 +78,7 @@ pub fn is_unfit(error: Errno, directory: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Each byte of a file comes once, and in its turn.
+/// Checks that the bytes of a file arrive in order.
 pub fn in_order(name: &[u8], expected: u64, offset: u64) -> Result<(), Problem> {
     if offset == expected {
         return Ok(());
@@ -88,27 +88,27 @@ pub fn in_order(name: &[u8], expected: u64, offset: u64) -> Result<(), Problem> 
     Err(Problem::Damaged(format!("{} is incomplete: bytes {from} to {to} {what}", shown_name(name))))
 }
 
-/// What came is not what was sent.
+/// Failure: received data differs from the sent data.
 pub fn damaged(reason: String) -> Problem {
     Problem::Damaged(reason)
 }
 
-/// A name as one that goes below the directory.
+/// Parses a name as a path below the directory.
 pub fn relative(name: &[u8]) -> Result<RelativePath<'_>, Problem> {
     RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown_name(name))))
 }
 
-/// This receiver's own trouble.
+/// Failure by a local error.
 pub fn ours(error: anyhow::Error) -> Problem {
     Problem::Local(LocalError(error))
 }
 
-/// What is wrong with what is sent.
+/// Failure by an invalid transfer.
 pub fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }
 
-/// This receiver's own trouble, or why this entry alone cannot be stored.
+/// Separates local errors from entries that cannot be stored.
 pub fn stored<T>(done: anyhow::Result<T>) -> Result<Result<T, Unstorable>, Problem> {
     match done {
         Ok(done) => Ok(Ok(done)),

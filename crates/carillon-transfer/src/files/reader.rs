@@ -1,4 +1,4 @@
-//! The files of a sender, read and hashed in a thread of their own, ahead of what the network takes.
+//! Reading and hashing of a sender's files in a thread, ahead of the network.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,25 +25,25 @@ use super::worker_queue::{Found, WorkerQueue};
 use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
 
-/// The messages of a [`Manifest`], after the first, made by a thread that is a little ahead: what can be done
-/// while the protocol waits for its acknowledgments need not be done afterwards.
+/// Reads the messages of a [`Manifest`] after the first in a thread that is slightly ahead, so that reading overlaps
+/// with the protocol's round trips.
 #[derive(Debug)]
 pub struct ReadAhead {
     lane: Arc<WorkerQueue<(Bytes, u64)>>,
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What the thread tells.
+/// Notes from the thread to the loop.
 #[derive(Debug, Default)]
 struct Notes {
     /// Files that are not delivered, a line each.
     withdrawn: Vec<String>,
-    /// What went wrong: nothing more comes.
+    /// Error that ended the thread.
     error: Option<LocalError>,
 }
 
 impl ReadAhead {
-    /// Begins to read, and to send from this place of the transfer on, if it has a name.
+    /// Starts reading, from this resume point if there is one.
     pub fn start(
         manifest: Arc<Manifest>,
         from: Option<ResumePoint>,
@@ -76,95 +76,95 @@ impl ReadAhead {
         Ok(ahead)
     }
 
-    /// Takes the messages that are ready, each with its bytes of files.
+    /// Takes the ready messages, each with its number of file bytes.
     pub fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Found {
         self.lane.take(into)
     }
 
-    /// The files that are not delivered, by what was taken so far and a little more.
+    /// Files that are not delivered; slightly ahead of the taken messages.
     pub fn withdrawn(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.notes).withdrawn)
     }
 
-    /// Why it has ended before all was read, once.
+    /// Returns the error that ended reading early, once.
     pub fn take_error(&self) -> Option<LocalError> {
         lock(&self.notes).error.take()
     }
 }
 
-/// The thread ends by itself: it may be waiting for a disk.
+/// The thread is not joined, as it may be waiting for a disk.
 impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.lane.close();
     }
 }
 
-/// Reads files piece by piece and packs them as records, as many to a message as fit.
+/// Reads files in pieces and packs records into messages.
 #[derive(Debug)]
 struct Reader {
     signer: Option<Signer>,
     manifest: Arc<Manifest>,
-    /// Bytes of a message, at most.
+    /// Maximum bytes of a message.
     max_payload: usize,
     stage: Stage,
-    /// The entry from which on it is sent, and the byte of that one: receivers have what is before.
+    /// First entry to send and the first byte of it; receivers have the data before.
     from: (usize, u64),
     contents: Contents,
-    /// The message that is being filled, with the bytes of files in it.
+    /// Message that is being filled, with its number of file bytes.
     packer: Packer,
     packed: u64,
-    /// Bytes of files read.
+    /// File bytes read.
     read: u64,
-    /// What was said of the entries.
+    /// Digest of the announced entries.
     listing: Listing,
-    /// Files that are not delivered, not told yet.
+    /// Withdrawn files that were not reported yet.
     withdrawn: Vec<String>,
-    /// Behind which byte of the file the last subtree ends that was told.
+    /// End of the last announced subtree of the file.
     told: u64,
-    /// Since when the next file has been found fresh.
+    /// Time since which the next file counts as fresh.
     fresh: Option<Time>,
 }
 
-/// What comes next.
+/// Next record to produce.
 #[derive(Debug)]
 enum Stage {
     Resume(ResumePoint),
     Entry(usize),
     Contents(usize),
-    /// The file is given up.
+    /// Withdraws the file for this reason.
     WithdrawReason(usize, WithdrawReason),
     End,
     Done,
 }
 
-/// What [`Reader::next`] finds.
+/// Result of [`Reader::next`].
 enum Next {
     Message(Bytes, u64),
-    /// There is nothing more for so long.
+    /// No data is available for this time.
     NotYet(Duration),
     Done,
 }
 
-/// What [`Reader::step`] has done.
+/// Result of [`Reader::step`].
 enum Step {
-    /// Put a record into the message.
+    /// A record was added to the message.
     More,
-    /// Nothing: the next record needs the next message.
+    /// The next record needs another message.
     Full,
-    /// Nothing: there is nothing more for so long.
+    /// No data is available for this time.
     NotYet(Duration),
     Done,
 }
 
 impl Reader {
-    /// Makes messages until all is read, or nobody wants them any more.
+    /// Produces messages until everything is read or the queue is closed.
     fn work(mut self, lane: &WorkerQueue<(Bytes, u64)>, notes: &Mutex<Notes>) {
         let _end = AtEnd(lane, notes);
         let start = Instant::now();
         loop {
             let next = self.next(Time::ZERO + start.elapsed());
             if !self.withdrawn.is_empty() {
-                // Before the message that says it.
+                // The note precedes the message that contains the withdrawal.
                 lock(notes).withdrawn.append(&mut self.withdrawn);
             }
             let goes_on = match next {
@@ -189,7 +189,7 @@ impl Reader {
         }
     }
 
-    /// The next message, as full as it gets.
+    /// Returns the next message, as full as possible.
     fn next(&mut self, now: Time) -> anyhow::Result<Next> {
         loop {
             match self.step(now)? {
@@ -274,7 +274,7 @@ impl Reader {
             }
             Kind::File { path: source, stamp } => {
                 let follow = self.manifest.follows();
-                // What is in the way of it is in the way below too.
+                // An entry without room for its header will not fit below either.
                 if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
                     self.fresh = None;
                     self.tell(&file(stamp));
@@ -287,7 +287,7 @@ impl Reader {
                         if now.since(since) < opened.patience() {
                             return Ok(Step::NotYet(FRESH_POLL_INTERVAL));
                         }
-                        // Whether its last change came before it was read or after, its times cannot tell.
+                        // Time stamps cannot tell whether the last change was before or after reading.
                         self.withdrawn.push(changed(entry));
                         withdraw = Some(WithdrawReason::Changed);
                         opened.stamp()
@@ -314,13 +314,13 @@ impl Reader {
         }
     }
 
-    /// Says something of an entry, for which there is room.
+    /// Adds a record about an entry, for which there is room.
     fn tell(&mut self, record: &Record<'_>) {
         self.listing.add(record);
         self.packer.push(record);
     }
 
-    /// Goes on with the file.
+    /// Continues with the file.
     fn go_on(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
         let index = at as u32;
         let end = self.told + SUBTREE_BYTES;
@@ -332,20 +332,20 @@ impl Reader {
         let piece = self.piece();
         let wanted = piece.unwrap_or(room);
         let available = self.contents.available();
-        // Better a message of its own than many small pieces.
+        // One message of its own is better than many small pieces.
         let small = room < MIN_PIECE && (available == 0 || room < available);
         if small && !self.packer.is_empty() && !self.contents.is_done() {
             return Ok(Step::Full);
         }
         let skipped = if at == self.from.0 { self.from.1.saturating_sub(self.contents.offset()) } else { 0 };
-        // Receivers look at what they have meanwhile.
+        // Receivers verify their existing data meanwhile.
         if skipped > 0 && !self.packer.is_empty() {
             return Ok(Step::Full);
         }
         match self.contents.hole() {
             Ok(0) => {}
             Ok(len) if skipped > 0 => return self.go_over(at, len.min(skipped), false),
-            // It begins a message: to hash one that is full of them would take long.
+            // Hash values begin a message: hashing a message full of them would take long.
             Ok(_) if !self.packer.is_empty() => return Ok(Step::Full),
             Ok(len) => return self.go_over(at, len, true),
             Err(filled) => return self.without(at, filled),
@@ -365,7 +365,7 @@ impl Reader {
         if !matches!(filled, Filled::Ready) {
             return self.without(at, filled);
         }
-        // Hashed, and not sent.
+        // The bytes are hashed and not sent.
         if skipped > 0 && self.contents.available() > 0 {
             let (_, bytes) = self.contents.take(usize::try_from(skipped).unwrap_or(usize::MAX));
             let len = bytes.len() as u64;
@@ -394,7 +394,7 @@ impl Reader {
         Ok(Step::More)
     }
 
-    /// What is missing to the next multiple of [`PIECE_BYTES`], if the file is cut there.
+    /// Bytes up to the next multiple of [`PIECE_BYTES`], if the file is cut there.
     fn piece(&self) -> Option<usize> {
         let most = self.max_payload - DATA_HEADER_LEN;
         let fits = (PIECE_BYTES..PIECE_BYTES + MIN_FILL_GAP).contains(&most) && !self.contents.is_whole();
@@ -402,7 +402,7 @@ impl Reader {
         fits.then_some(PIECE_BYTES - begun)
     }
 
-    /// Reads a piece of so many bytes into the message where it is to be.
+    /// Reads a piece of `len` bytes directly into the message.
     fn pass_on(&mut self, at: usize, len: usize, room: usize) -> anyhow::Result<Step> {
         if room < len {
             return Ok(Step::Full);
@@ -417,7 +417,7 @@ impl Reader {
         Ok(Step::More)
     }
 
-    /// Goes over a hole, as far as one record does, and maybe tells it.
+    /// Skips a hole, at most what one record describes, and announces it if `tells` is set.
     fn go_over(&mut self, at: usize, len: u64, tells: bool) -> anyhow::Result<Step> {
         let len = len.min(HOLE_MAX);
         match self.contents.go_over(len) {
@@ -430,7 +430,7 @@ impl Reader {
         Ok(Step::More)
     }
 
-    /// There is no piece of the file, for now or for this reason.
+    /// Handles a file without a piece to send, at the moment or for good.
     fn without(&mut self, at: usize, filled: Filled) -> anyhow::Result<Step> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
@@ -451,7 +451,7 @@ impl Reader {
         }
     }
 
-    /// The file is not to be kept by anyone.
+    /// Withdraws a file: receivers discard it.
     fn withdraw(&mut self, at: usize, reason: WithdrawReason) -> Step {
         self.contents.close();
         self.stage = Stage::WithdrawReason(at, reason);
@@ -459,7 +459,7 @@ impl Reader {
     }
 }
 
-/// SenderEvent the loop that nothing more comes.
+/// Marks the end of the queue when the thread ends.
 struct AtEnd<'a>(&'a WorkerQueue<(Bytes, u64)>, &'a Mutex<Notes>);
 
 impl Drop for AtEnd<'_> {
@@ -475,7 +475,7 @@ fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
     notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Puts the record into the message, and does what follows, if there is room.
+/// Adds a record to the message and runs `then`, if there is room.
 fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()) -> Step {
     if packer.room() < record.wire_len() {
         return Step::Full;
@@ -485,7 +485,7 @@ fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()) -> Step {
     Step::More
 }
 
-/// Bytes of the record that begins it.
+/// Bytes of the record that begins an entry.
 pub fn header_len(entry: &Entry) -> usize {
     entry.name.len()
         + match &entry.kind {
@@ -498,11 +498,11 @@ fn changed(entry: &Entry) -> String {
     format!("{} changed while it was sent", entry.shown())
 }
 
-/// A piece of a file beside other records is not smaller, unless it is the last.
+/// Minimum bytes of a piece beside other records, unless it is the last.
 const MIN_PIECE: usize = 256;
-/// A message that holds a piece of [`PIECE_BYTES`] and less than so much more holds no more of the file than this piece.
+/// Minimum space behind a piece of [`PIECE_BYTES`] for further data of the same file in the message.
 const MIN_FILL_GAP: usize = PIECE_BYTES / 16;
-/// How often to look for more of a stream that has paused.
+/// Interval between checks of a paused stream.
 const STREAM_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// How often to look at a file that has just changed.
+/// Interval between checks of a recently changed file.
 const FRESH_POLL_INTERVAL: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Where files are cut into messages.
+//! Tests of the packing of files into messages.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -30,7 +30,7 @@ fn messages(manifest: Manifest, from: Option<ResumePoint>, max_payload: usize) -
     messages
 }
 
-/// Pieces of the one file: where they begin and how long they are; and how many messages there are.
+/// Pieces of the single file as offset and length, and the number of messages.
 fn cut(manifest: Manifest, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
     cut_from(manifest, None, max_payload)
 }
@@ -64,14 +64,14 @@ fn file_of(len: usize) -> (tempfile::TempDir, Manifest) {
     (directory, manifest)
 }
 
-/// Bytes that are not the same twice.
+/// Contents without repetition.
 fn contents(len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
     bytes
 }
 
-/// Whole pieces and what is left.
+/// Full pieces and the rest.
 fn whole(len: usize) -> Vec<(u64, usize)> {
     (0..len).step_by(PIECE_BYTES).map(|at| (at as u64, PIECE_BYTES.min(len - at))).collect()
 }
@@ -84,9 +84,9 @@ fn message_slightly_above_a_piece_holds_one_piece() {
     let (_directory, manifest) = file_of(LEN);
     let (pieces, messages) = cut(manifest, ONE_PIECE_AND_TEN_BYTES);
     assert_eq!(pieces, whole(LEN));
-    // What begins the file comes before, and what ends it with the last piece.
+    // The header precedes the first piece, and the end record follows the last one.
     assert_eq!(messages, pieces.len() + 1);
-    // One that ends with a piece has its end in a message of its own.
+    // After a full last piece the end record needs a message of its own.
     let (_directory, manifest) = file_of(20 * PIECE_BYTES);
     assert_eq!(cut(manifest, ONE_PIECE_AND_TEN_BYTES), (whole(20 * PIECE_BYTES), 22));
 }
@@ -115,7 +115,7 @@ fn other_messages_are_filled() {
         let least = LEN.div_ceil(max_payload - DATA_HEADER_LEN);
         assert!((least..=least + 1).contains(&messages), "{messages} messages of {max_payload}, {least} do");
     }
-    // A small file goes beside what comes before it.
+    // A small file shares a message with the preceding records.
     let (_directory, manifest) = file_of(2 * PIECE_BYTES);
     assert_eq!(cut(manifest, ONE_PIECE_AND_TEN_BYTES).1, 3);
 }
@@ -124,7 +124,7 @@ fn other_messages_are_filled() {
 fn holes_are_neither_read_nor_sent() {
     const MIB: u64 = 1 << 20;
     let size = 40 * MIB + 5;
-    // What is in it, with nothing between: it begins with little, and ends with nothing.
+    // The message contains only pieces, beginning with a short one.
     let parts = [(0, 1000), (3 * MIB + 7, 5), (30 * MIB - 3, READ_BYTES + 10)];
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
@@ -145,7 +145,7 @@ fn holes_are_neither_read_nor_sent() {
             for (message, of_files) in messages(manifest, Some(reached), max_payload) {
                 bytes += of_files;
                 let mut holes = 0;
-                // What is hashed and not sent comes after it: receivers are to do the same meanwhile.
+                // Hashed data that is not sent follows it, so that receivers hash at the same time.
                 let begins = records(&message).any(|record| matches!(record, Ok(Record::File { .. })));
                 assert!(!begins || of_files == 0 || from == 0, "{of_files} bytes with what begins the file");
                 for record in records(&message) {

@@ -17,7 +17,7 @@ impl RecordDigest {
         self.hasher.update(&(self.buffer.len() as u32).to_be_bytes()).update(&self.buffer);
     }
 
-    /// Over those that were added.
+    /// Digest over the records so far.
     pub fn so_far(&self) -> [u8; blake3::OUT_LEN] {
         *self.hasher.finalize().as_bytes()
     }

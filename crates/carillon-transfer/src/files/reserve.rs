@@ -1,29 +1,29 @@
-//! MessageBuffer on the disk that a file takes before it needs it.
+//! Preallocation of disk space for a growing file.
 
 use std::fs::File;
 use std::ops::Range;
 
-/// Of a file that is written from its beginning to its end: the file system finds room for much at once sooner than for each piece, and in
-/// fewer places.
+/// Space reserved for a file that is written in order: one large allocation is faster and less fragmented than many
+/// small ones.
 ///
-/// Little is taken ahead of what has come: how long a file will be is what its sender says. It is no part of the file until it is written.
+/// The reserve stays small, because only the sender's word tells the final size. It is not part of the file's length.
 #[derive(Debug, Default)]
 pub struct Reserve {
-    /// Where it is written next.
+    /// Position of the next write.
     end: u64,
-    /// MessageBuffer up to here is taken.
+    /// End of the reserved space.
     taken: u64,
-    /// How long it will be; nothing if no room is taken any more.
+    /// Expected size of the file; 0 if nothing more is reserved.
     size: u64,
 }
 
 impl Reserve {
-    /// For a file that is so long, and will be so long if that is known.
+    /// Creates a reserve for a file with this length and expected size.
     pub fn new(end: u64, size: Option<u64>) -> Reserve {
         Reserve { end, taken: end, size: size.unwrap_or(0) }
     }
 
-    /// So many bytes are written next.
+    /// Accounts for a write of `len` bytes and reserves more if necessary.
     pub fn write(&mut self, file: &File, len: u64) {
         self.end += len;
         if self.end > self.taken && self.end < self.size {
@@ -31,13 +31,13 @@ impl Reserve {
             if take(file, self.taken..to) {
                 self.taken = to;
             } else {
-                // Here it cannot be done, or there is no room: to write tells.
+                // The file system does not support it, or is full: the write will tell.
                 self.size = 0;
             }
         }
     }
 
-    /// So many zeros follow, which are to take no room: the file ends behind them. Of one with holes little is known.
+    /// Accounts for a hole of `len` bytes: extends the file and stops reserving, as holes make the need unknown.
     pub fn go_over(&mut self, file: &File, len: u64) {
         let zeros = self.end..self.end + len;
         self.end = zeros.end;
@@ -48,7 +48,7 @@ impl Reserve {
     }
 }
 
-/// Whether it was there.
+/// Reserves a range; returns true on success.
 #[cfg(target_os = "linux")]
 fn take(file: &File, Range { start, end }: Range<u64>) -> bool {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -63,14 +63,14 @@ fn take(_: &File, _: Range<u64>) -> bool {
 #[cfg(target_os = "linux")]
 fn give_back(file: &File, Range { start, end }: Range<u64>) {
     use rustix::fs::{FallocateFlags, fallocate};
-    // If it cannot be, the file takes more room than it needs.
+    // On failure the file takes more space than necessary.
     let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn give_back(_: &File, _: Range<u64>) {}
 
-/// Bytes that are taken ahead.
+/// Bytes reserved ahead.
 const AHEAD: u64 = 16 << 20;
 
 #[cfg(all(test, target_os = "linux"))]
@@ -82,7 +82,7 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    /// How long it is, and how much room it takes, in whole megabytes.
+    /// Length of the file and its allocated space, in whole megabytes.
     fn room(file: &File) -> (u64, u64) {
         let metadata = file.metadata().expect("it is there");
         (metadata.len(), metadata.blocks() * 512 / MB)
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(room(&file), (18 * MB, 20));
         write(&mut reserve, &mut file, 2 * MB);
         assert_eq!(room(&file), (20 * MB, 20));
-        // Of one whose end is not known nothing is.
+        // Nothing is reserved for a file of unknown size.
         let mut file = tempfile::tempfile().expect("a file");
         write(&mut Reserve::new(0, None), &mut file, MB);
         assert_eq!(room(&file), (MB, 1));

@@ -1,4 +1,4 @@
-//! How far a transfer came into a directory, kept there, so that the next attempt goes on from it.
+//! Journal of an interrupted transfer in its directory, from which the next attempt resumes.
 
 use std::fs::File;
 use std::io;
@@ -15,32 +15,32 @@ use rustix::io::Errno;
 use super::descent::open_directory;
 use super::names::{components, is_part_name, split};
 
-/// The journal of a directory: which transfer it was, which of its entries are complete, and the file that holds what came
-/// of the next one. It is locked as long as it is open: two receivers that share a directory do not share it.
+/// The journal of a directory: identifier of the transfer, number of complete entries, and the partial file of the
+/// next one. It is locked while open, so two receivers in one directory do not share it.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
 }
 
-/// What an earlier attempt has left.
+/// State left by an earlier attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// How far it came.
+    /// Progress of the attempt.
     pub reached: ResumePoint,
-    /// The file that holds what came of the next entry: its path below the directory, with its temporary name.
+    /// Partial file of the next entry: its path below the directory, with its temporary name.
     pub part: Option<Vec<u8>>,
-    /// Whether all of it was signed with a key that the receiver trusted.
+    /// True if all of it was signed with a key that the receiver trusted.
     pub trusted: bool,
 }
 
 impl Journal {
-    /// Opens that of a directory, made if there is none and `make` says so. `None` if there is none, it is not this user's,
-    /// or somebody else writes it.
+    /// Opens the journal of a directory, created if `make` is set. `None` if there is none, it belongs to another
+    /// user, or another process holds it.
     pub fn open(directory: BorrowedFd<'_>, user: u32, make: bool) -> Option<Journal> {
         Some(Journal { file: open_locked(directory, NAME, user, make)? })
     }
 
-    /// What it says, as far as that is still there: the part is a plain file of this user.
+    /// Returns the recorded state, if the partial file is still a regular file of this user.
     pub fn read(&self, directory: BorrowedFd<'_>, user: u32) -> Option<Kept> {
         let mut bytes = [0; MAX_JOURNAL_BYTES];
         let len = self.file.read_at(&mut bytes, 0).ok()?;
@@ -51,14 +51,14 @@ impl Journal {
         });
         let (part, offset) = match found {
             Some(Ok((part, stat))) if is_ours(&stat, user) => (Some(part), u64::try_from(stat.st_size).ok()?),
-            // It was complete, and has its name.
+            // The file was complete and has its final name.
             None | Some(Err(Errno::NOENT)) => (None, 0),
             Some(_) => return None,
         };
         Some(Kept { reached: ResumePoint { offset, ..reached }, part, trusted })
     }
 
-    /// Says that so many entries are complete, and where what comes of the next one is.
+    /// Records the number of complete entries and the partial file of the next one.
     pub fn write(
         &self,
         trusted: bool,
@@ -76,32 +76,32 @@ impl Journal {
         self.file.write_all_at(&bytes, 0)
     }
 
-    /// Takes it away.
+    /// Removes the journal.
     pub fn remove(self, directory: BorrowedFd<'_>) {
-        // What is left behind says nothing that is not checked.
+        // A remaining journal is harmless, because its data is verified.
         let _ = unlinkat(directory, NAME, AtFlags::empty());
         let _ = self.file.set_len(0);
     }
 }
 
 impl Kept {
-    /// So many entries are complete at most: they are noted several at a time.
+    /// Upper bound for the complete entries, which are recorded in groups.
     pub fn at_most(&self) -> u32 {
         self.reached.entry.saturating_add(NOTE_ENTRIES)
     }
 
-    /// Takes the part away.
+    /// Removes the partial file.
     pub fn remove(&self, directory: BorrowedFd<'_>) {
         if let Some(part) = &self.part
             && let Ok((above, name)) = above(directory, part)
         {
-            // If it cannot be, the next one who looks for what was left over names it.
+            // If removal fails, the next sweep for leftovers reports it.
             let _ = unlinkat(above, name, AtFlags::empty());
         }
     }
 }
 
-/// The directory of a file below another, by directories alone: no link leads out.
+/// Opens the parent directory of a path without following links.
 fn above<'a>(directory: BorrowedFd<'_>, path: &'a [u8]) -> Result<(OwnedFd, &'a [u8]), Errno> {
     let (directories, name) = split(path);
     let mut handle = open_directory(directory, ".")?;
@@ -111,8 +111,8 @@ fn above<'a>(directory: BorrowedFd<'_>, path: &'a [u8]) -> Result<(OwnedFd, &'a 
     Ok((handle, name))
 }
 
-/// Opens a file and locks it as long as it is open, made if there is none and `make` says so. `None` if there is none, it is not this user's,
-/// or somebody else has it.
+/// Opens and locks a file, created if `make` is set. `None` if there is none, it belongs to another user, or another
+/// process holds it.
 pub(super) fn open_locked(directory: BorrowedFd<'_>, name: &str, user: u32, make: bool) -> Option<File> {
     let create = if make { OFlags::CREATE } else { OFlags::empty() };
     let flags = create | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -126,12 +126,12 @@ fn is_ours(stat: &Stat, user: u32) -> bool {
     plain && stat.st_nlink == 1 && stat.st_uid == user
 }
 
-/// Whether a file of this name is a journal.
+/// Returns true for the name of a journal.
 pub fn is_journal(name: &[u8]) -> bool {
     name == NAME.as_bytes()
 }
 
-/// Bytes beyond the check are those of a longer one before.
+/// Parses a journal. Bytes beyond the checked length belong to a longer earlier version.
 fn parse(bytes: &[u8]) -> Option<(bool, ResumePoint, Option<Vec<u8>>)> {
     let (trusted, rest) = bytes.strip_prefix(MAGIC)?.split_first()?;
     let (reached, rest) = rest.split_at_checked(ResumePoint::LEN)?;
@@ -151,18 +151,18 @@ fn parse(bytes: &[u8]) -> Option<(bool, ResumePoint, Option<Vec<u8>>)> {
     Some((*trusted == 1, ResumePoint::parse(reached).ok()?, part))
 }
 
-/// Its own name is one of files that are not complete: it is never sent.
+/// Name of the journal: a temporary name, which is never sent.
 const NAME: &str = ".transfer.carillon-0000000000000000.part";
 const MAGIC: &[u8] = b"carillon transfer 1\n";
-/// Bytes of the digest over the rest: a journal that was half written says nothing.
+/// Bytes of the digest over the rest, which invalidates a partially written journal.
 const CHECK: usize = 16;
-/// Bytes of the longest one, with the longest path and the longest temporary name.
+/// Maximum bytes of a journal, with the longest path and temporary name.
 const MAX_JOURNAL_BYTES: usize = 8192;
 
-/// Entries that may be complete before that is noted: to note each costs a small file an eighth of what its making does.
+/// Number of entries completed between two updates: an update costs an eighth of creating a small file.
 pub const NOTE_ENTRIES: u32 = 64;
 
-/// What came of a file is kept for the next attempt when so much has come: less is sent again sooner than it is looked for.
+/// Minimum bytes of a partial file to keep: less is sent again faster than it is verified.
 pub const KEEP_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
         let reached = |entry, offset| ResumePoint { transfer: [1; 16], entry, offset };
         let kept = Kept { reached: reached(4, 300), part: Some(part.into()), trusted: true };
         assert_eq!(journal.read(at, user), Some(kept));
-        // A shorter one over it.
+        // A shorter version overwrites it.
         journal.write(false, ([1; 16], 5), None).expect("it can be written");
         assert_eq!(journal.read(at, user), Some(Kept { reached: reached(5, 0), part: None, trusted: false }));
         let path = directory.path().join(NAME);

@@ -1,4 +1,4 @@
-//! A transfer that is cut off and taken up again, wherever it was cut.
+//! Tests of interrupted and resumed transfers, at every point of interruption.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,7 +16,7 @@ use super::tree::Tree;
 const TRANSFER: [u8; 16] = [9; 16];
 const PIECE: usize = 100_000;
 
-/// What is sent: directories, links, empty and small files, and one of several pieces that goes on for a while.
+/// The sent entries: directories, links, empty and small files, and a file of several pieces.
 struct Sent {
     files: Vec<(String, Vec<u8>)>,
 }
@@ -30,7 +30,7 @@ impl Sent {
         let contents = |number: usize, size: usize| {
             let mut bytes = vec![0; size];
             blake3::Hasher::new().update(&number.to_be_bytes()).finalize_xof().fill(&mut bytes);
-            // Large ones take no room somewhere.
+            // Large files contain a hole.
             if size > 900_000 {
                 bytes[100_000..900_000].fill(0);
             }
@@ -47,7 +47,7 @@ impl Sent {
         self.files.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// Each record as a message, from this place on: entry 0 is a directory, 1 a link, the files follow.
+    /// Messages with one record each from this point on: entry 0 is a directory, 1 a link, files follow.
     fn messages(&self, from: ResumePoint) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         let mut put = |record: Record<'_>| {
@@ -78,7 +78,7 @@ impl Sent {
             tree.update(bytes);
             let mut ends = (1..).map(|number| number * SUBTREE_BYTES).peekable();
             loop {
-                // As soon as they were sent, or are known to be there.
+                // Subtree values follow as soon as their data was sent or is known to be present.
                 while let Some(end) = ends.next_if(|end| *end <= at as u64) {
                     put(Record::Subtree { index, end, value: tree.value(end).expect("it is there") });
                 }
@@ -145,7 +145,7 @@ fn target(out: &Path) -> (Sink, ResumePoint) {
     (sink, reached.unwrap_or(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 }))
 }
 
-/// Takes messages; how it ended, and the bytes that had been there.
+/// Applies messages; returns the result and the number of bytes that were present.
 fn take(sink: &mut Sink, messages: &[Vec<u8>]) -> (Option<Result<(), String>>, u64) {
     let mut intake = Intake::new("s".to_owned(), None, true);
     for message in messages {
@@ -180,8 +180,7 @@ fn transfer_resumes_from_any_interruption() {
     assert!(most > sent.bytes() * 9 / 10, "{most} of {}", sent.bytes());
 }
 
-/// One message of a transfer is not what was sent, or is lost without a word: what is sent again begins with the subtree in which that is
-/// found.
+/// One message is damaged or silently lost: resending begins with the subtree in which that is found.
 #[test]
 fn damage_costs_one_subtree_or_one_small_file() {
     const SUBTREE: usize = SUBTREE_BYTES as usize;
@@ -202,7 +201,7 @@ fn damage_costs_one_subtree_or_one_small_file() {
         let mut messages = all.clone();
         let message = &mut messages[at];
         match number % 3 {
-            // Without it the digest of the whole says the same.
+            // Without subtree values the digest of the whole file detects it.
             2 if matches!(Record::parse(message), Ok(Record::Subtree { .. })) => continue,
             0 => *message.last_mut().expect("it has bytes") ^= 1,
             1 => *message = vec![0xFF; 9],
@@ -235,7 +234,7 @@ fn damage_costs_one_subtree_or_one_small_file() {
 fn resent_small_files_are_at_most_one_journal_interval() {
     let sent = Sent::of(&[10; 200]);
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
-    // Files that are there already, which are older where files are replaced.
+    // Existing files count as older where files are replaced.
     for (cut, replaced) in (0..all.len()).step_by(17).flat_map(|cut| [(cut, false), (cut, true)]) {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path();
@@ -247,7 +246,7 @@ fn resent_small_files_are_at_most_one_journal_interval() {
         let mut sink = target();
         take(&mut sink, &all[..cut]);
         drop(sink);
-        // Three messages each, after those of the beginning.
+        // Three messages per file, after those of the beginning.
         let complete = (cut.saturating_sub(4) / 3) as u32 + 2;
         let mut sink = target();
         let reached = sink.reached(false).unwrap_or(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
@@ -266,7 +265,7 @@ fn complete_large_file_is_not_sent_again() {
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, _) = target(directory.path());
-    // All but the other file, which has three, and the end.
+    // All but those of the other file, which has three, and the end.
     take(&mut sink, &all[..all.len() - 4]);
     drop(sink);
     let (mut sink, reached) = target(directory.path());
@@ -325,7 +324,7 @@ fn receiver_ahead_of_the_resume_point_accepts_repeats() {
         if reached.entry == 0 {
             break;
         }
-        // The other one is behind: at the start, in the middle of a file, or at an entry before.
+        // The other receiver is behind: at the start, in the middle of a file, or at an earlier entry.
         let from = match number % 3 {
             0 => start,
             1 => ResumePoint { entry: reached.entry - 1, offset: 0, ..reached },
@@ -413,13 +412,13 @@ fn tampering_restarts_the_transfer() {
                 "d/f2 is there, and is not what is sent: take it away, and try again"
             }
         };
-        // The last is only seen if it is sent again.
+        // Damage of the last file is noticed only when it is sent again.
         let from = if meddle == 3 { start } else { reached };
         let (result, _) = take(&mut sink, &sent.messages(from));
         assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
         drop(sink);
         if meddle == 0 {
-            // Files before it are what they were.
+            // Earlier files are unchanged.
             let (mut sink, reached) = target(out);
             assert!(reached.entry > 4 && reached.offset == 0, "{reached:?}");
             assert_eq!(take(&mut sink, &sent.messages(reached)).0, Some(Ok(())));

@@ -1,4 +1,4 @@
-//! Signed transfers: who may write here is known by a key of its own, and not by being in the group.
+//! Signed transfers (Ed25519, RFC 8032): a sender is authenticated by its own key, beyond membership in the group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,35 +21,35 @@ use super::problem::Problem;
 use super::record_digest::RecordDigest;
 use crate::LocalError;
 
-/// A private key that signs what is sent (Ed25519, RFC 8032).
+/// A private key for signing transfers (Ed25519, RFC 8032).
 #[derive(Clone)]
 pub struct SigningKey {
     pair: Arc<Ed25519KeyPair>,
     exposed: bool,
 }
 
-/// A public key by which a sender is known.
+/// A public key that identifies a sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VerifyingKey([u8; 32]);
 
-/// Whose signature a transfer has.
+/// A verified signature of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// The sender's key.
+    /// Key of the sender.
     pub key: VerifyingKey,
-    /// When the job was begun by the sender's clock, in nanoseconds since 1970.
+    /// Start of the job by the sender's clock, in nanoseconds since 1970.
     pub time: u64,
 }
 
 impl Signature {
-    /// When the job was begun by the sender's clock, in seconds since 1970.
+    /// Start of the job by the sender's clock, in seconds since 1970.
     #[must_use]
     pub fn seconds(&self) -> u64 {
         self.time / 1_000_000_000
     }
 }
 
-/// Where a signature counts: what is signed for one group and job is valid in no other.
+/// Scope of a signature: it is valid only for this group and job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The group and its port.
@@ -77,22 +77,22 @@ impl Binding {
     }
 }
 
-/// Whose files a receiver takes, and what it remembers of them.
+/// Trusted keys of a receiver and its memory of accepted signatures.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Only what is signed with one of these keys is taken, if there are any.
+    /// Keys whose signatures are accepted; empty accepts unsigned data.
     pub keys: Vec<VerifyingKey>,
-    /// The file that has the signing times of what was accepted; without one nothing outlives the process.
+    /// File with the signing times of accepted transfers; without one they are forgotten at the end of the process.
     pub history: Option<PathBuf>,
-    /// Transfers are taken that were signed before one that was accepted.
+    /// Accepts transfers that were signed before an accepted one.
     pub allow_older: bool,
 }
 
 impl SigningKey {
-    /// Reads a private key in PEM (PKCS #8), as `openssl genpkey -algorithm ed25519` makes one.
+    /// Reads a private key in PEM (PKCS #8), as `openssl genpkey -algorithm ed25519` writes it.
     ///
     /// # Errors
-    /// The file cannot be read, or is no such key.
+    /// The file cannot be read, or contains no such key.
     pub fn read(path: impl AsRef<Path>) -> Result<SigningKey, LocalError> {
         let path = path.as_ref();
         let read = || -> anyhow::Result<SigningKey> {
@@ -107,13 +107,13 @@ impl SigningKey {
         })?)
     }
 
-    /// Whether others than its owner and its group may read or write the file it was read from.
+    /// Returns true if users outside the file's owner and group may read or write the key file.
     #[must_use]
     pub fn is_exposed(&self) -> bool {
         self.exposed
     }
 
-    /// The public key that belongs to it.
+    /// The corresponding public key.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         let mut bytes = [0; 32];
@@ -134,10 +134,10 @@ impl VerifyingKey {
         &self.0
     }
 
-    /// Reads a public key in PEM, as `openssl pkey -pubout` makes one.
+    /// Reads a public key in PEM, as `openssl pkey -pubout` writes it.
     ///
     /// # Errors
-    /// The file cannot be read, or is no such key.
+    /// The file cannot be read, or contains no such key.
     pub fn read(path: impl AsRef<Path>) -> Result<VerifyingKey, LocalError> {
         let path = path.as_ref();
         let read = || -> anyhow::Result<VerifyingKey> {
@@ -182,17 +182,17 @@ impl fmt::Debug for SigningKey {
 }
 
 impl Trust {
-    /// Whether the file of accepted signatures can be used, if there is one.
+    /// Checks that the file of accepted signatures is usable, if there is one.
     ///
     /// # Errors
-    /// It cannot be read or written, or is no such file.
+    /// The file cannot be read or written, or has another format.
     pub fn check(&self) -> Result<(), LocalError> {
         let history = self.history.as_deref().filter(|_| !self.keys.is_empty());
         Ok(History::open(history).map(drop)?)
     }
 }
 
-/// A key and the time of the job that it signs, which all sessions of the job have in common.
+/// A signing key with the time of its job, which all sessions of the job share.
 #[derive(Clone, Debug)]
 pub(super) struct Signing {
     pub(super) key: SigningKey,
@@ -200,7 +200,7 @@ pub(super) struct Signing {
 }
 
 impl Signing {
-    /// For a job that begins now.
+    /// Uses the current time as the start of the job.
     pub(super) fn now(key: SigningKey) -> Signing {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Signing { key, time: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX) }
@@ -217,12 +217,12 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    /// For a session of a job that was begun at `time`.
+    /// Creates the signer of a session of this job.
     pub(super) fn new(Signing { key, time }: &Signing, binding: Binding) -> Signer {
         Signer { key: key.clone(), time: *time, binding, digest: RecordDigest::default() }
     }
 
-    /// The next message, with a signature if it needs one.
+    /// Returns the next message, with a signature record if it needs one.
     pub(super) fn sign(&mut self, message: Bytes) -> Bytes {
         if take(&mut self.digest, &message) != Some(true) {
             return message;
@@ -237,7 +237,7 @@ impl Signer {
     }
 }
 
-/// Looks at what senders send, and lets nothing pass that is not signed with a key that is trusted, if any is.
+/// Verifies the signatures of all senders' messages, if keys are configured.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     trust: Trust,
@@ -246,21 +246,21 @@ pub(super) struct Checks {
     senders: BTreeMap<NodeId, Check>,
 }
 
-/// What one sender has sent.
+/// State of one sender.
 #[derive(Debug, Default)]
 struct Check {
     digest: RecordDigest,
-    /// The signature that was verified first, and every later one has to be like it.
+    /// First verified signature; later ones must have the same key and time.
     signature: Option<Signature>,
-    /// Top-level names that were found to be no older than what was accepted before.
+    /// Top-level names that were checked against the history.
     names: BTreeSet<Vec<u8>>,
 }
 
 impl Checks {
-    /// Checks what comes in a session against the keys that are trusted.
+    /// Verifies the messages of a session against the trusted keys.
     ///
     /// # Errors
-    /// The file of accepted signatures cannot be used.
+    /// The file of accepted signatures is unusable.
     pub(super) fn new(trust: Trust, binding: Binding) -> anyhow::Result<Checks> {
         let history = match trust.keys.is_empty() {
             true => History::default(),
@@ -274,13 +274,13 @@ impl Checks {
         self.senders.insert(node, Check::default());
     }
 
-    /// The next message of this sender: whether it may be taken, or why not.
+    /// Verifies the next message of this sender; fails if it must not be accepted.
     pub(super) fn check(&mut self, node: NodeId, message: &[u8]) -> Result<(), Problem> {
         if self.trust.keys.is_empty() {
             return Ok(());
         }
         let check = self.senders.entry(node).or_default();
-        // What was signed before was sent by one that is trusted: then this was not.
+        // The preceding messages were signed by a trusted sender, so an unsigned one is forged.
         let problem = match check.signature {
             Some(_) => Problem::Damaged,
             None => Problem::Transfer,
@@ -327,19 +327,19 @@ impl Checks {
             check.names.insert(name.clone());
             new.push(name);
         }
-        // Before anything of it gets its name.
+        // The history is updated before any file gets its final name.
         self.history
             .accept(by.key, binding.group, time, new)
             .map_err(|error| Problem::Local(LocalError(error)))
     }
 
-    /// Whose signature it has, what was sent by this sender; nothing before one was verified.
+    /// Verified signature of this sender; `None` before the first.
     pub(super) fn signature(&self, node: NodeId) -> Option<Signature> {
         self.senders.get(&node)?.signature
     }
 }
 
-/// The first component of the name that a record makes.
+/// First component of the name that a record creates.
 fn top_level_name<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let path = match record {
         Record::File { path, .. } | Record::Directory { path, .. } | Record::Link { path, .. } => {
@@ -350,7 +350,8 @@ fn top_level_name<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     path.split(|&byte| byte == b'/').next()
 }
 
-/// Adds the records of a message that a signature is over; returns whether it needs one, nothing if it is no message.
+/// Adds the signed records of a message to the digest. Returns true if the message needs a signature; `None` if it is
+/// invalid.
 fn take(digest: &mut RecordDigest, message: &[u8]) -> Option<bool> {
     let mut needs = false;
     for record in records(message) {
@@ -363,7 +364,7 @@ fn take(digest: &mut RecordDigest, message: &[u8]) -> Option<bool> {
     Some(needs)
 }
 
-/// The text of a file, and its permission bits; zero for pipes and the like, which only their makers see.
+/// Reads a text file and its permission bits; 0 for pipes, which only their creators can access.
 fn read_text(path: &Path) -> anyhow::Result<(String, u32)> {
     use std::io::Read as _;
     use std::os::unix::fs::MetadataExt as _;
@@ -375,10 +376,10 @@ fn read_text(path: &Path) -> anyhow::Result<(String, u32)> {
     Ok((text, mode))
 }
 
-/// Longer files are cut: no key has so many bytes.
+/// Maximum bytes read from a key file, more than any key has.
 const MAX_KEY_FILE_BYTES: u64 = 65_536;
 
-/// The bytes of a file of this kind (RFC 7468).
+/// Decodes the PEM section of this label (RFC 7468).
 fn pem(text: &str, label: &str) -> anyhow::Result<Vec<u8>> {
     let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
     let Some((_, rest)) = text.split_once(&begin) else { bail!("it does not begin with {begin}") };
@@ -387,5 +388,5 @@ fn pem(text: &str, label: &str) -> anyhow::Result<Vec<u8>> {
     BASE64.decode(body).context("it is not in base64")
 }
 
-/// What an Ed25519 public key begins with in DER (RFC 8410, Section 4).
+/// DER prefix of an Ed25519 public key (RFC 8410, section 4).
 const PUBLIC_KEY_PREFIX: [u8; 12] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00];

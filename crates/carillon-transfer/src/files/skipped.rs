@@ -1,41 +1,41 @@
-//! Entries of a tree that are not sent, each with its reason.
+//! Entries that are not sent, with their reasons.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::names::{shown, shown_name, shown_path};
 
-/// An entry of a directory that is not sent. The rest of the directory is.
+/// An entry of a directory that is not sent, while the rest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skipped {
-    /// Where it is at the sender.
+    /// Path at the sender.
     pub path: PathBuf,
-    /// Why it is not sent.
+    /// Reason.
     pub reason: SkipReason,
 }
 
-/// Why an entry is not sent.
+/// Reason for not sending an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It was removed while the directory was listed.
+    /// The entry was removed while the directory was listed.
     Vanished,
-    /// It cannot be read; what the system said.
+    /// The entry cannot be read, with the system's message.
     Unreadable(String),
-    /// It is a FIFO, a socket or a device, as named here.
+    /// The entry is a FIFO, a socket or a device, as named here.
     Special(&'static str),
-    /// It is a file that an earlier transfer has left incomplete.
+    /// The entry is an incomplete file of an earlier transfer.
     Incomplete,
     /// Its path is longer or deeper than a transfer can carry.
     Path,
-    /// It is a link to be followed, and there is nothing at its end.
+    /// The link has no target and should be followed.
     DanglingLink,
-    /// It is a link to be followed, and leads to a directory above it.
+    /// The link leads to a directory above it and should be followed.
     LinkLoop,
-    /// It is a link to be kept, and its target, given here, could be outside of the tree.
+    /// The link should be kept, and its target, given here, may be outside the tree.
     LinkLeadsOut(Vec<u8>),
-    /// It is a link, and the caller asked to leave links out.
+    /// The entry is a link, and the caller chose to omit links.
     LinkUnwanted,
 }
 
@@ -55,7 +55,7 @@ impl SkipReason {
         }
     }
 
-    /// Whether the caller asked for it. All other entries that are skipped make the transfer incomplete.
+    /// Returns true if the caller chose to omit the entry. All other skipped entries make the transfer incomplete.
     pub fn is_wanted(&self) -> bool {
         *self == SkipReason::LinkUnwanted
     }

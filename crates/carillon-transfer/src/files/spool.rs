@@ -1,4 +1,4 @@
-//! What a receiver has overheard of sessions that it was not in: pieces of large files, for a further session of the sender.
+//! Spool of overheard data: pieces of large files from sessions of other members, for a later catch-up session.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,45 +14,45 @@ use rustix::fs::{Mode, OFlags, open, statvfs};
 
 use super::spool_log::{Run, SpoolLog};
 
-/// Pieces of files, each at its place: what does not come takes no room.
+/// Pieces of files at their offsets; missing ranges take no space.
 ///
-/// They are in files of the directory, and a list says what there is, so that a receiver that is killed has it when it comes back. Where another
-/// receiver has that list already they are in files without names, and gone with the process.
+/// The data is in files of the directory with a log of its ranges, so that it survives a restart of the receiver. If
+/// another receiver uses that log already, unnamed files are used, which end with the process.
 ///
-/// What is kept is not verified, and none of it is delivered as it is: a further session delivers it as if it had come, and a file gets its
-/// name by its digest.
+/// Spooled data is not verified. A catch-up session delivers it like received data, and a file gets its final name
+/// only after its digest was verified.
 #[derive(Debug)]
 pub struct Spool {
-    /// Where there is room for it, and whose the files there are.
+    /// Directory and owner of the files.
     directory: PathBuf,
     user: u32,
     log: Option<SpoolLog>,
-    /// It was tried to make a list.
+    /// True after an attempt to create a log.
     tried: bool,
     sessions: VecDeque<(AssociationId, SpooledFile)>,
-    /// It could not be written: no more is.
+    /// True after a write error: nothing more is stored.
     failed: bool,
-    /// Bytes kept since it was looked how much room there is.
+    /// Bytes stored since the free space was checked.
     unlooked: u64,
 }
 
-/// What was overheard of a session, by files.
+/// Spooled data of a session, by files.
 #[derive(Debug, Default)]
 struct SpooledFile {
     files: BTreeMap<u32, Piece>,
-    /// What comes next to it is written with it: of which file, and from where on.
+    /// Data that waits for adjacent data: entry, offset and bytes.
     open: Option<(u32, u64, Vec<u8>)>,
 }
 
-/// What there is of a file.
+/// Spooled ranges of a file.
 #[derive(Debug)]
 struct Piece {
     file: File,
-    /// Which bytes.
+    /// Ranges of bytes.
     bytes: SeqSet,
 }
 
-/// Where the files of a session are.
+/// Location of a session's files.
 #[derive(Debug)]
 struct Place<'a> {
     session: AssociationId,
@@ -61,7 +61,7 @@ struct Place<'a> {
 }
 
 impl Spool {
-    /// What a receiver that was killed has left in this directory of this user, or an empty one.
+    /// Opens the spool that an earlier process of this user left in the directory, or an empty one.
     pub fn open(directory: &Path, user: u32) -> Self {
         let mut spool = Spool {
             directory: directory.to_owned(),
@@ -78,7 +78,7 @@ impl Spool {
         spool
     }
 
-    /// Finds what the list says.
+    /// Restores the ranges of the log.
     fn take_up(&mut self) -> io::Result<()> {
         let Some(runs) = self.log.as_ref().map(SpoolLog::runs).transpose()? else { return Ok(()) };
         let mut looked_for = BTreeSet::new();
@@ -94,7 +94,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Finds the file for what there is of this one, if it is there, and not one too many.
+    /// Opens the spooled data of a file, if it exists and the limit permits.
     fn take_up_file(&mut self, session: AssociationId, index: u32) -> io::Result<()> {
         let Some(file) = self.log.as_ref().and_then(|log| log.piece(session, index, false)) else {
             return Ok(());
@@ -106,7 +106,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Keeps what this message of a session has of large files.
+    /// Stores the data of large files in this message.
     pub fn keep(&mut self, session: AssociationId, message: &Bytes) {
         if self.failed {
             return;
@@ -129,7 +129,7 @@ impl Spool {
                 _ => Ok(()),
             };
             if kept.is_err() {
-                // A full disk, or neither files with names nor without: it does without.
+                // Neither named nor unnamed files can be written, for instance on a full disk: the spool is disabled.
                 return self.give_up();
             }
         }
@@ -155,7 +155,7 @@ impl Spool {
         heard.map(|(_, heard)| (heard, place)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Nothing of the first session is wanted any more; whether there was one.
+    /// Drops the oldest session; returns true if there was one.
     fn drop_first(&mut self) -> bool {
         let Some((session, heard)) = self.sessions.pop_front() else { return false };
         if let Some(log) = &self.log {
@@ -164,14 +164,14 @@ impl Spool {
         true
     }
 
-    /// What is here of the messages that a SPAN announces: each with its place among them.
+    /// Returns the spooled messages that a SPAN announces, each with its index.
     pub fn find(&mut self, record: &Record<'_>) -> Vec<(u32, Bytes)> {
         let &Record::Span { index, offset, step, count, sessions } = record else { return Vec::new() };
         let mut found = Vec::new();
         if self.flush(sessions).is_err() {
             return found;
         }
-        // More than a sender announces, and little work.
+        // Bounds the work to more than any sender announces.
         let most = (MAX_BUFFERED_BYTES / u64::from(step)).min(MAX_SPOOLED_PIECES);
         for place in 0..count.min(most as u32) {
             let from = offset + u64::from(place) * u64::from(step);
@@ -198,12 +198,12 @@ impl Spool {
         })
     }
 
-    /// Whether there is nothing.
+    /// Returns true if nothing is spooled.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
-    /// Nothing of it is wanted any more.
+    /// Drops all data.
     pub fn clear(&mut self) {
         while self.drop_first() {}
         self.log.take().into_iter().for_each(SpoolLog::remove);
@@ -233,14 +233,14 @@ impl SpooledFile {
         })
     }
 
-    /// Writes what waits for more.
+    /// Writes buffered data.
     fn flush(&mut self, place: &mut Place<'_>) -> io::Result<()> {
         let Some((index, offset, bytes)) = self.open.take() else { return Ok(()) };
         let run = offset..offset + bytes.len() as u64;
         self.put(place, index, run, |file| file.write_all_at(&bytes, offset))
     }
 
-    /// Writes these bytes of a file, unless it is one too many, and notes then that they are there.
+    /// Writes bytes of a file, unless the limit of files is reached, and records the range.
     fn put(
         &mut self,
         place: &mut Place<'_>,
@@ -262,7 +262,7 @@ impl SpooledFile {
 }
 
 impl Place<'_> {
-    /// A file for what there is of this one.
+    /// Creates a file for spooled data.
     fn make(&self, index: u32) -> io::Result<File> {
         match &self.log {
             Some(log) => {
@@ -274,7 +274,7 @@ impl Place<'_> {
 }
 
 impl Piece {
-    /// So many bytes from there on, if all are there.
+    /// Returns `len` bytes from this offset, if all are present.
     fn read(&self, from: u64, len: u32) -> Option<Vec<u8>> {
         if !self.bytes.contains_run(&(from..from + u64::from(len))) {
             return None;
@@ -285,12 +285,12 @@ impl Piece {
     }
 }
 
-/// Whether an eighth of the disk is free: it is others' too, and what is overheard nobody has asked for.
+/// Returns true if an eighth of the disk is free, since overheard data is optional.
 fn has_room(directory: &Path) -> bool {
     statvfs(directory).is_ok_and(|disk| disk.f_bavail > disk.f_blocks / 8)
 }
 
-/// A file without a name, which is gone when it is closed.
+/// Creates an unnamed file, which is deleted when closed.
 #[cfg(target_os = "linux")]
 fn unnamed(directory: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -302,16 +302,16 @@ fn unnamed(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// What comes before this place of a file is not kept: of small files there would be many.
+/// Minimum offset of spooled data in a file, which excludes small files.
 pub(super) const MIN_SPOOLED_OFFSET: u64 = 256 << 10;
-/// How often it is looked how much room there is.
+/// Bytes between two checks of the free space.
 const MAX_SEARCH_BYTES: u64 = 16 << 20;
-/// Written at once, if it comes together.
+/// Bytes of adjacent data that are written together.
 const TOGETHER: usize = 64 << 10;
-/// Files of a session of which something is kept.
+/// Maximum number of spooled files per session.
 const MAX_SPOOLED_FILES: usize = 64;
-/// Sessions of which something is kept.
+/// Maximum number of spooled sessions.
 pub(super) const MAX_SPOOLED_SESSIONS: usize = 4;
-/// Bytes that are looked for at a time, and pieces.
+/// Maximum bytes and pieces of a single search.
 const MAX_BUFFERED_BYTES: u64 = 16 << 20;
 const MAX_SPOOLED_PIECES: u64 = 1 << 14;

@@ -1,4 +1,4 @@
-//! Which bytes of which files a spool has, noted in the directory as they come, so that a receiver that is killed has them when it comes back.
+//! Log of the byte ranges in a spool, so that they survive a restart of the receiver.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _};
@@ -13,23 +13,23 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, unlinkat};
 use super::names::part_name;
 use super::resume::open_locked;
 
-/// The list, and the files that it tells of. Each is locked as long as it is open: two receivers that share a directory do not share
-/// it, and nobody takes it for something that was left over.
+/// The log and its data files. Each is locked while open, so two receivers in one directory do not share them, and no
+/// sweep removes them.
 ///
-/// Nothing of it is verified: a run that is noted and is not there, after the whole system has stopped, is found out by the digest of its file as any
-/// damage is.
+/// Ranges are not verified. A range without data, as after a crash of the system, is detected by the digest of its
+/// file like any other damage.
 #[derive(Debug)]
 pub(super) struct SpoolLog {
     directory: OwnedFd,
     user: u32,
     file: File,
-    /// How long it is.
+    /// Length of the log.
     end: u64,
-    /// What is to be noted with what comes next.
+    /// Records that are written with the next ones.
     waiting: Vec<u8>,
 }
 
-/// Bytes of a file of a session.
+/// A range of bytes of a file in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub session: AssociationId,
@@ -38,7 +38,7 @@ pub(super) struct Run {
 }
 
 impl SpoolLog {
-    /// Opens that of a directory and this user, made if there is none and `make` says so. `None` if there is none, or it cannot be had.
+    /// Opens the log of a directory and user, created if `make` is set. `None` if there is none or it is unavailable.
     pub fn open(directory: &Path, user: u32, make: bool) -> Option<SpoolLog> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(directory, flags, Mode::empty()).ok()?;
@@ -47,7 +47,7 @@ impl SpoolLog {
         Some(SpoolLog { directory, user, file, end, waiting: Vec::new() })
     }
 
-    /// What it says, as far as it can be read.
+    /// Ranges in the log, as far as it can be parsed.
     pub fn runs(&self) -> io::Result<impl Iterator<Item = Run> + use<>> {
         let mut left = BufReader::new(self.file.try_clone()?).take(self.end);
         Ok(std::iter::from_fn(move || {
@@ -56,13 +56,13 @@ impl SpoolLog {
         }))
     }
 
-    /// Notes that these bytes are there, some at a time.
+    /// Records a range; several are written together.
     pub fn note(&mut self, run: &Run) -> io::Result<()> {
         run.emit(&mut self.waiting);
         if self.waiting.len() as u64 >= TOGETHER * Run::LEN { self.flush() } else { Ok(()) }
     }
 
-    /// Notes what waits for more.
+    /// Writes buffered records.
     pub fn flush(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         self.file.write_all_at(&waiting, self.end)?;
@@ -70,18 +70,18 @@ impl SpoolLog {
         Ok(())
     }
 
-    /// The file for what there is of one of a session, made if there is none and `make` says so.
+    /// Opens the data file of a file in a session, created if `make` is set.
     pub fn piece(&self, session: AssociationId, index: u32, make: bool) -> Option<File> {
         open_locked(self.directory(), &name(session, index), self.user, make)
     }
 
-    /// Takes the file of one of a session away.
+    /// Removes the data file of a file in a session.
     pub fn remove_piece(&self, session: AssociationId, index: u32) {
-        // If it cannot be, the next one who looks for what was left over names it.
+        // If removal fails, the next sweep for leftovers reports it.
         let _ = unlinkat(&self.directory, name(session, index), AtFlags::empty());
     }
 
-    /// Takes the list away; the files that it tells of have been taken away before.
+    /// Removes the log, after its data files.
     pub fn remove(mut self) {
         self.waiting.clear();
         let _ = unlinkat(&self.directory, part_name(STEM.as_bytes(), 0), AtFlags::empty());
@@ -94,7 +94,7 @@ impl SpoolLog {
 
 impl Drop for SpoolLog {
     fn drop(&mut self) {
-        // What is not noted was not overheard.
+        // Unrecorded data is treated as not overheard.
         let _ = self.flush();
     }
 }
@@ -122,7 +122,7 @@ fn name(session: AssociationId, index: u32) -> String {
     part_name(format!("{STEM}-{:08x}-{index:08x}", session.0).as_bytes(), 0)
 }
 
-/// They have names of files that are not complete: they are never sent, and taken away once nobody has them any more.
+/// Stem of the temporary names, which are never sent and are removed as leftovers once unlocked.
 const STEM: &str = "overheard";
-/// Runs noted at once: each is up to 64 KiB, and that is lost with a receiver that is killed.
+/// Ranges written together, each up to 64 KiB; this much is lost when a receiver is killed.
 const TOGETHER: u64 = 16;

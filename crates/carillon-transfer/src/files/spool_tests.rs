@@ -1,4 +1,4 @@
-//! What was overheard, in a directory and after the process.
+//! Tests of the spool within and across processes.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn data(index: u32, offset: u64, bytes: &[u8]) -> Bytes {
     message.into()
 }
 
-/// The places that are found, of pieces of ten bytes, and what they say of themselves.
+/// Indices found for pieces of ten bytes, with their records.
 fn found(spool: &mut Spool, index: u32, sessions: &[u8]) -> Vec<(u32, Bytes)> {
     let (offset, sessions) = (MIN_SPOOLED_OFFSET, Sessions::new(sessions).expect("a few"));
     spool.find(&Record::Span { index, offset, step: 10, count: 6, sessions })
@@ -37,13 +37,13 @@ fn spooled_data_is_found_at_any_piece_boundary() {
     let mut spool = spool(directory.path());
     assert!(spool.is_empty() && found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
     let bytes: Vec<u8> = (0..60).collect();
-    // Of the pieces of ten bytes the second, fourth and fifth are there; of the third half.
+    // The second, fourth and fifth piece are complete, and half of the third.
     for (from, to) in [(30, 33), (10, 25), (33, 50)] {
         spool.keep(SESSION, &data(0, from, &bytes[from as usize..to]));
     }
     let piece = |place: u32| (place, data(0, u64::from(place) * 10, &bytes[place as usize * 10..][..10]));
     assert_eq!(found(&mut spool, 0, &[0, 0, 0, 7]), [piece(1), piece(3), piece(4)]);
-    // The rest of it, in another session.
+    // The rest of the third piece, in another session.
     spool.keep(AssociationId(9), &data(0, 20, &bytes[20..30]));
     assert_eq!(found(&mut spool, 0, &[0, 0, 0, 9, 0, 0, 0, 7]).len(), 4);
     assert!(found(&mut spool, 0, &[0, 0, 0, 8]).is_empty() && found(&mut spool, 1, &[0, 0, 0, 7]).is_empty());
@@ -62,7 +62,7 @@ fn spool_survives_a_restart_without_other_files() {
     first.keep(AssociationId(9), &data(5, 0, &bytes));
     assert_eq!(found(&mut first, 0, &[0, 0, 0, 7]).len(), 3);
     assert_eq!(found(&mut first, 5, &[0, 0, 0, 9]).len(), 6);
-    // Beside it another has files without names, which are gone with it.
+    // A second receiver beside it has unnamed files, which end with it.
     let mut beside = spool(directory.path());
     beside.keep(SESSION, &data(1, 0, &bytes));
     let there = names(directory.path());
@@ -75,7 +75,7 @@ fn spool_survives_a_restart_without_other_files() {
     let places = |found: Vec<(u32, Bytes)>| found.into_iter().map(|(place, _)| place).collect::<Vec<_>>();
     assert_eq!(places(found(&mut second, 0, &[0, 0, 0, 7])), [0, 1, 3]);
     assert!(found(&mut second, 1, &[0, 0, 0, 7]).is_empty());
-    // What is taken up is added to.
+    // Restored data can be extended.
     second.keep(SESSION, &data(0, 20, &bytes[20..30]));
     assert_eq!(found(&mut second, 0, &[0, 0, 0, 7]).len(), 4);
     drop(second);
@@ -97,7 +97,7 @@ fn spool_entry_without_data_is_ignored() {
     assert_eq!(count(&mut first, 7), 6);
     drop(first);
     let good = std::fs::read(&path).expect("it is there");
-    // Nothing, bytes of another file, some that end before they begin or behind the file, and half of what is said of some.
+    // Invalid ranges: empty, of another file, inverted, beyond the end, and partly missing.
     let mut bad = good.clone();
     bad.extend([0; 24]);
     bad.extend([0, 0, 0, 7, 0, 0, 0, 1].iter().chain(&good[8..]));

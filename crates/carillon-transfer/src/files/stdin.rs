@@ -1,4 +1,4 @@
-//! The standard input, or another reader, read beside everything else.
+//! Reading of the standard input or another reader in a thread.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::feed::Feed;
 use super::message_buffer::Scratch;
 
-/// What is read instead of the standard input, if anything.
+/// A reader in place of the standard input, if any.
 #[derive(Default)]
 pub struct Input(Option<Box<dyn Read + Send>>);
 
 impl Input {
-    /// This reader.
+    /// Reads from this reader.
     pub fn new(reader: impl Read + Send + 'static) -> Self {
         Input(Some(Box::new(reader)))
     }
@@ -29,8 +29,7 @@ impl fmt::Debug for Input {
     }
 }
 
-/// Reads the input in a thread of its own: it may pause for as long as it likes, and the
-/// receivers must hear from the sender all the same.
+/// Reads the input in a thread, because it may pause while the sender must keep its session alive.
 pub fn read_stream(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(STREAM_CHUNKS);
     let failed = to.clone();
@@ -49,7 +48,7 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
             Ok(len) => to.send(Ok(buffer[..len].to_vec())),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                // Nobody listens any more if it cannot be sent.
+                // Sending fails only after the receiver was dropped.
                 let _ = to.send(Err(error));
                 return;
             }
@@ -60,7 +59,7 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
     }
 }
 
-/// Reads the lines of the input in a thread of its own, as they come; a longer one than `piece` is cut.
+/// Reads the lines of the input in a thread; lines longer than `piece` are cut.
 pub fn read_lines(input: Input, piece: usize, feed: Arc<Feed>) {
     let read = {
         let feed = feed.clone();
@@ -89,7 +88,7 @@ fn forward_lines(input: &mut dyn BufRead, piece: usize, feed: &Feed) -> io::Resu
     let mut line = Vec::new();
     loop {
         line.clear();
-        // Nobody listens any more if it cannot be put in.
+        // Adding fails only after the feed was closed.
         if Read::take(&mut *input, piece as u64).read_until(b'\n', &mut line)? == 0
             || feed.put(&line).is_err()
         {
@@ -98,7 +97,7 @@ fn forward_lines(input: &mut dyn BufRead, piece: usize, feed: &Feed) -> io::Resu
     }
 }
 
-/// Bytes read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 256 << 10;
-/// Pieces of a stream read ahead.
+/// Maximum number of chunks read ahead.
 const STREAM_CHUNKS: usize = 16;

@@ -1,4 +1,4 @@
-//! What is done with what comes of a transfer, message by message.
+//! Handling of received messages, in the loop or in the writer thread.
 
 use std::collections::BTreeMap;
 
@@ -10,54 +10,54 @@ use super::intake::{Intake, Sink};
 use super::signing::{Checks, Signature};
 use crate::LocalError;
 
-/// Something to do with what comes of a sender.
+/// A task for one sender's data.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// It is the first of it.
+    /// Begin with a sender.
     Begin(Box<Intake>),
-    /// A message.
+    /// Handle a message.
     Take(Bytes),
-    /// Nothing more comes, and this is why.
+    /// End a sender for this reason, as no more messages will come.
     GiveUp(String),
 }
 
-/// What has happened since it was last asked.
+/// Progress since the last call.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// How far each sender is of whom something came.
+    /// State of each sender with messages.
     pub senders: BTreeMap<NodeId, State>,
     /// Files completed, with the names of their senders.
     pub completed: Vec<(String, Completed)>,
     /// Entries that cannot be stored here.
     pub unstored: Vec<Unstored>,
-    /// What went wrong here.
+    /// Local error.
     pub error: Option<LocalError>,
 }
 
-/// How far what one sender sends is.
+/// State of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The sender's name.
     pub name: String,
     /// Bytes written, or waiting in memory until their file is complete.
     pub bytes: u64,
-    /// Those of them that an earlier attempt had left.
+    /// Bytes that an earlier attempt left.
     pub resumed: u64,
-    /// Bytes of all files together, if it has said so.
+    /// Total bytes of all files, once announced.
     pub total: Option<u64>,
     /// Files completed.
     pub files: u32,
-    /// It has sent all of its live stream, and not all came.
+    /// True if its live stream has ended and messages are missing.
     pub is_short: bool,
-    /// What came is damaged, and what was verified of it is kept: it may do better another time.
+    /// True if data was damaged and the verified part is kept for another attempt.
     pub is_damaged: bool,
-    /// How it ended, if it has.
+    /// Result, once it has ended.
     pub result: Option<Result<(), String>>,
-    /// Whose signature it has, if it has to have one.
+    /// Verified signature, if signatures are required.
     pub signature: Option<Signature>,
 }
 
-/// Checks, hashes, writes and names.
+/// Verifies, hashes, writes and renames received data.
 #[derive(Debug)]
 pub struct Taker {
     sink: Sink,
@@ -90,7 +90,7 @@ impl Taker {
         }
     }
 
-    /// Live messages that have come are not to wait for later ones.
+    /// Flushes delivered live messages.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         match &mut self.sink {
             Sink::Live(live) => live.flush(),
@@ -98,7 +98,7 @@ impl Taker {
         }
     }
 
-    /// Notes how far this sender's is; whether it has ended, if it was begun.
+    /// Records the state of a sender; returns whether it has ended, if it was begun.
     pub(super) fn tell(&mut self, node: NodeId, notes: &mut Notes) -> Option<bool> {
         let intake = self.intakes.get_mut(&node)?;
         let state = State {
@@ -127,7 +127,7 @@ impl Taker {
         matches!(self.sink, Sink::Live(_))
     }
 
-    /// Whether it can take more without waiting; if not, this wakes the loop when it can.
+    /// Returns true if it can take more without blocking; otherwise `waker` is called when it can.
     pub(super) fn has_room(&mut self, waker: &Waker) -> bool {
         match &mut self.sink {
             Sink::Live(live) => live.has_room(waker),

@@ -1,4 +1,4 @@
-//! Where files go: a directory that nothing leaves, under temporary names until all is verified.
+//! Destination of files: a directory that no name can escape, with temporary names until everything is verified.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -40,29 +40,29 @@ pub enum Target {
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// Whether files that exist are replaced.
+    /// True if existing files are replaced.
     overwrite: bool,
-    /// Whether small files can do without a temporary name, as far as is known.
+    /// True while small files can be created without a temporary name.
     unnamed: bool,
-    /// What the next temporary name is made of.
+    /// Seed of the next temporary name.
     number: u64,
     sweep: Sweep,
-    /// Whose files are this receiver's.
+    /// Owner of the receiver's files.
     user: u32,
-    /// How far the transfer is, for the next attempt; and what an earlier one has left.
+    /// Journal of the transfer, with the state of an earlier attempt.
     journal: Option<Journal>,
     kept: Option<Kept>,
-    /// Whether only what is signed is taken.
+    /// True if only signed data is accepted.
     trusted: bool,
-    /// What was overheard; it is with whoever hears as long as there is one.
+    /// Spool of overheard data, while no session uses it.
     spool: Option<Box<Spool>>,
-    /// Whether all was looked through for what an earlier transfer left.
+    /// True if the directory was swept for leftovers of an earlier transfer.
     swept: bool,
-    /// The entries of this transfer.
+    /// Entries created in this transfer.
     written: Written,
 }
 
-/// A file that is not complete yet. Dropped, it leaves nothing.
+/// An incomplete file. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Partial(Kind);
 
@@ -72,12 +72,11 @@ enum Kind {
     Output(Output),
 }
 
-/// Where the last file of a sender went; nothing before the first.
+/// Directory of a sender's last file; `None` before the first.
 pub type Position = Option<Descent>;
 
 impl Target {
-    /// A directory, made if it does not exist, that can be written to. What a receiver that was killed
-    /// has left there is removed or named.
+    /// Opens a writable directory, created if necessary, and removes or reports leftovers of a killed receiver.
     pub fn directory(root: &Path, overwrite: bool) -> Result<Target, LocalError> {
         Ok(Target::open(root, overwrite)?)
     }
@@ -96,10 +95,10 @@ impl Target {
         }
         let mut number = getrandom::u64().context("the system gives no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
-        // Better now than when the transfer has begun.
+        // Write errors are found before the transfer begins.
         let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
-        // A name of another file may be refused, and then names are not compared byte by byte.
+        // If an unusual spelling is refused, names are not compared byte by byte.
         let probe = Draft::create(descent.root(), "probe-é".as_bytes(), 0o600, || next(&mut number));
         let spelling = probe.as_ref().ok().and_then(|probe| std::str::from_utf8(probe.part()).ok());
         let exact = spelling.and_then(|name| exact_device(descent.root(), name));
@@ -111,7 +110,7 @@ impl Target {
         {
             journal.remove(descent.root());
         }
-        // Before the rest of what was left over is taken away.
+        // The journal is read before the other leftovers are removed.
         let spool = Spool::open(root, user);
         let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| below(root, part));
         let mut sweep = Sweep::new(user, spared);
@@ -132,24 +131,24 @@ impl Target {
         })))
     }
 
-    /// What was overheard, for who hears more.
+    /// Takes the spool for a session.
     pub(super) fn take_spool(&mut self) -> Option<Box<Spool>> {
         if let Target::Directory(folder) = self { folder.spool.take() } else { None }
     }
 
-    /// Keeps what was overheard for the next session.
+    /// Returns the spool for the next session.
     pub(super) fn put_spool(&mut self, spool: Box<Spool>) {
         if let Target::Directory(folder) = self {
             folder.spool = Some(spool);
         }
     }
 
-    /// What names the place for every process of this host that writes there; `None` for an output that only this process has.
+    /// Identifier of the destination, equal in every process of this host; `None` for an output of this process.
     pub(super) fn place(&self) -> Option<Vec<u8>> {
         match self {
             Target::Directory(folder) => {
                 let path = std::fs::canonicalize(&folder.root).unwrap_or_else(|_| folder.root.clone());
-                // Containers may have equal paths on one host.
+                // Containers on one host may have equal paths.
                 let device = std::fs::metadata(&path).map_or(0, |found| found.dev());
                 Some([b"directory".as_slice(), path.as_os_str().as_bytes(), &device.to_be_bytes()].concat())
             }
@@ -157,7 +156,7 @@ impl Target {
         }
     }
 
-    /// What there is to tell of the directory, a line each.
+    /// Messages about the directory, a line each.
     pub fn take_notes(&mut self) -> Vec<String> {
         match self {
             Target::Directory(folder) => folder.sweep.take_lines(),
@@ -165,7 +164,7 @@ impl Target {
         }
     }
 
-    /// How far an earlier attempt came; asked between transfers. Where only what is signed is taken, only what came so counts.
+    /// Progress of an earlier attempt; asked between transfers. With `trusted` only signed progress counts.
     pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
         let Target::Directory(folder) = self else { return None };
         folder.trusted = trusted;
@@ -180,8 +179,8 @@ impl Target {
         folder.kept.as_ref().map(|kept| kept.reached)
     }
 
-    /// Begins a transfer that can be taken up again: what an earlier attempt has left of it. What is left of another one is
-    /// taken away.
+    /// Begins a resumable transfer and returns the state of its earlier attempt. Leftovers of other transfers are
+    /// removed.
     pub(super) fn resume(&mut self, transfer: TransferId) -> Option<Kept> {
         let Target::Directory(folder) = self else { return None };
         let kept = folder.kept.take_if(|kept| kept.reached.transfer == transfer);
@@ -191,8 +190,8 @@ impl Target {
         kept
     }
 
-    /// Notes that so many entries are complete, and that this file is what came of the next one. Where that cannot be noted
-    /// the next attempt begins anew.
+    /// Records the number of complete entries and the partial file of the next one. If recording fails, the next
+    /// attempt begins anew.
     pub(super) fn note(&mut self, transfer: TransferId, entry: u32, partial: Option<&mut Partial>) {
         let Target::Directory(folder) = self else { return };
         if folder.journal.is_none() {
@@ -207,19 +206,19 @@ impl Target {
         }
     }
 
-    /// Whether files that exist are replaced.
+    /// Returns true if existing files are replaced.
     pub(super) fn overwrites(&self) -> bool {
         matches!(self, Target::Directory(folder) if folder.overwrite)
     }
 
-    /// There is nothing to take up again.
+    /// Removes the journal.
     pub(super) fn forget(&mut self) {
         if let Target::Directory(folder) = self {
             folder.forget();
         }
     }
 
-    /// Goes on with the file that an earlier attempt began, of this size; `read` gets what is there.
+    /// Reopens the partial file of an earlier attempt; `read` receives its contents.
     pub(super) fn reopen(
         &mut self,
         position: &mut Position,
@@ -242,7 +241,7 @@ impl Target {
         Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
     }
 
-    /// A file of this name and size that is there already.
+    /// Opens an existing file of this name and size.
     pub(super) fn existing(
         &mut self,
         position: &mut Position,
@@ -267,7 +266,7 @@ impl Target {
         Ok(Some(file))
     }
 
-    /// Begins a file of this size, if that is known. One that exists is refused unless it may be overwritten.
+    /// Begins a file with an expected size. An existing file is refused unless it may be replaced.
     pub(super) fn begin(
         &mut self,
         position: &mut Position,
@@ -307,7 +306,7 @@ impl Target {
         Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
     }
 
-    /// Writes a file of which everything is there, with these permission bits and time of modification.
+    /// Writes a complete file with these permission bits and modification time.
     pub(super) fn write(
         &mut self,
         position: &mut Position,
@@ -344,8 +343,8 @@ impl Target {
         }
     }
 
-    /// Makes a directory, unless it exists. It gets its permission bits, if it was made, and its time of modification when
-    /// what follows in it is there.
+    /// Creates a directory unless it exists. Permission bits (of a created one) and modification time are set after
+    /// its contents are complete.
     pub(super) fn make_directory(
         &mut self,
         position: &mut Position,
@@ -356,7 +355,7 @@ impl Target {
         folder.enter(position, name, Some(attributes)).map(|_| ())
     }
 
-    /// Makes a symbolic link; `again` if the same may be there. Whether it is harmless is not asked here.
+    /// Creates a symbolic link; `again` permits an existing equal one. The caller has checked its target.
     pub(super) fn make_link(
         &mut self,
         position: &mut Position,
@@ -388,7 +387,7 @@ impl Target {
         }
     }
 
-    /// Gives a file of which everything is there its name, and its time of modification.
+    /// Gives a complete file its final name and modification time.
     pub(super) fn commit(
         &mut self,
         partial: Partial,
@@ -448,7 +447,7 @@ impl Folder {
 }
 
 impl Folder {
-    /// Takes away what was kept of a transfer.
+    /// Removes the data kept of a transfer.
     fn forget(&mut self) {
         let Ok(descent) = Descent::new(&self.root) else { return };
         if let Some(journal) = self.journal.take() {
@@ -461,14 +460,14 @@ impl Folder {
 }
 
 impl Partial {
-    /// Lets it stay when it is dropped.
+    /// Keeps the file after the drop.
     fn keep(&mut self) {
         if let Kind::File { draft, .. } = &mut self.0 {
             draft.keep();
         }
     }
 
-    /// Where it is below this directory, with its temporary name.
+    /// Path below this directory, with its temporary name.
     fn part(&self, root: &Path) -> Option<Vec<u8>> {
         let Kind::File { draft, path, .. } = &self.0 else { return None };
         let part = path.strip_prefix(root).ok()?.with_file_name(OsStr::from_bytes(draft.part()));
@@ -483,7 +482,7 @@ impl Partial {
         }
     }
 
-    /// Leaves so many bytes of it.
+    /// Truncates the file to this length.
     pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
@@ -491,7 +490,7 @@ impl Partial {
         }
     }
 
-    /// Appends so many zeros, which take no room in a file.
+    /// Appends zeros as a hole.
     pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
@@ -499,7 +498,7 @@ impl Partial {
         }
     }
 
-    /// Takes it away, also if it was kept.
+    /// Removes the file, even if it was kept.
     pub fn discard(self) {
         if let Kind::File { draft, .. } = self.0 {
             draft.discard();
@@ -517,10 +516,10 @@ impl Written {
         }
     }
 
-    /// Adds an entry that was made, unless the file system has given it another name.
+    /// Records a created entry, unless the file system has changed its name.
     fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> anyhow::Result<()> {
         let (_, name) = split(path);
-        // FAT leaves out dots and spaces at the end.
+        // FAT omits trailing dots and spaces.
         if (name.ends_with(b".") || name.ends_with(b" ")) && !lists(directory, name) {
             let _ = unlinkat(directory, name, AtFlags::empty());
             return Err(Unstorable::renamed().into());
@@ -530,7 +529,7 @@ impl Written {
     }
 }
 
-/// Why an entry could not be given its name.
+/// Reason why an entry could not be given its name.
 fn unnamed_because(
     error: io::Error,
     directory: BorrowedFd<'_>,
@@ -560,7 +559,7 @@ fn is_unfit_io(error: &io::Error, directory: BorrowedFd<'_>) -> bool {
     Errno::from_io_error(error).is_some_and(|error| is_unfit(error, directory))
 }
 
-/// Whether the error of making a symbolic link says that there can be none.
+/// Returns true if the error means that the file system has no symbolic links.
 fn has_no_links(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP))
 }

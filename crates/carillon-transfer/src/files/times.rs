@@ -1,25 +1,25 @@
-//! Times of modification, as records carry them: nanoseconds since 1970.
+//! Modification times in nanoseconds since 1970, as records contain them.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, futimens};
 
-/// What a file or directory gets besides what is in it.
+/// Metadata of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Unix permission bits.
     pub mode: u32,
-    /// When it was modified last, if that is known.
+    /// Modification time, if known.
     pub modified: Option<i64>,
 }
 
-/// The time of so many seconds and nanoseconds, if it is one that can be carried: between 1677 and 2262.
+/// Converts seconds and nanoseconds, if in the range of 64-bit nanoseconds (years 1677 to 2262).
 pub fn carried((seconds, nanos): (i64, i64)) -> Option<i64> {
     let time = seconds.checked_mul(SECOND)?.checked_add(nanos)?;
     (time != i64::MIN).then_some(time)
 }
 
-/// Gives a file or directory this time, if there is one. Where that cannot be, what is in it is no worse for it.
+/// Sets the modification time, if given. Errors are ignored, as the contents are intact.
 pub fn set(handle: BorrowedFd<'_>, modified: Option<i64>) {
     let Some(modified) = modified else { return };
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };

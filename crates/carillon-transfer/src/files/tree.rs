@@ -1,25 +1,25 @@
-//! BLAKE3 over a file as it comes, with a value for each of its subtrees, from which its digest is made.
+//! Incremental BLAKE3 of a file with the chaining values of its subtrees.
 
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use carillon_wire::file::SUBTREE_BYTES;
 
-/// Hashes a file from its beginning on. Each [`SUBTREE_BYTES`] of it are a subtree, whose chaining value can be compared before the rest
-/// is there; it is kept, 32 bytes.
+/// Hashes a file from its beginning. Each [`SUBTREE_BYTES`] are a subtree, whose chaining value (32 bytes) is kept
+/// and can be compared before the rest has arrived.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// The subtree that is not complete, or that is and has nothing behind it yet.
+    /// Hasher of the last subtree, complete or not.
     hasher: blake3::Hasher,
-    /// Of those before.
+    /// Chaining values of the preceding subtrees.
     values: Vec<ChainingValue>,
 }
 
 impl Tree {
-    /// The next bytes.
+    /// Adds bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.hasher.count() == SUBTREE_BYTES {
                 self.values.push(self.hasher.finalize_non_root());
-                // To reset it does not take its offset back.
+                // Resetting the hasher keeps its offset, so a new one is created.
                 self.hasher = blake3::Hasher::new();
                 self.hasher.set_input_offset(self.values.len() as u64 * SUBTREE_BYTES);
             }
@@ -30,12 +30,12 @@ impl Tree {
         }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn count(&self) -> u64 {
         self.values.len() as u64 * SUBTREE_BYTES + self.hasher.count()
     }
 
-    /// The chaining value of the subtree that ends behind so many bytes, if one does and all of it is there.
+    /// Chaining value of the complete subtree that ends at this offset, if any.
     pub fn value(&self, end: u64) -> Option<ChainingValue> {
         let at = (end.is_multiple_of(SUBTREE_BYTES) && end > 0).then(|| end / SUBTREE_BYTES - 1)?;
         let last = end == self.count();
@@ -43,7 +43,7 @@ impl Tree {
         value.or_else(|| last.then(|| self.hasher.finalize_non_root()))
     }
 
-    /// The digest of all bytes so far.
+    /// Digest of all bytes so far.
     pub fn finalize(&self) -> blake3::Hash {
         if self.values.is_empty() {
             return self.hasher.finalize();
@@ -54,14 +54,14 @@ impl Tree {
         merge_subtrees_root(&merged(left), &merged(right), Mode::Hash)
     }
 
-    /// For another file.
+    /// Resets the tree for another file.
     pub fn reset(&mut self) {
         self.values.clear();
         self.hasher = blake3::Hasher::new();
     }
 }
 
-/// The chaining value of the tree above these, in their order.
+/// Chaining value of the parent of these subtrees, in order.
 fn merged(values: &[ChainingValue]) -> ChainingValue {
     match values {
         [value] => *value,
@@ -72,7 +72,7 @@ fn merged(values: &[ChainingValue]) -> ChainingValue {
     }
 }
 
-/// The tree is left-balanced: there is a power of two of them in the left half, as large as leaves something to the right.
+/// Splits the subtrees: the tree is left-balanced, so the left half has the largest power of two that leaves a rest.
 fn halves(values: &[ChainingValue]) -> (&[ChainingValue], &[ChainingValue]) {
     values.split_at(values.len().next_power_of_two() / 2)
 }

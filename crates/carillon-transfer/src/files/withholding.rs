@@ -1,50 +1,51 @@
-//! What a sender withholds of what receivers may have overheard.
+//! Withholding of data that receivers may have overheard.
 
 use std::collections::VecDeque;
 
 use carillon_core::{AssociationId, Bytes, Time};
 use carillon_wire::file::{Record, SESSIONS_MAX, Sessions};
 
-/// Runs of messages that are pieces of one file each: a SPAN announces them, and when all have that they are withheld.
+/// Announces runs of messages with pieces of one file in a SPAN, and withholds them once every receiver has the
+/// announcement.
 ///
-/// That takes round trips, in which nothing else goes out. So it is tried with a short run first, and where most of it had to go out all the
-/// same what comes next is just sent, as long as the trial took and half as long as it has not paid so far: who came late has nothing of the
-/// beginning, and all of the end.
+/// An announcement costs round trips without other data. A short run is therefore tried first. If most of it had to
+/// be sent anyway, the following data is sent normally, for the duration of the trial plus half of the time since
+/// withholding last helped. A late receiver misses the beginning of a file and has overheard its end.
 #[derive(Debug)]
 pub(super) struct Withholding {
-    /// The sessions in which they went by, as a SPAN has them.
+    /// Overheard sessions, encoded for a SPAN.
     sessions: Vec<u8>,
-    /// What the announcement says that stands before everything else, if one does.
+    /// Number of messages in the announcement at the head of the queue, if there is one.
     announces: u32,
-    /// What is announced and not offered yet.
+    /// Announced messages that were not offered yet.
     left: u32,
-    /// The announcement is under way: who has not got it would ask for everything.
+    /// True while the announcement is in flight: a receiver without it would request everything.
     waits: bool,
-    /// How long the run is that was announced last, what had been sent again before it, and when it was announced.
+    /// Last announced run: its length, the repair count before it, and the time of the announcement.
     run: (u32, u64),
     began: Time,
-    /// The last run that was offered as a whole, until it shows what of it went out.
+    /// Last run that was offered in full, until its repairs are known.
     tried: Option<(u32, u64)>,
-    /// Somebody had much of the last one.
+    /// True if receivers had most of the last run.
     pays: bool,
-    /// When it paid last, or began; and if it did not pay since, when it is tried again.
+    /// Time at which withholding last helped or began, and the time of the next trial if it did not.
     paid: Option<Time>,
     until: Time,
 }
 
-/// What is to be done with the first message.
+/// Decision about the first message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing before all have the announcement.
+    /// Offer nothing until every receiver has the announcement.
     Wait,
-    /// It goes out as far as somebody lacks it.
+    /// Offer it as withheld: only missing parts are sent.
     Withhold,
-    /// It goes out.
+    /// Send it.
     Send,
 }
 
 impl Withholding {
-    /// What went by in these sessions; of many the last.
+    /// Creates the state for these overheard sessions, of which the latest are used.
     pub fn new(sessions: &[AssociationId]) -> Option<Self> {
         let last = &sessions[sessions.len().saturating_sub(SESSIONS_MAX)..];
         let sessions: Vec<u8> = last.iter().flat_map(|session| session.0.to_be_bytes()).collect();
@@ -63,8 +64,8 @@ impl Withholding {
         })
     }
 
-    /// What becomes of the first of these, before which an announcement may be put; `has_all` if the protocol is done with everything before,
-    /// for which it has sent so many packets again.
+    /// Decides about the first message, and may insert an announcement before it. `has_all` is true if the protocol
+    /// has released everything before; `repairs` is its repair count.
     pub fn next(
         &mut self,
         now: Time,
@@ -80,7 +81,7 @@ impl Withholding {
         }
         match self.left {
             _ if self.announces > 0 => return Turn::Send,
-            // Whether it pays is not known.
+            // The result of the last trial is still unknown.
             0 if self.tried.is_some() && !self.pays => return Turn::Wait,
             0 if now < self.until => return Turn::Send,
             0 => {}
@@ -97,7 +98,7 @@ impl Withholding {
         Turn::Send
     }
 
-    /// Whether the last run was worth it.
+    /// Evaluates the last run.
     fn judge(&mut self, now: Time, repairs: u64) {
         let Some((count, before)) = self.tried.take() else { return };
         self.pays = (repairs - before) * 4 < u64::from(count) * 3;
@@ -109,7 +110,7 @@ impl Withholding {
         }
     }
 
-    /// The first message was taken.
+    /// Called after the first message was accepted.
     pub fn taken(&mut self, now: Time) {
         if self.announces > 0 {
             self.left = std::mem::take(&mut self.announces);
@@ -123,8 +124,8 @@ impl Withholding {
     }
 }
 
-/// The first messages, as far as each is a piece of the same file, next to the one before, and of the same length: of which file, from where
-/// on, of how many bytes each, and how many.
+/// Returns the run at the head of the queue: adjacent pieces of one file with equal length. The result has entry,
+/// offset, length of a piece and number of pieces.
 fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
     let pieces = ready.iter().map_while(|(message, _)| match Record::parse(message) {
         Ok(Record::Data { index, offset, bytes }) => Some((index, offset, bytes.len() as u32)),
@@ -138,12 +139,12 @@ fn run(ready: &VecDeque<(Bytes, u64)>) -> Option<(u32, u64, u32, u32)> {
     (step > 0 && count >= least(step)).then_some((index, first, step, count))
 }
 
-/// Shorter runs of pieces of so many bytes go out: to announce them takes a round trip. It is tried with so many.
+/// Minimum number of pieces of this length in a run, as an announcement costs a round trip. Trials use this number.
 fn least(step: u32) -> u32 {
     (MIN_RUN_BYTES / step).clamp(MIN_RUN, MIN_SHORT_RUN)
 }
 
-/// Where a piece is long few of them are as much to send in vain as many short ones.
+/// With long pieces, few of them are as costly to send needlessly as many short ones.
 const MIN_RUN_BYTES: u32 = 128 << 10;
 const MIN_RUN: u32 = 8;
 const MIN_SHORT_RUN: u32 = 64;
@@ -168,7 +169,7 @@ mod tests {
         (0..count).map(|at| message(&piece(at))).collect()
     }
 
-    /// What is first, if it is an announcement: of how many messages.
+    /// Number of messages in the announcement at the head of the queue, if there is one.
     fn announced(ready: &VecDeque<(Bytes, u64)>) -> Option<u32> {
         match Record::parse(&ready.front()?.0) {
             Ok(Record::Span { index: 3, step: 10, count, sessions, .. }) => {
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Takes the run that is announced; how many messages it has, if one is. So many packets go out for it.
+    /// Takes the announced run and returns its length; `repairs` packets are sent for it.
     fn take_run(
         withholding: &mut Withholding,
         ready: &mut VecDeque<(Bytes, u64)>,
@@ -188,7 +189,7 @@ mod tests {
     ) -> Option<u32> {
         assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Send);
         let count = announced(ready)?;
-        // Not before it was taken, and all have it.
+        // The run follows after the announcement was accepted and every receiver has it.
         assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Send);
         take(withholding, ready);
         assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Wait);
@@ -211,11 +212,11 @@ mod tests {
         let mut withholding = Withholding::new(&[AssociationId(7)]).expect("a session");
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(MIN_SHORT_RUN));
-        // Not known yet.
+        // The result is unknown.
         assert_eq!(withholding.next(NOW, &mut ready, false, repairs), Turn::Wait);
         assert_eq!(withholding.next(NOW, &mut ready, true, repairs), Turn::Send);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - MIN_SHORT_RUN));
-        // While it shows what went out of that the next one is announced.
+        // The next run is announced while the repairs of this one are counted.
         ready = pieces(500, 10);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), Some(500));
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 0), None, "nothing is left");
@@ -229,7 +230,7 @@ mod tests {
             take_run(&mut withholding, &mut ready, &mut repairs, MIN_SHORT_RUN.into()),
             Some(MIN_SHORT_RUN)
         );
-        // The first trial takes ten milliseconds, the others no time.
+        // The first trial takes ten milliseconds, later ones no time.
         for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
             let millis = |millis| NOW + Duration::from_millis(millis);
             for (at, is_tried) in [(from, false), (until - 1, false), (until, true)] {

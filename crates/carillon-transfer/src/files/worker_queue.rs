@@ -1,4 +1,4 @@
-//! What goes between the loop of a transfer and the thread that works at its disk.
+//! Queue between the event loop and the thread for its disk.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use carillon_net::Waker;
 
-/// A queue with a bound. The loop never waits at it, it is woken; the worker does, in its own thread. It goes one
-/// way: whoever fills it, it has one end in the loop and one at the worker.
+/// A bounded queue between the loop and a worker thread, in one direction. The loop never waits and is woken; the
+/// worker waits in its thread.
 #[derive(Debug)]
 pub struct WorkerQueue<T> {
     state: Mutex<State<T>>,
@@ -17,38 +17,38 @@ pub struct WorkerQueue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// What waits, and how many bytes each counts for.
+    /// Queued items with their sizes in bytes.
     items: VecDeque<(T, usize)>,
-    /// Bytes that wait, or that the worker has taken and not done.
+    /// Bytes that are queued, or taken and not finished by the worker.
     bytes: usize,
-    /// Nothing more will be put in.
+    /// True after the last item.
     ended: bool,
-    /// Nothing of it is wanted any more.
+    /// True if the consumer wants no more items.
     closed: bool,
-    /// The loop found nothing, or no room.
+    /// True if the loop found no items or no room.
     waits: bool,
-    /// The worker waits until something moves: to tell one that does not wait is a system call too.
+    /// True while the worker waits, as notifying it costs a system call.
     worker_waits: bool,
 }
 
-/// What the loop finds.
+/// Result of [`WorkerQueue::take`] for the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Something.
+    /// Items were taken.
     Some,
-    /// Nothing yet: it is woken when there is.
+    /// The queue is empty; the loop is woken when items arrive.
     NotYet,
-    /// Nothing, and nothing will come.
+    /// The queue has ended.
     End,
 }
 
 impl<T> WorkerQueue<T> {
-    /// An empty one, for the loop that this wakes.
+    /// Creates an empty queue; `waker` wakes the loop.
     pub fn new(waker: Waker) -> Self {
         WorkerQueue { state: Mutex::default(), moved: Condvar::new(), waker }
     }
 
-    /// The loop: takes all that there is.
+    /// For the loop: takes all items.
     pub fn take(&self, into: &mut VecDeque<T>) -> Found {
         let mut state = self.lock();
         if state.items.is_empty() {
@@ -61,14 +61,14 @@ impl<T> WorkerQueue<T> {
         Found::Some
     }
 
-    /// The loop: whether there is room for something. If not, it is woken when there is.
+    /// For the loop: returns true if there is room; otherwise it is woken when there is.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         state.waits = !state.has_room();
         !state.waits
     }
 
-    /// The loop: puts something in.
+    /// For the loop: adds an item.
     pub fn push(&self, item: T, bytes: usize) {
         let mut state = self.lock();
         state.bytes += bytes;
@@ -76,22 +76,22 @@ impl<T> WorkerQueue<T> {
         self.tell_worker(state);
     }
 
-    /// The loop: wants nothing more of it. The worker stops at what it is doing.
+    /// For the loop: closes the queue, so that the worker stops.
     pub fn close(&self) {
         self.lock().closed = true;
         self.moved.notify_all();
     }
 
-    /// Whether nothing of it is wanted any more.
+    /// Returns true if the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// The worker: puts something in as soon as there is room; whether it is wanted.
+    /// For the worker: waits for room and adds an item; returns true if it is wanted.
     pub fn put(&self, item: T, bytes: usize) -> bool {
         let mut state = self.lock();
         if !state.has_room() {
-            // Not for each single one that goes: a thread that gets up has something to do.
+            // Wakes the worker only when enough items are finished, as each wake-up costs.
             while !state.closed
                 && (state.bytes > MAX_QUEUED_BYTES / 2 || state.items.len() > MAX_QUEUED_MESSAGES / 2)
             {
@@ -112,7 +112,7 @@ impl<T> WorkerQueue<T> {
         true
     }
 
-    /// The worker: has nothing more for now, waits so long, and says whether it is wanted still.
+    /// For the worker: pauses this long; returns true if items are still wanted.
     pub fn pause(&self, time: Duration) -> bool {
         let mut state = self.lock();
         if state.waits && !state.items.is_empty() {
@@ -123,7 +123,7 @@ impl<T> WorkerQueue<T> {
         !waited.unwrap_or_else(PoisonError::into_inner).0.closed
     }
 
-    /// The worker: will put nothing more in.
+    /// For the worker: marks the end.
     pub fn end(&self) {
         let mut state = self.lock();
         (state.ended, state.waits) = (true, false);
@@ -131,7 +131,8 @@ impl<T> WorkerQueue<T> {
         self.waker.wake();
     }
 
-    /// The worker: takes all that there is, once there is something; nothing when it is closed. If that is little it waits so long for more.
+    /// For the worker: waits for items and takes them; returns false when closed. It waits `patience` for more after
+    /// a small backlog.
     pub fn next(&self, into: &mut VecDeque<(T, usize)>, patience: Duration) -> bool {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
@@ -146,7 +147,7 @@ impl<T> WorkerQueue<T> {
         !state.closed
     }
 
-    /// The worker: has done something of so many bytes; `news` are wanted by the loop at once.
+    /// For the worker: `bytes` are finished; `news` wakes the loop at once.
     pub fn done(&self, bytes: usize, news: bool) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
@@ -158,13 +159,13 @@ impl<T> WorkerQueue<T> {
         }
     }
 
-    /// The worker: waits until something moves.
+    /// For the worker: waits for a change.
     fn wait<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.worker_waits = true;
         self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop: something has moved.
+    /// For the loop: wakes the worker.
     fn tell_worker(&self, mut state: MutexGuard<'_, State<T>>) {
         let waits = std::mem::take(&mut state.worker_waits);
         drop(state);
@@ -191,14 +192,14 @@ impl<T> State<T> {
     }
 }
 
-/// Bytes that wait at most, and what puts them over. Getting up costs a thread more than what it then finds outside the
-/// cache: with a quarter of this the fastest transfers take a fifth longer.
+/// Maximum bytes in the queue, plus one item. A wake-up costs more than cache misses of a longer queue (measured:
+/// docs/benchmarks.md).
 const MAX_QUEUED_BYTES: usize = 2 << 20;
-/// Items that wait at most: there are small ones too.
+/// Maximum number of items in the queue.
 const MAX_QUEUED_MESSAGES: usize = 4096;
-/// If the worker finds less, it is worth waiting for more.
+/// Backlog below which the worker waits for more, in bytes.
 const SMALL_BACKLOG_BYTES: usize = 32 << 10;
-/// So much is worth waking the loop for; what comes before a pause or the end is, too.
+/// Bytes after which the loop is woken; a pause or the end wakes it as well.
 const WAKE_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The entries that a transfer has made in a directory, by what the file system says of them.
+//! Entries that a transfer has created in a directory, identified by the file system.
 //!
-//! File systems that ignore case, or normalise Unicode, take two names for one file: the second would replace the first,
-//! or fail as if it had been there before. Whether two names lead to one file is asked of the file system and never
-//! guessed from their spelling: by device and inode number, and where a file system that folds names gives one file several
-//! inode numbers (FUSE does), by the listing of the directory.
+//! File systems that ignore case or normalise Unicode treat two names as one file: the second would replace the
+//! first, or fail as existing. Equality is therefore asked of the file system instead of derived from the spelling.
+//! It compares device and inode number. Where a file system with folded names has several inode numbers per file
+//! (FUSE), it reads the directory listing.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat, fstat, statat};
 
 use super::names::split;
 
-/// What was made since the transfer began.
+/// Entries created since the beginning of the transfer.
 #[derive(Debug, Default)]
 pub struct Written {
     hashes: RandomState,
@@ -21,23 +21,23 @@ pub struct Written {
     paths: HashSet<u64>,
     /// Device and inode numbers.
     ids: HashSet<(u64, u64)>,
-    /// The device on which names were compared byte by byte when that was probed.
+    /// Device whose file system was found to compare names byte by byte.
     exact_device: Option<u64>,
 }
 
 impl Written {
-    /// For a directory on this device, if its file system compares names byte by byte.
+    /// Creates an empty set; `exact_device` is a device with byte-wise comparison of names.
     pub fn new(exact_device: Option<u64>) -> Self {
         Written { exact_device, ..Written::default() }
     }
 
-    /// For the next transfer.
+    /// Resets the set for the next transfer.
     pub fn clear(&mut self) {
         self.paths.clear();
         self.ids.clear();
     }
 
-    /// Whether this path was made.
+    /// Returns true if this path was created.
     pub fn has(&self, path: &[u8]) -> bool {
         self.paths.contains(&self.hashes.hash_one(path))
     }
@@ -48,8 +48,8 @@ impl Written {
         self.ids.insert(id(stat));
     }
 
-    /// The name of another entry of this transfer that `path` leads to on this file system, if there is one. `found` is what
-    /// the last component of the path leads to in this directory.
+    /// Returns the name of another entry of this transfer to which `path` leads on this file system, if any. `found`
+    /// is the metadata of the existing entry at `path`.
     pub fn alias(&self, directory: BorrowedFd<'_>, path: &[u8], found: &Stat) -> Option<Vec<u8>> {
         if self.paths.is_empty() || self.has(path) {
             return None;
@@ -76,25 +76,25 @@ impl Written {
                 let is_directory = kind(&stat) == FileType::Directory;
                 match known {
                     true => id(&stat) == id(found),
-                    // A file cannot be told from another one of the same size: it is not replaced then.
+                    // An equal size cannot exclude the same file: it is not replaced.
                     false => kind(&stat) == kind(found) && (is_directory || stat.st_size == found.st_size),
                 }
             })
         };
         let other = others.into_iter().find(same);
-        // It has been renamed since, or is listed in another spelling.
+        // The entry was renamed, or is listed in another spelling.
         other.or_else(|| known.then(|| b"another entry".to_vec()))
     }
 }
 
-/// Whether a directory lists an entry by exactly this name.
+/// Returns true if a directory lists an entry of exactly this name.
 pub fn lists(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
     let Ok(entries) = Dir::read_from(directory) else { return true };
     entries.flatten().any(|entry| entry.file_name().to_bytes() == name)
 }
 
-/// The device of a directory if its file system compares names byte by byte, as far as a file in it shows that has this
-/// name (lower case, and composed characters): it is looked up in other spellings.
+/// Returns the device of a directory if its file system compares names byte by byte. The test looks up an existing
+/// file, whose name has lower case and composed characters, in other spellings.
 pub fn exact_device(directory: BorrowedFd<'_>, name: &str) -> Option<u64> {
     let spellings = [name.to_uppercase(), name.replace('é', "e\u{301}")];
     let finds = |spelling: &String| statat(directory, spelling.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
