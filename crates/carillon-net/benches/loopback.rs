@@ -1,11 +1,10 @@
-//! What a datagram costs on loopback, by size, with and without segmentation offload, to one
-//! receiver and to four: the whole path of the driver on both sides, a trivial machine on top.
+//! Cost of a datagram on loopback by size, with and without segmentation offload, for one and four receivers: the
+//! full driver path on both sides with a trivial machine.
 //!
-//! One thread sends a burst that fits the receive buffers, then receives it everywhere, so that the
-//! two costs are apart. On loopback the sender's system call also does the kernel's part of the
-//! receiving: finding the sockets and queueing for each. What a burst costs is the tenth part of all
-//! stay below: what else runs on a machine only adds. `cargo bench -p carillon-net --bench loopback`;
-//! `-- --quick` prints the costs alone, each measured for as long as many short processes by turns need.
+//! One thread sends a burst that fits the receive buffers and then receives it everywhere, so that the two costs are
+//! separate. On loopback the sender's system call includes the kernel's work of finding the receiving sockets and
+//! queueing. The result is the 10th percentile, because other load only adds. Run `cargo bench -p carillon-net
+//! --bench loopback`; `-- --quick` prints only the costs, for many short runs.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -13,10 +12,10 @@ use std::time::{Duration, Instant};
 use carillon_core::{Application, Dest, Event, Machine, NoObserver, Received, Time, Transmit};
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 
-/// Sends `left` datagrams of `size` bytes, and counts what it hears.
+/// Sends `left` datagrams of `size` bytes and counts received ones.
 ///
-/// Each begins elsewhere in a page: a processor copies many times slower from some places there to a given other, so that with one
-/// place for all it would be chance, which a build decides, what a copy costs.
+/// Each begins at another offset within a page: copying is many times slower for some pairs of offsets, which would
+/// make the result depend on the build.
 #[derive(Debug)]
 struct Burst {
     left: u64,
@@ -116,13 +115,13 @@ fn measure(size: usize, segmentation: bool, receivers: usize, time: Duration) ->
     Cost { send: tenth(send), receive: tenth(receive), lost, per_call: sent as f64 / calls }
 }
 
-/// What a tenth of the samples stay below.
+/// 10th percentile of the samples.
 fn tenth(mut samples: Vec<f64>) -> f64 {
     let at = samples.len() / 10;
     *samples.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
-/// How late a timer fires that was set this long ahead: median and 99th percentile, in microseconds.
+/// Lateness of a timer set this long ahead: median and 99th percentile, in microseconds.
 fn lateness(ahead: Duration) -> (f64, f64) {
     #[derive(Debug)]
     struct Alarm(Option<Time>, Vec<f64>);
@@ -205,12 +204,12 @@ fn main() {
 }
 
 const PAGE: usize = 4096;
-/// Between the places in a page where two datagrams in a row begin: 64 of them, one behind each other, differ by a cache line.
+/// Distance between the page offsets of successive datagrams: 64 of them, in sequence, differ by a cache line.
 const STEP: usize = 23 * 64;
 
-/// Bytes sent before they are received: what fits the buffers with all of the kernel's overhead.
+/// Bytes sent before they are received: fits the buffers with the kernel's overhead.
 const BURST: usize = 1 << 20;
 
-/// How long each case is measured.
+/// Duration of each measurement.
 const MEASURED_TIME: Duration = Duration::from_millis(500);
 const QUICK: Duration = Duration::from_millis(60);

@@ -1,4 +1,4 @@
-//! The drain loop on a monotonic clock.
+//! Driver of a machine on real sockets and a monotonic clock, with the drain loop of the simulator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,27 +20,25 @@ use crate::seal::{Kind, is_sealed};
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
 
-/// One machine on one endpoint, with its application and its observer.
+/// A machine on an endpoint, with its application and its observer.
 ///
-/// Everything happens inside [`step`](Driver::step), in the caller's thread. Time is that of a
-/// monotonic clock, zero when the driver was made or at an instant that is given.
+/// All work is done in [`step`](Driver::step), in the caller's thread. Time comes from a monotonic clock that starts
+/// when the driver is created, or at a given instant.
 ///
-/// The observer gets every event with [`SELF`] as its node and [`Observer::datagram`] for every
-/// datagram that leaves (from [`SELF`], when the system has taken it) and for every one that
-/// arrives (from the peer, after the fault injector): a capture made here shows both directions. Of an endpoint with
-/// a key it gets what is within the seals, of what leaves just before it is sealed.
+/// The observer receives every event with node [`SELF`], and [`Observer::datagram`] for every datagram in both
+/// directions. A sent datagram comes from [`SELF`] once the system has accepted it; a received one comes from its
+/// peer, after the fault injector. With a key the observer sees the contents without seals.
 ///
-/// What the driver itself has to tell it tells as notes: `send_error` and `unroutable`; the counts
-/// are in [`Stats`].
+/// The driver reports its own errors as notes: `send_error` and `unroutable`. Counters are in [`Stats`].
 pub struct Driver<M: Machine + ?Sized, A, O> {
     endpoint: Endpoint,
     start: Instant,
-    /// When the machine wants `handle_timeout`, as of the last drain.
+    /// Next `handle_timeout` of the machine, as determined by the last drain.
     timeout: Option<Time>,
-    /// Something may have changed since the last turn: do not wait.
+    /// State may have changed since the last turn: do not wait.
     fresh: bool,
     gather: Option<Gather>,
-    /// Who was heard last, and when: datagrams come in runs from one source.
+    /// Time, address and number of the last received datagram. Datagrams often arrive in runs from one source.
     heard: Option<(Time, SocketAddr, NodeId)>,
     gate: Gate,
     buf: Vec<u8>,
@@ -49,44 +47,44 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     machine: Box<M>,
 }
 
-/// What keeps datagrams from leaving.
+/// Reason why datagrams cannot leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backpressure {
-    /// The system takes no more for now: the interface is full.
+    /// The system accepts no more at the moment: the interface queue is full.
     Socket,
-    /// The rate at which to send at most.
+    /// The configured maximum rate.
     Rate,
 }
 
-/// Why, if at all, the port takes no more datagrams for now.
+/// Gate between the machine and the sockets.
 #[derive(Debug, Default)]
 struct Gate {
-    /// The socket was full.
+    /// The socket buffer is full.
     blocked: bool,
-    /// The system was short of memory: try again then.
+    /// The system was short of memory; retry at this time.
     retry: Option<Time>,
-    /// Bytes this turn may still send.
+    /// Remaining bytes of this turn.
     budget: usize,
-    /// A drain or a departure had to stop at the gate.
+    /// A drain or a departure stopped at the gate.
     stalled: bool,
-    /// Sending is broken; the step returns it.
+    /// Sending failed; the step returns the error.
     failure: Option<DriveError>,
 }
 
-/// Which sockets can be read.
+/// Sockets that can be read.
 struct Ready {
     unicast: bool,
     multicast: bool,
     raw: bool,
 }
 
-/// The driver as the drain sees it.
+/// The driver as the host of a drain.
 struct Outlet<'a, O> {
     endpoint: &'a mut Endpoint,
     observer: &'a mut O,
     gate: &'a mut Gate,
     now: Time,
-    /// Nothing has come between `handle_timeout(now)` and this drain: rule 4 holds.
+    /// Nothing was received between `handle_timeout(now)` and this drain: rule 4 of the contract holds.
     timers_fired: bool,
 }
 
@@ -96,14 +94,15 @@ where
     A: Application<M>,
     O: Observer,
 {
-    /// Joins the four and starts the clock, and the machine with it. The clock goes on if the endpoint had a driver before.
+    /// Creates a driver and starts its clock and the machine. The clock continues if the endpoint had a driver
+    /// before.
     pub fn new(mut endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
         let start = *endpoint.clock.get_or_insert_with(Instant::now);
         Driver::with_clock(start, endpoint, machine, application, observer)
     }
 
-    /// Like [`new`](Driver::new), on a clock that was zero at this instant. Drivers that share it agree on the order of
-    /// what they observe: whatever one sends, others receive later.
+    /// Creates a driver like [`new`](Driver::new), on a clock that was zero at this instant. Drivers with a common
+    /// clock order their observations: a datagram is received after it was sent.
     pub fn with_clock(
         start: Instant,
         endpoint: Endpoint,
@@ -127,23 +126,22 @@ where
         }
     }
 
-    /// Lets what comes to the group gather for up to two milliseconds where it comes one by one, as interfaces do with their interrupts: for those to
-    /// whom the processor's time is worth more than that.
+    /// Delays reading of sparse multicast by up to two milliseconds, similar to interrupt coalescing of network
+    /// cards, to save processor time.
     #[must_use]
     pub fn gathering(mut self) -> Self {
         self.gather = Some(Gather::default());
         self
     }
 
-    /// One turn of *mutate, drain, wait*: waits until something is due, but no longer than
-    /// `max_wait`, and does it.
+    /// Performs one turn of *mutate, drain, wait*: waits at most `max_wait` for the next event and handles it.
     ///
-    /// A turn fires the timers that are due, reads at most one batch of datagrams per socket, polls
-    /// the application until it has nothing to do (a bounded number of times), and sends a bounded
-    /// number of bytes; what is left over makes the next turn start at once. So a flood of
-    /// datagrams stops neither timers nor the application, and a machine with much to send still
-    /// hears its peers. The first turn does not wait, nor does one after the machine or the
-    /// application was borrowed mutably, or after a [`Waker`](crate::Waker) was used.
+    /// A turn fires due timers and reads at most one batch of datagrams per socket. It polls the application a
+    /// bounded number of times and sends a bounded number of bytes; if work is left, the next turn starts at once. A
+    /// flood of datagrams therefore stops neither timers nor the application, and a busy sender still receives.
+    ///
+    /// The first turn does not wait. Nor does a turn after a mutable borrow of machine or application, or after a
+    /// [`Waker`](crate::Waker) was called.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
         let Ready { unicast, multicast, raw } = self.wait(max_wait)?;
         self.gather(multicast);
@@ -184,29 +182,29 @@ where
         self.gate.failure.take().map_or(Ok(()), Err)
     }
 
-    /// The machine, to be changed: what it then has to give is taken at the next step.
+    /// Mutable access to the machine; its output is taken at the next step.
     pub fn machine_mut(&mut self) -> &mut M {
         self.fresh = true;
         &mut self.machine
     }
 
-    /// The application, to be changed: it is polled at the next step.
+    /// Mutable access to the application, which is polled at the next step.
     pub fn application_mut(&mut self) -> &mut A {
         self.fresh = true;
         &mut self.application
     }
 
-    /// The observer, to be changed.
+    /// Mutable access to the observer.
     pub fn observer_mut(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// The endpoint, to be changed.
+    /// Mutable access to the endpoint.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    /// The time now.
+    /// Current time.
     pub fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
     }
@@ -231,12 +229,12 @@ where
         &self.endpoint
     }
 
-    /// What the endpoint has counted.
+    /// Counters of the endpoint.
     pub fn stats(&self) -> &Stats {
         self.endpoint.stats()
     }
 
-    /// What keeps datagrams from leaving, as of the last step, if anything but the machine does.
+    /// Reason why datagrams could not leave during the last step, apart from the machine itself.
     pub fn backpressure(&self) -> Option<Backpressure> {
         match &self.gate {
             Gate { blocked: true, .. } | Gate { retry: Some(_), .. } => Some(Backpressure::Socket),
@@ -245,14 +243,13 @@ where
         }
     }
 
-    /// Whether the machine sends and is done with it. Unlike [`machine_mut`](Driver::machine_mut) it
-    /// does not make the next step start at once.
+    /// Returns true if the machine has finished sending. Unlike [`machine_mut`](Driver::machine_mut) it does not make
+    /// the next step start at once.
     pub fn is_finished(&mut self) -> bool {
         self.machine.as_sender().is_some_and(|sender| sender.is_finished())
     }
 
-    /// Takes the four apart again. Datagrams that wait for their time or for a busy socket stay
-    /// with the endpoint.
+    /// Returns the parts. Datagrams that wait for their departure time or a busy socket stay with the endpoint.
     pub fn into_parts(self) -> (Endpoint, Box<M>, A, O) {
         (self.endpoint, self.machine, self.application, self.observer)
     }
@@ -272,8 +269,8 @@ where
         self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
     }
 
-    /// Reads one batch from one socket and gives it to the machine, draining after each datagram as
-    /// the contract has it. What is sent meanwhile is still sent in batches.
+    /// Reads one batch from a socket and passes it to the machine, with a drain after each datagram as the contract
+    /// requires. Datagrams sent meanwhile are still batched.
     fn receive(&mut self, multicast: bool) -> Result<(), DriveError> {
         let Endpoint { unicast, multicast: group, inbox, stats, .. } = &mut self.endpoint;
         let Some(port) = (if multicast { group.as_ref() } else { Some(&*unicast) }) else { return Ok(()) };
@@ -286,10 +283,10 @@ where
             }
             Err(source) => return Err(DriveError::Receive { address: port.address, source }),
         }
-        // The batch may hold what came while this process was kept from running: its time is that of the reading.
+        // The batch may contain datagrams that arrived while this process did not run: their time is that of reading.
         let now = self.now();
         while let Some(datagram) = self.take(now) {
-            // Heard again through multicast loopback.
+            // Own multicast, received through multicast loopback.
             if datagram.multicast && datagram.source == self.endpoint.unicast.address {
                 self.endpoint.stats.own += 1;
                 continue;
@@ -302,7 +299,7 @@ where
         Ok(())
     }
 
-    /// Reads some of what has come right over IP, as coming from the peer at the address of its host.
+    /// Reads packets that arrived directly over IP, and attributes them to the peer at the host's address.
     fn receive_raw(&mut self) -> Result<(), DriveError> {
         let now = self.now();
         for multicast in [true, false] {
@@ -325,7 +322,7 @@ where
                     }
                 };
                 stats.receive_calls += 1;
-                // Heard again through multicast loopback.
+                // Own multicast, received through multicast loopback.
                 if host == raw.address {
                     stats.own += 1;
                     continue;
@@ -369,7 +366,7 @@ where
         if endpoint.seal.is_none() && is_sealed(&bytes) {
             endpoint.stats.sealed += 1;
         }
-        // Port 0 cannot be answered.
+        // Datagrams from port 0 cannot be answered.
         let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| self.hear(now, s)) else {
             self.endpoint.stats.refused_peers += 1;
             return;
@@ -382,7 +379,7 @@ where
         self.drain(now);
     }
 
-    /// The number of an address just heard, unless it is new and there is no place for it.
+    /// Returns the number of a datagram's source, unless the source is new and the table is full.
     #[inline]
     fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         match self.heard {
@@ -407,8 +404,8 @@ where
         self.fresh = true;
     }
 
-    /// Waits a little if the host was woken for little, often, and has nothing else to do. Only for what comes to the
-    /// group: what comes to this host alone may be what it waits for to go on.
+    /// Delays reading if the host wakes up often for few datagrams and has nothing else to do. Only multicast is
+    /// delayed, because the endpoint may be waiting for a unicast datagram.
     fn gather(&mut self, multicast: bool) {
         if !multicast || self.fresh || self.gate.stalled || self.gate.blocked {
             return;
@@ -421,7 +418,7 @@ where
         }
     }
 
-    /// Waits for what comes first; returns which of the sockets can be read.
+    /// Waits for the next event; returns the readable sockets.
     fn wait(&mut self, max_wait: Duration) -> Result<Ready, DriveError> {
         let now = self.now();
         let Gate { blocked, retry, stalled, .. } = self.gate;
@@ -433,7 +430,7 @@ where
         } else if blocked || retry.is_some() {
             retry
         } else if stalled {
-            // Stopped by the rate, whose depth makes up for a late wake-up, or by the turn's budget.
+            // Waiting for the rate, whose bucket compensates for a late wake-up, or for the turn's budget.
             Some(self.endpoint.pace.ready_at(now).unwrap_or(now))
         } else {
             None
@@ -482,7 +479,8 @@ impl<O: Observer> Host for Outlet<'_, O> {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         match transmit.departure {
             Some(at) if at > self.now => {
-                // What is held counts too: a machine that emits without end would not let the turn end.
+                // Delayed datagrams count too: otherwise a machine that emits without end would keep the turn from
+                // ending.
                 self.gate.budget = self.gate.budget.saturating_sub(bytes.len().max(64));
                 self.endpoint.outbox.hold(at, transmit.dest, std::mem::take(bytes));
             }
@@ -504,7 +502,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
 }
 
 impl<O: Observer> Outlet<'_, O> {
-    /// Puts a datagram into the batch; sends full runs. The address of a stranger is not kept for it.
+    /// Adds a datagram to the batch and sends full runs. The address of a `stranger` does not become a kept peer.
     fn send(&mut self, to: Dest, stranger: bool, bytes: &mut Vec<u8>) {
         let (address, hops) = match &to {
             Dest::Group { scope, .. } => (Some(self.endpoint.group), Some(self.endpoint.ttl.min(scope.0))),
@@ -549,8 +547,8 @@ impl<O: Observer> Outlet<'_, O> {
         self.flush_to(1);
     }
 
-    /// Sends what endpoints tell each other to prove that they are there. What a busy socket does not take is asked
-    /// for again.
+    /// Sends queued greetings, by which endpoints prove their presence. A greeting lost at a busy socket is repeated
+    /// later.
     fn greet(&mut self) {
         while let Some((to, mut bytes)) =
             self.endpoint.seal.as_deref_mut().and_then(crate::seal::Seal::next_greeting)
@@ -567,7 +565,7 @@ impl<O: Observer> Outlet<'_, O> {
         }
     }
 
-    /// Sends held datagrams whose time has come.
+    /// Sends delayed datagrams that are due.
     fn depart(&mut self) {
         while self.endpoint.outbox.next_departure().is_some_and(|at| at <= self.now) && self.is_ready() {
             if let Some((to, mut bytes)) = self.endpoint.outbox.due(self.now) {
@@ -581,8 +579,7 @@ impl<O: Observer> Outlet<'_, O> {
         self.flush_to(0);
     }
 
-    /// Sends runs until this many are left or the socket is full. A run that was not taken stays
-    /// the first.
+    /// Sends runs until `leave` runs are left or the socket is full. A run that was not accepted stays first.
     fn flush_to(&mut self, leave: usize) {
         while self.endpoint.outbox.runs() > leave
             && !self.gate.blocked
@@ -602,7 +599,7 @@ impl<O: Observer> Outlet<'_, O> {
         stats.bytes_sent += run.contents.len() as u64;
         self.endpoint.failures.clear(run.way.address);
         let whole = Bytes::from(std::mem::take(&mut run.contents));
-        // What is sealed the observer was given before.
+        // With a seal, the observer received the contents before sealing.
         if self.endpoint.seal.is_none() {
             for datagram in run.datagrams(&whole) {
                 self.observer.datagram(self.now, SELF, &run.to, &datagram);
@@ -616,19 +613,19 @@ impl<O: Observer> Outlet<'_, O> {
     fn not_sent(&mut self, run: Run, error: io::Error) {
         let errno = error.raw_os_error().map(Errno::from_raw);
         match errno {
-            // EWOULDBLOCK is the same number here.
+            // EWOULDBLOCK has the same value on these systems.
             Some(Errno::EAGAIN) if !run.way.raw => {
                 self.endpoint.stats.busy += 1;
                 self.gate.blocked = true;
                 self.endpoint.outbox.push_front(run);
             }
-            // The queue of the interface is full, which poll does not wait for; nor is it asked for a raw socket.
+            // The queue of the interface is full: poll does not report when it has room, nor for raw sockets.
             Some(Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
                 self.endpoint.stats.busy += 1;
                 self.gate.retry = Some(self.now + FULL_QUEUE_RETRY);
                 self.endpoint.outbox.push_front(run);
             }
-            // The interface cannot segment: one by one, and so from now on.
+            // The interface cannot segment: datagrams are sent singly, from now on.
             Some(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE) if run.count > 1 => {
                 for single in run.split().into_iter().rev() {
                     self.endpoint.outbox.push_front(single);
@@ -661,7 +658,7 @@ impl<O: Observer> Outlet<'_, O> {
 }
 
 impl Endpoint {
-    /// Hands one run to the system.
+    /// Passes one run to the system.
     fn transmit(&mut self, run: &Run) -> io::Result<()> {
         self.stats.send_calls += 1;
         if let Some(raw) = self.raw.as_mut().filter(|_| run.way.raw) {
@@ -682,7 +679,7 @@ impl Endpoint {
     }
 }
 
-/// Whether an error is about one peer or one moment: counted, and life goes on.
+/// Returns true for an error of one peer or one moment, which is counted and does not end the driver.
 pub(crate) fn passes(error: &io::Error) -> bool {
     let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return false };
     matches!(
@@ -703,7 +700,7 @@ pub(crate) fn passes(error: &io::Error) -> bool {
             | Errno::EIO
             | Errno::EINVAL
             | Errno::EMSGSIZE
-            // What a firewall says to a datagram it does not let out.
+            // A firewall rejects an outgoing datagram like this.
             | Errno::EPERM
             | Errno::EACCES
     )
@@ -712,20 +709,20 @@ pub(crate) fn passes(error: &io::Error) -> bool {
 const TO_SELF: Dest = Dest::Node(SELF);
 const TO_GROUP: Dest = Dest::group(GROUP);
 
-/// Bytes sent per turn: on loopback less than a millisecond's worth.
+/// Maximum bytes sent per turn: less than a millisecond's worth on loopback.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Times the application is polled per turn.
+/// Maximum polls of the application per turn.
 const TURN_POLLS: usize = 1024;
 
-/// Packets that are read right over IP in a turn, from each socket.
+/// Maximum packets read directly over IP per turn, from each socket.
 const RAW_BATCH: usize = 64;
 
-/// Bytes that a packet right over IP is spared.
+/// Bytes of a UDP header, which packets directly over IP do not have.
 const UDP_HEADER: usize = 8;
 
-/// How long to let a full interface queue drain.
+/// Time for a full interface queue to drain.
 const FULL_QUEUE_RETRY: Duration = Duration::from_millis(1);
 
-/// Longer than anyone waits, and short enough to add to any clock.
+/// Maximum wait: longer than any caller's, and safe to add to any clock.
 const MAX_WAIT: Duration = Duration::from_secs(86_400);

@@ -1,4 +1,4 @@
-//! Sockets, peers and faults: everything of a host but the machine.
+//! Endpoint of a host: sockets, peer table, fault injector, rate limit.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,38 +23,37 @@ use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{WakeReceiver, Waker};
 use crate::{Choice, Fallback, Interface, OpenError, Stats};
 
-/// What an [`Endpoint`] is to be.
+/// Configuration of an [`Endpoint`].
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
     /// The multicast group and its UDP port, IPv4 or IPv6.
     pub group: SocketAddr,
-    /// The interface by name or address. `None` is the one the system would use for the group, or
-    /// loopback if no interface with multicast has a route for it.
+    /// Interface by name or address. `None` selects the interface of the route to the group, or loopback if no route
+    /// leads to an interface with multicast.
     pub interface: Option<String>,
-    /// What is used when no interface is named and no route leads to the group.
+    /// Choice if no interface is named and no route leads to the group.
     pub fallback: Fallback,
-    /// Router hops a multicast may travel at most.
+    /// Hop limit of multicasts.
     pub ttl: u8,
-    /// Whether to join the group and hear what is sent to it. A sender that hears only what is
-    /// sent to itself need not.
+    /// Joins the group and receives its datagrams. A sender that needs only unicast answers does not join.
     pub listen: bool,
-    /// How many of the datagrams that arrive the fault injector drops.
+    /// Share of arriving datagrams that the fault injector drops.
     pub drop: Probability,
-    /// Where the fault injector's random stream comes from.
+    /// Seeds of the fault injector.
     pub seeds: Seeds,
-    /// The rate at which to send at most, IP and UDP headers included.
+    /// Maximum send rate, IP and UDP headers included.
     pub rate: Option<BitRate>,
-    /// Bytes of receive buffer to ask the system for, per socket.
+    /// Requested receive buffer per socket, in bytes.
     pub receive_buffer: usize,
-    /// What the group shares: with it everything is sealed, and what is not sealed with it is dropped.
+    /// Key of the group. With it every datagram is sealed, and others are dropped.
     pub key: Option<Key>,
-    /// Packets that go right over IP, where that is permitted; all else goes over UDP.
+    /// Packets that are sent directly over IP, where permitted; all others use UDP.
     pub raw: Option<RawIp>,
 }
 
 impl EndpointConfig {
-    /// A sending endpoint for this group, everything else as usual: interface by route, 16 hops,
-    /// no faults, no rate limit, 4 MiB of receive buffer, no key, everything over UDP.
+    /// Creates the configuration of a sending endpoint with defaults: interface by route, 16 hops, no faults, no rate
+    /// limit, 4 MiB of receive buffer, no key, UDP only.
     pub fn new(group: SocketAddr) -> Self {
         EndpointConfig {
             group,
@@ -72,11 +71,11 @@ impl EndpointConfig {
     }
 }
 
-/// The sockets of one host, its table of peers, its fault injector and rate limit.
+/// The sockets of one host, with peer table, fault injector and rate limit.
 ///
-/// One socket has a port of its own: it sends everything and receives what is sent to this host
-/// alone. If the endpoint listens, another one shares the group's port with every other endpoint of
-/// this host that listens to the group; each of them gets every multicast.
+/// A unicast socket with a port of its own sends everything and receives datagrams to this endpoint. A listening
+/// endpoint has a second socket, which shares the group's port with other endpoints of the host; each of them
+/// receives every multicast.
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) group: SocketAddr,
@@ -88,20 +87,20 @@ pub struct Endpoint {
     pub(crate) receive_buffer: usize,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
-    /// Boxed: few have it.
+    /// Boxed, because few endpoints have it.
     pub(crate) raw: Option<Box<Raw>>,
     pub(crate) peers: SharedPeers,
     pub(crate) injector: Injector,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) pace: TokenBucket,
-    /// When the clock of its drivers was zero.
+    /// Zero of its drivers' clock.
     pub(crate) clock: Option<Instant>,
     pub(crate) stats: Stats,
     pub(crate) failures: SendFailures,
     pub(crate) seal: Option<Box<Seal>>,
     pub(crate) wakeups: WakeReceiver,
-    /// The hop limit the sending socket has now.
+    /// Current hop limit of the sending socket.
     pub(crate) hops: u8,
     segmentation: bool,
 }
@@ -114,11 +113,11 @@ pub(crate) struct Port {
     pub(crate) address: SocketAddr,
 }
 
-/// The number a driver's own node has; peers are numbered from 1 in the order they are heard.
+/// Number of a driver's own node; peers are numbered from 1 in the order of their first datagram.
 pub const SELF: NodeId = NodeId(0);
 
-/// The number of a node as the driver of `host` calls it, if nodes are numbered from without, and back: a driver calls
-/// its own node [`SELF`], which is also the number of the first one, so that each exchanges the two.
+/// Converts between external node numbers and those of `host`'s driver, in both directions. A driver numbers its own
+/// node [`SELF`], so the two numbers are exchanged.
 pub fn swapped(host: NodeId, node: NodeId) -> NodeId {
     match node {
         SELF => host,
@@ -127,11 +126,11 @@ pub fn swapped(host: NodeId, node: NodeId) -> NodeId {
     }
 }
 
-/// The number the endpoint's one group has in what machines receive.
+/// Number of the endpoint's single group.
 pub const GROUP: GroupId = GroupId(0);
 
 impl Endpoint {
-    /// Opens the sockets and, if it is to listen, joins the group.
+    /// Opens the sockets and joins the group if configured.
     pub fn open(config: EndpointConfig) -> Result<Endpoint, OpenError> {
         let EndpointConfig { group, ttl, fallback, .. } = config;
         if !group.ip().is_multicast() {
@@ -190,7 +189,7 @@ impl Endpoint {
         })
     }
 
-    /// Joins the group and hears what is sent to it from now on, if it does not already.
+    /// Joins the group, unless it is a member already.
     pub fn listen(&mut self) -> Result<(), OpenError> {
         if self.multicast.is_none() {
             self.multicast = Some(open_multicast(self.group, &self.interface)?);
@@ -201,7 +200,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Leaves the group: from now on only what is sent to this endpoint alone is heard.
+    /// Leaves the group: only unicast to this endpoint is received.
     pub fn stop_listening(&mut self) {
         self.multicast = None;
         if let Some(raw) = &mut self.raw {
@@ -209,24 +208,23 @@ impl Endpoint {
         }
     }
 
-    /// Gives a peer its number before it is heard, and keeps it: it is not replaced by others while
-    /// it is heard now and then. `None` if the table is full of such peers.
+    /// Assigns a number to a peer before its first datagram and keeps it: it is not replaced while it sends now and
+    /// then. `None` if the table is full of such peers.
     pub fn keep_peer(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         self.peers.keep(now, address)
     }
 
-    /// What makes a driver of this endpoint take a turn, for other threads.
+    /// Waker of this endpoint's driver, for other threads.
     pub fn waker(&self) -> Waker {
         self.wakeups.waker()
     }
 
-    /// Turns segmentation offload off, or on again: for measurements, and for networks whose
-    /// hardware does it wrong.
+    /// Turns segmentation offload off or on, for measurements and for faulty network hardware.
     pub fn set_segmentation(&mut self, on: bool) {
         self.segmentation = on;
     }
 
-    /// Has the fault injector drop these too, of the datagrams that arrive.
+    /// Drops arriving datagrams at these intervals as well.
     pub fn drop_one_in(&mut self, one_in: IntervalSampler) {
         self.injector.drop_one_in(one_in);
     }
@@ -236,9 +234,8 @@ impl Endpoint {
         self.peers.address(node)
     }
 
-    /// The addresses of this endpoint, its peers and its group, for the machine of a node that calls
-    /// itself `own`. A host that is not among the peers is taken for a relay, which hears on the
-    /// group's port.
+    /// Addresses of this endpoint, its peers and its group, for the machine of a node that calls itself `own`. An
+    /// unknown host counts as a relay, which receives on the group's port.
     pub fn addresses(&self, own: NodeId) -> Addresses {
         Addresses::new(PeerBook {
             peers: self.peers.clone(),
@@ -248,12 +245,12 @@ impl Endpoint {
         })
     }
 
-    /// Whether packets of a protocol go right over IP.
+    /// Returns true if packets of a protocol are sent directly over IP.
     pub fn is_raw(&self) -> bool {
         self.raw.is_some()
     }
 
-    /// How many peers are known.
+    /// Number of known peers.
     pub fn peers(&self) -> usize {
         self.peers.len()
     }
@@ -268,54 +265,55 @@ impl Endpoint {
         &self.interface
     }
 
-    /// How the interface was chosen.
+    /// Way in which the interface was chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The address this endpoint sends from and can be sent to.
+    /// Source address of this endpoint.
     pub fn local_addr(&self) -> SocketAddr {
         self.unicast.address
     }
 
-    /// The largest datagram that a machine may send: what the interface carries in one piece, its MTU less IP and UDP
-    /// headers, less the seal if there is one. A packet that goes right over IP may be longer by a UDP header.
+    /// Maximum datagram of a machine in bytes: the interface's MTU without IP and UDP headers and without the seal. A
+    /// packet directly over IP may be longer by a UDP header.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram.saturating_sub(self.seal_bytes())
     }
 
-    /// What the interface, or the route to the group, carries at once, all headers included; no more than the longest datagram and its.
+    /// MTU of the interface or of the route to the group, in bytes with all headers, at most the longest UDP
+    /// datagram.
     pub fn mtu(&self) -> usize {
         self.max_datagram + header_bytes(self.group)
     }
 
-    /// Bytes that the seal adds to each datagram; none without a key.
+    /// Bytes that the seal adds to each datagram; 0 without a key.
     pub fn seal_bytes(&self) -> usize {
         if self.seal.is_some() { SEAL_BYTES } else { 0 }
     }
 
-    /// The receive buffer the system granted per socket, in bytes; it may be less than asked for.
+    /// Receive buffer per socket that the system granted, in bytes; possibly less than requested.
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
     }
 
-    /// What was counted so far.
+    /// Counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// What the system said last when it did not take a datagram to this host or group, unless it has taken one since.
+    /// Latest send error to this host or group, unless a later datagram was accepted.
     pub fn send_failure(&self, host: IpAddr) -> Option<SendFailure> {
         self.failures.to_host(host)
     }
 
-    /// Datagrams the system dropped because a receive buffer was full, since the sockets were
-    /// opened. `None` where the system does not tell. Reads a file: not for every turn.
+    /// Datagrams that the system dropped because a receive buffer was full, since the sockets were opened. `None` if
+    /// the system does not report it. Reads a file, so not for every turn.
     pub fn kernel_drops(&self) -> Option<u64> {
         std::iter::once(&self.unicast).chain(&self.multicast).map(Port::kernel_drops).sum()
     }
 
-    /// How many datagrams may share a system call.
+    /// Maximum number of datagrams per system call.
     pub(crate) fn max_segments(&self) -> usize {
         if self.segmentation { self.unicast.state.max_gso_segments().clamp(1, 64) } else { 1 }
     }
@@ -325,7 +323,7 @@ impl Endpoint {
         header_bytes(self.group)
     }
 
-    /// Sets the hop limit of the multicasts that follow.
+    /// Sets the hop limit of the following multicasts.
     pub(crate) fn set_hops(&mut self, hops: u8) -> io::Result<()> {
         if self.hops != hops {
             set_hops(&self.unicast.socket, self.group, hops)?;
@@ -347,7 +345,7 @@ impl Port {
         self.socket.as_fd()
     }
 
-    /// The last column of the socket's line in the kernel's table, found by its inode.
+    /// Reads the last column of the socket's line in the kernel's table, found by its inode.
     fn kernel_drops(&self) -> Option<u64> {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?;
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned();
@@ -359,7 +357,7 @@ impl Port {
                 (fields.next()? == inode).then(|| fields.last()?.parse().ok())?
             })
         };
-        // The system goes through the table piece by piece, and misses lines when others are removed meanwhile.
+        // The kernel returns the table in parts and may omit lines when sockets are closed meanwhile.
         (0..3).find_map(|_| look())
     }
 }
@@ -392,7 +390,7 @@ pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result
     let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
     socket.set_reuse_address(true).map_err(doing("share the port of"))?;
     socket.set_reuse_port(true).map_err(doing("share the port of"))?;
-    // Bound to the group, not to the wildcard: what is sent to this port otherwise stays out.
+    // Binding to the group instead of the wildcard address excludes unicast to this port.
     socket.bind(&group.into()).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => OpenError::PortTaken { address: group },
         _ => doing("bind the port of")(error),
@@ -404,7 +402,7 @@ pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result
         SocketAddr::V6(v6) => socket.join_multicast_v6(v6.ip(), interface.index),
     };
     joined.map_err(doing("join group"))?;
-    // Without this, Linux also hands over what came in on interfaces that others have joined on.
+    // Otherwise Linux also delivers multicasts from interfaces that other sockets have joined on.
     #[cfg(target_os = "linux")]
     match group {
         SocketAddr::V4(_) => socket.set_multicast_all_v4(false),
@@ -414,7 +412,7 @@ pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result
     Port::new(socket).map_err(doing("set a socket up for"))
 }
 
-/// The largest datagram that goes to the group in one piece; finds out whether there is a route.
+/// Returns the largest datagram that fits the path to the group, and checks that there is a route.
 pub(crate) fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenError> {
     let probe = open_unicast(group, 0, interface)?.socket;
     probe.connect(&group.into()).map_err(|error| match error.kind() {
@@ -435,7 +433,7 @@ pub(crate) fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<u
     Ok(mtu.saturating_sub(header_bytes(group)).min(MAX_DATAGRAM))
 }
 
-/// Linux gives every interface that does multicast an IPv6 route for it, but not loopback.
+/// Linux creates an IPv6 multicast route for every multicast interface except loopback.
 fn route_advice(group: SocketAddr, interface: &Interface) -> String {
     if group.is_ipv6() && interface.loopback {
         let name = &interface.name;
@@ -459,12 +457,11 @@ fn header_bytes(group: SocketAddr) -> usize {
     if group.is_ipv4() { 28 } else { 48 }
 }
 
-/// Time's worth of bytes that may go out at once: more than a scheduler is usually late, less than the buffer of a
-/// switch port.
+/// Depth of the token bucket in time: more than usual scheduling delays, less than the buffer of a switch port.
 const PACE_DEPTH: Duration = Duration::from_millis(1);
 
-/// Peers known at a time.
+/// Maximum number of known peers.
 pub(crate) const PEERS: usize = 65_536;
 
-/// The most a UDP datagram over IPv4 can carry; IPv6 is held to the same.
+/// Maximum payload of UDP over IPv4, in bytes; also applied to IPv6.
 const MAX_DATAGRAM: usize = 65_507;

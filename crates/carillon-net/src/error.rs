@@ -1,4 +1,4 @@
-//! What can go wrong: one line each that says which and what to do.
+//! Errors of endpoints and drivers: one line each, with a remedy where one is known.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use nix::errno::Errno;
 use thiserror::Error;
 
-/// Why an endpoint could not be opened.
+/// Reason why an endpoint could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -27,9 +27,9 @@ pub enum OpenError {
     /// No interface has this name or address.
     #[error("no interface has the name or address `{wanted}`: this system has {available}")]
     NoSuchInterface {
-        /// What was asked for.
+        /// The requested name or address.
         wanted: String,
-        /// The names that exist.
+        /// Existing names.
         available: String,
     },
     /// The group is link-local, so that each network has one of its own, and no interface was named.
@@ -75,7 +75,7 @@ pub enum OpenError {
         group: SocketAddr,
         /// The interface's name.
         name: String,
-        /// What would help.
+        /// The remedy.
         advice: String,
     },
     /// No interface was named, and none leads to the group yet.
@@ -83,10 +83,10 @@ pub enum OpenError {
     NoNetwork {
         /// The group.
         group: SocketAddr,
-        /// What is missing, or what would help.
+        /// The cause or the remedy.
         advice: String,
     },
-    /// Another program has the port and does not share it.
+    /// Another program uses the port without sharing it.
     #[error(
         "port {} is taken by a program that does not share it (group {address}): stop it or choose another port",
         address.port()
@@ -95,16 +95,16 @@ pub enum OpenError {
         /// The address that could not be bound.
         address: SocketAddr,
     },
-    /// What is sealed is no packet of the protocol any more.
+    /// A sealed datagram is not a packet of the protocol.
     #[error("packets right over IP cannot be sealed: leave out the key, or let them go over UDP")]
     RawSealed,
-    /// Raw packets are of IPv4.
+    /// Raw packets are supported for IPv4 only.
     #[error("packets right over IP are of IPv4 here, and {group} is not: choose a group from 224.0.0.0/4")]
     RawNeedsIpv4 {
         /// The group.
         group: SocketAddr,
     },
-    /// On loopback all ends have one address.
+    /// All endpoints on loopback have the same address.
     #[error(
         "packets right over IP have no ports, so that ends on {name} cannot be told apart: choose another interface"
     )]
@@ -120,24 +120,24 @@ pub enum OpenError {
         /// The number of the protocol.
         protocol: u8,
     },
-    /// The system does not allow it.
+    /// The system denied permission.
     #[error("no permission to {doing}: run as a user who may, or choose another port or interface")]
     Permission {
-        /// What was attempted.
+        /// The attempted operation.
         doing: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         doing: String,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// Whether the reason is a network that is not there yet, or not there any more, so that waiting can help.
+    /// Returns true if the network is absent, so that waiting may help.
     #[must_use]
     pub fn is_absent_network(&self) -> bool {
         match self {
@@ -162,7 +162,7 @@ impl OpenError {
         }
     }
 
-    /// For mapping the result of one system call.
+    /// Converts the error of one system call.
     pub(crate) fn doing(doing: impl Into<String>) -> impl FnOnce(io::Error) -> OpenError {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => OpenError::Permission { doing: doing.into() },
@@ -171,40 +171,40 @@ impl OpenError {
     }
 }
 
-/// Why a driver cannot go on. What passes by itself (an unreachable peer, a full queue) is counted
-/// in [`Stats`](crate::Stats) instead.
+/// Reason why a driver cannot continue. Temporary errors (an unreachable peer, a full queue) are counted in
+/// [`Stats`](crate::Stats) instead.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DriveError {
-    /// The machine made a datagram that the interface cannot carry.
+    /// The machine emitted a datagram that the interface cannot carry.
     #[error(
         "a datagram of {len} bytes does not fit interface {interface}, which carries {max}: choose smaller messages"
     )]
     TooLarge {
-        /// Its bytes.
+        /// Length of the datagram in bytes.
         len: usize,
-        /// The most possible.
+        /// Maximum length in bytes.
         max: usize,
         /// The interface's name.
         interface: String,
     },
-    /// Sending is broken.
+    /// Sending failed.
     #[error("cannot send to {to}: {source}")]
     Send {
-        /// Where to.
+        /// Destination.
         to: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Receiving is broken.
+    /// Receiving failed.
     #[error("cannot receive on {address}: {source}")]
     Receive {
         /// The socket's address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Waiting is broken.
+    /// Waiting failed.
     #[error("cannot wait for the sockets: {0}")]
     Wait(#[source] io::Error),
 }

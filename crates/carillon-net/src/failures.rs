@@ -1,4 +1,4 @@
-//! What the system said last when it did not take a datagram, by destination.
+//! Latest send errors by destination.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::net::{IpAddr, SocketAddr};
 
 use nix::errno::Errno;
 
-/// The last error of sending to one destination, until sending to it succeeds.
+/// Latest send error to one destination, until sending succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendFailure {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
-    /// The error's number in the system.
+    /// Error number of the system.
     pub errno: i32,
-    /// Datagrams that were not taken in a row.
+    /// Number of consecutive refused datagrams.
     pub count: u64,
 }
 
-/// The error as the system words it, such as `Network is unreachable (os error 101)`.
+/// Formats the error in the system's words, such as `Network is unreachable (os error 101)`.
 impl fmt::Display for SendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         io::Error::from_raw_os_error(self.errno).fmt(f)
@@ -26,12 +26,12 @@ impl fmt::Display for SendFailure {
 }
 
 impl SendFailure {
-    /// The failure of sending to this address with this error, for whoever sends by other means than an endpoint.
+    /// Creates a failure from an error, for senders without an endpoint.
     pub fn new(to: SocketAddr, error: &io::Error) -> Option<SendFailure> {
         error.raw_os_error().map(|errno| SendFailure { to, errno, count: 1 })
     }
 
-    /// What an administrator can do about it on this host.
+    /// Remedy for an administrator of this host.
     pub fn advice(&self) -> String {
         let ip = self.to.ip();
         match Errno::from_raw(self.errno) {
@@ -60,7 +60,7 @@ impl SendFailure {
     }
 }
 
-/// Failures by destination. Bounded: peers choose their addresses.
+/// Failures by destination, bounded because peers choose their addresses.
 #[derive(Debug, Default)]
 pub(crate) struct SendFailures(BTreeMap<SocketAddr, SendFailure>);
 
@@ -73,7 +73,7 @@ impl SendFailures {
         }
     }
 
-    /// Sending to this destination has succeeded.
+    /// Records that sending to this destination succeeded.
     #[inline]
     pub(crate) fn clear(&mut self, to: SocketAddr) {
         if !self.0.is_empty() {
@@ -86,7 +86,7 @@ impl SendFailures {
     }
 }
 
-/// Destinations whose failures are kept.
+/// Maximum number of destinations with a recorded failure.
 const MAX_DESTINATIONS: usize = 64;
 
 #[cfg(test)]

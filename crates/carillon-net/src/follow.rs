@@ -1,14 +1,14 @@
-//! Following the network: an endpoint finds out whether its interface and address are still the ones to use, moves its
-//! sockets to others, and renews its membership of the group.
+//! Network changes: checks whether the interface and address of an endpoint are still the right ones, moves its
+//! sockets, and renews its group membership.
 //!
-//! Nothing here runs by itself. Whoever drives the endpoint calls [`Endpoint::standing`] now and then (it lists the
-//! interfaces and asks for a route, some 50 microseconds), and [`Endpoint::reopen`] when the answer is
-//! [`Standing::Outdated`]. What was counted, the clock, the peers and the wakers stay.
+//! The caller invokes [`Endpoint::standing`] now and then (about 50 microseconds, for listing interfaces and a route
+//! lookup), and [`Endpoint::reopen`] when the result is [`Standing::Outdated`]. Counters, clock, peers and wakers are
+//! kept.
 //!
-//! An address that is still there is kept, so that a session goes on where only the interface was removed and made
-//! again. With another address the endpoint is another peer to all others.
+//! An address that still exists is kept, so that a session continues when an interface was removed and created again.
+//! With another address the endpoint is a new peer to all others.
 //!
-//! Left out: other addresses of the interface becoming better ones while the one in use still works.
+//! Not covered: a better address on an interface whose current address still works.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,30 +21,30 @@ use crate::raw::Raw;
 use crate::seal::Seal;
 use crate::{Choice, Fallback, Interface, OpenError};
 
-/// How an endpoint's interface and address compare with the network as it is now.
+/// Result of comparing an endpoint's interface and address with the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// They are the ones to use.
+    /// They are the right ones.
     Current,
-    /// Others are to be used.
+    /// Others should be used.
     Outdated {
         /// The interface in use is down or gone, or no longer has the address.
         lost: bool,
     },
 }
 
-/// What [`Endpoint::reopen`] has changed.
+/// Result of [`Endpoint::reopen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reopened {
     /// The endpoint still has its address and port: to the others it is the same peer.
     SameAddress,
-    /// It has another address or port: to the others it is a new peer.
+    /// The endpoint has another address or port: other members see a new peer.
     OtherAddress,
 }
 
 impl Endpoint {
-    /// Compares the interface and address in use with those that an endpoint of this group would get now. An error says
-    /// why there are none. Loopback is never moved to unless it is named.
+    /// Compares interface and address with those that a new endpoint of this group would get. Fails with the reason
+    /// if there are none. Loopback is chosen only by name.
     pub fn standing(&self, group: SocketAddr) -> Result<Standing, OpenError> {
         let present = self.interface.is_present();
         let outdated = Standing::Outdated { lost: !present };
@@ -52,13 +52,13 @@ impl Endpoint {
         let stands_in =
             |choice: &Choice| self.config.fallback == Fallback::Loopback && *choice == Choice::Only;
         match chosen {
-            // No route leads there: what is in use is as good.
+            // Without a route the current interface is as good as any.
             Ok((_, choice)) if present && stands_in(&choice) => Ok(Standing::Current),
             Ok((interface, _)) => {
                 let same = interface.index == self.interface.index && group.is_ipv4() == self.group.is_ipv4();
                 Ok(if present && same { Standing::Current } else { outdated })
             }
-            // No route leads anywhere: what is in use is as good as others. Or it was given another name.
+            // Without a route the current interface is as good as any; or it was renamed.
             Err(OpenError::NoNetwork { .. } | OpenError::NoSuchInterface { .. }) if present => {
                 Ok(Standing::Current)
             }
@@ -66,8 +66,8 @@ impl Endpoint {
         }
     }
 
-    /// Moves the sockets to the interface and address that an endpoint of this group would get now. After an error the
-    /// endpoint is as it was.
+    /// Moves the sockets to the interface and address that a new endpoint of this group would get. After an error the
+    /// endpoint is unchanged.
     pub fn reopen(&mut self, group: SocketAddr) -> Result<Reopened, OpenError> {
         let (interface, choice) = self.choose(group)?;
         let group = interface.zoned(group);
@@ -107,7 +107,7 @@ impl Endpoint {
             self.receive_buffer = self.receive_buffer.min(enlarge(&port.socket, self.config.receive_buffer)?);
         }
         if unicast.is_none() {
-            // The number of the interface may be another one.
+            // The number of the interface may have changed.
             let set = match interface.address {
                 IpAddr::V4(address) => self.unicast.socket.set_multicast_if_v4(&address),
                 IpAddr::V6(_) => self.unicast.socket.set_multicast_if_v6(interface.index),
@@ -130,15 +130,15 @@ impl Endpoint {
         Ok(if same_address { Reopened::SameAddress } else { Reopened::OtherAddress })
     }
 
-    /// Leaves the group and joins it again, so that the system reports the membership to the network: a switch that has
-    /// forgotten it learns it again. Does nothing for an endpoint that does not listen.
+    /// Leaves and joins the group, so that the system reports the membership to the network again and switches learn
+    /// it. Does nothing for an endpoint that does not listen.
     pub fn renew_membership(&mut self) -> io::Result<()> {
-        // It may have ended with its interface.
+        // The membership may have ended with its interface.
         let _ = self.leave_group();
         self.rejoin_group()
     }
 
-    /// Leaves the group, and keeps the socket. [`Endpoint::rejoin_group`] ends that.
+    /// Leaves the group and keeps the socket, until [`Endpoint::rejoin_group`].
     pub fn leave_group(&mut self) -> io::Result<()> {
         let Some(port) = &self.multicast else { return Ok(()) };
         let index = self.interface.index;
@@ -162,8 +162,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether other sockets of this host are members of the group on this interface as well, so that leaving it alone
-    /// changes nothing for the network. False where the system does not say.
+    /// Returns true if other sockets of this host are members of the group on this interface, so that leaving it has
+    /// no effect on the network. False if the system does not tell.
     pub fn shares_membership(&self) -> bool {
         let file = if self.group.is_ipv4() { "igmp" } else { "igmp6" };
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
@@ -179,8 +179,8 @@ impl Endpoint {
     }
 }
 
-/// Sockets that are members of an IPv4 group on an interface, by `/proc/net/igmp`: a line for each interface that
-/// begins with its number, then indented lines with the group, its bytes from the last to the first, and the number.
+/// Counts the sockets in an IPv4 group on an interface from `/proc/net/igmp`. A line per interface begins with its
+/// number; indented lines follow with the group (bytes reversed) and the number of users.
 fn users_of_v4(text: &str, index: u32, group: Ipv4Addr) -> u32 {
     let wanted = format!("{:08X}", u32::from_le_bytes(group.octets()));
     let mut here = false;
@@ -196,7 +196,7 @@ fn users_of_v4(text: &str, index: u32, group: Ipv4Addr) -> u32 {
     0
 }
 
-/// The same of an IPv6 group, by `/proc/net/igmp6`: the interface's number and name, the group, and the number.
+/// Counts the sockets in an IPv6 group from `/proc/net/igmp6`: interface number, name, group, number of users.
 fn users_of_v6(text: &str, index: u32, group: Ipv6Addr) -> u32 {
     let wanted = format!("{:032x}", u128::from(group));
     let of_line = |line: &str| {

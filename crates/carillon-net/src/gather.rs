@@ -1,30 +1,30 @@
-//! Letting datagrams gather before they are read, as interfaces do with their interrupts.
+//! Adaptive delay before reading, similar to interrupt coalescing of network cards.
 
 use std::time::Duration;
 
 use carillon_core::Time;
 
-/// Tells when datagrams come one by one, each waking the host for itself: where many hosts share a processor, waking
-/// costs more than what is then done.
+/// Detects datagrams that arrive singly and wake the host each time. Where many hosts share a processor, a wake-up
+/// costs more than handling the datagram.
 ///
-/// Waiting has to pay. Where hardly more comes meanwhile, as of a sender that waits for each answer, the host does not wait
-/// for a while.
+/// The delay must pay: if hardly more datagrams arrive during it, as from a sender that waits for each answer, the
+/// host does not delay for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    /// When the host last woke to read.
+    /// Time of the last wake-up.
     last: Option<Time>,
-    /// It found only a few.
+    /// True if the last wake-up found few datagrams.
     few: bool,
-    /// It had waited for them.
+    /// True if the last wake-up was delayed.
     waited: bool,
-    /// How often its waiting was doubled.
+    /// Number of doublings of the delay.
     doubled: u32,
-    /// Wakings in which it does not wait.
+    /// Remaining wake-ups without a delay.
     spared: u32,
 }
 
 impl Gather {
-    /// The host wakes to read and has nothing else to do: how long it had better wait for more to come.
+    /// Called when the host wakes up to read and is otherwise idle. Returns the time to wait for more datagrams.
     pub(crate) fn wake(&mut self, now: Time) -> Option<Duration> {
         let often = self.last.is_some_and(|last| now.since(last) < MAX_BUSY_INTERVAL);
         self.waited = often && self.few && self.spared == 0;
@@ -34,7 +34,7 @@ impl Gather {
         wait
     }
 
-    /// So many were read. If none were, something else has woken the host.
+    /// Records the number of datagrams read; 0 if something else woke the host.
     pub(crate) fn read(&mut self, datagrams: u64) {
         if datagrams == 0 {
             return;
@@ -52,16 +52,18 @@ impl Gather {
     }
 }
 
-/// Waking after less than this is often: more than 2000 times a second.
+/// Interval below which wake-ups count as frequent: more than 2000 per second.
 const MAX_BUSY_INTERVAL: Duration = Duration::from_micros(500);
-/// So many make waking worth it, and so many make waiting worth it.
+/// Number of datagrams that make a wake-up worthwhile.
 const WORTHWHILE_WAKEUP: u64 = 16;
+/// Number of datagrams that make a delay worthwhile.
 const WORTHWHILE_WAIT: u64 = 3;
-/// Wakings without waiting after waiting has not paid.
+/// Wake-ups without a delay after a delay did not pay.
 const BACKOFF_WAKEUPS: u32 = 100;
-/// Short beside the delays of any network but the fastest, long enough for some datagrams where they come that often;
-/// systems add some 50 microseconds to it. The longest is short beside the queues that senders count with.
+/// Shortest delay: small compared with network latencies, and long enough for several datagrams at high rates.
+/// Systems add about 50 microseconds. The longest delay, after all doublings, is small compared with senders' queues.
 const MIN_DELAY: Duration = Duration::from_micros(200);
+/// Maximum number of doublings of the delay.
 const MAX_DOUBLINGS: u32 = 3;
 
 #[cfg(test)]

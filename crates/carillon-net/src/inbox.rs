@@ -1,4 +1,4 @@
-//! What has arrived: batches of datagrams read into shared buffers.
+//! Received datagrams: batches read into shared buffers.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -12,54 +12,54 @@ use socket2::Socket;
 
 use crate::seal::Seal;
 
-/// The receive buffers and what was read into them but not handed out yet.
+/// Receive buffers with datagrams that were not handed out yet.
 ///
-/// A buffer that comes back well filled is handed out itself, and returns when nobody holds a slice
-/// of it any more. While many are away, because a slow writer has much before it, nothing more is
-/// handed out: buffers made anew have to be cleared, and are larger than what is in them. A little in
-/// a big buffer is copied out, so that holding a small packet does not hold 64 KiB. It is copied when
-/// its turn comes, so that a batch whose datagrams are used and forgotten takes the same small
-/// allocation over and over. Datagrams that fill a frame share one, a few each: what one thread takes
-/// from the allocator and another gives back costs both.
+/// A well-filled buffer is handed out itself and returns when its last slice is dropped. While many are lent, because
+/// a writer is slow, datagrams are copied instead: new buffers would have to be cleared and are larger than their
+/// contents.
+///
+/// Small contents are always copied, so that holding a small packet does not hold 64 KiB. The copy is made when the
+/// datagram is taken, so that short-lived datagrams reuse one small allocation. Frame-sized datagrams share an
+/// allocation, because freeing in another thread than the allocating one is expensive.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],
-    /// How many were made.
+    /// Number of buffers created.
     made: usize,
-    /// Slots handed out.
+    /// Buffers that are lent.
     lent: BufferPool,
-    /// Room for datagrams that are copied.
+    /// Space for copied datagrams.
     piece: BytesMut,
-    /// What is in the slots.
+    /// Metadata of the slots.
     metas: [RecvMeta; BATCH_SIZE],
     filled: Range<usize>,
     multicast: bool,
-    /// The rest of the slot that is being handed out: one datagram, or several of equal size (but
-    /// the last) that the system has coalesced.
+    /// Rest of the slot that is being handed out: one datagram, or several of equal size (except the last) that the
+    /// system has coalesced (GRO).
     open: Option<(RecvMeta, Bytes)>,
-    /// What became of the seals of that slot, one for each datagram: where its content is.
+    /// Result of opening each datagram of that slot.
     unsealed: VecDeque<Unsealed>,
 }
 
-/// Where the content of a datagram is, nothing if it has none for the machine, or why it is dropped.
+/// Range of the content, `None` if it is not for the machine, or the reason for dropping the datagram.
 type Unsealed = Result<Option<Range<usize>>, DropReason>;
 
-/// What opens the datagrams of an endpoint with a key.
+/// Opens the seals of datagrams.
 pub(crate) struct Opener<'a> {
     pub(crate) seal: &'a mut Seal,
     pub(crate) now: Time,
-    /// The endpoint's own address, whose multicasts nobody wants to open.
+    /// Own address of the endpoint, whose multicasts need not be opened.
     pub(crate) own: SocketAddr,
 }
 
-/// One datagram.
+/// A received datagram.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     pub(crate) source: SocketAddr,
     pub(crate) multicast: bool,
-    /// Bytes that came.
+    /// Length on the wire in bytes.
     pub(crate) len: usize,
-    /// What it says, nothing if that is not for the machine, or why it is dropped.
+    /// Content, `None` if it is not for the machine, or the reason for dropping the datagram.
     pub(crate) content: Result<Option<Bytes>, DropReason>,
 }
 
@@ -79,7 +79,7 @@ impl Inbox {
         }
     }
 
-    /// Reads one batch, without waiting. What is left of the batch before is lost.
+    /// Reads one batch without waiting, and discards the rest of the previous one.
     pub(crate) fn fill(&mut self, io: &Socket, state: &UdpSocketState, multicast: bool) -> io::Result<()> {
         self.filled = 0..0;
         self.open = None;
@@ -96,7 +96,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes the next datagram of the batch, and opens its seal if there is an opener.
+    /// Takes the next datagram of the batch and opens its seal if there is an opener.
     pub(crate) fn take(&mut self, mut opener: Option<Opener<'_>>) -> Option<Datagram> {
         let (meta, mut bytes) = match self.open.take() {
             Some(open) => open,
@@ -112,7 +112,7 @@ impl Inbox {
         let len = first.len();
         let content = match opener {
             None => Ok(Some(first)),
-            // A datagram of no bytes has no seal.
+            // An empty datagram has no seal.
             Some(_) => match self.unsealed.pop_front().unwrap_or(Err(DropReason::Unsealed)) {
                 Ok(content) => Ok(content.map(|range| first.slice(range))),
                 Err(reason) => Err(reason),
@@ -143,7 +143,7 @@ impl Inbox {
         Some((meta, bytes))
     }
 
-    /// What this slot has got, so many bytes, somewhere else.
+    /// Copies the first `len` bytes of a slot.
     fn copied(&mut self, at: usize, len: usize) -> Bytes {
         let content = &self.slots[at][..len];
         if !SHARED_COPY_LEN.contains(&len) {
@@ -157,11 +157,10 @@ impl Inbox {
     }
 }
 
-/// A receive buffer, of an allocation that is so large that it comes from the system, whose pages are zeroed when they are
-/// touched: few datagrams touch all of them. Such an allocation begins a few bytes behind the start of a page, and so does most
-/// that the kernel copies from; processors copy many times slower where one runs so shortly before the other, which the low
-/// twelve bits of both addresses tell them. So a buffer begins elsewhere in its page, each at another place than those made
-/// before it.
+/// Creates a receive buffer. Its allocation is large enough to come from the system, which zeroes pages when they are
+/// touched; few datagrams touch all. Such allocations begin shortly behind the start of a page, as do most kernel
+/// buffers, and copying between nearly equal page offsets is many times slower (4K aliasing). Each buffer therefore
+/// begins at another offset.
 fn new_slot(made: &mut usize) -> BytesMut {
     let mut slot = BytesMut::zeroed(2 * SLOT);
     *made += 1;
@@ -170,24 +169,25 @@ fn new_slot(made: &mut usize) -> BytesMut {
     slot
 }
 
-/// Bytes of a receive buffer: more than any datagram or coalesced run has, so nothing is truncated.
+/// Bytes of a receive buffer: more than any datagram or coalesced run, so that nothing is truncated.
 const SLOT: usize = 65_536;
 
-/// A buffer begins at one of so many places in a page, these many bytes from each other, and the next one so many places on.
+/// Unit of the page offsets of buffers, in bytes.
 const CACHE_LINE: usize = 64;
+/// Number of page offsets.
 const SLOT_OFFSETS: usize = 61;
+/// Step from the offset of one buffer to that of the next, coprime to [`SLOT_OFFSETS`].
 const SLOT_OFFSET_STEP: usize = 23;
 
-/// Buffers handed out at once, at most: what a batch, the machine and a writer that keeps up may hold of datagrams that are shorter
-/// than they are.
+/// Maximum number of lent buffers: enough for a batch, the machine and a writer that keeps up, with short datagrams.
 const MAX_LENT_BUFFERS: usize = 256;
 
-/// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are, of
-/// which it has room for two or more.
+/// Bytes of a shared allocation for copies. A held datagram holds all of it, so it is small and shared only by
+/// datagrams that are long and fit at least twice.
 const PIECE: usize = 8 << 10;
 const SHARED_COPY_LEN: RangeInclusive<usize> = 1 << 10..=PIECE / 2;
 
-/// From this many bytes on a buffer is handed out rather than copied.
+/// Minimum content, in bytes, for which a buffer is lent instead of copied.
 const MIN_LENT_LEN: usize = SLOT / 4;
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
         }
         for (turn, len, copy) in &copies {
             assert!(copy.len() == *len && copy.iter().all(|&byte| byte == *turn as u8), "{turn}");
-            // Alone in its allocation it can be taken back.
+            // A copy that is alone in its allocation can be taken back.
             assert!(SHARED_COPY_LEN.contains(len) || copy.is_unique(), "{turn}");
         }
     }

@@ -1,8 +1,8 @@
-//! The fault injector: drops datagrams on arrival, the same for every protocol.
+//! The fault injector: drops arriving datagrams before any protocol sees them.
 
 use carillon_core::{IntervalSampler, Probability, Rng, Seeds};
 
-/// Decides for each datagram that arrives, in order of arrival, whether it is lost.
+/// Decides for each arriving datagram, in order of arrival, whether it is dropped.
 #[derive(Debug)]
 pub(crate) struct Injector {
     drop: f64,
@@ -15,12 +15,12 @@ impl Injector {
         Injector { drop: drop.value(), rng: seeds.stream("net.drop"), one_in: None }
     }
 
-    /// Drops these as well.
+    /// Drops datagrams at these intervals as well.
     pub(crate) fn drop_one_in(&mut self, one_in: IntervalSampler) {
         self.one_in = Some(one_in);
     }
 
-    /// Whether the next datagram is lost. Draws nothing when nothing is to be lost.
+    /// Returns true if the next datagram is dropped. Draws no random number without configured loss.
     #[inline]
     pub(crate) fn drops(&mut self) -> bool {
         let chosen = self.one_in.as_mut().is_some_and(IntervalSampler::selects);

@@ -1,4 +1,4 @@
-//! Which network interface a group is reached by.
+//! Choice of the network interface for a group.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ pub struct Interface {
     pub name: String,
     /// Its number in the system.
     pub index: u32,
-    /// The address datagrams leave with.
+    /// Source address of its datagrams.
     pub address: IpAddr,
-    /// Whether it leads nowhere but to this host.
+    /// True for a loopback interface.
     pub loopback: bool,
 }
 
@@ -30,14 +30,14 @@ impl fmt::Display for Interface {
 }
 
 impl Interface {
-    /// The interfaces with which an endpoint of this group could reach other hosts, in order of name.
+    /// Returns the interfaces through which an endpoint of this group could reach other hosts, sorted by name.
     pub fn candidates(group: SocketAddr) -> io::Result<Vec<Interface>> {
         let usable = list()?.into_values().filter_map(|one| one.usable(group, None).ok());
         Ok(usable.filter(|interface| !interface.loopback).collect())
     }
 
-    /// The interface with this name or address; without one, the interface that the system would
-    /// use for the group. If there is none that does multicast, `fallback` decides.
+    /// Returns the interface with this name or address; without one, the interface of the system's route to the
+    /// group. If there is none with multicast, `fallback` decides.
     pub(crate) fn choose(
         group: SocketAddr,
         wanted: Option<&str>,
@@ -50,7 +50,7 @@ impl Interface {
         }
     }
 
-    /// Whether the system still has this interface, by its number, up and with this address.
+    /// Returns true if the interface still exists with this number and address, and is up.
     pub(crate) fn is_present(&self) -> bool {
         let Ok(all) = list() else { return false };
         all.values().any(|one| {
@@ -84,7 +84,7 @@ impl Interface {
         }
     }
 
-    /// All its addresses.
+    /// All addresses of the interface.
     pub(crate) fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(list()?.remove(&self.name).map_or_else(Vec::new, |listed| listed.addresses))
     }
@@ -105,10 +105,11 @@ impl Interface {
         }
     }
 
-    /// The largest IP packet, if the system says: the interface's for IPv6, then for its kind.
+    /// MTU in bytes, from the IPv6 settings, else from the device; if neither is readable 1500, or 16 384 on
+    /// loopback.
     pub(crate) fn mtu(&self) -> usize {
-        // Under /proc the entry belongs to this process's network namespace, under /sys to that of
-        // whoever mounted it.
+        // The entry under /proc belongs to this process's network namespace; the one under /sys belongs to the
+        // namespace that mounted it.
         let paths = [
             format!("/proc/sys/net/ipv6/conf/{}/mtu", self.name),
             format!("/sys/class/net/{}/mtu", self.name),
@@ -121,32 +122,32 @@ impl Interface {
     }
 }
 
-/// How an endpoint came by its interface.
+/// Way in which an endpoint chose its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// It was named, by itself or as the zone of the group.
+    /// The configuration named it, directly or as the zone of the group.
     Named,
     /// The system's route to the group leads there.
     Routed,
-    /// It is loopback, which reaches this host only, for want of a route to the group.
+    /// No route leads to the group: loopback, which reaches this host only.
     NoRoute,
-    /// It is loopback, because the route leads there or to this interface, which does not do multicast.
+    /// The route leads to this interface without multicast or to loopback: loopback is used.
     BadRoute(String),
     /// No route leads to the group, and it is the only interface that does multicast and has an address.
     Only,
 }
 
-/// What an endpoint uses when no interface is named and no route leads to the group.
+/// Choice if no interface is named and no route leads to the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// Loopback, which reaches this host only.
     Loopback,
-    /// The only interface that does multicast and has an address. Without one, or with several, there is no network
-    /// yet ([`OpenError::NoNetwork`]): for services, which wait for it.
+    /// The only interface with multicast and an address. Without one, or with several, opening fails with
+    /// [`OpenError::NoNetwork`], which services wait out.
     OnlyInterface,
 }
 
-/// What the system says of one interface.
+/// Properties of an interface from the system.
 #[derive(Debug)]
 struct Listed {
     name: String,
@@ -161,7 +162,7 @@ impl Listed {
         if !self.flags.contains(InterfaceFlags::IFF_UP) {
             return Err(OpenError::InterfaceDown { name });
         }
-        // On Linux the loopback interface lacks the flag, but does multicast all the same.
+        // On Linux the loopback interface supports multicast although it does not have the flag.
         if !self.flags.intersects(InterfaceFlags::IFF_MULTICAST | InterfaceFlags::IFF_LOOPBACK) {
             return Err(OpenError::InterfaceWithoutMulticast { name });
         }
@@ -176,7 +177,7 @@ impl Listed {
         }
     }
 
-    /// The first address of the group's family; for IPv6 of the group's reach, if there is one.
+    /// First address of the group's family, for IPv6 preferably of the group's scope.
     fn source(&self, group: SocketAddr) -> Option<IpAddr> {
         let mut family = self.addresses.iter().copied().filter(|a| a.is_ipv4() == group.is_ipv4());
         let IpAddr::V6(group) = group.ip() else { return family.next() };
@@ -238,7 +239,7 @@ fn automatic(
     }
 }
 
-/// What an administrator can do where no route leads to the group and these interfaces could be used.
+/// Advice for an administrator if no route leads to the group and these interfaces are usable.
 fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
     let Some(first) = usable.first() else {
         let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -253,8 +254,8 @@ fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
     )
 }
 
-/// The address this host would send to another address with: asked of the routing table by connecting a
-/// UDP socket, which sends nothing.
+/// Returns the source address for datagrams to another address. A UDP socket is connected for the route lookup, which
+/// sends nothing.
 pub(crate) fn route(to: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = if to.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
@@ -281,7 +282,7 @@ fn list() -> io::Result<BTreeMap<String, Listed>> {
     Ok(all)
 }
 
-/// Whether a group reaches no further than the link (RFC 4291, section 2.7).
+/// Returns true for groups of interface-local or link-local scope (RFC 4291, section 2.7).
 fn is_link_scope(group: Ipv6Addr) -> bool {
     group.octets()[1] & 0x0f <= 2
 }

@@ -21,15 +21,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With a [`Key`] (`EndpointConfig::key`) everything an endpoint sends is sealed, and only what is sealed with the same key, by an endpoint that
-//! is there now, reaches the machine.
+//! With a [`Key`] (`EndpointConfig::key`) an endpoint seals everything that it sends. Only datagrams sealed with the same
+//! key, by an endpoint that has proven its presence, reach the machine.
 //!
-//! With a [`RawIp`](carillon_core::RawIp) (`EndpointConfig::raw`) the packets of one protocol go right over IP, where that is permitted.
+//! With a [`RawIp`](carillon_core::RawIp) (`EndpointConfig::raw`) the packets of one protocol are sent directly over IP,
+//! where the system permits it.
 //!
 //! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
 //! between interfaces as a relay machine says (Linux and IPv4).
 //!
-//! Left out: the hop count a datagram arrived with at an end system (its
+//! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
 mod driver;

@@ -1,4 +1,4 @@
-//! What is set of a socket.
+//! Socket options.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,12 +7,11 @@ use socket2::Socket;
 
 use crate::OpenError;
 
-/// Asks for a receive buffer, beyond the system's limit where privileges allow it; returns what
-/// was granted.
+/// Requests a receive buffer, beyond the system's limit if privileges permit; returns the granted size in bytes.
 pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError> {
     let doing = || OpenError::doing("set the receive buffer");
     socket.set_recv_buffer_size(bytes).map_err(doing())?;
-    // Linux grants twice the size asked for, as room for its own bookkeeping, and tells so.
+    // Linux grants and reports twice the requested size, for its own bookkeeping.
     let doubled = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
     let granted = || socket.recv_buffer_size().map(|size| size / doubled);
     let first = granted().map_err(doing())?;
@@ -26,7 +25,7 @@ pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError>
     Ok(first)
 }
 
-/// The hop limit of the multicasts that follow.
+/// Sets the hop limit of the following multicasts.
 pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
     match group {
         SocketAddr::V4(_) => socket.set_multicast_ttl_v4(hops.into()),
@@ -34,9 +33,8 @@ pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Resu
     }
 }
 
-/// Takes back the ancillary data that batched reading asks for and nobody here looks at: the address a datagram was sent to, its
-/// traffic class, and when it came. Each costs something for every datagram, the time even where nobody reads it. Where it cannot
-/// be taken back it costs that.
+/// Disables the ancillary data that batched reading requests and this driver does not use: destination address,
+/// traffic class and arrival time. Each costs time per datagram. Errors are ignored, as they only cost that time.
 pub(crate) fn refuse_ancillary_data(socket: &Socket, family: SocketAddr) {
     let _ = socket.set_recv_tos_v4(false);
     if family.is_ipv6() {

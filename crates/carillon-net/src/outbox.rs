@@ -1,4 +1,4 @@
-//! What is to go out: runs of datagrams that leave in one system call, and those held until later.
+//! Outgoing datagrams: runs that leave in one system call, and datagrams with a later departure time.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,31 +7,31 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carillon_core::{Dest, Time};
 
-/// A run of datagrams of equal size (the last may be smaller) to one destination: one system call
-/// where the system can segment.
+/// Datagrams of equal size (the last may be smaller) to one destination, sent in one system call where the system can
+/// segment (GSO).
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) to: Dest,
     pub(crate) way: Route,
-    /// Bytes of each datagram but the last.
+    /// Bytes of each datagram except the last.
     pub(crate) segment: usize,
     pub(crate) count: usize,
     pub(crate) contents: Vec<u8>,
-    /// A smaller datagram or an empty one ends it.
+    /// True after a smaller or empty datagram, which ends the run.
     closed: bool,
 }
 
-/// The way that a datagram takes.
+/// Route of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) address: SocketAddr,
-    /// The hop limit, if it is a multicast.
+    /// Hop limit of a multicast.
     pub(crate) hops: Option<u8>,
-    /// Right over IP, and not over UDP.
+    /// True for packets directly over IP instead of UDP.
     pub(crate) raw: bool,
 }
 
-/// A datagram that may not leave before its time. Ordered by time, then by order of transmission.
+/// A datagram with a departure time, ordered by time and then by transmit order.
 #[derive(Debug)]
 struct Delayed {
     at: Time,
@@ -40,7 +40,7 @@ struct Delayed {
     bytes: Vec<u8>,
 }
 
-/// Runs waiting for the socket, and datagrams waiting for their time.
+/// Runs that wait for the socket, and datagrams that wait for their departure time.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     runs: VecDeque<Run>,
@@ -50,8 +50,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds a datagram behind the others, to the last run if it fits there. Takes the buffer's
-    /// contents and leaves an empty one.
+    /// Appends a datagram, to the last run if it fits. Takes the contents of the buffer and leaves an empty one.
     pub(crate) fn push(&mut self, to: Dest, way: Route, bytes: &mut Vec<u8>, max_segments: usize) {
         let len = bytes.len();
         if let Some(contents) = self.extend(way, len, max_segments) {
@@ -62,7 +61,7 @@ impl Outbox {
         self.begin(to, way, len, contents);
     }
 
-    /// The same with a datagram of this length that `write` appends to what is there.
+    /// Appends a datagram of length `len` that `write` adds to the given buffer.
     pub(crate) fn push_with(
         &mut self,
         to: Dest,
@@ -79,7 +78,7 @@ impl Outbox {
         self.begin(to, way, len, contents);
     }
 
-    /// The contents of the last run, if a datagram of this length may be appended, which counts as done.
+    /// Returns the contents of the last run if a datagram of this length fits, and counts the datagram.
     fn extend(&mut self, way: Route, len: usize, max_segments: usize) -> Option<&mut Vec<u8>> {
         let run = self.runs.back_mut()?;
         let fits = !run.closed
@@ -100,14 +99,14 @@ impl Outbox {
         self.runs.push_back(Run { to, way, segment: len, count: 1, contents, closed: len == 0 });
     }
 
-    /// Keeps a datagram until its time.
+    /// Delays a datagram until its departure time.
     pub(crate) fn hold(&mut self, at: Time, to: Dest, bytes: Vec<u8>) {
         let serial = self.serial;
         self.serial += 1;
         self.held.push(Reverse(Delayed { at, serial, to, bytes }));
     }
 
-    /// Takes the first of the held datagrams whose time has come.
+    /// Takes the first delayed datagram if it is due.
     pub(crate) fn due(&mut self, now: Time) -> Option<(Dest, Vec<u8>)> {
         if self.next_departure()? > now {
             return None;
@@ -133,25 +132,25 @@ impl Outbox {
         }
     }
 
-    /// How many runs are waiting.
+    /// Number of waiting runs.
     pub(crate) fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// When the next of the held datagrams may leave.
+    /// Departure time of the next delayed datagram.
     pub(crate) fn next_departure(&self) -> Option<Time> {
         self.held.peek().map(|Reverse(held)| held.at)
     }
 }
 
 impl Run {
-    /// The datagrams, as slices of the whole.
+    /// The datagrams as slices of the run's contents.
     pub(crate) fn datagrams(&self, whole: &Bytes) -> impl Iterator<Item = Bytes> {
         let (segment, len) = (self.segment, whole.len());
         (0..self.count).map(move |i| whole.slice(i * segment..((i + 1) * segment).min(len)))
     }
 
-    /// The same datagrams as runs of one.
+    /// Splits the run into runs of one datagram.
     pub(crate) fn split(self) -> Vec<Run> {
         let chunks = self.contents.chunks(self.segment.max(1));
         chunks
@@ -184,10 +183,10 @@ impl Ord for Delayed {
     }
 }
 
-/// Bytes of a run: the most one UDP send over IPv4 can carry.
+/// Maximum bytes of a run: the largest payload of UDP over IPv4.
 const MAX_RUN: usize = 65_507;
 
-/// Buffers kept for later use.
+/// Maximum number of spare buffers.
 const MAX_SPARE_BUFFERS: usize = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The table of peers as a machine sees it: addresses, for packets that carry them.
+//! Addresses for machines whose packets contain addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use carillon_core::{AddressBook, GroupId, NodeId, Time};
 
 use crate::peers::Peers;
 
-/// A table of peers that a machine's [`PeerBook`] looks into as well.
+/// A peer table shared with the [`PeerBook`] of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedPeers(Arc<Mutex<Peers>>);
 
@@ -16,51 +16,51 @@ impl SharedPeers {
         SharedPeers(Arc::new(Mutex::new(Peers::new(capacity))))
     }
 
-    /// See [`Peers::hear`].
+    /// Delegates to [`Peers::hear`].
     pub(crate) fn hear(&self, now: Time, address: SocketAddr) -> Option<NodeId> {
         self.lock().hear(now, address)
     }
 
-    /// See [`Peers::keep`].
+    /// Delegates to [`Peers::keep`].
     pub(crate) fn keep(&self, now: Time, address: SocketAddr) -> Option<NodeId> {
         self.lock().keep(now, address)
     }
 
-    /// See [`Peers::reach`].
+    /// Delegates to [`Peers::reach`].
     pub(crate) fn reach(&self, now: Time, node: NodeId) -> Option<SocketAddr> {
         self.lock().reach(now, node)
     }
 
-    /// See [`Peers::address`].
+    /// Delegates to [`Peers::address`].
     pub(crate) fn address(&self, node: NodeId) -> Option<SocketAddr> {
         self.lock().address(node)
     }
 
-    /// The address of the peer that a host stands for, see [`Peers::at`].
+    /// Address of the peer at a host, found by [`Peers::at`].
     pub(crate) fn address_at(&self, host: SocketAddr) -> Option<SocketAddr> {
         let mut peers = self.lock();
         let node = peers.at(host)?;
         peers.address(node)
     }
 
-    /// See [`Peers::len`].
+    /// Delegates to [`Peers::len`].
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// No change of the table is left half done, whoever panicked.
+    /// Locks the table. A poisoned lock is safe to use, as every change is completed or not begun.
     fn lock(&self) -> MutexGuard<'_, Peers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The addresses that one machine knows.
+/// Addresses known to one machine.
 #[derive(Debug)]
 pub(crate) struct PeerBook {
     pub(crate) peers: SharedPeers,
-    /// What the machine calls its own node.
+    /// Number of the machine's own node.
     pub(crate) own: NodeId,
-    /// Its address, with the zone that others at it have too; the port does not matter.
+    /// Its own address with the zone, as peers have it; the port is not used.
     pub(crate) address: SocketAddr,
     pub(crate) group: SocketAddr,
 }
@@ -73,7 +73,7 @@ impl AddressBook for PeerBook {
         }
     }
 
-    /// Nobody is at its own address: other processes of this host cannot be told apart by it.
+    /// Returns no node for the own address: processes on this host cannot be distinguished by it.
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
         let is_other = address != self.address.ip()
             && address.is_ipv4() == self.group.is_ipv4()
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(book.of_group(GroupId(0)), group.ip());
         let relay = book.node_at(ip(3)).expect("there is room");
         assert_eq!(peers.address(relay), Some((ip(3), 7777).into()));
-        // What a packet from there says later is its own.
+        // Later datagrams from there belong to the same node.
         assert_eq!(peers.hear(Time::ZERO, (ip(3), 7777).into()), Some(relay));
         for nobody in ["239.1.2.3", "0.0.0.0", "::1"] {
             assert_eq!(book.node_at(nobody.parse().expect("an address")), None, "{nobody}");

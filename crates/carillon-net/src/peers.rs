@@ -1,4 +1,4 @@
-//! The table of peers: addresses heard, numbered for the machine.
+//! The peer table: source addresses with node numbers for the machine.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -6,26 +6,25 @@ use std::time::Duration;
 
 use carillon_core::{NodeId, Time};
 
-/// Peer addresses by number and back, at most `capacity` of them.
+/// Peer addresses by number and back, at most `capacity`.
 ///
-/// A peer counts as *kept* once something was transmitted to it or the caller named it. A new
-/// address takes the place of the peer that is not kept and was heard the longest ago; if all are
-/// kept, of a kept one silent for [`KEPT_SILENCE`]; else it is refused. So a flood of forged sources
-/// neither grows the table nor pushes members out. Numbers count up and are not given again before
-/// 2^32 peers have come by.
+/// A peer is *kept* once a datagram was sent to it or the caller named it. A new address replaces the unkept peer
+/// that was silent longest. If all are kept, it replaces one that was silent for [`KEPT_SILENCE`], otherwise it is
+/// refused. A flood of forged sources therefore neither grows the table nor displaces members. Numbers count up and
+/// repeat only after 2^32 peers.
 #[derive(Debug)]
 pub(crate) struct Peers {
     by_address: HashMap<SocketAddr, u32>,
     by_node: HashMap<NodeId, u32>,
-    /// Who is at which host.
+    /// Nodes by host address.
     hosts: BTreeSet<(IpAddr, NodeId)>,
     slots: Vec<Slot>,
     capacity: usize,
-    /// The peers not kept, and the kept ones, each from the longest unheard to the latest heard.
+    /// Unkept and kept peers, each ordered from the longest silence to the latest datagram.
     passing: List,
     kept: List,
     next: NodeId,
-    /// When something was heard last.
+    /// Time of the last received datagram.
     now: Time,
 }
 
@@ -61,7 +60,7 @@ impl Peers {
         }
     }
 
-    /// The number of an address just heard; `None` if it is new and there is no place for it.
+    /// Returns the number of a datagram's source; `None` if it is new and the table is full.
     pub(crate) fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         let address = plain(address);
         self.now = now;
@@ -75,14 +74,14 @@ impl Peers {
         Some(self.slots[slot as usize].node)
     }
 
-    /// The number of an address the caller names, which is kept from now on.
+    /// Returns the number of a named address, which is kept from now on.
     pub(crate) fn keep(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         let node = self.hear(now, address)?;
         self.reach(now, node);
         Some(node)
     }
 
-    /// The address to transmit to, which is kept from now on; `None` if there is no such peer.
+    /// Returns the destination address of a node, which is kept from now on; `None` if it is unknown.
     pub(crate) fn reach(&mut self, now: Time, node: NodeId) -> Option<SocketAddr> {
         let slot = *self.by_node.get(&node)?;
         if !self.slots[slot as usize].kept {
@@ -99,8 +98,8 @@ impl Peers {
         self.by_node.get(&node).map(|&slot| self.slots[slot as usize].address)
     }
 
-    /// The number of who is named by the address of its host alone: of the peer at this port of it if
-    /// that is known, else of the only one there, else a new number for the port, if there is room.
+    /// Returns the node at a host address: the peer at this port, else the only peer there, else a new number for the
+    /// port if there is room.
     pub(crate) fn at(&mut self, host: SocketAddr) -> Option<NodeId> {
         if let Some(&slot) = self.by_address.get(&host) {
             return Some(self.slots[slot as usize].node);
@@ -114,7 +113,7 @@ impl Peers {
         Some(self.slots[slot as usize].node)
     }
 
-    /// How many peers are known.
+    /// Number of known peers.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -142,7 +141,7 @@ impl Peers {
         Some(slot)
     }
 
-    /// The next number that is neither this endpoint's own nor in use.
+    /// Next number that is neither the endpoint's own nor in use.
     fn unused(&self) -> NodeId {
         let mut node = self.next;
         while node == NodeId(0) || self.by_node.contains_key(&node) {
@@ -194,7 +193,7 @@ impl Peers {
     }
 }
 
-/// The address without the flow label, which may differ between datagrams of one peer.
+/// Removes the flow label, which may differ between datagrams of one peer.
 fn plain(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(v6) = &mut address {
         v6.set_flowinfo(0);
@@ -202,7 +201,7 @@ fn plain(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// A kept peer unheard for this long may be replaced when the table is full.
+/// Silence after which a kept peer may be replaced when the table is full.
 pub(crate) const KEPT_SILENCE: Duration = Duration::from_secs(60);
 
 const NONE: u32 = u32::MAX;
@@ -262,8 +261,8 @@ mod tests {
         assert_eq!(peers.hear(seconds(60), address(2)), Some(NodeId(2)));
     }
 
-    /// Strangers that are answered as often as a session answers any (500 in a second), and ten thousand more in a
-    /// second that are not, neither grow the table nor take a member's place.
+    /// A flood of 500 answered and ten thousand unanswered strangers per second neither grows the table nor displaces
+    /// a member.
     #[test]
     fn answered_strangers_never_displace_members() {
         let mut peers = Peers::new(crate::endpoint::PEERS);
@@ -285,7 +284,7 @@ mod tests {
         assert_eq!((peers.by_address.len(), peers.by_node.len()), (peers.len(), peers.len()));
     }
 
-    /// A session answers strangers with a challenge as often as they come, and the driver only looks their addresses up.
+    /// A session answers every stranger with a challenge, for which the driver only looks up the address.
     #[test]
     fn challenged_strangers_displace_no_peer() {
         let mut peers = Peers::new(100);
@@ -309,7 +308,7 @@ mod tests {
         assert_eq!(peers.at(host(7777)), Some(NodeId(3)), "one of two would be a guess");
         assert_eq!(peers.at(host(7777)), Some(NodeId(3)));
         assert_eq!(peers.address(NodeId(3)), Some(host(7777)));
-        // However many are named, the table does not grow, and what is forgotten is forgotten at once.
+        // The table does not grow, and forgotten peers are unknown at once.
         for n in 0..100 {
             assert!(peers.at(address(n)).is_some());
         }
@@ -330,7 +329,7 @@ mod tests {
     fn agrees_with_a_plain_list_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("peers");
         let mut peers = Peers::new(16);
-        // (address, node, kept), longest unheard first.
+        // Address, node and kept flag, longest silence first.
         let mut model: Vec<(SocketAddr, NodeId, bool)> = Vec::new();
         let mut next = 1;
         for _ in 0..50_000 {

@@ -1,4 +1,4 @@
-//! Sockets by which two machines find out what passes between them, and what does not.
+//! Sockets for diagnosing the paths between two machines.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use crate::endpoint::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::options::{enlarge, set_hops};
 use crate::{Choice, Fallback, Interface, OpenError};
 
-/// The way by which a datagram came in.
+/// Path by which a datagram arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// To the group.
@@ -26,8 +26,8 @@ pub enum Arrival {
     Own,
 }
 
-/// The sockets of a host that an [`Endpoint`](crate::Endpoint) has, and beside them those that hear all hosts of the link and the
-/// group's port by unicast, in both address families if the interface has both.
+/// Sockets of a host like those of an [`Endpoint`](crate::Endpoint). Additional ones receive the all-hosts groups of
+/// the link and unicast on the group's port, in both address families if the interface has both.
 #[derive(Debug)]
 pub struct Probe {
     group: SocketAddr,
@@ -35,16 +35,16 @@ pub struct Probe {
     choice: Choice,
     datagram: usize,
     buffer: usize,
-    /// What sends, one of each family, that of the group first.
+    /// Sending sockets, one per family, that of the group first.
     own: Vec<Socket>,
     listening: Vec<(Arrival, Socket)>,
-    /// All hosts of the link.
+    /// All-hosts addresses of the link.
     links: Vec<SocketAddr>,
 }
 
 impl Probe {
-    /// Opens the sockets, and asks for so much receive buffer. What the group needs is an error if it is not to be had; what is there only
-    /// to find out more is done without.
+    /// Opens the sockets with this receive buffer. Errors of the group's sockets are returned; the additional sockets
+    /// are optional.
     pub fn open(group: SocketAddr, interface: Option<&str>, buffer: usize) -> Result<Probe, OpenError> {
         if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group });
@@ -79,7 +79,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Hears all hosts of the link and the group's port in one family, as far as that is possible.
+    /// Opens the sockets for all hosts of the link and the group's port in one family, as far as possible.
     fn hear_link(&mut self, four: bool) {
         let port = self.group.port();
         let (all, any): (IpAddr, IpAddr) = match four {
@@ -115,27 +115,27 @@ impl Probe {
         &self.interface
     }
 
-    /// How the interface was chosen.
+    /// Way in which the interface was chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
 
-    /// The longest datagram that the interface carries.
+    /// Maximum datagram of the interface in bytes.
     pub fn max_datagram(&self) -> usize {
         self.datagram
     }
 
-    /// The receive buffer that the system grants, in bytes.
+    /// Receive buffer that the system granted, in bytes.
     pub fn receive_buffer(&self) -> usize {
         self.buffer
     }
 
-    /// Where all hosts of the link hear, in each family.
+    /// All-hosts addresses of the link, one per family.
     pub fn links(&self) -> &[SocketAddr] {
         &self.links
     }
 
-    /// The address from which the system would send to this one, and whether that is one of the interface in use.
+    /// Source address for datagrams to this address, with true if it belongs to the interface in use.
     pub fn source_for(&self, address: IpAddr) -> Option<(IpAddr, bool)> {
         let any: IpAddr = match address {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -147,7 +147,7 @@ impl Probe {
         Some((source, self.interface.addresses().is_ok_and(|own| own.contains(&source))))
     }
 
-    /// Sends from the port that answers come to, with this hop limit if it is a multicast.
+    /// Sends from the port that receives answers, with this hop limit for a multicast.
     pub fn send(&self, to: SocketAddr, hops: u8, bytes: &[u8]) -> io::Result<()> {
         let four = self.group.is_ipv4() == to.is_ipv4();
         let socket = self.own.get(usize::from(!four)).ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -157,7 +157,7 @@ impl Probe {
         socket.send_to(bytes, &to.into()).map(drop)
     }
 
-    /// The next datagram, if one comes until then: how it came, from whom, and how much of `buf` it fills.
+    /// Receives the next datagram before the deadline: its path, its source, and the bytes written to `buf`.
     pub fn receive(
         &self,
         until: Instant,
@@ -168,14 +168,14 @@ impl Probe {
             self.listening.iter().map(|(arrival, socket)| (*arrival, socket)).chain(own).collect();
         loop {
             for (arrival, socket) in &all {
-                // A socket reads into memory that need not be initialised; a standard one does the same plainly.
+                // The socket type reads into uninitialised memory; the standard type takes a plain buffer.
                 match nix::sys::socket::recvfrom::<nix::sys::socket::SockaddrStorage>(fd(socket), buf) {
                     Ok((len, Some(from))) => {
                         if let Some(from) = address(&from) {
                             return Ok(Some((*arrival, from, len)));
                         }
                     }
-                    // An answer to what was sent earlier may be that nobody is there.
+                    // An ICMP answer to an earlier datagram may report that the port is closed.
                     Ok((_, None)) | Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -204,7 +204,7 @@ fn address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
     four.or_else(|| from.as_sockaddr_in6().map(|six| SocketAddr::V6((*six).into())))
 }
 
-/// What comes to this port by unicast; the group's own socket hears the group alone.
+/// Opens a socket for unicast to this port; the group's own socket receives only multicast.
 fn hear_port(address: SocketAddr) -> Result<Socket, OpenError> {
     let socket = new_socket(address)?;
     let doing = || OpenError::doing(format!("hear {address}"));

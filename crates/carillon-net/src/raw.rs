@@ -1,10 +1,10 @@
-//! Packets right over IP, under a protocol number of their own: for a protocol that has one.
+//! Packets directly over IP, for a protocol with a protocol number.
 //!
-//! A packet over IP has no port, so that who sends it is known by the address of its host alone: it counts as coming from the peer there that is
-//! known over UDP. At an address there is one end, therefore, and on loopback, where all have one address, there are none.
-//! What is not a packet of the protocol goes over UDP as ever, such as what a session says.
+//! Such packets have no ports, so a sender is known only by its host address: a packet is attributed to the peer
+//! there that is known over UDP. A host therefore has one endpoint, and loopback with its single address none. Other
+//! datagrams, such as session packets, use UDP.
 //!
-//! IPv4 alone. Segmentation offload and batches are UDP's: each packet is a system call here.
+//! IPv4 only. Segmentation offload and batches need UDP: each packet takes a system call here.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -18,23 +18,23 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use crate::options::{enlarge, set_hops};
 use crate::{Interface, OpenError};
 
-/// The packet of the protocol in an IP packet, whose header the system hands over too; nothing if it is none.
+/// Returns the protocol's packet in an IP packet with its header, if it is one.
 fn packet_in(raw: RawIp, ip: &[u8]) -> Option<&[u8]> {
     let header = usize::from(ip.first()? & 0x0f) * 4;
     ip.get(header..).filter(|packet| (raw.carries)(packet))
 }
 
-/// The sockets of an endpoint for what goes right over IP.
+/// Raw sockets of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Raw {
     ip: RawIp,
-    /// Sends, and hears what is sent to this host alone.
+    /// Sends, and receives unicast to this host.
     unicast: Socket,
-    /// Hears the group.
+    /// Receives the group.
     multicast: Option<Socket>,
     pub(crate) address: Ipv4Addr,
     group: SocketAddr,
-    /// The hop limit that the sending socket has now.
+    /// Current hop limit of the sending socket.
     hops: u8,
     buf: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl Raw {
         Ok(Raw { ip, unicast, multicast: None, address, group, hops, buf: vec![0; MAX_PACKET] })
     }
 
-    /// Joins the group, if it has not.
+    /// Joins the group unless it is joined.
     pub(crate) fn listen(&mut self, interface: &Interface) -> Result<(), OpenError> {
         let IpAddr::V4(group) = self.group.ip() else { return Ok(()) };
         if self.multicast.is_some() {
@@ -71,7 +71,7 @@ impl Raw {
         socket.bind(&bindable(group)).map_err(doing("bind a raw socket to"))?;
         let by = InterfaceIndexOrAddress::Index(interface.index);
         socket.join_multicast_v4_n(&group, &by).map_err(doing("join group"))?;
-        // Without this, Linux also hands over what came in on interfaces that others have joined on.
+        // Otherwise Linux also delivers multicasts from interfaces that other sockets have joined on.
         #[cfg(target_os = "linux")]
         socket.set_multicast_all_v4(false).map_err(doing("listen only to"))?;
         self.multicast = Some(socket);
@@ -82,31 +82,31 @@ impl Raw {
         self.multicast = None;
     }
 
-    /// Asks for so much receive buffer per socket; returns what was granted.
+    /// Requests a receive buffer per socket; returns the granted size in bytes.
     pub(crate) fn enlarge(&self, bytes: usize) -> Result<usize, OpenError> {
         let granted =
             std::iter::once(&self.unicast).chain(&self.multicast).map(|socket| enlarge(socket, bytes));
         granted.reduce(|one, other| Ok(one?.min(other?))).unwrap_or(Ok(bytes))
     }
 
-    /// Whether this datagram goes this way.
+    /// Returns true if this packet is sent directly over IP.
     pub(crate) fn carries(&self, bytes: &[u8]) -> bool {
         (self.ip.carries)(bytes)
     }
 
-    /// Sends one packet, if it is a multicast as far as this.
+    /// Sends one packet, with a hop limit for a multicast.
     pub(crate) fn send(&mut self, to: SocketAddr, hops: Option<u8>, bytes: &[u8]) -> io::Result<()> {
         if let Some(hops) = hops.filter(|hops| *hops != self.hops) {
             set_hops(&self.unicast, self.group, hops)?;
             self.hops = hops;
         }
-        // A port means nothing here, and the system refuses some.
+        // A port has no meaning here, and the system refuses some.
         let to = SocketAddr::new(to.ip(), 0);
         self.unicast.send_to(bytes, &to.into()).map(drop)
     }
 
-    /// The next packet that has come to the group, or to this host alone, and the host that it came from. Whatever else comes under the
-    /// protocol's number is dropped.
+    /// Returns the next packet to the group, or to this host, with its source host. Other packets of the protocol
+    /// number are dropped.
     pub(crate) fn receive(&mut self, multicast: bool) -> io::Result<(Ipv4Addr, Bytes)> {
         let socket = if multicast { self.multicast.as_ref() } else { Some(&self.unicast) };
         let socket = socket.ok_or(io::ErrorKind::WouldBlock)?;
@@ -118,7 +118,7 @@ impl Raw {
         }
     }
 
-    /// What to wait for: what comes to this host, and to the group.
+    /// Descriptors for waiting: the unicast socket, and that of the group.
     pub(crate) fn fds(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
         (self.unicast.as_fd(), self.multicast.as_ref().map(|socket| socket.as_fd()))
     }
@@ -139,7 +139,7 @@ fn bindable(address: Ipv4Addr) -> socket2::SockAddr {
     SocketAddrV4::new(address, 0).into()
 }
 
-/// The longest packet of IPv4.
+/// Maximum length of an IPv4 packet.
 const MAX_PACKET: usize = 65_535;
 
 #[cfg(test)]

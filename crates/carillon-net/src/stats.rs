@@ -1,66 +1,66 @@
-//! What an endpoint has counted.
+//! Counters of an endpoint.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use carillon_core::DropReason;
 
-/// Counts since the endpoint was opened. Bytes are those of datagrams, without IP and UDP headers.
+/// Counters since the endpoint was opened. Bytes exclude IP and UDP headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Datagrams handed to the system.
+    /// Datagrams accepted by the system.
     pub datagrams_sent: u64,
     /// Their bytes.
     pub bytes_sent: u64,
-    /// System calls that sent them.
+    /// System calls for sending.
     pub send_calls: u64,
-    /// Datagrams received, those dropped by the fault injector included.
+    /// Datagrams received, including those dropped by the fault injector.
     pub datagrams_received: u64,
     /// Their bytes.
     pub bytes_received: u64,
-    /// System calls that brought them.
+    /// System calls for receiving.
     pub receive_calls: u64,
     /// Datagrams dropped by the fault injector.
     pub injected_drops: u64,
-    /// This endpoint's own multicasts, heard again and ignored.
+    /// Own multicasts that were received and ignored.
     pub own: u64,
-    /// Datagrams of unknown sources ignored because every place in the peer table is in use.
+    /// Datagrams of unknown sources that were ignored because the peer table is full.
     pub refused_peers: u64,
-    /// Datagrams without a seal, at an endpoint with a key; all that were not taken are counted under one name each.
+    /// Datagrams without a seal, at an endpoint with a key.
     pub unsealed: u64,
-    /// Datagrams whose seal does not open: of another key or another place, changed, cut short, or made up.
+    /// Datagrams whose seal does not open: another key or address, changed, truncated, or forged.
     pub unauthentic: u64,
-    /// Datagrams whose seal was opened before.
+    /// Datagrams that were opened before.
     pub replayed: u64,
-    /// Datagrams whose seal is too old to tell.
+    /// Datagrams that are too old for the replay window.
     pub outdated: u64,
-    /// Datagrams sealed with the key by an endpoint that had yet to prove that it was there.
+    /// Datagrams sealed with the key by an endpoint that has not proven its presence.
     pub unproven: u64,
-    /// Greetings sent, by which endpoints prove to each other that they are there.
+    /// Greetings sent, by which endpoints prove their presence.
     pub greetings: u64,
     /// Datagrams with a seal, at an endpoint without a key.
     pub sealed: u64,
-    /// Where the last of the `unsealed` ones came from.
+    /// Source of the last unsealed datagram.
     pub unsealed_from: Option<SocketAddr>,
-    /// Where the last of the `unauthentic` ones came from.
+    /// Source of the last datagram that is not authentic.
     pub unauthentic_from: Option<SocketAddr>,
-    /// Where the last of the `unproven` ones came from.
+    /// Source of the last datagram of an endpoint without proof.
     pub unproven_from: Option<SocketAddr>,
-    /// Datagrams a machine addressed to a place that does not exist here: ports, or unknown nodes.
+    /// Datagrams of the machine to ports or unknown nodes.
     pub unroutable: u64,
-    /// Datagrams lost to an error that passes, such as an unreachable peer.
+    /// Datagrams lost to a temporary error, such as an unreachable peer.
     pub send_errors: u64,
-    /// Errors that passed while receiving, such as an ICMP message about an earlier datagram.
+    /// Temporary receive errors, such as an ICMP message about an earlier datagram.
     pub receive_errors: u64,
-    /// Times the system could not take another datagram and sending had to wait.
+    /// Number of times that sending had to wait for the system.
     pub busy: u64,
-    /// Time that drivers have waited until something was due; the rest they were at work.
+    /// Time for which drivers waited; they were busy for the rest.
     pub waited: Duration,
 }
 
 impl Stats {
-    /// Datagrams that were dropped because of their seal, by the names of the reasons.
+    /// Datagrams dropped because of their seal, by reason.
     #[must_use]
     pub fn seal_drops(&self) -> [(&'static str, u64); 5] {
         [

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 
-/// When to stop waiting if no socket gets ready.
+/// End of a wait without a ready socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) at: Instant,
-    /// A sleeping thread wakes up to some 100 microseconds late (timer slack and scheduling). A
-    /// precise wait sleeps until [`SPIN`] before the deadline and polls from there on.
+    /// True for a wait that sleeps until [`SPIN`] before the deadline and polls from there on, because a sleeping
+    /// thread wakes up to 100 microseconds late (timer slack and scheduling).
     pub(crate) precise: bool,
 }
 
-/// Waits until the deadline or until one of the sockets is ready; returns which can be read.
+/// Waits until the deadline or until a socket is ready; returns which can be read.
 pub(crate) fn wait<const N: usize>(
     sockets: [(BorrowedFd<'_>, PollFlags); N],
     deadline: Deadline,
@@ -31,7 +31,7 @@ pub(crate) fn wait<const N: usize>(
             Err(error) => return Err(error.into()),
         };
         if ready > 0 || deadline.at <= Instant::now() {
-            // An error condition is found, and cleared, by reading.
+            // Error conditions are found and cleared by reading.
             let readable = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
             return Ok(std::array::from_fn(|i| fds[i].revents().is_some_and(|r| r.intersects(readable))));
         }
@@ -40,15 +40,15 @@ pub(crate) fn wait<const N: usize>(
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "dragonfly"))]
 fn poll(fds: &mut [PollFd<'_>], sleep: Duration) -> Result<i32, Errno> {
-    // A day is as good as forever, and fits every time type.
+    // A day fits every time type and exceeds every wait.
     nix::poll::ppoll(fds, Some(sleep.min(Duration::from_secs(86_400)).into()), None)
 }
 
-/// Where there is no ppoll: whole milliseconds, rounded down; the rest is polled.
+/// Without ppoll: whole milliseconds, rounded down; the rest is polled.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "dragonfly")))]
 fn poll(fds: &mut [PollFd<'_>], sleep: Duration) -> Result<i32, Errno> {
     nix::poll::poll(fds, u16::try_from(sleep.as_millis()).unwrap_or(u16::MAX))
 }
 
-/// How long before a precise deadline sleeping ends.
+/// Time before a precise deadline at which sleeping ends.
 const SPIN: Duration = Duration::from_micros(100);

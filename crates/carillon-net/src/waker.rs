@@ -1,4 +1,4 @@
-//! Waking a driver that waits, from another thread.
+//! Wakers: they end the wait of a driver from another thread (self-pipe technique).
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes the driver of an endpoint take a turn soon, in which it polls its application: for threads that work for
-/// an application. Clones wake the same driver; the default wakes nobody.
+/// Makes the driver of an endpoint take a turn and poll its application, from any thread. Clones wake the same
+/// driver; the default value does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Waker(Option<Arc<Signal>>);
 
-/// Where a waker is heard: for a loop that waits for other things beside.
+/// Receiving end of a waker, for a loop that waits for other descriptors as well.
 #[derive(Debug)]
 pub struct WakeReceiver {
     heard: UnixStream,
@@ -20,24 +20,24 @@ pub struct WakeReceiver {
 
 #[derive(Debug)]
 struct Signal {
-    /// It was rung and not answered yet: ringing again would tell nothing.
+    /// Set by a wake-up until it is answered; further wake-ups need not write.
     rung: AtomicBool,
     to: UnixStream,
 }
 
 impl Waker {
-    /// Wakes it. Cheap if it has not got up since it was last woken.
+    /// Wakes the loop. Cheap if an earlier wake-up was not answered yet.
     pub fn wake(&self) {
         let Some(line) = &self.0 else { return };
         if !line.rung.swap(true, Ordering::AcqRel) {
-            // Full, it wakes too.
+            // A full socket wakes the loop as well.
             let _ = (&line.to).write(&[0]);
         }
     }
 }
 
 impl WakeReceiver {
-    /// One that nobody rings yet.
+    /// Creates a receiver; [`waker`](Self::waker) returns its wakers.
     pub fn new() -> io::Result<WakeReceiver> {
         let (to, heard) = UnixStream::pair()?;
         to.set_nonblocking(true)?;
@@ -45,26 +45,26 @@ impl WakeReceiver {
         Ok(WakeReceiver { heard, line: Arc::new(Signal { rung: AtomicBool::new(false), to }) })
     }
 
-    /// What rings it.
+    /// Waker of this receiver.
     pub fn waker(&self) -> Waker {
         Waker(Some(self.line.clone()))
     }
 
-    /// Can be read when it is rung.
+    /// Descriptor that is readable after a wake-up.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.heard.as_fd()
     }
 
-    /// Whether it is rung: then nobody is to wait.
+    /// Returns true after a wake-up: the loop must not wait.
     pub fn is_woken(&self) -> bool {
         self.line.rung.load(Ordering::Acquire)
     }
 
-    /// Is ready to be rung again. What was to be told is looked at after this.
+    /// Prepares for the next wake-up. The loop checks for work after this call.
     pub fn answer(&mut self, readable: bool) {
         if self.line.rung.swap(false, Ordering::AcqRel) || readable {
-            // Rung between the two lines it stays rung, and the next turn does not wait.
-            // Each ring has left one byte, so there is hardly ever more than one, and a read that is not filled leaves none.
+            // A wake-up between the two lines keeps the flag, so the next turn does not wait. Each wake-up leaves one
+            // byte, so there is hardly ever more than one, and a short read leaves none.
             let mut rings = [0; 16];
             while matches!((&self.heard).read(&mut rings), Ok(len) if len == rings.len()) {}
         }

@@ -1,4 +1,4 @@
-//! The sockets of a relay: one that hears on all its interfaces, and one to send by each of them.
+//! Sockets of a relay: one that receives on all its interfaces, and a sending one per interface.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -22,15 +22,15 @@ use crate::options::enlarge;
 use crate::peer_book::{PeerBook, SharedPeers};
 use crate::{DriveError, Fallback, Interface, OpenError, SELF};
 
-/// What a [`RelayEndpoint`] is to be.
+/// Configuration of a [`RelayEndpoint`].
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// The multicast group and its UDP port.
     pub group: SocketAddrV4,
-    /// The interfaces by name or address: the ports of the relay in this order. The address of the first
-    /// is the one by which others know the relay: all of them must be able to reach it.
+    /// Interfaces by name or address, in the order of the relay's ports. The address of the first one identifies the
+    /// relay: all members must be able to reach it.
     pub interfaces: Vec<String>,
-    /// Bytes of receive buffer to ask the system for.
+    /// Requested receive buffer in bytes.
     pub receive_buffer: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct RelayEndpoint {
     pub(super) group: SocketAddrV4,
     config: RelayConfig,
     ports: Vec<Port>,
-    /// Bound to the group's port: hears the group and what is sent to the relay.
+    /// Socket on the group's port, for the group and for unicast to the relay.
     socket: Socket,
     pub(super) peers: SharedPeers,
     paths: Paths,
@@ -56,7 +56,7 @@ struct Port {
     interface: Interface,
     address: Ipv4Addr,
     all_addresses: Vec<std::net::IpAddr>,
-    /// Sends datagrams with their headers, out of this interface alone.
+    /// Sends datagrams with complete headers through this interface.
     raw: Socket,
 }
 
@@ -65,14 +65,14 @@ struct Port {
 pub(super) struct Arrival {
     pub(super) source: SocketAddrV4,
     pub(super) ingress: PortId,
-    /// Whether it was sent to the group; else it is for the relay itself.
+    /// True if it was sent to the group, otherwise to the relay.
     pub(super) to_group: bool,
     pub(super) ttl: u8,
     pub(super) bytes: Bytes,
 }
 
 impl RelayEndpoint {
-    /// Opens the sockets and joins the group on all interfaces. Needs the right to send raw datagrams.
+    /// Opens the sockets and joins the group on all interfaces. Requires the privilege for raw sockets.
     pub fn open(config: RelayConfig) -> Result<Self, OpenError> {
         let group = config.group;
         if !group.ip().is_multicast() {
@@ -104,25 +104,24 @@ impl RelayEndpoint {
         })
     }
 
-    /// Whether the system still has all its interfaces, up and with the addresses in use.
+    /// Returns true if all interfaces still exist with their addresses and are up.
     pub fn is_current(&self) -> bool {
         self.ports.iter().all(|port| port.interface.is_present())
     }
 
-    /// Moves to the interfaces of the same names as they are now. Peers and counts stay. After an error the endpoint is
-    /// as it was.
+    /// Moves to the current interfaces of the same names. Peers and counters are kept. After an error the endpoint is
+    /// unchanged.
     pub fn reopen(&mut self) -> Result<(), OpenError> {
         let RelayEndpoint { ports, socket, paths, .. } = RelayEndpoint::open(self.config.clone())?;
         (self.ports, self.socket, self.paths) = (ports, socket, paths);
         Ok(())
     }
 
-    /// Leaves the group and joins it again on each interface, so that switches that have forgotten the membership learn
-    /// it again.
+    /// Leaves and joins the group on each interface, so that switches learn the membership again.
     pub fn renew_membership(&mut self) {
         for port in &self.ports {
             let by = InterfaceIndexOrAddress::Index(port.interface.index);
-            // An interface that is gone has no membership; [`RelayEndpoint::is_current`] says so.
+            // A removed interface has no membership; [`RelayEndpoint::is_current`] detects that.
             let _ = self.socket.leave_multicast_v4_n(self.group.ip(), &by);
             let _ = self.socket.join_multicast_v4_n(self.group.ip(), &by);
         }
@@ -133,7 +132,7 @@ impl RelayEndpoint {
         self.ports.iter().map(|port| &port.interface)
     }
 
-    /// The address by which others know the relay.
+    /// Address that identifies the relay.
     pub fn address(&self) -> Ipv4Addr {
         self.ports.first().map_or(Ipv4Addr::UNSPECIFIED, |port| port.address)
     }
@@ -144,7 +143,7 @@ impl RelayEndpoint {
         Addresses::new(PeerBook { peers: self.peers.clone(), own: SELF, address, group: self.group.into() })
     }
 
-    /// What was counted so far.
+    /// Counters.
     pub fn stats(&self) -> &RelayStats {
         &self.stats
     }
@@ -153,12 +152,12 @@ impl RelayEndpoint {
         self.socket.as_fd()
     }
 
-    /// The ports that a multicast which came in by one may leave by.
+    /// Ports through which a multicast from `ingress` may leave.
     pub(super) fn others(&self, ingress: PortId) -> impl Iterator<Item = PortId> + use<> {
         (0..self.ports.len() as u16).map(PortId).filter(move |&port| port != ingress)
     }
 
-    /// The next datagram that has arrived and is not to be ignored; `None` if there is none.
+    /// Returns the next datagram that must not be ignored; `None` if there is none.
     pub(super) fn receive(&mut self, now: Time) -> Result<Option<Arrival>, DriveError> {
         for _ in 0..MAX_IGNORED_READS {
             match self.read() {
@@ -177,7 +176,7 @@ impl RelayEndpoint {
         Ok(None)
     }
 
-    /// One datagram; `None` if it came in by none of the ports.
+    /// Reads one datagram; `None` if it arrived through none of the ports.
     fn read(&mut self) -> Result<Option<Arrival>, Errno> {
         let mut space = [IoSliceMut::new(&mut self.received)];
         let flags = MsgFlags::MSG_DONTWAIT;
@@ -196,7 +195,7 @@ impl RelayEndpoint {
             self.ports.iter().position(|port| i64::from(port.interface.index) == i64::from(info.ipi_ifindex));
         let Some(ingress) = ingress else { return Ok(None) };
         let to = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr));
-        // Port 0 cannot be answered, and other groups are others' business.
+        // Datagrams from port 0 cannot be answered, and other groups are not handled here.
         if source.port() == 0 || to.is_multicast() && to != *self.group.ip() {
             return Ok(None);
         }
@@ -209,7 +208,8 @@ impl RelayEndpoint {
         }))
     }
 
-    /// Whether a multicast came by the interface that leads to its source, and not from this host.
+    /// Reverse-path check: returns true if a multicast arrived through the interface towards its source, and not from
+    /// this host.
     fn is_on_path(&mut self, now: Time, arrival: &Arrival) -> bool {
         let is_own = |port: &Port| port.all_addresses.contains(&(*arrival.source.ip()).into());
         if self.ports.iter().any(is_own) {
@@ -219,7 +219,7 @@ impl RelayEndpoint {
         own.is_some_and(|own| self.ports[usize::from(arrival.ingress.0)].all_addresses.contains(&own))
     }
 
-    /// Forwards a multicast out of these ports as if its sender had sent it there; returns how many took
+    /// Forwards a multicast through these ports with its original source; returns the number of ports that accepted
     /// it.
     pub(super) fn forward(
         &mut self,
@@ -232,7 +232,7 @@ impl RelayEndpoint {
         ports.map(|port| u64::from(self.send_raw(port, header, bytes))).sum()
     }
 
-    /// Sends what the machine has decided to send.
+    /// Sends a datagram of the machine.
     pub(super) fn send(&mut self, now: Time, dest: &Dest, bytes: &[u8]) {
         let reach = |node: NodeId| match self.peers.reach(now, node) {
             Some(SocketAddr::V4(address)) => Some(address),
@@ -265,7 +265,7 @@ impl RelayEndpoint {
         }
     }
 
-    /// Sends to one node from the address that others know.
+    /// Sends to one node from the relay's address.
     fn send_to(&mut self, to: SocketAddrV4, bytes: &[u8]) {
         let from = libc::in_pktinfo {
             ipi_ifindex: 0,
@@ -293,7 +293,7 @@ impl RelayEndpoint {
         match port.raw.send_to(&self.packet, &SocketAddr::from(header.destination).into()) {
             Ok(_) => return true,
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => self.stats.too_large += 1,
-            // A queue that is full loses a datagram, as a router does.
+            // A full queue drops a datagram, as in any router.
             Err(_) => self.stats.errors += 1,
         }
         false
@@ -305,7 +305,7 @@ impl Port {
         let std::net::IpAddr::V4(address) = interface.address else {
             return Err(OpenError::NoAddress { name: interface.name, family: "IPv4" });
         };
-        // Of this protocol number the socket takes headers as they are, and receives nothing (raw(7)).
+        // With this protocol number the socket takes complete headers and receives nothing (raw(7)).
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))
             .map_err(OpenError::doing("open a raw socket, for which a relay needs root or CAP_NET_RAW"))?;
         let doing = || OpenError::doing(format!("send on {interface}"));
@@ -313,7 +313,7 @@ impl Port {
         raw.set_multicast_if_v4(&address).map_err(doing())?;
         raw.set_multicast_loop_v4(false).map_err(doing())?;
         raw.set_nonblocking(true).map_err(doing())?;
-        // What is forwarded in a burst waits here.
+        // Bursts of forwarded datagrams wait in this buffer.
         raw.set_send_buffer_size(SEND_BUFFER).map_err(doing())?;
         let all_addresses = interface.addresses().map_err(OpenError::doing("list the network interfaces"))?;
         Ok(Port { interface, address, all_addresses, raw })
@@ -327,7 +327,7 @@ fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError>
     socket.set_reuse_port(true).map_err(doing())?;
     setsockopt(&socket, sockopt::Ipv4PacketInfo, &true).map_err(io::Error::from).map_err(doing())?;
     setsockopt(&socket, sockopt::Ipv4RecvTtl, &true).map_err(io::Error::from).map_err(doing())?;
-    // Only what is joined below.
+    // Only the groups joined below are received.
     socket.set_multicast_all_v4(false).map_err(doing())?;
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, group.port()));
     socket.bind(&any.into()).map_err(|error| match error.kind() {
@@ -342,17 +342,17 @@ fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError>
     Ok(socket)
 }
 
-/// Ignored datagrams read in a row.
+/// Maximum number of ignored datagrams read in a row.
 const MAX_IGNORED_READS: usize = 64;
 
-/// Hops of what the relay sends by itself.
+/// Hop limit of datagrams that the relay originates.
 const TTL: u8 = 64;
 
-/// A port that no relay has.
+/// Port number that no relay has.
 const NO_PORT: PortId = PortId(u16::MAX);
 
-/// Bytes of a datagram at most.
+/// Maximum bytes of a datagram.
 const MAX_DATAGRAM: usize = 65_535;
 
-/// Bytes that may wait in an interface.
+/// Bytes of the send buffer of an interface.
 const SEND_BUFFER: usize = 4 << 20;

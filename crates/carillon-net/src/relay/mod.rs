@@ -1,9 +1,8 @@
-//! A router of a protocol in user space: it forwards the multicasts of one group between interfaces as
-//! its machine says.
+//! A router of a protocol in user space: it forwards the multicasts of one group between interfaces as its machine
+//! decides.
 //!
-//! Unicast that is for others is left to the system's own forwarding. What is forwarded keeps its source
-//! address and port, for which it is sent by raw sockets; IPv4 only. A datagram must fit each interface in
-//! one piece.
+//! Unicast to other hosts is left to the system. Forwarded datagrams keep source address and port, which takes raw
+//! sockets; IPv4 only. A datagram must fit each interface without fragmentation.
 
 mod endpoint;
 mod packet;
@@ -28,44 +27,43 @@ use crate::outbox::Outbox;
 use crate::wait::{Deadline, wait};
 use endpoint::Arrival;
 
-/// One relay machine on one [`RelayEndpoint`], with its observer, which is told of events and of all
-/// datagrams that arrive.
+/// A relay machine on a [`RelayEndpoint`]. Its observer receives events and all arriving datagrams.
 #[derive(Debug)]
 pub struct RelayDriver<O> {
     endpoint: RelayEndpoint,
     machine: Box<dyn Machine>,
     observer: O,
     start: Instant,
-    /// When the machine wants `handle_timeout`, as of the last drain.
+    /// Next `handle_timeout` of the machine, as determined by the last drain.
     timeout: Option<Time>,
-    /// Datagrams that wait for their time.
+    /// Datagrams that wait for their departure time.
     outbox: Outbox,
     buf: Vec<u8>,
 }
 
-/// The driver as the drain sees it.
+/// The driver as the host of a drain.
 struct Outlet<'a, O> {
     endpoint: &'a mut RelayEndpoint,
     outbox: &'a mut Outbox,
     observer: &'a mut O,
     now: Time,
-    /// Nothing has come between `handle_timeout(now)` and this drain: rule 4 holds.
+    /// Nothing was received between `handle_timeout(now)` and this drain: rule 4 of the contract holds.
     timers_fired: bool,
     /// Number of datagrams that the machine may still send in this drain.
     left: u32,
 }
 
 impl<O: Observer> RelayDriver<O> {
-    /// Joins the three and starts the clock, and the machine with it. One that is no [`Relay`](carillon_core::Relay) forwards
-    /// all.
+    /// Creates a driver and starts its clock and the machine. A machine that is no [`Relay`](carillon_core::Relay)
+    /// forwards everything.
     pub fn new(endpoint: RelayEndpoint, mut machine: Box<dyn Machine>, observer: O) -> Self {
         machine.start(Time::ZERO);
         let (start, outbox) = (Instant::now(), Outbox::default());
         RelayDriver { endpoint, machine, observer, start, timeout: None, outbox, buf: Vec::new() }
     }
 
-    /// Waits until something is due, but no longer than `max_wait`, and does it: fires timers, and takes a
-    /// bounded number of datagrams.
+    /// Waits at most `max_wait` for the next event and handles it: fires timers and reads a bounded number of
+    /// datagrams.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
         let now = self.now();
         let due = self.timeout.into_iter().chain(self.outbox.next_departure()).min();
@@ -86,13 +84,13 @@ impl<O: Observer> RelayDriver<O> {
         }
         for _ in 0..TURN_DATAGRAMS {
             let Some(arrival) = self.endpoint.receive(now)? else { break };
-            // It may have come after the turn began.
+            // The datagram may have arrived after the turn began.
             self.handle(self.now(), arrival);
         }
         Ok(())
     }
 
-    /// The time now.
+    /// Current time.
     pub fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
     }
@@ -102,7 +100,7 @@ impl<O: Observer> RelayDriver<O> {
         &self.endpoint
     }
 
-    /// The endpoint, to be changed.
+    /// Mutable access to the endpoint.
     pub fn endpoint_mut(&mut self) -> &mut RelayEndpoint {
         &mut self.endpoint
     }
@@ -136,7 +134,7 @@ impl<O: Observer> RelayDriver<O> {
         self.drain(now, false);
     }
 
-    /// Does as the machine has said with a multicast.
+    /// Applies the machine's verdict to a multicast.
     fn forward(&mut self, arrival: &Arrival, verdict: Verdict) {
         let Some(ttl) = arrival.ttl.checked_sub(1).filter(|&ttl| ttl > 0) else {
             self.endpoint.stats.expired += 1;
@@ -204,7 +202,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
     }
 }
 
-/// Datagrams that the machine may send in one drain: one that emits without end does not keep the relay from its sockets.
+/// Maximum datagrams sent per drain, so that a machine that emits without end does not block the relay.
 const TURN_EMISSIONS: u32 = 65_536;
-/// Datagrams taken per turn.
+/// Maximum datagrams received per turn.
 const TURN_DATAGRAMS: usize = 256;

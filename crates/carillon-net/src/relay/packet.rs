@@ -1,18 +1,18 @@
-//! IPv4 datagrams made by hand: a relay sends in the name of others.
+//! IPv4 and UDP headers, because a relay sends with other hosts' source addresses.
 
 use std::net::SocketAddrV4;
 
-/// What the headers of a datagram say.
+/// Header fields of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) source: SocketAddrV4,
     pub(super) destination: SocketAddrV4,
-    /// Hops it may travel.
+    /// Hop limit.
     pub(super) ttl: u8,
 }
 
-/// Writes IPv4 header (RFC 791), UDP header (RFC 768) and payload into `buf`; `false` if that is more
-/// than a datagram can be. The system fills in the IP header's identification and checksum.
+/// Writes IPv4 header (RFC 791), UDP header (RFC 768) and payload into `buf`; returns false if they exceed the
+/// maximum datagram. The system fills in identification and checksum of the IP header.
 pub(super) fn write(header: Header, payload: &[u8], buf: &mut Vec<u8>) -> bool {
     let udp_len = UDP_HEADER + payload.len();
     let (Ok(total), Ok(udp)) = (u16::try_from(IP_HEADER + udp_len), u16::try_from(udp_len)) else {
@@ -29,9 +29,9 @@ pub(super) fn write(header: Header, payload: &[u8], buf: &mut Vec<u8>) -> bool {
     buf.extend_from_slice(&udp.to_be_bytes());
     buf.extend_from_slice(&[0, 0]);
     buf.extend_from_slice(payload);
-    // Both addresses, then the UDP datagram; of the pseudo header protocol and length are left.
+    // Checksum over both addresses and the UDP datagram, then protocol and length of the pseudo header.
     let sum = match !folded(sum(&buf[12..]) + u64::from(UDP) + u64::from(udp)) {
-        // Zero would say that there is none.
+        // A checksum of zero means none (RFC 768).
         0 => u16::MAX,
         sum => sum,
     };
@@ -46,7 +46,7 @@ fn sum(bytes: &[u8]) -> u64 {
     words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + rest
 }
 
-/// The ones' complement sum.
+/// Folds the sum to 16 bits (ones' complement).
 fn folded(mut sum: u64) -> u16 {
     while sum > u64::from(u16::MAX) {
         sum = (sum & u64::from(u16::MAX)) + (sum >> 16);
@@ -57,7 +57,7 @@ fn folded(mut sum: u64) -> u16 {
 const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
-/// Where the UDP checksum is.
+/// Offset of the UDP checksum.
 const CHECKSUM: usize = IP_HEADER + 6;
 
 #[cfg(test)]
@@ -78,8 +78,8 @@ mod tests {
         assert!(write(header(), b"abc", &mut buf));
         let ip = [0x45, 0, 0, 31, 0, 0, 0, 0, 7, 17, 0, 0, 192, 168, 1, 2, 239, 1, 2, 3];
         assert_eq!(buf[..20], ip);
-        // c0a8 + 0102 + ef01 + 0203 + 0011 + 000b + 0400 + 1de6 + 000b + 6162 + 6300 = 2_991d: 991f,
-        // whose complement is 66e0.
+        // Sum c0a8 + 0102 + ef01 + 0203 + 0011 + 000b + 0400 + 1de6 + 000b + 6162 + 6300 = 2_991d, folded 991f,
+        // complement 66e0.
         assert_eq!(buf[20..], [4, 0, 0x1d, 0xe6, 0, 11, 0x66, 0xe0, b'a', b'b', b'c']);
     }
 
@@ -88,7 +88,7 @@ mod tests {
         let mut buf = Vec::new();
         assert!(write(header(), &[0, 0], &mut buf));
         let without = u16::from_be_bytes([buf[26], buf[27]]);
-        // The payload that makes up for the rest of the sum.
+        // The payload completes the sum to all ones.
         assert!(write(header(), &without.to_be_bytes(), &mut buf));
         assert_eq!(buf[26..28], [0xff, 0xff]);
     }

@@ -1,4 +1,4 @@
-//! Reverse paths: multicast is taken only from the interface that leads to its source.
+//! Reverse-path checks: multicast is accepted only from the interface towards its source.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,12 +8,12 @@ use carillon_core::Time;
 
 use crate::interface::route;
 
-/// By which of its own addresses this host reaches others, as the system's routes said lately.
+/// Cache of the source addresses that the system's routes select for other hosts.
 #[derive(Debug, Default)]
 pub(super) struct Paths(HashMap<Ipv4Addr, (Option<IpAddr>, Time)>);
 
 impl Paths {
-    /// The own address from which the system would send to `source`; `None` if there is no route.
+    /// Returns the own address from which the system would send to `source`; `None` without a route.
     pub(super) fn towards(&mut self, now: Time, source: Ipv4Addr) -> Option<IpAddr> {
         if let Some(&(own, until)) = self.0.get(&source)
             && now < until
@@ -23,17 +23,17 @@ impl Paths {
         if self.0.len() >= MAX_PATHS {
             self.0.clear();
         }
-        // Any port: nothing is sent.
+        // The port is arbitrary, as nothing is sent.
         let own = route((source, 9).into());
         self.0.insert(source, (own, now + LIFETIME));
         own
     }
 }
 
-/// Sources remembered at a time.
+/// Maximum number of cached sources.
 const MAX_PATHS: usize = 4096;
 
-/// Routes may change: after this time the system is asked again.
+/// Lifetime of a cache entry, as routes may change.
 const LIFETIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! What a relay has counted.
+//! Counters of a relay.
 
 /// Counts since the relay was opened, in datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayStats {
-    /// Multicasts that were let through, to one other interface or more.
+    /// Multicasts forwarded to at least one other interface.
     pub forwarded: u64,
-    /// Of these, rewritten on the way.
+    /// Forwarded multicasts that were rewritten.
     pub rewritten: u64,
-    /// Of these, to some of the other interfaces only.
+    /// Forwarded multicasts that went to some of the other interfaces only.
     pub narrowed: u64,
-    /// Multicasts that were not let through, as the protocol demands.
+    /// Multicasts not forwarded, as the protocol demands.
     pub absorbed: u64,
-    /// What came of multicasts let through: one for each interface they went out by.
+    /// Copies of forwarded multicasts, one per outgoing interface.
     pub copies: u64,
-    /// Sent out of chosen interfaces in the name of another node, such as a repair into one branch; one
-    /// for each interface.
+    /// Datagrams sent through chosen interfaces with another node's source address, such as a repair into one branch;
+    /// one per interface.
     pub directed: u64,
-    /// Addressed to the relay itself.
+    /// Datagrams addressed to the relay itself.
     pub received: u64,
-    /// Sent by the relay to one node.
+    /// Datagrams sent by the relay to one node.
     pub sent: u64,
-    /// Multicasts ignored because they did not come from where their source is.
+    /// Multicasts ignored by the reverse-path check.
     pub off_path: u64,
-    /// Multicasts that had come as far as they may.
+    /// Multicasts whose hop limit was reached.
     pub expired: u64,
-    /// Not sent because they do not fit the interface in one piece.
+    /// Datagrams not sent because they exceed the MTU of an interface.
     pub too_large: u64,
-    /// Ignored because there is no place for their source among the peers.
+    /// Datagrams ignored because the peer table is full.
     pub refused_peers: u64,
-    /// Addressed by the protocol to a node or interface that is not there.
+    /// Datagrams of the machine to unknown nodes or interfaces.
     pub unroutable: u64,
-    /// Lost to an error that passes, such as a full queue.
+    /// Datagrams lost to a temporary error, such as a full queue.
     pub errors: u64,
 }

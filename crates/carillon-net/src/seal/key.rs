@@ -1,4 +1,4 @@
-//! The key that the ends of a group share, and the file it is kept in.
+//! The shared key of a group and its file.
 
 use std::fmt;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// What all ends of a group share: who has it may take part, nobody else.
+/// Key that all endpoints of a group share; only its holders can take part.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
@@ -16,23 +16,23 @@ pub struct Key([u8; 32]);
 pub struct KeyFile {
     /// The key.
     pub key: Key,
-    /// Others than its owner and its group may read or write the file.
+    /// True if users outside the file's owner and group may read or write it.
     pub exposed: bool,
 }
 
-/// Why a file is no key.
+/// Reason why a file is not a valid key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("the key file {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         reason: io::Error,
     },
-    /// It is too short to be hard to guess.
+    /// The file is too short to be hard to guess.
     #[error(
         "the key file {} has {len} bytes, and a key has {MIN_KEY_BYTES} at least, drawn at random: make one with `(umask 077; head -c 32 /dev/urandom | base64 > key)`",
         path.display()
@@ -40,10 +40,10 @@ pub enum KeyError {
     Short {
         /// The file.
         path: PathBuf,
-        /// Bytes of it, white space at its end not counted.
+        /// Length in bytes, without trailing white space.
         len: usize,
     },
-    /// It is too long to be meant.
+    /// The file is too long to be a key.
     #[error("the key file {} has more than {MAX_KEY_FILE_BYTES} bytes: that is no key", path.display())]
     Long {
         /// The file.
@@ -52,8 +52,8 @@ pub enum KeyError {
 }
 
 impl Key {
-    /// Reads a file: its bytes, whatever they are, without the white space at their end, at least 32 and at most 64 KiB.
-    /// They should be random; a password is no key, as nothing here slows down who guesses.
+    /// Reads a file: all its bytes without trailing white space, at least 32 bytes and at most 64 KiB. They must be
+    /// random: a password is not a key, because nothing slows down guessing.
     ///
     /// # Errors
     /// The file cannot be read, is too short or too long.
@@ -73,26 +73,26 @@ impl Key {
         }
     }
 
-    /// Of these bytes, as if they stood in a file; `None` if they are too few.
+    /// Derives the key from the contents of a file; `None` if they are too short.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Key> {
         let bytes = bytes.trim_ascii_end();
         (bytes.len() >= MIN_KEY_BYTES).then(|| Key(blake3::derive_key(GROUP_KEY, bytes)))
     }
 
-    /// Of what [`to_bytes`](Key::to_bytes) has given.
+    /// Restores a key from [`to_bytes`](Key::to_bytes).
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Key {
         Key(bytes)
     }
 
-    /// What stands for the key where it is handed on, in one machine: as secret as the file.
+    /// Serializes the key for use within one machine; as secret as the file.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0
     }
 
-    /// The key with which the endpoint of this salt seals.
+    /// Derives the sealing key of the endpoint with this salt.
     pub(super) fn of_sender(&self, salt: &super::Salt) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key(SENDER_KEY);
         hasher.update(&self.0).update(salt);
@@ -106,17 +106,19 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Pipes and the like are seen by who made them.
+/// Returns true if other users may access the file. Pipes are visible only to their creators.
 fn is_exposed(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.metadata()?;
     Ok(metadata.is_file() && metadata.mode() & 0o006 != 0)
 }
 
+/// Minimum length of a key file in bytes.
 const MIN_KEY_BYTES: usize = 32;
+/// Maximum length of a key file in bytes.
 const MAX_KEY_FILE_BYTES: u64 = 65_536;
 
-/// What the two derived keys are for (the context of BLAKE3's `derive_key`).
+/// Contexts of BLAKE3's `derive_key` for the two derived keys.
 const GROUP_KEY: &str = "carillon 2026-11-23 seal 1: key file to group key";
 const SENDER_KEY: &str = "carillon 2026-11-23 seal 1: group key and salt to sender key";
 

@@ -1,13 +1,13 @@
-//! The seal on every datagram of an endpoint with a key: nobody without the key reads or changes it, and none is taken twice.
+//! Seals: authenticated encryption of every datagram of an endpoint with a key (AES-GCM), with replay protection.
 //!
-//! The format, what it guarantees and why are in `docs/explanation/security.md`. In short: each endpoint draws a *salt* when it starts,
-//! derives from it and the group's key a key of its own, and seals with a counter as nonce, so that none repeats. What a
-//! datagram says of itself, where it came from and whither it went are authenticated with it. An endpoint takes what another one
-//! sends only after that has *proven* that it is there now, by answering a greeting made just before: without that, what
-//! was recorded in an earlier session would open like new.
+//! Format, guarantees and reasons are in `docs/explanation/security.md`. Each endpoint draws a random *salt* when it
+//! starts, derives a key of its own from salt and group key, and uses a counter as nonce. Header, source and
+//! destination are authenticated with the content. An endpoint accepts data of another one only after that has
+//! *proven* its presence by answering a fresh greeting; otherwise a recording of an earlier session would be
+//! accepted.
 //!
-//! Left out: secrecy from former members (that takes a new key), and endpoints behind address translation, whose datagrams say
-//! another source than the receiver sees.
+//! Not covered: secrecy from former members (that takes a new key), and endpoints behind address translation, whose
+//! source address changes.
 
 mod key;
 mod table;
@@ -31,29 +31,29 @@ use window::Window;
 /// Bytes that a seal adds to a datagram.
 pub const SEAL_BYTES: usize = HEADER + TAG;
 
-/// Whether this begins as a sealed datagram does.
+/// Returns true if the datagram begins like a sealed one.
 #[must_use]
 pub fn is_sealed(datagram: &[u8]) -> bool {
     datagram.len() >= SEAL_BYTES && datagram[0] == MAGIC && Kind::of(datagram[1]).is_some()
 }
 
-/// What an endpoint is known by, until it starts again.
+/// Identifier of an endpoint until it restarts.
 type Salt = [u8; 12];
 
-/// An address and a port as they are authenticated: IPv4 addresses as IPv6 has them.
+/// An authenticated address with port: 16 bytes in the form of IPv6, then the port.
 type Place = [u8; 18];
 
-/// An endpoint, at the address from which it speaks: whoever has the key could use another one's salt.
+/// An endpoint at its source address, because any holder of the key could use another endpoint's salt.
 type Peer = (Salt, Place);
 
-/// What is within a seal.
+/// Kind of a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A datagram to the group.
     Group = 0,
-    /// A datagram to one.
+    /// A datagram to one endpoint.
     One = 1,
-    /// A greeting, to one.
+    /// A greeting, to one endpoint.
     Greeting = 2,
 }
 
@@ -63,15 +63,15 @@ pub(crate) struct Seal {
     group_key: Key,
     salt: Salt,
     key: LessSafeKey,
-    /// The counter of the last datagram that was sealed.
+    /// Counter of the last sealed datagram.
     counter: u64,
-    /// The greatest counter of a salt.
+    /// Maximum counter of a salt.
     limit: u64,
     address: Place,
     group: Place,
-    /// Those who have proven that they are there.
+    /// Endpoints that have proven their presence.
     proven: PeerTable<Proven>,
-    /// Those who have the key and have yet to prove it.
+    /// Endpoints with the key that were challenged and have not answered.
     asked: PeerTable<Challenged>,
     greetings: VecDeque<(SocketAddr, Vec<u8>)>,
 }
@@ -79,29 +79,29 @@ pub(crate) struct Seal {
 #[derive(Debug)]
 struct Proven {
     key: LessSafeKey,
-    /// What came by the group, and what came to this endpoint alone.
+    /// Replay windows for multicast and unicast.
     windows: [Window; 2],
     check: Check,
 }
 
-/// Asks a proven endpoint where its counter is: somebody else who has the key may have moved the windows.
+/// Check of a proven endpoint's counter, in case another holder of the key moved the windows.
 #[derive(Debug)]
 struct Check {
-    /// Authentic datagrams behind the windows since the last check.
+    /// Authentic datagrams below the windows since the last check.
     outdated: u32,
-    /// No check before.
+    /// Earliest time of the next check.
     at: Time,
     pause: Duration,
     open: Option<OpenCheck>,
 }
 
-/// A check that was not answered yet.
+/// A check without an answer so far.
 #[derive(Debug)]
 struct OpenCheck {
-    /// The answer has this number, which only those know who receive at the endpoint's address.
+    /// Random number that the answer must contain; only a receiver at the endpoint's address knows it.
     token: u64,
     sent: Time,
-    /// Counters admitted since.
+    /// Counters admitted since the check began, per window.
     since: [Vec<u64>; 2],
 }
 
@@ -110,11 +110,11 @@ impl Check {
         Check { outdated: 0, at: now, pause: MIN_PAUSE, open: None }
     }
 
-    /// Notes an admitted counter; a check that takes too long is given up.
+    /// Records an admitted counter; abandons a check that takes too long.
     fn admitted(&mut self, now: Time, window: usize, counter: u64) {
         let Some(open) = &mut self.open else { return };
         open.since[window].push(counter);
-        // A driver that takes the endpoint over begins its time anew.
+        // A new driver of the endpoint restarts its clock.
         let is_late = open.sent > now || now.since(open.sent) > MAX_PAUSE;
         if open.since[window].len() > MAX_SINCE || is_late {
             self.open = None;
@@ -125,29 +125,29 @@ impl Check {
 #[derive(Debug)]
 struct Challenged {
     key: LessSafeKey,
-    /// The counter of the first greeting to it.
+    /// Counter of the first greeting sent to it.
     since: Option<u64>,
-    /// No greeting of this end's own accord before.
+    /// Earliest time of the next challenge.
     ask_at: Time,
     pause: Duration,
-    /// No answer before.
+    /// Earliest time of the next answer.
     answer_at: Time,
 }
 
-/// What a greeting says.
+/// Content of a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Greeting {
-    /// It wants an answer.
+    /// True if it requests an answer.
     wants: bool,
-    /// The greeting that it answers, by its salt and counter; zeros if none.
+    /// Salt and counter of the answered greeting; zeros if none.
     answers: (Salt, u64),
-    /// A number that the answer is to have, and that of the greeting that it answers; zeros if none.
+    /// Token that the answer must repeat, and the repeated token of the answered greeting; zeros if none.
     token: u64,
     echo: u64,
 }
 
 impl Seal {
-    /// Of an endpoint at this address that sends to this group.
+    /// Creates the seal of an endpoint at this address for this group, with a random salt.
     pub(crate) fn new(group_key: Key, address: SocketAddr, group: SocketAddr) -> std::io::Result<Seal> {
         let mut salt = [0; 12];
         SystemRandom::new().fill(&mut salt).map_err(|_| std::io::Error::other("no random numbers"))?;
@@ -169,7 +169,7 @@ impl Seal {
         }
     }
 
-    /// Appends a datagram to this place, sealed, to a buffer; returns its counter.
+    /// Seals a datagram to `to` and appends it to a buffer; returns its counter.
     pub(crate) fn seal(&mut self, kind: Kind, to: SocketAddr, content: &[u8], buffer: &mut Vec<u8>) -> u64 {
         if self.counter >= self.limit {
             self.renew();
@@ -186,8 +186,8 @@ impl Seal {
         self.counter
     }
 
-    /// Opens a datagram in place: where its content is, nothing if it was a greeting, or why it is dropped. What is not
-    /// authentic changes nothing here but its own bytes.
+    /// Opens a datagram in place. Returns the range of its content, `None` for a greeting, or the reason for dropping
+    /// it. A datagram that is not authentic changes no state.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -203,7 +203,7 @@ impl Seal {
             return Err(DropReason::Replayed);
         }
         if counter > MAX_COUNTER {
-            // No endpoint counts so far.
+            // No endpoint uses counters this large.
             return Err(DropReason::Unauthentic);
         }
         let content = HEADER..datagram.len() - TAG;
@@ -277,12 +277,12 @@ impl Seal {
         Ok(None)
     }
 
-    /// The next greeting to be sent: whither and its bytes, sealed.
+    /// Takes the next greeting to send: destination and sealed bytes.
     pub(crate) fn next_greeting(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         self.greetings.pop_front()
     }
 
-    /// Asks a proven endpoint where its counter is, as somebody may have used its salt.
+    /// Starts a check of a proven endpoint's counter, because another holder of the key may have used its salt.
     fn check(&mut self, now: Time, id: Peer, at: SocketAddr) -> Result<(), DropReason> {
         let mut token = [0; 8];
         SystemRandom::new().fill(&mut token).map_err(|_| DropReason::Unproven)?;
@@ -298,7 +298,7 @@ impl Seal {
         let (salt, last) = (self.salt, self.counter);
         let answer = Greeting { wants: false, answers: (from.0, counter), token: 0, echo: greeting.token };
         let Some(peer) = self.asked.get_mut(&from) else {
-            // Proven: it has forgotten this endpoint, or never knew it.
+            // A proven peer has lost its state of this endpoint, or never had it.
             if greeting.wants {
                 self.greet(at, answer);
             }
@@ -308,7 +308,7 @@ impl Seal {
         let is_now = to == salt && peer.since.is_some_and(|since| (since..=last).contains(&number));
         if is_now {
             if let Some(Challenged { key, .. }) = self.asked.remove(&from) {
-                // Whatever it has sent before may have been recorded.
+                // Datagrams it sent earlier may have been recorded.
                 let windows = [Window::above(counter), Window::above(counter)];
                 self.proven.insert(from, Proven { key, windows, check: Check::new(now) });
             }
@@ -323,7 +323,7 @@ impl Seal {
         }
     }
 
-    /// Asks who has just been heard to prove that it is there, unless it was just asked.
+    /// Challenges an endpoint to prove its presence, unless it was challenged recently.
     fn ask(&mut self, now: Time, id: Peer, at: SocketAddr) {
         let Some(peer) = self.asked.get_mut(&id) else { return };
         if !is_due(peer.ask_at, now) {
@@ -335,7 +335,7 @@ impl Seal {
         self.asked_since(&id, own);
     }
 
-    /// Its answers to this greeting and to later ones prove that it is there.
+    /// Records that answers to this greeting and later ones prove its presence.
     fn asked_since(&mut self, id: &Peer, counter: u64) {
         if let Some(peer) = self.asked.get_mut(id) {
             peer.since.get_or_insert(counter);
@@ -345,17 +345,17 @@ impl Seal {
     fn greet(&mut self, to: SocketAddr, greeting: Greeting) -> u64 {
         let mut sealed = Vec::with_capacity(GREETING + SEAL_BYTES);
         let counter = self.seal(Kind::Greeting, to, &greeting.emit(), &mut sealed);
-        // What does not fit is asked for again.
+        // A greeting that does not fit into the queue is repeated later.
         if self.greetings.len() < MAX_QUEUED_GREETINGS {
             self.greetings.push_back((to, sealed));
         }
         counter
     }
 
-    /// Goes on as an endpoint that has just started: for others it has yet to prove that it is there.
+    /// Continues like a restarted endpoint, with a new salt: it has to prove its presence again.
     fn renew(&mut self) {
         let mut hasher = blake3::Hasher::new_derive_key(NEXT_SALT);
-        // Without fresh randomness it is as good, unless the machine is a copy of another one.
+        // Randomness protects a copied machine; otherwise the derived salt suffices.
         let mut fresh = [0; 32];
         let _ = SystemRandom::new().fill(&mut fresh);
         hasher.update(&self.group_key.to_bytes()).update(&self.salt).update(&fresh);
@@ -371,7 +371,7 @@ impl Kind {
         [Kind::Group, Kind::One, Kind::Greeting].into_iter().find(|kind| kind.byte() == byte)
     }
 
-    /// The version and the kind.
+    /// First header byte: version and kind.
     fn byte(self) -> u8 {
         VERSION << 4 | self as u8
     }
@@ -393,7 +393,7 @@ impl Greeting {
         let (salt, rest) = rest.split_first_chunk::<12>()?;
         let (numbers, []) = rest.as_chunks::<8>() else { return None };
         let numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes)).collect::<Vec<_>>();
-        // Earlier releases have no tokens.
+        // Earlier releases send no tokens.
         let (counter, token, echo) = match numbers[..] {
             [counter] => (counter, 0, 0),
             [counter, token, echo] => (counter, token, echo),
@@ -424,7 +424,7 @@ fn header(kind: Kind, salt: &Salt, counter: u64) -> [u8; HEADER] {
     header
 }
 
-/// What is authenticated beside the content.
+/// Associated data: authenticated besides the content.
 fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
     let mut all = [0; HEADER + 36];
     all[..HEADER].copy_from_slice(header);
@@ -433,7 +433,7 @@ fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
     all
 }
 
-/// Whether something that is put off by [`MAX_PAUSE`] at most is due; a driver that takes the endpoint over begins its time anew.
+/// Returns true if a time at most [`MAX_PAUSE`] ahead has come. A new driver restarts the clock, which counts as due.
 fn is_due(at: Time, now: Time) -> bool {
     at <= now || at.since(now) > MAX_PAUSE
 }
@@ -466,33 +466,34 @@ const HEADER: usize = 22;
 const TAG: usize = 16;
 const GREETING: usize = 37;
 
-/// Datagrams sealed by one key, 98 TB of those that fit frames of 1500 bytes. AES-GCM can be told from a random function with a probability
-/// of s^2 / 2^129 after s blocks: 2^-33 after so many of the longest datagrams.
+/// Maximum datagrams per key, 98 TB in frames of 1500 bytes. The advantage against AES-GCM is s^2 / 2^129 after s
+/// blocks: 2^-33 with this many of the longest datagrams.
 const MAX_COUNTER: u64 = 1 << 36;
 
-/// Datagrams behind the windows before their endpoint is asked: some are late at the beginning.
+/// Datagrams below the windows before a check, as some are late at the beginning.
 const MIN_OUTDATED: u32 = 4;
 
-/// Counters that are remembered while a check is open.
+/// Maximum counters recorded during a check.
 const MAX_SINCE: usize = 4096;
 
-/// Endpoints that are remembered: twice the members of the largest session. 1.1 KB each.
+/// Maximum proven endpoints: twice the members of the largest session, 1.1 KB each.
 const MAX_PROVEN: usize = 8192;
 
-/// Endpoints that have the key and have not proven that they are there: recordings of so many sessions can be played at a
-/// time without one that is there being forgotten before it has answered.
+/// Maximum endpoints with the key and without proof. This many recordings can be replayed at a time before one of
+/// them displaces a present endpoint that has not answered yet.
 const MAX_CHALLENGED: usize = 1024;
 
-/// Greetings that wait to be sent.
+/// Maximum number of queued greetings.
 const MAX_QUEUED_GREETINGS: usize = 1024;
 
-/// From one greeting to the next to an endpoint that is heard and does not answer: more than a local network takes, then twice as long each
-/// time.
+/// Pause between greetings to an endpoint that does not answer: longer than a round trip in a local network, doubled
+/// each time.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
+/// Maximum pause between greetings.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// From one answer to the next, to an endpoint that has not proven that it is there: less than it waits before it asks again.
+/// Pause between answers to an endpoint without proof: shorter than its pause between challenges.
 const ANSWER_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a derived salt is for (the context of BLAKE3's `derive_key`).
+/// Context of BLAKE3's `derive_key` for a derived salt.
 const NEXT_SALT: &str = "carillon 2026-11-23 seal 1: salt after a salt";

@@ -1,18 +1,18 @@
-//! A bounded table by salt and address: whoever was not heard for a while makes room.
+//! A bounded table by salt and address with second-chance replacement (Corbató 1968).
 
 use std::collections::HashMap;
 
 use super::Peer;
 
-/// At most `capacity` entries. When it is full a new one takes the place of one that was not heard since the hand came by
-/// last (the second-chance rule), so that those who are heard stay, at the same cost however many come.
+/// At most `capacity` entries. In a full table a new entry replaces one without a datagram since the clock hand
+/// passed it (second-chance rule). Active peers therefore stay, at constant cost per new entry.
 #[derive(Debug)]
 pub(super) struct PeerTable<T> {
     by_peer: HashMap<Peer, usize>,
     slots: Vec<Slot<T>>,
     capacity: usize,
     hand: usize,
-    /// The one looked up last: datagrams come in runs from one endpoint.
+    /// Entry of the last lookup: datagrams often arrive in runs from one endpoint.
     last: usize,
 }
 
@@ -35,14 +35,14 @@ impl<T> PeerTable<T> {
         Some(&mut self.slots[self.last].value)
     }
 
-    /// It was heard, for certain.
+    /// Records an authentic datagram of this peer.
     pub(super) fn heard(&mut self, peer: &Peer) {
         if self.get_mut(peer).is_some() {
             self.slots[self.last].heard = true;
         }
     }
 
-    /// Adds one that is not there.
+    /// Adds a new entry.
     pub(super) fn insert(&mut self, peer: Peer, value: T) {
         let new = Slot { peer, heard: false, value };
         let at = if self.slots.len() < self.capacity {

@@ -16,7 +16,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// An endpoint at this host, started for the `start`th time.
+/// The endpoint at this host, after its `start`th start.
 fn endpoint_with(key: Key, host: u8, start: u8) -> (Seal, SocketAddr) {
     let at = SocketAddr::from(([10, 0, 0, host], 5000));
     (Seal::with_salt(key, [host ^ start.rotate_left(4); 12], at, address(GROUP)), at)
@@ -48,7 +48,7 @@ fn open(seal: &mut Seal, now: Time, from: SocketAddr, multicast: bool, bytes: &[
     Ok(content.map(|range| bytes[range].to_vec()))
 }
 
-/// Carries greetings to and fro until there are none; how many there were.
+/// Exchanges greetings until there are none; returns their number.
 fn settle(now: Time, one: &mut (Seal, SocketAddr), other: &mut (Seal, SocketAddr)) -> usize {
     let mut count = 0;
     loop {
@@ -68,7 +68,7 @@ fn settle(now: Time, one: &mut (Seal, SocketAddr), other: &mut (Seal, SocketAddr
     }
 }
 
-/// Two that have proven to each other that they are there.
+/// Two endpoints that have proven their presence to each other.
 fn pair() -> [(Seal, SocketAddr); 2] {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     let first = to_group(&mut one.0, b"first");
@@ -81,7 +81,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of `docs/explanation/security.md`, which were made by other implementations of BLAKE3 and AES-GCM.
+/// The bytes in `docs/explanation/security.md` were made by other implementations of BLAKE3 and AES-GCM.
 #[test]
 fn a_datagram_is_sealed_as_the_page_says() {
     let mut seal = Seal::with_salt(key(), *b"carillonsalt", address("10.0.0.1:5000"), address(GROUP));
@@ -127,7 +127,7 @@ fn reordered_datagrams_open_within_the_window() {
     }
     assert_eq!(open(&mut other.0, at(1), one.1, true, &all[4]), Err(DropReason::Outdated));
     assert_eq!(open(&mut other.0, at(1), one.1, true, &all[2999 - 2047]).map(drop_content), Ok(()));
-    // What comes to one alone has its own window: it may have waited in another queue.
+    // Unicast has its own window, as it may have waited in another queue.
     let alone = sealed(&mut one.0, Kind::One, other.1, b"alone");
     for _ in 0..3000 {
         let bytes = to_group(&mut one.0, b"");
@@ -152,7 +152,7 @@ fn datagram_opens_only_with_its_own_addresses() {
     ] {
         assert_eq!(open(&mut other.0, at(1), from, multicast, bytes), Err(DropReason::Unauthentic));
     }
-    // To a third, which has proof of the first too.
+    // Addressed to a third endpoint, which has proof of the first as well.
     let mut third = endpoint(3);
     let introduced = to_group(&mut one.0, b"?");
     open(&mut third.0, at(0), one.1, true, &introduced).expect_err("unproven");
@@ -160,11 +160,11 @@ fn datagram_opens_only_with_its_own_addresses() {
     let alone = sealed(&mut one.0, Kind::One, other.1, b"you");
     assert_eq!(open(&mut third.0, at(1), one.1, false, &alone), Err(DropReason::Unauthentic));
     assert_eq!(open(&mut other.0, at(1), one.1, false, &alone), Ok(Some(b"you".to_vec())));
-    // Another group has other datagrams.
+    // Sealed for another group.
     let mut elsewhere = Seal::with_salt(key(), [9; 12], address("10.0.0.9:1"), address("239.1.2.3:4568"));
     let group = to_group(&mut one.0, b"all");
     assert_eq!(open(&mut elsewhere, at(1), one.1, true, &group), Err(DropReason::Unauthentic));
-    // Nor is anything an endpoint has sent itself.
+    // Own datagrams are refused as well.
     assert_eq!(open(&mut one.0, at(1), one.1, true, &group), Err(DropReason::Replayed));
 }
 
@@ -183,7 +183,7 @@ fn another_key_opens_nothing_and_is_not_greeted() {
     assert_eq!(open(&mut other, at(0), address("10.0.0.1:5000"), true, b"open"), Err(DropReason::Unsealed));
 }
 
-/// A recording of a whole session, greetings and all, played to an endpoint that has started since.
+/// A recording of a whole session, greetings included, is played to an endpoint that has started since.
 #[test]
 fn recorded_session_is_refused_after_a_restart() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
@@ -211,7 +211,7 @@ fn recorded_session_is_refused_after_a_restart() {
         let kind = if n % 3 == 0 { Kind::One } else { Kind::Group };
         recorded.push((kind == Kind::Group, sealed(&mut one.0, kind, other.1, b"data")));
     }
-    // The same host and port, another start.
+    // The same host and port after a restart.
     let (mut fresh, _) = endpoint_with(key(), 2, 1);
     for round in 0..50 {
         for (multicast, bytes) in &recorded {
@@ -220,12 +220,12 @@ fn recorded_session_is_refused_after_a_restart() {
         }
     }
     assert_eq!(fresh.proven.len(), 0);
-    // It asks now and then, and no more.
+    // The endpoint challenges now and then only.
     let asked = std::iter::from_fn(|| fresh.next_greeting()).count();
     assert!((1..60).contains(&asked), "{asked} greetings");
 }
 
-/// The other has gone, and a recording has its answers to an earlier endpoint at the same address whose counters were the same.
+/// The peer has gone; a recording has its answers to an earlier endpoint at the same address with the same counters.
 #[test]
 fn an_answer_to_an_earlier_start_proves_nothing() {
     let mut one = endpoint(1);
@@ -245,7 +245,7 @@ fn an_answer_to_an_earlier_start_proves_nothing() {
     assert_eq!(now.proven.len(), 0);
 }
 
-/// Nothing that was sent before the answer counts, as it may have been recorded.
+/// Datagrams sent before the answer are refused, as they may have been recorded.
 #[test]
 fn datagrams_sent_before_the_proof_stay_outdated() {
     let mut one = endpoint(1);
@@ -268,14 +268,14 @@ fn forgotten_peer_reproves_and_recordings_fail() {
     assert!(other.0.proven.remove(&id).is_some());
     assert_eq!(open(&mut other.0, at(2), one.1, true, &recorded[0]), Err(DropReason::Unproven));
     assert_eq!(open(&mut other.0, at(2), one.1, false, &recorded[1]), Err(DropReason::Unproven));
-    // The one still knows the other: it has only to answer.
+    // The other endpoint still has its proof: it only answers.
     assert_eq!(settle(at(2), &mut other, &mut one), 2);
     assert_eq!(open(&mut other.0, at(3), one.1, true, &recorded[0]), Err(DropReason::Outdated));
     let next = to_group(&mut one.0, b"3");
     assert_eq!(open(&mut other.0, at(3), one.1, true, &next), Ok(Some(b"3".to_vec())));
 }
 
-/// What it has answered before it was forgotten is no answer to what it is asked now.
+/// An answer from before the eviction does not answer the later challenge.
 #[test]
 fn answer_from_before_eviction_proves_nothing() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
@@ -294,7 +294,7 @@ fn answer_from_before_eviction_proves_nothing() {
     }
 }
 
-/// A receiver that takes one transfer after the other has a driver, and a clock, for each.
+/// A receiver of successive transfers has a driver, and a clock, for each.
 #[test]
 fn peer_is_challenged_again_after_a_clock_restart() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
@@ -309,7 +309,7 @@ fn peer_is_challenged_again_after_a_clock_restart() {
 fn lost_greetings_are_repeated() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
     let mut now = 0;
-    // The first five are lost, whoever sends them.
+    // The first five are lost, in either direction.
     let mut lost = 5;
     loop {
         now += 20;
@@ -344,7 +344,7 @@ fn forger_of(one: &(Seal, SocketAddr)) -> Seal {
     Seal::with_salt(key(), one.0.salt, one.1, address(GROUP))
 }
 
-/// How many of these datagrams `one` can have taken, with checks answered in between.
+/// Number of these datagrams that `one` accepts, with checks answered in between.
 fn taken(one: &mut (Seal, SocketAddr), other: &mut (Seal, SocketAddr), count: u32) -> u32 {
     (0..count)
         .map(|number| {
@@ -379,7 +379,7 @@ fn forged_counter_climb_locks_a_peer_out_only_briefly() {
     let mut forger = forger_of(&one);
     let mut recorded = Vec::new();
     for step in 1..=5 {
-        // As far as is allowed, several times.
+        // The largest permitted jump, several times.
         for _ in 0..step {
             forger.counter += window::MAX_JUMP - 10;
             recorded.push(to_group(&mut forger, b"forged"));
@@ -414,7 +414,7 @@ fn endpoint_far_ahead_is_accepted_after_a_check() {
     assert!(count >= 99, "{count} of 100");
 }
 
-/// Only who receives at the address of the endpoint knows the number that an answer needs.
+/// Only a receiver at the endpoint's address knows the token of a valid answer.
 #[test]
 fn an_answer_without_the_token_moves_no_window() {
     let [mut one, mut other] = pair();
@@ -434,7 +434,7 @@ fn an_answer_without_the_token_moves_no_window() {
     assert_eq!(taken(&mut one, &mut other, 20), 20);
 }
 
-/// A recording of the session that is played again makes an end ask now and then, and no more.
+/// A replayed recording of the session causes only occasional challenges.
 #[test]
 fn datagrams_played_again_cause_few_checks() {
     let [mut one, mut other] = pair();
@@ -473,7 +473,7 @@ fn exhausted_counter_starts_a_new_salt() {
     assert_eq!(open(&mut one.0, at(2000), other.1, false, &alone), Ok(Some(b"back".to_vec())), "still known");
 }
 
-/// Who has the key can call itself what it likes, and gets no more memory for it, nor the places of those who are there.
+/// A key holder can choose any number of salts, and gets neither more memory nor the entries of active peers.
 #[test]
 fn flood_of_salts_is_bounded_and_evicts_no_active_peer() {
     let [mut one, mut other] = pair();
@@ -500,7 +500,7 @@ proptest! {
         prop_assert_eq!(open(&mut other.0, at(1), one.1, multicast, &bytes), Ok(Some(content)));
     }
 
-    /// Cut short, lengthened, or with any bits changed, it is dropped, and what is true opens afterwards as if nothing had been.
+    /// A shortened, extended or changed datagram is dropped, and the original opens afterwards.
     #[test]
     fn altered_datagram_is_dropped_without_effect(
         content in proptest::collection::vec(any::<u8>(), 0..100),

@@ -1,32 +1,32 @@
-//! Which counters of another endpoint have been seen: each opens once.
+//! Replay window: each counter of another endpoint is admitted once (RFC 6479).
 
 use std::collections::BTreeSet;
 
 use carillon_core::DropReason;
 
-/// A window that slides with the greatest counter seen (the method of RFC 6479, Section 3). What is behind it, or was made before the window, is
-/// refused, seen or not.
+/// A sliding window below the greatest counter (RFC 6479, section 3). Counters below the window, or from before its
+/// creation, are refused whether seen or not.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// Nothing up to here was ever admitted.
+    /// Counters up to this one are never admitted.
     floor: u64,
-    /// The greatest counter seen.
+    /// Greatest counter seen.
     top: u64,
-    /// A bit for each counter down from `top`, at the counter modulo [`SIZE`].
+    /// Bits of the counters from `top` downwards, at the counter modulo [`SIZE`].
     seen: [u64; WORDS],
-    /// Counters above `top` that were admitted before the window was moved back.
+    /// Counters above `top` that were admitted before the window moved back.
     ahead: BTreeSet<u64>,
 }
 
 impl Window {
-    /// Admits what is greater than this.
+    /// Creates a window that admits counters above this one.
     pub(super) fn above(floor: u64) -> Window {
         Window { floor, top: floor, seen: [0; WORDS], ahead: BTreeSet::new() }
     }
 
-    /// Moves to where its endpoint is, which has just sealed `counter`, if the window is far from there; returns whether it
-    /// was. `since` are the counters that were admitted since the endpoint was asked where it is: those before are
-    /// its own only up to `counter`, as it counts up, so that none of them is admitted twice.
+    /// Moves the window to the endpoint's own `counter` if it is far away; returns true if it moved. `since` has the
+    /// counters admitted since the check began. Earlier ones are the endpoint's own only up to `counter`, so none is
+    /// admitted twice.
     pub(super) fn resume(&mut self, counter: u64, since: &[u64]) -> bool {
         let is_behind = counter > self.top.saturating_add(MAX_JUMP);
         let is_ahead = counter.saturating_add(SIZE) <= self.top;
@@ -38,13 +38,12 @@ impl Window {
         is_behind || is_ahead
     }
 
-    /// Whether a counter is further ahead than datagrams are lost in a row.
+    /// Returns true if a counter is further ahead than any plausible loss.
     pub(super) fn is_jump(&self, counter: u64) -> bool {
         counter > self.top.saturating_add(MAX_JUMP)
     }
 
-    /// Whether a datagram with this counter may still come; changes nothing, so that it can be asked before the
-    /// datagram is known to be authentic.
+    /// Checks a counter without changing the window, so that it can be asked before authentication.
     pub(super) fn admits(&self, counter: u64) -> Result<(), DropReason> {
         match counter {
             _ if counter <= self.floor => Err(DropReason::Outdated),
@@ -56,7 +55,7 @@ impl Window {
         }
     }
 
-    /// It has come, and is authentic.
+    /// Marks the counter of an authentic datagram as seen.
     pub(super) fn mark(&mut self, counter: u64) {
         if counter > self.top {
             if counter - self.top >= SIZE {
@@ -86,14 +85,13 @@ fn bit(counter: u64) -> u64 {
 
 const WORDS: usize = 32;
 
-/// Counters a datagram may be behind the latest one that came the same way. There is one window for what comes by the group
-/// and one for what comes to this host alone, as the two are read from two sockets, one after the other; within each
-/// networks reorder by some tens.
+/// Window size: maximum distance of a late datagram from the greatest counter. Multicast and unicast have separate
+/// windows because they are read from two sockets in turn; networks reorder by some tens.
 const SIZE: u64 = WORDS as u64 * 64;
 
-/// Counters that the next datagram may be ahead of the latest one. A sender counts what it seals for others too, and a receiver may be cut
-/// off for a while: so many of 1500 bytes are 1.5 GB, more than a second at 10 Gbit/s. What is further ahead is not taken
-/// before the endpoint has said that it is there.
+/// Maximum jump of the counter. A sender also counts datagrams to others, and a receiver may be cut off for a while:
+/// this many of 1500 bytes are 1.5 GB, more than a second at 10 Gbit/s. A larger jump needs the endpoint's
+/// confirmation.
 pub(super) const MAX_JUMP: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -119,7 +117,7 @@ mod tests {
     fn moved_back_window_admits_nothing_twice() {
         let mut window = Window::above(0);
         (1..=100).for_each(|counter| window.mark(counter));
-        // Somebody else has moved it, twice; in between its endpoint was asked, and went on.
+        // A forger has moved it twice; the endpoint was checked in between, and continued.
         assert!(!window.is_jump(100 + MAX_JUMP) && window.is_jump(101 + MAX_JUMP));
         window.mark(500_000);
         assert_eq!(window.admits(101), Err(DropReason::Outdated));
@@ -137,7 +135,7 @@ mod tests {
         assert_eq!(window.admits(500_001), Err(DropReason::Replayed), "its bit was set on the way");
         assert_eq!(window.admits(500_002), Ok(()));
         assert_eq!(window.admits(600_000), Err(DropReason::Replayed));
-        // It is where its endpoint is.
+        // The window is at the endpoint's position.
         assert!(!window.resume(500_050, &[]) && !window.resume(500_100 + MAX_JUMP, &[]));
         assert!(window.resume(500_101 + MAX_JUMP, &[]));
         assert_eq!(window.admits(600_001), Err(DropReason::Outdated));
@@ -157,7 +155,7 @@ mod tests {
         let mut rng = carillon_core::Seeds::new(1).stream("window");
         let (mut window, mut set, mut top) = (Window::above(20), BTreeSet::new(), 20);
         for _ in 0..200_000 {
-            // Mostly near, now and then a jump of more than a window, either way.
+            // Mostly near the top, sometimes a jump of more than a window in either direction.
             let reach = if rng.chance(0.001) { 3 * SIZE } else { 80 };
             let counter = (top + rng.below(reach)).saturating_sub(reach / 2 + rng.below(reach));
             let expected = match counter {

@@ -1,4 +1,4 @@
-//! Helpers that are addressed, on real sockets: a sender, three receivers and two helpers in a chain, one of which dies.
+//! Helpers on real sockets: a sender, three receivers and two helpers in a chain, one of which dies.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ const HELPERS: [NodeId; 2] = [NodeId(4), NodeId(5)];
 const NODES: u32 = 6;
 const MESSAGES: u64 = 100;
 
-/// What the machine told its host, in the run's numbers.
+/// Events of the machine, in the run's node numbers.
 struct Watch {
     host: NodeId,
     lost: Vec<NodeId>,

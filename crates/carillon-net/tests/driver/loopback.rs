@@ -55,7 +55,7 @@ fn three_receivers_and_replies_work_on_ipv4() {
 
 #[test]
 fn three_receivers_and_replies_work_on_ipv6() {
-    // Loopback has no IPv6 multicast route of its own.
+    // Loopback has no IPv6 multicast route by default.
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
     if in_namespace("loopback::three_receivers_and_replies_work_on_ipv6", setup) {
         for group in ["[ff02::1234]:5000", "[ff15::1234]:5001"] {
@@ -205,7 +205,7 @@ fn the_rate_is_kept_and_nothing_is_lost_by_it() {
     run(&mut all, |all| all[1].machine().heard.len() >= 200);
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(197), "{took:?} is faster than 200 ms less the bucket");
-    // While the rate holds it back, the driver sleeps.
+    // The driver sleeps while the rate holds it back.
     println!("{took:?} for 200 ms worth of datagrams in {} polls", all[0].application().0);
 }
 
@@ -224,7 +224,7 @@ fn a_full_interface_holds_datagrams_up_and_loses_none() {
         all[0].endpoint_mut().set_segmentation(segmentation);
         let sent: Vec<String> = (0..600).map(|n| format!("{n:0>1000}")).collect();
         sent.iter().for_each(|text| all[0].machine_mut().say(TO_GROUP, text.as_str()));
-        // However long a step may wait, it goes on when the interface does.
+        // A long step continues when the interface has room.
         let start = Instant::now();
         while all[0].stats().datagrams_sent < 600 {
             all[0].step(Duration::from_secs(20)).unwrap_or_else(|error| panic!("{error}"));
@@ -234,7 +234,7 @@ fn a_full_interface_holds_datagrams_up_and_loses_none() {
         assert_eq!(heard(&all[1]), sent);
         let stats = all[0].stats();
         assert!(stats.busy > 0 && stats.send_errors == 0, "{stats:?}");
-        // Busy is waited for, not tried again and again.
+        // A busy socket is waited for, not polled.
         assert!(stats.busy < 2000, "{stats:?}");
     }
 }
@@ -310,7 +310,7 @@ fn an_interface_that_shrinks_ends_the_run_with_a_reason() {
     for _ in 0..4 {
         one.machine_mut().say(TO_GROUP, vec![0; 1200]);
     }
-    // The run of four is tried one by one first: it might have been the segmentation.
+    // The run of four is first retried singly, in case segmentation caused the error.
     let error = one.step(Duration::ZERO).expect_err("too large");
     assert!(matches!(error, DriveError::TooLarge { len: 1200, .. }), "{error:?}");
     assert!(one.stats().send_calls >= 2 && one.stats().datagrams_sent == 0);
@@ -387,7 +387,7 @@ fn the_observer_sees_what_leaves_and_what_arrives() {
     assert_eq!(seen(&all[1]), [ping(NodeId(1)), pong(SELF, NodeId(1))]);
 }
 
-/// Its timer takes long, and while it does a peer sends; [`Tape`] then says when that was heard.
+/// A machine with a slow timer, during which a peer sends; [`Tape`] records the time of reception.
 #[derive(Debug)]
 struct Slow {
     due: Option<Time>,
@@ -478,7 +478,7 @@ fn flood_of_sources_stops_no_conversation() {
                 let len = rng.below(junk.len() as u64) as usize;
                 rng.fill(&mut junk[..len]);
                 let source = &sources[rng.below(sources.len() as u64) as usize];
-                // Full buffers are what a flood is about.
+                // A flood fills the buffers.
                 let _ = source.send_to(&junk[..len], &targets[rng.below(3) as usize].into());
             }
         });
@@ -500,7 +500,7 @@ fn flood_of_sources_stops_no_conversation() {
             driver.endpoint().peers(),
             driver.machine().timeouts
         );
-        // At most one batch of 32 per socket goes by between two polls.
+        // At most one batch of 32 per socket is read between two polls.
         assert!(polled * 64 >= stats.datagrams_received, "{polled} polls, {stats:?}");
     }
 }

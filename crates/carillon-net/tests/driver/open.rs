@@ -1,4 +1,4 @@
-//! Opening an endpoint: which interface is chosen, and what each failure says.
+//! Tests of opening an endpoint: the chosen interface, and the text of each error.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -65,7 +65,7 @@ fn a_port_that_needs_a_privilege_is_reported() {
     if !in_namespace(NAME, "ip link set lo up && setpriv --version") {
         return;
     }
-    // Once more without the privilege, which the bounding set takes from root as well.
+    // Again without the privilege, which the bounding set removes from root as well.
     if std::env::var_os(UNPRIVILEGED).is_none() {
         let this = std::env::current_exe().expect("the path of this test");
         let run = Command::new("setpriv")
@@ -82,7 +82,7 @@ fn a_port_that_needs_a_privilege_is_reported() {
     assert!(matches!(error(config), OpenError::Permission { .. }));
 }
 
-/// Everything goes under number 253, which is for experiments (RFC 3692).
+/// Protocol number 253 is for experiments (RFC 3692).
 fn raw(config: EndpointConfig) -> EndpointConfig {
     EndpointConfig { raw: Some(RawIp { protocol: 253, carries: |_| true }), ..config }
 }
@@ -162,7 +162,7 @@ fn an_interface_without_an_address_of_the_family_is_reported() {
 
 #[test]
 fn an_address_that_is_still_being_checked_is_reported() {
-    // The address that it gets by itself may come a moment later.
+    // The automatic address may appear a moment later.
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && sysctl -q -w net.ipv6.conf.v0.dad_transmits=100 && \
                  ip link set v0 up && ip link set v1 up && ip addr add fe80::7/64 dev v0";
     if in_namespace("open::an_address_that_is_still_being_checked_is_reported", setup) {
@@ -229,7 +229,7 @@ fn an_endpoint_can_listen_for_a_while() {
     for _ in 0..2 {
         endpoint.listen().unwrap_or_else(|error| panic!("{error}"));
     }
-    // What does not share the port finds it taken as long as it listens.
+    // A socket that does not share the port finds it taken while the endpoint listens.
     assert!(UdpSocket::bind(group).is_err());
     endpoint.stop_listening();
     take_port(group.port());

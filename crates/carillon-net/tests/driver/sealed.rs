@@ -19,7 +19,7 @@ fn sealed(config: EndpointConfig) -> EndpointConfig {
     EndpointConfig { key: key(b'k'), ..config }
 }
 
-/// A sender and a receiver that have proven to each other that they are there.
+/// A sender and a receiver that have proven their presence to each other.
 fn pair(sender: EndpointConfig, receiver: EndpointConfig) -> [TestDriver; 2] {
     let only = Talker { only: b"data", ..Talker::default() };
     let mut pair = [driver(sealed(sender), Talker::default()), driver(sealed(receiver), only)];
@@ -62,7 +62,7 @@ fn sealed_sizes_arrive_once_with_and_without_gso() {
         if segmentation && cfg!(target_os = "linux") {
             assert!(stats.send_calls - before.send_calls < sent.len() as u64 / 2, "{stats:?}");
         }
-        // Observers see what is within, at both ends.
+        // Observers see the contents at both ends.
         for (end, from) in [(0, SELF), (1, NodeId(1))] {
             let seen = all[end].observer().datagrams.iter().filter(|one| one.bytes.starts_with(b"data"));
             assert!(seen.clone().all(|one| one.from == from));
@@ -75,7 +75,7 @@ fn sealed_sizes_arrive_once_with_and_without_gso() {
 fn answers(group: SocketAddr) {
     let mut all = [driver(sealed(listening(group)), Talker { pings: 3, ..Talker::default() })];
     all[0].machine_mut().say(TO_GROUP, "ping0");
-    // It asks again by timer, as every protocol does.
+    // The ping is repeated by timer, as in every protocol.
     all[0].machine_mut().retry = Some(carillon_core::Time::ZERO + Duration::from_millis(20));
     let [one] = all;
     let mut both = [one, driver(sealed(listening(group)), Talker::default())];
@@ -124,7 +124,7 @@ fn endpoints_without_the_key_only_raise_a_counter() {
             assert_eq!(all[end].observer().events.iter().filter(|e| e.event == dropped).count(), 1);
         }
     }
-    // Without a key everything comes as it is.
+    // Without a key everything arrives unchanged.
     assert_eq!(all[2].stats().sealed, 2);
     assert!(all[2].machine().heard.iter().all(|heard| is_sealed(&heard.bytes)));
 }

@@ -1,4 +1,4 @@
-//! A machine that says what it is told to and remembers what it hears, and where tests may talk.
+//! A machine that sends and records datagrams, and test groups and namespaces.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use carillon_core::{
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 use carillon_testkit::skip;
 
-/// One datagram as a machine or an observer saw it.
+/// A datagram as a machine or an observer received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub time: Time,
@@ -21,15 +21,15 @@ pub struct Heard {
     pub bytes: Bytes,
 }
 
-/// Sends what is in `say`, keeps what arrives, answers `ping…` with `pong…` to its source, and asks
-/// again by timer for the answer to its own last ping.
+/// Sends the datagrams in `say` and records arrivals. Answers `ping…` with `pong…`, and repeats its own last ping by
+/// timer until the answer.
 #[derive(Debug, Default)]
 pub struct Talker {
     pub say: VecDeque<(Transmit, Vec<u8>)>,
     pub heard: Vec<Heard>,
-    /// Keep only datagrams that begin with this.
+    /// Records only datagrams with this prefix.
     pub only: &'static [u8],
-    /// Pings to send, one after the answer to the other.
+    /// Number of pings to send, each after the answer to the previous one.
     pub pings: u32,
     pub pongs: u32,
     pub retry: Option<Time>,
@@ -88,7 +88,7 @@ impl Machine for Talker {
     }
 }
 
-/// An application that counts how often it was polled, and may want to be at some time.
+/// An application that counts its polls and may request one at a time.
 #[derive(Debug, Default)]
 pub struct Counter(pub u64, pub Option<Time>);
 
@@ -103,7 +103,7 @@ impl<M: Machine + ?Sized> Application<M> for Counter {
     }
 }
 
-/// An observer that keeps everything.
+/// An observer that records everything.
 #[derive(Debug, Default)]
 pub struct Tape {
     pub events: Vec<TraceEvent>,
@@ -160,7 +160,7 @@ fn stats(drivers: &[TestDriver]) -> Vec<&carillon_net::Stats> {
     drivers.iter().map(Driver::stats).collect()
 }
 
-/// Whether multicast works on loopback here; prints the reason if not.
+/// Returns true if multicast works on loopback; prints the reason if not.
 pub fn multicast_works(test: &str) -> bool {
     let group = group();
     let works = Endpoint::open(listening(group)).map_err(|error| error.to_string()).and_then(|receiver| {
@@ -184,9 +184,9 @@ pub fn multicast_works(test: &str) -> bool {
     works.is_ok()
 }
 
-/// Runs the test of this name, with its module, again in a network namespace of its own, set up by these shell commands.
-/// Returns true there; outside it returns false when the inner run has passed, fails when it has
-/// failed, and says that it is skipped if there can be no such namespace.
+/// Runs the named test again in a network namespace of its own, set up by these shell commands. Returns true inside;
+/// outside it returns false after a successful inner run, fails after a failed one, and reports a skip without
+/// namespaces.
 pub fn in_namespace(test: &str, setup: &str) -> bool {
     if std::env::var_os(INNER).is_some() {
         return true;
