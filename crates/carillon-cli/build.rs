@@ -14,7 +14,7 @@ fn main() {
     }
 }
 
-/// What git prints; `None` where there is no git or no checkout.
+/// Output of git; `None` without git or outside a checkout.
 fn git(arguments: &[&str]) -> Option<String> {
     let output =
         Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;

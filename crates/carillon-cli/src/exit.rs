@@ -6,10 +6,9 @@ use std::process::ExitCode;
 
 use carillon_transfer::files::shown;
 
-use crate::delivery::say_text;
+use crate::delivery::notice_text;
 
-/// The job ran and failed, and has already said how: a receiver lost, a comparison outside its
-/// bounds.
+/// The job ran and failed, and has already reported why: a receiver lost, a comparison outside its bounds.
 #[derive(Debug)]
 pub struct JobFailed;
 
@@ -27,14 +26,14 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
     if error.is::<JobFailed>() {
         return ExitCode::from(1);
     }
-    // Whoever read our output has enough of it: `carillon ... | head`.
+    // A reader that closed the pipe has enough, as in `carillon … | head`.
     let broken_pipe = |cause: &&(dyn std::error::Error + 'static)| matches!(cause.downcast_ref::<io::Error>(), Some(e) if e.kind() == io::ErrorKind::BrokenPipe);
     if error.chain().any(|cause| broken_pipe(&cause)) {
         return ExitCode::SUCCESS;
     }
-    // What a scenario file has wrong takes several lines.
+    // Errors in scenario files take several lines.
     let text = format!("{error:#}");
     let lines: Vec<_> = text.lines().map(shown).collect();
-    say_text(&lines.join("\n"));
+    notice_text(&lines.join("\n"));
     ExitCode::from(2)
 }

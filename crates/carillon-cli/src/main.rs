@@ -15,10 +15,10 @@ fn main() -> ExitCode {
     exit::code(Cli::parse().run())
 }
 
-/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, which the command reports; the signal
-/// SIGXFSZ would end the process without a word. Programs started from here have the default again.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error that the command reports. The signal
+/// SIGXFSZ would end the process without a message. Child processes have the default again.
 fn report_file_size_limit() {
     let flag = std::sync::Arc::default();
-    // The command works without it, if the system refuses.
+    // The command also works if the system refuses this.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, flag);
 }

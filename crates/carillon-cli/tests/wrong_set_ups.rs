@@ -39,31 +39,31 @@ set_ups! {
         net.receiver(1).no_multicast_route();
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     wrong_interface(1, net) {
         let host = net.receiver(1);
         host.shell("ip link add eth1 type veth peer name eth2; ip link set eth2 up; ip addr add 10.88.0.1/24 dev eth1; ip link set eth1 up");
         let r1 = recv(&host, "--interface eth1").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     wrong_group(1, net) {
         let r1 = recv(&net.receiver(1), "--group 239.255.67.66:7654").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     one_way_receiver(1, net) {
         let r1 = recv(&net.receiver(1), "--one-way").start();
         let sender = send(&net, "--join-timeout 8").start();
-        let r1 = interrupt(r1, "no sender is heard");
+        let r1 = interrupt(r1, "no sender found");
         vec![("sender", sender.end()), ("r1", r1)]
     }
     other_program(1, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let host = net.extra();
         let socket = host.inside(|| UdpSocket::bind((host.address(), 0)).expect("a port"));
-        let ended = interrupt_meanwhile(r1, "no sender is heard", || {
+        let ended = interrupt_meanwhile(r1, "no sender found", || {
             socket.send_to(b"something else", "239.255.67.65:7654").expect("sent");
         });
         vec![("r1", ended)]
@@ -72,7 +72,7 @@ set_ups! {
         let r1 = recv(&net.receiver(1), "").start();
         let host = net.extra();
         let socket = host.inside(|| UdpSocket::bind((host.address(), 0)).expect("a port"));
-        let ended = interrupt_meanwhile(r1, "no sender is heard", || {
+        let ended = interrupt_meanwhile(r1, "no sender found", || {
             socket.send_to(&[0xCA, 9, 0, 1, 0, 0, 0, 0], "239.255.67.65:7654").expect("sent");
         });
         vec![("r1", ended)]
@@ -129,7 +129,7 @@ set_ups! {
         net.receiver(1).firewall_in("udp dport 7654");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     answers_behind_firewall(1, net) {
         net.receiver(1).firewall_in("udp dport != 7654");
@@ -151,7 +151,7 @@ set_ups! {
         without_way_back(&host, 1);
         let r1 = recv(&host, "").start();
         let sender = send(&net, "--join-timeout 4.5").start();
-        let r1 = interrupt(r1, "no sender is heard");
+        let r1 = interrupt(r1, "no sender found");
         vec![("sender", sender.end()), ("r1", r1)]
     }
     sender_forbidden(1, net) {
@@ -248,7 +248,7 @@ set_ups! {
         net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 0 mcast_query_response_interval 100; ip link set r1 type bridge_slave mcast_flood off");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        let r1 = interrupt(r1, "no sender is heard");
+        let r1 = interrupt(r1, "no sender found");
         // Otherwise the set-up would be wrong in another way.
         net.shell("ip link set bridge type bridge mcast_querier 1");
         delivers(&net, "");
@@ -258,7 +258,7 @@ set_ups! {
         put_behind_a_router(&net);
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        let r1 = interrupt(r1, "no sender is heard");
+        let r1 = interrupt(r1, "no sender found");
         delivers(&net, "--ttl 2");
         vec![("sender", sender), ("r1", r1)]
     }
@@ -269,26 +269,26 @@ set_ups! {
         write_keys(&net);
         let r1 = recv(&net.receiver(1), "--key-file other").start();
         let sender = send(&net, "--join-timeout 0.5 --key-file key").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     key_at_the_sender(1, net) {
         write_keys(&net);
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5 --key-file key").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     key_at_the_receiver(1, net) {
         write_keys(&net);
         let r1 = recv(&net.receiver(1), "--key-file key").start();
         let sender = send(&net, "--join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     key_and_firewall(1, net) {
         write_keys(&net);
         net.sender().firewall_in("udp dport != 7654");
         let r1 = recv(&net.receiver(1), "--key-file key").start();
         let sender = send(&net, "--join-timeout 4.5 --key-file key").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
     short_key(1, net) {
         std::fs::write(net.path("short"), "secret\n").expect("a file");
@@ -311,7 +311,7 @@ set_ups! {
     hops_too_few(1, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--ttl 0 --join-timeout 0.5").run();
-        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
     }
 }
 

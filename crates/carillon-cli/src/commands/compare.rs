@@ -7,15 +7,18 @@ use carillon_lab::compare::SummaryComparison;
 
 /// Compare two result folders cell by cell, with 95 % confidence intervals over the runs.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "Example: carillon compare results other-results",
+    after_help = "\
 Example: the same losses, another recovery scheme
   carillon run routed.toml --out lms
   carillon run routed.toml --set protocol.name=srm --out srm
-  carillon compare lms srm")]
+  carillon compare lms srm"
+)]
 pub struct Args {
-    /// The first folder, as written by run --out.
+    /// First folder, as written by run --out.
     a: PathBuf,
-    /// The second.
+    /// Second folder.
     b: PathBuf,
     /// Print JSON.
     #[arg(long)]

@@ -8,51 +8,55 @@ use carillon_transfer::monitor::{Monitor, Snapshot};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say};
+use crate::delivery::{MetricsArgs, Stop, notice, print_json, print_table};
 
-/// Hold the sockets of many programs of this machine, which reach it over a Unix-domain socket, without any rights.
+/// Run the sessions of many programs of this machine in one process.
 ///
-/// It runs until it is stopped or interrupted; then its sessions end, and their groups are told. A program goes through
-/// it with `bind(group).through(path)` of the library, or `carillon_through` in C.
+/// Programs connect over a Unix-domain socket: with `bind(group).through(path)` in Rust, `carillon_through` in C, or
+/// its protocol in any language. The daemon needs no privileges. It runs until it is stopped or interrupted; its
+/// sessions then end, and their groups are notified.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(after_help = "Examples:
+#[command(
+    before_help = "Example: carillon daemon",
+    after_help = "Examples:
   carillon daemon
   carillon daemon --socket /run/carillon/daemon.sock --mode 666
   carillon daemon status --json
-  carillon daemon stop")]
+  carillon daemon stop"
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
     place: Place,
-    /// Sockets that may be open at a time.
+    /// Maximum number of sockets open at the same time.
     #[arg(long, value_name = "N", default_value = "128")]
     clients: usize,
-    /// Of these, so many of one process.
+    /// Maximum number of sockets of one process.
     #[arg(long, value_name = "N", default_value = "32")]
     per_client: usize,
     /// Maximum number of sockets of one user [default: half of --clients where --mode lets other users connect].
     #[arg(long, value_name = "N")]
     per_user: Option<usize>,
-    /// Who may connect: the permission bits of the socket.
+    /// Permission bits of the socket, which decide which users may connect.
     #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = mode)]
     mode: u32,
     #[command(flatten)]
-    numbers: NumbersArgs,
+    numbers: MetricsArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Print what the daemon holds, and what it has refused.
+    /// Print the open sockets, and the number of refused ones.
     Status(StatusArgs),
-    /// End it: its sessions end, and their groups are told.
+    /// End the daemon: its sessions end, and their groups are notified.
     Stop(Place),
 }
 
 #[derive(Debug, clap::Args)]
 struct Place {
-    /// The daemon's socket [default: $CARILLON_DAEMON, or carillon/daemon.sock in $XDG_RUNTIME_DIR, or in /run].
+    /// Socket of the daemon [default: $CARILLON_DAEMON, or carillon/daemon.sock in $XDG_RUNTIME_DIR, or in /run].
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -90,16 +94,16 @@ fn serve(args: &Args) -> anyhow::Result<()> {
     let stopper = daemon.stopper();
     let stop = Stop::on_signals_do(move || stopper.stop())?;
     let asked = path.clone();
-    // It answers whoever asks for its status, this process too.
+    // The metrics endpoint asks for the status like any other program.
     let numbers = args.numbers.serve_as(Monitor::default(), move || told(&asked))?;
     tell_system(&path)?;
-    say(format_args!("listening at {}", path.display()));
+    notice(format_args!("listening at {}", path.display()));
     daemon.run()?;
     numbers.linger(&stop);
     Ok(())
 }
 
-/// What the daemon at this path holds, as numbers.
+/// Status of the daemon at this path, as metrics.
 fn told(path: &Path) -> String {
     let mut snapshot = Snapshot::new("daemon");
     snapshot.daemon = status(path).ok();
@@ -108,7 +112,7 @@ fn told(path: &Path) -> String {
     monitor.text()
 }
 
-/// Tells whoever has started it, if that wants to be told (sd_notify(3)), that it listens.
+/// Notifies the service manager (sd_notify(3)) that the daemon listens, if one is waiting for it.
 fn tell_system(path: &Path) -> anyhow::Result<()> {
     let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|to| !to.is_empty()) else { return Ok(()) };
     let text = format!("READY=1\nSTATUS=listening at {}", path.display());
@@ -175,7 +179,7 @@ fn print(status: &DaemonStatus, as_json: bool) -> anyhow::Result<()> {
         .filter(|(_, count)| *count > 0)
         .map(|(why, count)| format!("{count} {why}"))
         .collect();
-    say(format_args!(
+    notice(format_args!(
         "carillon {}, process {}, for {} s: {} sockets open, {} connections taken, refused: {}",
         status.version,
         status.process,

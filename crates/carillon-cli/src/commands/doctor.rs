@@ -1,4 +1,4 @@
-//! `carillon doctor`: what is wrong with the way between machines.
+//! `carillon doctor`: diagnosis of multicast between machines.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,42 +9,47 @@ use carillon_transfer::{DEFAULT_GROUP, Network};
 use carillon_wire::doctor::HelloPath;
 use serde_json::json;
 
-use crate::delivery::{Stop, Whereabouts, print_json, print_table, say, seconds};
+use crate::delivery::{EndpointContext, Stop, notice, print_json, print_table, seconds};
 use crate::exit::JobFailed;
 
-/// Find out what is wrong with multicast between machines.
+/// Find out why machines do not receive each other's multicast.
 ///
-/// Run it on two machines or more at the same time. Each says hello to the group, to all hosts of its link and to the machines that are named, and tells
-/// the others what it has heard; what comes by one way and not by another names the fault: the interface, the group, a router,
-/// a switch that snoops, a firewall, the length of frames, the receive buffer, losses. Each fault comes with what to do. Exit code 0: none was found.
+/// Run it on two or more machines at the same time. Each one sends to the group, to all hosts of its link and to the
+/// named machines, and reports what it received. The differences identify the fault: interface, group, router,
+/// switch, firewall, frame size, receive buffer or loss. Each fault is printed with a remedy.
+///
+/// Exit codes: 0 if no fault was found; 1 if there are faults; 2 if the command itself failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    before_help = "Example: carillon doctor 192.0.2.12",
+    after_help = "Examples:
   carillon doctor 192.0.2.12             on 192.0.2.11, and
   carillon doctor 192.0.2.11             on 192.0.2.12, at the same time
-  carillon doctor --group 239.1.2.3:4567 --ttl 2 --for 10")]
+  carillon doctor --group 239.1.2.3:4567 --ttl 2 --for 10"
+)]
 pub struct Args {
-    /// The other machines, by address: without them one that cannot be heard by multicast is not heard at all.
+    /// Addresses of the other machines. A machine that multicast does not reach is found only if it is named.
     #[arg(value_name = "ADDR")]
     others: Vec<IpAddr>,
-    /// The multicast group and its UDP port, as for `send` and `recv`.
+    /// Multicast group and UDP port, as for `send` and `recv`.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
     group: SocketAddr,
-    /// The network interface, by name or address [default: the one that the route to the group leads to].
+    /// Network interface, by name or address [default: the one that the route to the group selects].
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Option<String>,
-    /// Router hops that multicasts may travel, as for `send`.
+    /// Maximum number of hops of multicasts, as for `send`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     ttl: u8,
-    /// The name by which the others know this machine [default: the host's name].
+    /// Name of this machine in the reports of the others [default: the host name].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Listen for this long once the others are heard.
+    /// Listen for this long after the others were found.
     #[arg(long = "for", value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     listen: Duration,
-    /// Wait for the others for this long at most.
+    /// Maximum time to wait for the others.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     wait: Duration,
-    /// Print JSON lines on stdout instead of text.
+    /// Print one JSON object for each event on stdout, instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -70,14 +75,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let probe = doctor.probe();
     let at = SocketAddr::new(probe.interface().address, probe.group().port());
-    let place = Whereabouts::at(probe.group(), probe.interface().clone(), probe.choice().clone(), at);
-    place.remarks(args.group).into_iter().filter(|_| place.loopback().is_none()).for_each(say);
-    say(format_args!(
+    let place = EndpointContext::at(probe.group(), probe.interface().clone(), probe.choice().clone(), at);
+    place.remarks(args.group).into_iter().filter(|_| place.loopback().is_none()).for_each(notice);
+    notice(format_args!(
         "listening to {} for {} s at most: run it on the other machine now",
         place.group(),
         args.wait.as_secs()
     ));
-    let told = |name: &str| say(format_args!("{} is heard", shown(name)));
+    let told = |name: &str| notice(format_args!("{} is heard", shown(name)));
     let mut evidence = doctor.examine(&|| stop.asked(), &mut { told })?;
     evidence.confined = place.loopback();
     let findings = evidence.findings();

@@ -14,7 +14,7 @@ use super::Cli;
     after_help = "Example:\n  carillon completions bash > ~/.local/share/bash-completion/completions/carillon"
 )]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     shell: clap_complete::Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `carillon relay` of a protocol whose helpers are addressed: it keeps what is sent, and repairs for others.
+//! `carillon relay` as a helper: a member that keeps the data and sends repairs to the members below it.
 
 use anyhow::bail;
 use carillon_core::{NoObserver, ProtocolEntry};
@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::relay::Args;
 use crate::delivery::{
-    Human, Stop, change_text, lost_json, open_service, print_json, read_key, say, say_time,
+    Human, Stop, change_text, enable_timestamps, lost_json, notice, open_service, print_json, read_key,
 };
 use crate::exit::JobFailed;
 
-/// Helps in one session after the other.
+/// Helps in one session after another.
 pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> {
     let interface = match &args.interfaces[..] {
         [] => None,
@@ -26,7 +26,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     let network =
         Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
     if !args.once {
-        say_time();
+        enable_timestamps();
     }
     let stop = Stop::on_signals()?;
     let bound = match args.once {
@@ -55,7 +55,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
             run.take_events().into_iter().try_for_each(|event| tell(args, event))?;
             let in_session = *run.phase() != ReceiverPhase::Seeking;
             if let Some(change) = follower.look(run.endpoint_mut(), in_session) {
-                say(change_text(&change, run.endpoint_mut()));
+                notice(change_text(&change, run.endpoint_mut()));
                 moved |= change == NetworkChange::Moved || change == NetworkChange::Present && !in_session;
             }
             Ok(match (stop.asked(), moved) {
@@ -70,7 +70,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         let again = other.is_some();
         match other {
             Some(other) => name = other,
-            // To be interrupted while it waits is its usual end.
+            // An interrupt is the usual end of a helper.
             None if run.has_joined() || !(stop.asked() || moved) => {
                 report(args, &run)?;
                 if !run.report().is_success() {
@@ -82,7 +82,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         let again = again || moved && !run.has_joined();
         if !again && (args.once || stop.asked()) {
             numbers.linger(&stop);
-            // A service that is told to end has done what it was to do: what has failed was said.
+            // A service that is terminated exits with 0: failed sessions were reported when they failed.
             return if args.once { result } else { Ok(()) };
         }
         endpoint = run.into_parts().0;
@@ -96,7 +96,7 @@ fn announce(args: &Args, protocol: &ProtocolEntry, name: &str) -> anyhow::Result
         let line = json!({ "event": "helping", "protocol": protocol.name, "group": group, "name": name });
         return print_json(&line);
     }
-    say(format_args!("helper of {} for {group}, known as {name}", protocol.name));
+    notice(format_args!("helper of {} for {group}, known as {name}", protocol.name));
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn tell(args: &Args, event: HelpEvent) -> anyhow::Result<()> {
             print_json(&json!({ "event": "serving", "members": members }))
         }
         HelpEvent::Serving { members } => {
-            say(shown(&format!("serves {}", listed(&members))));
+            notice(shown(&format!("serves {}", listed(&members))));
             Ok(())
         }
         _ => Ok(()),
@@ -134,7 +134,7 @@ fn report<O: carillon_core::Observer>(args: &Args, run: &HelpRun<O>) -> anyhow::
         }));
     }
     for (name, reason) in lost {
-        say(shown(&format!("{name} is gone: {reason}")));
+        notice(shown(&format!("{name} is gone: {reason}")));
     }
     let sender = sender.as_deref().unwrap_or("nobody");
     let line = match outcome {
@@ -145,7 +145,7 @@ fn report<O: carillon_core::Observer>(args: &Args, run: &HelpRun<O>) -> anyhow::
         ),
         Err(reason) => format!("did not help {sender} to the end: {reason}"),
     };
-    say(shown(&line));
+    notice(shown(&line));
     debug_assert!(matches!(run.phase(), ReceiverPhase::Finished | ReceiverPhase::Failed(_)));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What `run` and `reproduce` share: the number of threads, progress, and care for results that are there.
+//! Options that `run` and `reproduce` share: threads, progress, and the folder for results.
 
 use std::io::IsTerminal as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,16 +8,16 @@ use anyhow::Context as _;
 use carillon_lab::results::{Existing, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The number of threads.
+/// Number of threads.
 #[derive(Debug, clap::Args)]
 pub struct Jobs {
-    /// Run on N threads; results do not depend on it. Default: one for each processor.
+    /// Run on N threads; the results do not depend on it [default: one for each processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 }
 
 impl Jobs {
-    /// How many.
+    /// Number of threads to use.
     pub fn number(&self) -> usize {
         match self.jobs {
             Some(jobs) => jobs.into(),
@@ -26,7 +26,7 @@ impl Jobs {
     }
 }
 
-/// Where results go, and what becomes of those that are there.
+/// Folder for results, and the treatment of results that are already there.
 #[derive(Debug, clap::Args)]
 pub struct Out {
     /// Write results into DIR.
@@ -35,23 +35,23 @@ pub struct Out {
     /// Replace the results that are in DIR.
     #[arg(long, requires = "dir", conflicts_with = "resume")]
     overwrite: bool,
-    /// Go on with the sweep that is in DIR: what is done is kept.
+    /// Continue the sweep in DIR; finished runs are kept.
     #[arg(long, requires = "dir")]
     resume: bool,
 }
 
 impl Out {
-    /// The folder that was given.
+    /// Folder from the command line.
     pub fn given(&self) -> Option<&Path> {
         self.dir.as_deref()
     }
 
-    /// Whether results that are there go on.
+    /// Returns true if an earlier sweep is to be continued.
     pub fn resumes(&self) -> bool {
         self.resume
     }
 
-    /// What becomes of results that are there.
+    /// Treatment of results that are already there.
     pub fn existing(&self) -> Existing {
         match (self.overwrite, self.resume) {
             (true, _) => Existing::Replace,
@@ -60,31 +60,31 @@ impl Out {
         }
     }
 
-    /// The folder that was given, or one that goes with the process.
+    /// Folder from the command line, or a temporary one that is removed at the end.
     pub fn folder(&self) -> anyhow::Result<Folder> {
         match &self.dir {
             Some(dir) => Ok(Folder::Given(dir.clone())),
             None => {
-                let folder = tempfile::Builder::new().prefix(PASSING).tempdir();
+                let folder = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempdir();
                 let folder = folder.context("cannot make a folder for results")?;
                 remove_abandoned_folders(folder.path());
-                Ok(Folder::Passing(folder))
+                Ok(Folder::Temporary(folder))
             }
         }
     }
 }
 
-/// How the names of folders begin that go with the process.
-const PASSING: &str = "carillon-run-";
+/// Prefix of the names of temporary folders.
+const TEMPORARY_PREFIX: &str = "carillon-run-";
 
-/// Removes folders of this user that processes left when they were killed: their journal is there and not locked.
+/// Removes temporary folders of this user that killed processes left: their journal exists and is not locked.
 fn remove_abandoned_folders(own: &Path) {
     let Ok(own) = own.metadata() else { return };
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PASSING))
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY_PREFIX))
             && entry.metadata().is_ok_and(|folder| folder.is_dir() && folder.uid() == own.uid());
         if is_ours && carillon_lab::results::is_abandoned(&entry.path()) {
-            // One that cannot be removed harms nothing.
+            // A folder that cannot be removed does no harm.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -93,23 +93,23 @@ fn remove_abandoned_folders(own: &Path) {
 /// A folder for results.
 #[derive(Debug)]
 pub enum Folder {
-    /// The user's.
+    /// Folder chosen by the user.
     Given(PathBuf),
-    /// One that is removed in the end.
-    Passing(tempfile::TempDir),
+    /// Temporary folder, removed at the end.
+    Temporary(tempfile::TempDir),
 }
 
 impl Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         match self {
             Folder::Given(dir) => dir,
-            Folder::Passing(dir) => dir.path(),
+            Folder::Temporary(dir) => dir.path(),
         }
     }
 }
 
-/// Says what the means of latencies leave out, and where there are none.
+/// Warns if latencies leave out undelivered messages, or if there are no latencies.
 pub fn warn_of_latencies(report: &Report) {
     for (reason, points) in &report.without_latency {
         eprintln!("no delivery_latency_s at {points} of the points: {reason}");
@@ -123,12 +123,12 @@ pub fn warn_of_latencies(report: &Report) {
     }
 }
 
-/// A bar over the runs of a plan, on a terminal only.
+/// Progress bar over the runs of a plan, on terminals only.
 #[derive(Debug)]
 pub struct RunProgress(ProgressBar);
 
 impl RunProgress {
-    /// A bar with this name.
+    /// Creates a bar with this name.
     pub fn new(name: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             return RunProgress(ProgressBar::hidden());
@@ -138,13 +138,13 @@ impl RunProgress {
         RunProgress(ProgressBar::new(0).with_style(style).with_prefix(name.to_owned()))
     }
 
-    /// One of `runs` runs is done.
+    /// Notes that one of `runs` runs has ended.
     pub fn run_done(&self, runs: usize) {
         self.0.set_length(runs as u64);
         self.0.inc(1);
     }
 
-    /// All are done.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

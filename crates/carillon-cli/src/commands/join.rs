@@ -1,4 +1,4 @@
-//! `carillon send --join`: a further sender in a session that another one organises.
+//! `carillon send --join`: an additional sender in a session that another sender organises.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use serde_json::json;
 
 use super::send::Args;
 use crate::delivery::{
-    Evidence, Human, Stop, Watch, Whereabouts, followed_out_json, lost_json, print_json, record, say,
+    EndpointContext, Evidence, Human, Stop, Watch, followed_out_json, lost_json, notice, print_json, record,
     say_skip_count, skipped_json,
 };
 use crate::exit::JobFailed;
 
-/// Joins, sends, and says how it ended.
+/// Joins the session, sends, and prints the report.
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
@@ -37,17 +37,17 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
         let stats = run.driver().stats().clone();
         run.driver_mut().observer_mut().inner.listen(true, &stats);
-        let mut told = Told::default();
+        let mut told = Notices::default();
         run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
             if let Some(line) = told.look(run) {
-                say(line);
+                notice(line);
             }
             Ok(if stop.asked() { RunControl::Quit("interrupted") } else { RunControl::Continue })
         })?;
         numbers.work_is_over(stop);
         record(run.driver_mut(), |tally| &mut tally.inner);
-        // Another member on this host, as a rule.
+        // The name is taken, usually by another member on this host.
         let Some(other) = second.take().filter(|_| run.name_is_taken()) else {
             let result = finish(&mut run, args.network.json, &skipped, &followed_out);
             let traced = run.into_parts().1.finish();
@@ -63,7 +63,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     }
 }
 
-/// Says how it ended.
+/// Prints the report.
 fn finish(
     run: &mut JoinRun<Watch>,
     json: bool,
@@ -76,7 +76,7 @@ fn finish(
         (_, Some(error)) => Some(error.to_string()),
         _ if run.found_no_session() => {
             let endpoint = run.driver().endpoint();
-            Some(Whereabouts::of(endpoint).no_organiser(&Evidence::of(endpoint, None)))
+            Some(EndpointContext::of(endpoint).no_organiser(&Evidence::of(endpoint, None)))
         }
         (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
         (_, None) => report.outcome.err(),
@@ -98,7 +98,7 @@ fn finish(
         }))?;
     } else {
         for (name, reason) in &report.lost {
-            say(format_args!("{name} is gone: {reason}"));
+            notice(format_args!("{name} is gone: {reason}"));
         }
         if failure.is_none() {
             println!("sent {} in {:.2} s", Human(report.bytes), report.time.as_secs_f64());
@@ -110,38 +110,43 @@ fn finish(
         (None, None) if skipped.iter().all(|skipped| skipped.reason.is_wanted()) => Ok(()),
         (None, None) => Err(JobFailed.into()),
         (None, Some(failure)) => {
-            say(failure);
+            notice(failure);
             Err(JobFailed.into())
         }
     }
 }
 
-/// What has been said of nothing happening.
+/// Notices already given while nothing happens.
 #[derive(Debug, Default)]
-struct Told {
+struct Notices {
     uninvited: bool,
-    /// Since when it has wished to join.
+    /// Time of the first attempt to join.
     joining: Option<Time>,
     unanswered: bool,
 }
 
-impl Told {
-    /// Looks what is happening; returns what is to be said.
+impl Notices {
+    /// Checks the state of the run; returns a notice if one is due.
     fn look(&mut self, run: &mut JoinRun<Watch>) -> Option<String> {
         let (driver, phase) = (run.driver(), run.phase());
         let (now, session) = (driver.now(), driver.machine());
         let seeking = *phase == ReceiverPhase::Seeking;
         let joining = *phase == ReceiverPhase::Joining;
         self.joining = self.joining.or(Some(now)).filter(|_| joining);
-        let (place, address) = (|| Whereabouts::of(driver.endpoint()), |node| driver.endpoint().peer(node));
-        if self.joining.is_some_and(|since| now.since(since) >= LONG) && !self.unanswered {
+        let (place, address) =
+            (|| EndpointContext::of(driver.endpoint()), |node| driver.endpoint().peer(node));
+        if self.joining.is_some_and(|since| now.since(since) >= NOTICE_DELAY) && !self.unanswered {
             self.unanswered = true;
             let name = session.sender_name().unwrap_or("the organiser");
             let at = session.sender_node().and_then(address);
             let failure = at.and_then(|at| driver.endpoint().send_failure(at.ip()));
             return Some(place().unanswered(name, at, failure.as_ref()));
         }
-        if seeking && session.unanswered().is_none() && now.since(Time::ZERO) >= LONG && !self.uninvited {
+        if seeking
+            && session.unanswered().is_none()
+            && now.since(Time::ZERO) >= NOTICE_DELAY
+            && !self.uninvited
+        {
             self.uninvited = true;
             let heard = driver.observer().inner.strangers(driver.endpoint());
             return Some(place().uninvited_sender(&heard, &Evidence::of(driver.endpoint(), None)));
@@ -154,7 +159,7 @@ impl Told {
     }
 }
 
-/// A failure in the words of a sender, and what to do about it.
+/// Reason for a failure, and a remedy.
 fn explain(failure: &ReceiverFailure) -> String {
     let sentence = match failure {
         ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
@@ -165,11 +170,11 @@ fn explain(failure: &ReceiverFailure) -> String {
             "another member has joined under the same name: choose another --name"
         }
         ReceiverFailure::Refused(RefuseReason::NotExpected, _) => {
-            "the organiser expects nobody of this name: add it to its --expect"
+            "the organiser does not expect this name: add it to its --expect"
         }
         ReceiverFailure::Refused(RefuseReason::Full, _) => "the session takes no more members",
-        // Sessions with further senders have none that follow.
-        ReceiverFailure::Refused(RefuseReason::Later, _) => "a further session will serve this sender",
+        // Sessions with several senders have no catch-up sessions.
+        ReceiverFailure::Refused(RefuseReason::Later, _) => "a catch-up session will serve this sender",
         ReceiverFailure::Refused(RefuseReason::Done, _) => "this sender has sent everything of this job",
         ReceiverFailure::Refused(RefuseReason::Nonce, _) => "the organiser takes it for another",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
@@ -187,5 +192,5 @@ fn explain(failure: &ReceiverFailure) -> String {
     sentence.to_owned()
 }
 
-/// So long it waits before it says so.
-const LONG: Duration = Duration::from_secs(3);
+/// Time without progress after which a notice is given.
+const NOTICE_DELAY: Duration = Duration::from_secs(3);

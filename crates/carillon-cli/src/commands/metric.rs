@@ -1,7 +1,7 @@
-//! `carillon metric`: how fast messages go, by the size of the buffers they are sent in, and how long each takes.
+//! `carillon metric`: goodput by buffer size, and latency.
 //!
-//! The switches and columns are those of the program of the same name of 1997 (Johnstone, "Analysis of the Xpress Transport
-//! Protocol in multicast", chapter III): it was part of another distribution, and this one is written anew.
+//! Switches and columns follow the program `metric` of 1997 (Johnstone, "Analysis of the Xpress Transport Protocol in
+//! multicast", chapter III), which was part of another distribution. This one is a new implementation.
 
 mod latency;
 
@@ -15,20 +15,22 @@ use carillon_core::{BitRate, DataSize};
 use carillon_transfer::socket::{Inbound, Listener, Outbound, Socket, bind};
 use serde_json::json;
 
-use crate::delivery::{print_json, say, seconds};
+use crate::delivery::{notice, print_json, seconds};
 use crate::exit::JobFailed;
 use latency::{Latencies, Stamp};
 
-/// Measure how fast messages go to a group, and how long each takes.
+/// Measure how fast messages go to a group, and their latency.
 ///
-/// Start the receivers first (-R), then the transmitter (-T), each with the same group; or try it on this machine alone
-/// with --local. The transmitter sends the message in calls of one buffer each, until every receiver has all of it and has said so,
-/// and prints for each size of the buffer: bytes, milliseconds, megabits per second, calls, milliseconds per call. With --latency it sends
-/// messages of one buffer at a given rate, and the receivers print the median, the 99th and the 99.9th percentile of the time each took, by the clocks of the two machines.
+/// Start the receivers first (-R), then the transmitter (-T), with the same group; or try it on this machine alone
+/// with --local. The transmitter sends the message in calls of one buffer each, until every receiver has confirmed
+/// all of it. It prints for each buffer size: bytes, milliseconds, megabits per second, calls, milliseconds per call.
+///
+/// With --latency it sends messages of one buffer at a given rate, and the receivers print the median, the 99th and
+/// the 99.9th percentile of the latency, by the clocks of the two machines.
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("role").required(true),
-    after_help = "Examples:
+    before_help = "Example: carillon metric --local 3", after_help = "Examples:
   carillon metric --local 3                                   this machine alone, three receivers
   carillon metric -R                                          on each receiver, until interrupted
   carillon metric -T --receivers 3 --protocol pgm             on the transmitter
@@ -47,43 +49,43 @@ pub struct Args {
     /// Transmit to the receivers of the group.
     #[arg(short = 'T', group = "role")]
     transmit: bool,
-    /// Receive what is sent to the group, one transmission after the other.
+    /// Receive the group's transmissions, one after another.
     #[arg(short = 'R', group = "role")]
     receive: bool,
-    /// Transmit to so many receivers in this process, over loopback unless --interface is given.
+    /// Transmit to N receivers in this process, over loopback unless --interface is given.
     #[arg(long, group = "role", value_name = "N")]
     local: Option<usize>,
-    /// Ask for a status with the first packet, by which the group is formed. Sessions form it before: only a protocol that has this as a parameter is told.
+    /// Ask for a status with the first packet, for protocols that form the group with it.
     #[arg(short = 'f')]
     status_first: bool,
-    /// Wait after each call until everybody has acknowledged it.
+    /// Wait after each call until all receivers have acknowledged it.
     #[arg(short = 'g')]
     block: bool,
-    /// Have receivers say at once what they miss (FASTNAK), where the protocol has that as a parameter.
+    /// Let receivers report losses immediately (FASTNAK), for protocols that have this parameter.
     #[arg(short = 'F')]
     fastnak: bool,
-    /// The multicast group and its UDP port.
+    /// Multicast group and UDP port.
     #[arg(long, value_name = "ADDR:PORT", default_value = GROUP)]
     group: SocketAddr,
-    /// The network interface, by name or address.
+    /// Network interface, by name or address.
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Option<String>,
-    /// The name by which the others know this end.
+    /// Name of this machine in the session.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The protocol, see `carillon protocols`.
+    /// Protocol; `carillon protocols` lists them.
     #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL)]
     protocol: String,
-    /// Set a parameter of the protocol; may be repeated.
+    /// Set a parameter of the protocol. Can be given several times.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// Receivers that the transmitter waits for.
+    /// Number of receivers that the transmitter waits for.
     #[arg(long, value_name = "N", default_value = "1")]
     receivers: usize,
-    /// Bytes of the whole message, such as 51200, 1MB.
+    /// Size of the whole message in bytes, such as 51200, 1MB.
     #[arg(long, value_name = "SIZE", default_value = "1024000", value_parser = size)]
     message: DataSize,
-    /// Bytes of each call, one row for each.
+    /// Buffer sizes in bytes, one row for each.
     #[arg(
         long,
         value_name = "SIZES",
@@ -91,22 +93,22 @@ pub struct Args {
         default_value = "64,128,256,512,1024,2048,4096,8192"
     )]
     buffers: Vec<DataSize>,
-    /// Rows for each size of the buffer.
+    /// Number of rows for each buffer size.
     #[arg(long, value_name = "N", default_value = "1")]
     runs: usize,
-    /// Measure the latency of messages at this rate, messages a second.
+    /// Measure the latency of messages at this rate, in messages per second.
     #[arg(long, value_name = "RATE")]
     latency: Option<f64>,
-    /// For how long, with --latency.
+    /// Duration of a measurement with --latency.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     time: Duration,
-    /// Send at most this fast.
+    /// Maximum rate.
     #[arg(long, value_name = "RATE")]
     rate: Option<BitRate>,
-    /// Give the others up when nothing is heard of them for this long.
+    /// Expel receivers that stay silent for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
-    /// Print JSON lines.
+    /// Print one JSON object for each row.
     #[arg(long)]
     json: bool,
 }
@@ -139,7 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     transmit(args, receivers, || Ok(Vec::new()))
 }
 
-/// Receivers and transmitter in this process.
+/// Runs receivers and transmitter in this process.
 fn local(args: &Args, receivers: usize) -> anyhow::Result<()> {
     let mut listeners: Vec<Listener> = (1..=receivers)
         .map(|number| args.socket(Some(format!("r{number}")), Some("lo")).listen())
@@ -149,7 +151,7 @@ fn local(args: &Args, receivers: usize) -> anyhow::Result<()> {
 
 type Receiving = thread::JoinHandle<(anyhow::Result<Received>, Listener)>;
 
-/// What one receiver got of one transmission.
+/// Data that one receiver got in one transmission.
 struct Received {
     sender: String,
     bytes: u64,
@@ -157,13 +159,13 @@ struct Received {
     latencies: Latencies,
 }
 
-/// Takes one transmission in a thread of its own.
+/// Receives one transmission on its own thread.
 fn start_receiving(mut listener: Listener) -> anyhow::Result<Receiving> {
     let thread = thread::Builder::new().name("carillon-receiver".to_owned());
     thread.spawn(move || (receive(&mut listener), listener)).context("cannot start a receiver's thread")
 }
 
-/// Takes one transmission.
+/// Receives one transmission.
 fn receive(listener: &mut Listener) -> anyhow::Result<Received> {
     let inbound: Inbound = listener.accept()?;
     let mut kept =
@@ -178,7 +180,7 @@ fn receive(listener: &mut Listener) -> anyhow::Result<Received> {
     Ok(kept)
 }
 
-/// One transmission for each row.
+/// Sends one transmission for each row.
 fn transmit(
     args: &Args,
     receivers: usize,
@@ -201,8 +203,8 @@ fn transmit(
             let sent =
                 outbound.map_err(anyhow::Error::from).and_then(|outbound| args.send(outbound, size, run));
             if let Err(error) = &sent {
-                // The others have their row all the same, if it was the receivers'.
-                say(format_args!("{size}: {error:#}"));
+                // The receivers' error matters more only if the transmission succeeded.
+                notice(format_args!("{size}: {error:#}"));
                 failed = true;
                 if args.local.is_some() {
                     break;
@@ -215,7 +217,7 @@ fn transmit(
                     Ok(kept) if args.latency.is_some() => args.print_received(&kept)?,
                     Ok(_) => {}
                     Err(error) => {
-                        say(format_args!("{size}: a receiver: {error:#}"));
+                        notice(format_args!("{size}: a receiver: {error:#}"));
                         failed = true;
                     }
                 }
@@ -226,7 +228,7 @@ fn transmit(
 }
 
 impl Args {
-    /// A socket with what was said.
+    /// Socket with the options from the command line.
     fn socket(&self, name: Option<String>, interface: Option<&str>) -> Socket {
         let mut socket = bind(self.group).protocol(&self.protocol).timeout(self.timeout);
         if let Some(interface) = self.interface.as_deref().or(interface) {
@@ -245,7 +247,7 @@ impl Args {
         self.settings.iter().fold(socket, |socket, (key, value)| socket.set(key, value))
     }
 
-    /// The switches that are a parameter's, if the protocol has it.
+    /// Switches that are parameters of some protocols.
     fn switches(&self) -> [(&'static str, bool, Option<&'static str>); 2] {
         let has = |names: &[&str]| {
             let parameters = carillon_proto::find(&self.protocol).map_or(&[][..], |entry| entry.parameters);
@@ -257,11 +259,11 @@ impl Args {
         ]
     }
 
-    /// What a switch does not do.
+    /// Warns about switches that have no effect with this protocol.
     fn remark(&self) {
         for (switch, on, key) in self.switches() {
             if on && key.is_none() {
-                say(format_args!(
+                notice(format_args!(
                     "{switch}: {} has no such parameter; it changes nothing here",
                     self.protocol
                 ));
@@ -269,7 +271,7 @@ impl Args {
         }
     }
 
-    /// One transmission; prints its row.
+    /// Sends one transmission and prints its row.
     fn send(&self, mut outbound: Outbound, size: DataSize, run: usize) -> anyhow::Result<()> {
         let len = size.0 as usize;
         let (calls, bytes) = match self.latency {
@@ -345,7 +347,7 @@ impl Args {
     }
 }
 
-/// Bytes, with or without a unit.
+/// Parses a number of bytes, with or without a unit.
 fn size(text: &str) -> Result<DataSize, String> {
     text.parse().map(DataSize).or_else(|_| {
         text.parse().map_err(|_| format!("expected bytes, such as 1024 or 50KB, and not {text:?}"))
@@ -357,7 +359,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// That of 1997, with the port of this program.
+/// Group of the program of 1997, with a port of our own.
 const GROUP: &str = "239.0.0.239:7655";
 const STAMP_LEN: usize = latency::STAMP_LEN;
 const LONGEST: u64 = carillon_transfer::socket::MAX_MESSAGE_LEN as u64;

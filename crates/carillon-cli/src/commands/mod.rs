@@ -15,7 +15,7 @@ mod relay;
 mod reproduce;
 mod run;
 mod send;
-mod tidings;
+mod sender_notices;
 mod topology;
 
 use std::sync::LazyLock;
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 use carillon_wire::session::WIRE_VERSION;
 use clap::{Parser, Subcommand};
 
-/// Reliable multicast: the laboratory in which protocols are compared, and a transport.
+/// Send files to many machines over reliable multicast, and compare multicast protocols in a simulator.
 #[derive(Debug, Parser)]
 #[command(name = "carillon", version = VERSION.as_str(), arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
@@ -55,7 +55,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Cli {
-    /// Does what the command line says.
+    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Protocols(args) => protocols::run(&args),

@@ -1,4 +1,4 @@
-//! `carillon plot`: any result folder as a figure.
+//! `carillon plot`: figures of result folders.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,9 @@ use carillon_lab::plot::{Figure, Folder, Intervals, PlotSpec, figures, panels_pn
 
 /// Draw result folders: a metric over a swept key, as SVG and PNG.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "Example: carillon plot results --y delivery_latency_s",
+    after_help = "\
 Examples:
   carillon run experiments/plans/segovia-4.3.toml --out results
   carillon plot results --y relative_throughput
@@ -16,46 +18,47 @@ Examples:
   carillon plot lms srm pgm --y recovery_latency_s --series protocol.name --intervals quartiles
   carillon plot results --y throughput_bps --facets group.receivers --out figure.svg
 
-A column is a swept key, any key of the scenario, or `folder`. Numbers along the horizontal axis are joined by
+A column is a swept key, any key of the scenario, or `folder`. MetricsEndpoint along the horizontal axis are joined by
 lines, names are not. Published means are drawn as outlines where the folder repeats a table of a source. An
-empty or misspelt --y lists the metrics.")]
+empty or misspelt --y lists the metrics."
+)]
 pub struct Args {
-    /// The folders, as written by run --out or reproduce --out.
+    /// Folders, as written by run --out or reproduce --out.
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// The metric to draw.
+    /// Metric to draw; without a name, the available ones are listed.
     #[arg(long, value_name = "METRIC", default_value = "")]
     y: String,
-    /// The key along the horizontal axis. Default: the one with most values.
+    /// Key along the horizontal axis [default: the one with most values].
     #[arg(long, value_name = "KEY")]
     x: Option<String>,
-    /// The keys that tell series apart. Default: all that do.
+    /// Keys that distinguish the series [default: all keys that differ].
     #[arg(long, value_name = "KEY,…", value_delimiter = ',')]
     series: Option<Vec<String>>,
-    /// A panel for each value of this key, all with the same axes.
+    /// Draw a panel for each value of this key, all with the same axes.
     #[arg(long, value_name = "KEY")]
     facets: Option<String>,
     /// Draw only the points where KEY has this value.
     #[arg(long = "where", value_name = "KEY=VALUE")]
     only: Vec<String>,
-    /// What the bar at a point spans: the 95 % confidence interval of the mean over the runs (one run has none), the
-    /// quartiles around the median, the range of all samples, or nothing.
+    /// Meaning of the bars: the 95 % confidence interval of the mean over the runs (none with one run), the quartiles
+    /// around the median, the range of all samples, or no bars.
     #[arg(long, value_enum, default_value = "ci95")]
     intervals: Bars,
-    /// Take the mean of each run as one sample for quartiles and ranges too. Confidence intervals always do: samples of
-    /// one run depend on each other, and those of two runs do not.
+    /// Use the mean of each run as one sample for quartiles and ranges too, since samples of one run depend on each
+    /// other. Confidence intervals always do.
     #[arg(long)]
     runs: bool,
-    /// A logarithmic horizontal axis.
+    /// Use a logarithmic horizontal axis.
     #[arg(long)]
     log_x: bool,
-    /// A logarithmic vertical axis.
+    /// Use a logarithmic vertical axis.
     #[arg(long)]
     log_y: bool,
-    /// The heading.
+    /// Heading of the figure.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Where to write: FILE.svg, FILE.png, or another name for both. Default: METRIC-over-KEY here.
+    /// File to write: FILE.svg, FILE.png, or another name for both [default: METRIC-over-KEY].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print the description of the figure (docs/how-to/figures.md), one line for each panel, and write nothing.
@@ -117,12 +120,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of the files without its ending, and which endings are wanted.
+/// Name of the files without ending, and the endings to write.
 fn target(out: Option<&Path>, panels: &[Figure]) -> (PathBuf, &'static [&'static str]) {
     let Some(out) = out else {
         let first = panels.first().map_or("figure", |panel| panel.id.as_str());
         let over = first.find("-over-").map_or(0, |at| at + 6);
-        // Panels add their own value to the name.
+        // Panels append their value to the name.
         let short = match panels.len() {
             1 => first.to_owned(),
             _ => first[..over].to_owned() + "panels",
@@ -136,5 +139,5 @@ fn target(out: Option<&Path>, panels: &[Figure]) -> (PathBuf, &'static [&'static
     }
 }
 
-/// Pixels of a PNG for each unit of the SVG: 300 to the inch at a width of 4.8 inches.
+/// Pixels of a PNG for each unit of the SVG: 300 per inch at a width of 4.8 inches.
 pub const PIXELS: f32 = 2.0;

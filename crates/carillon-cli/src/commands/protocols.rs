@@ -1,4 +1,4 @@
-//! `carillon protocols`: the registry.
+//! `carillon protocols`: the registry of protocols.
 
 use std::io::Write as _;
 
@@ -9,10 +9,11 @@ use serde_json::json;
 /// List the protocols, or show the parameters of one.
 #[derive(Debug, clap::Args)]
 #[command(
+    before_help = "Example: carillon protocols pgm",
     after_help = "Examples:\n  carillon protocols\n  carillon protocols mbap\n  carillon protocols --json"
 )]
 pub struct Args {
-    /// Show this protocol with its parameters.
+    /// Protocol to show with its parameters.
     name: Option<String>,
     /// Print JSON.
     #[arg(long)]

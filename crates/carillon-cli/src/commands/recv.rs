@@ -16,19 +16,23 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Lines, NetworkArgs, OPEN, Patience, PlainProgress, Rate, Room, Stop, Ticker, Watch,
-    bar as new_bar, bar_style, change_text, explain, host, is_text_terminal, lost_json, open_service,
-    print_json, record, say, say_time, seal_drops_json, seconds, unstored_json, utc_now, with_path,
+    Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
+    bar as new_bar, bar_style, change_text, enable_timestamps, explain, host, is_text_terminal, lost_json,
+    notice, open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now, with_path,
 };
 use crate::exit::JobFailed;
 
 /// Receive the files that a sender delivers to the group.
 ///
-/// Waits for a sender, receives one transfer, and says what came. Files have temporary names until
-/// they are complete and verified. Exits with 0 if everything came, with 1 if the transfer failed,
-/// with 2 if the trouble is here: the disk, the files, the network.
+/// Waits for a sender, receives one transfer, and prints what arrived. Files have temporary names until they are
+/// complete and verified.
+///
+/// Exit codes: 0 if everything arrived and was verified; 1 if the transfer failed; 2 if this machine failed (disk,
+/// files, network).
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    before_help = "Example: carillon recv --out incoming",
+    after_help = "Examples:
   carillon recv                               one transfer, into this directory
   carillon recv --out /srv --keep-going       one after the other, until interrupted
   carillon recv --name b --overwrite          known to the sender as b
@@ -40,56 +44,58 @@ use crate::exit::JobFailed;
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
-  carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
+  carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram"
+)]
 pub struct Args {
     #[command(flatten)]
     network: NetworkArgs,
-    /// Write files below this directory.
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    /// Directory for the received files.
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Files")]
     out: PathBuf,
-    /// Listen to the senders of these names only (their --name), where there are several in the group.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    /// Accept senders of these names only (their --name).
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = "Senders")]
     from: Vec<String>,
-    /// Wait for the next transfer after each one, whatever became of it.
-    #[arg(long)]
+    /// Wait for the next transfer after each one, also after failures.
+    #[arg(long, help_heading = "Senders")]
     keep_going: bool,
-    /// Replace files that exist.
-    #[arg(long)]
+    /// Replace existing files.
+    #[arg(long, help_heading = "Files")]
     overwrite: bool,
-    /// Write the contents of the files to the standard output.
-    #[arg(long, conflicts_with_all = ["out", "overwrite", "json"])]
+    /// Write the contents of the files to standard output.
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "json"], help_heading = "Files")]
     stdout: bool,
-    /// Write the messages of live streams to the standard output as they come.
-    #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"])]
+    /// Write the messages of live streams to standard output as they arrive.
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"], help_heading = "Files")]
     stream: bool,
-    /// Take only files signed with the key that belongs to this public key (PEM, or base64); give it again for more.
-    #[arg(long, value_name = "FILE|KEY", value_parser = trusted, conflicts_with = "stream")]
+    /// Accept only files signed with the key of this public key (PEM, or base64). Can be given several times.
+    #[arg(long, value_name = "FILE|KEY", value_parser = trusted, conflicts_with = "stream", help_heading = "Security")]
     trust: Vec<VerifyingKey>,
-    /// Keep the signing times of accepted transfers in this file, so that older ones of the same name are refused
+    /// File that remembers the signing times of accepted transfers, so that older ones of the same name are refused
     /// [default: carillon/accepted in $STATE_DIRECTORY, $XDG_STATE_HOME, ~/.local/state or /var/lib].
-    #[arg(long, value_name = "FILE", requires = "trust")]
+    #[arg(long, value_name = "FILE", requires = "trust", help_heading = "Security")]
     trust_history: Option<PathBuf>,
-    /// Take transfers that were signed before one that was accepted.
-    #[arg(long, requires = "trust")]
+    /// Accept transfers that are older than the last accepted one.
+    #[arg(long, requires = "trust", help_heading = "Security")]
     allow_older: bool,
-    /// Let others turn to this one for repairs, if the protocol has helpers and the sender lets it (send --helpers).
-    #[arg(long, conflicts_with = "stream")]
+    /// Send repairs to other receivers too, if the protocol has helpers and the sender admits this one (send
+    /// --helpers).
+    #[arg(long, conflicts_with = "stream", help_heading = "Expert")]
     helps: bool,
-    /// Never say anything: take what is sent where there is no way back (send --one-way). Whoever sends first is taken for the sender: --trust
-    /// tells.
-    #[arg(long, conflicts_with = "helps")]
+    /// Send nothing at all, for links without a return path (send --one-way). The first sender is accepted; use
+    /// --trust against others.
+    #[arg(long, conflicts_with = "helps", help_heading = "Network")]
     one_way: bool,
-    /// Give the sender up when it has not been heard for this long.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// Fail if the sender stays silent for this long.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Failure handling")]
     timeout: Duration,
 }
 
-/// A public key: in a file, or as it is printed.
+/// Parses a public key: a file, or the key itself in base64.
 fn trusted(text: &str) -> Result<VerifyingKey, String> {
     text.parse().or_else(|_| VerifyingKey::read(text).map_err(|error| error.to_string()))
 }
 
-/// Where the signing times of accepted transfers are kept if nothing is said.
+/// Returns the default file for signing times, or `None` with a warning if it cannot be written.
 fn default_history() -> Option<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let state = of("STATE_DIRECTORY").or_else(|| of("XDG_STATE_HOME"));
@@ -98,7 +104,7 @@ fn default_history() -> Option<PathBuf> {
     match can_be_used(&path) {
         Ok(()) => Some(path),
         Err(error) => {
-            say(format_args!(
+            notice(format_args!(
                 "cannot remember signatures in {} ({error}): an older transfer that is sent again would be taken as new. \
                  Name a file with --trust-history",
                 path.display()
@@ -108,7 +114,7 @@ fn default_history() -> Option<PathBuf> {
     }
 }
 
-/// Whether a file can be written there.
+/// Checks that a file can be created and written there.
 fn can_be_used(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(parent) = path.parent() {
@@ -120,7 +126,7 @@ fn can_be_used(path: &Path) -> std::io::Result<()> {
 
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
-    // First of all: from the first file on that it makes, an interrupted receiver is to leave nothing.
+    // Signals are caught first: from the first file on, an interrupted receiver leaves no incomplete files.
     let stop = Stop::on_signals()?;
     let mut sink = match args.stdout {
         _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
@@ -128,7 +134,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
     if args.keep_going {
-        say_time();
+        enable_timestamps();
     }
     let network = Network { service: args.keep_going, ..args.network.keyed_network()? };
     let bound = match args.keep_going {
@@ -164,14 +170,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut second = args.network.second_name().filter(|_| !args.keep_going);
     let mut worst = Ok(());
     let mut told_open = false;
-    let mut patience = Patience::new(&endpoint);
+    let mut patience = WaitNotices::new(&endpoint);
     let (mut transfers, mut failed) = (0u64, 0u64);
     loop {
         for line in sink.take_notes() {
-            say(line);
+            notice(line);
         }
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
-        let room = Room::new((!args.stdout && !args.stream).then_some(&args.out));
+        let room = SpaceCheck::new((!args.stdout && !args.stream).then_some(&args.out));
         let mut transfer = Transfer {
             run,
             args: &args,
@@ -186,23 +192,23 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         };
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
-        // What is complete is no less so if the sender could not be told.
+        // A complete transfer stays complete if the sender could not be notified.
         let complete = transfer.run.driver().application().has_succeeded() == Some(true);
         let moved = transfer.moved && !stop.asked() && !complete;
-        // Another receiver on this host, as a rule.
+        // The name is taken, usually by another receiver on this host.
         let other = second.take().filter(|_| transfer.run.name_is_taken());
         let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();
         let again = other.is_some() || later || moved;
         if moved {
-            // The session goes on without it, and a further one has it.
+            // The session continues without this receiver; a catch-up session serves it.
         } else if let Some(other) = other {
             name = other;
         } else if later {
             match transfer.run.returning() {
                 Some(ReceiverFailure::Damaged(why)) => {
-                    say(format_args!("{why}: waiting for a further session, to have it again"))
+                    notice(format_args!("{why}: waiting for a catch-up session to receive it again"))
                 }
-                _ => say("not served to the end: waiting for a further session, to go on there"),
+                _ => notice("not complete: waiting for a catch-up session"),
             }
         } else {
             let result = transfer.finish(&stop);
@@ -225,7 +231,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             let traced = watch.finish();
             numbers.linger(&stop);
-            // A service that is told to end has done what it was to do: what has failed was said.
+            // A service that is terminated exits with 0: failed transfers were reported when they failed.
             return if args.keep_going { traced } else { worst.and(traced) };
         }
         sink = sink.again();
@@ -233,26 +239,26 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
-/// One transfer, from waiting for it to its end.
+/// Transfer from waiting for a sender to the report.
 struct Transfer<'a> {
     run: ReceiveRun<Watch>,
     args: &'a Args,
     bar: Option<ProgressBar>,
-    /// What to say when nothing happens.
-    patience: Patience,
-    /// What to say when it will not fit.
-    room: Room,
+    /// Notices for the user while no sender is active.
+    patience: WaitNotices,
+    /// Notice for the case that the disk is too small.
+    room: SpaceCheck,
     follower: Follower,
-    /// The endpoint has another interface or address: the session, or waiting for one, begins anew.
+    /// True after the endpoint moved to another interface or address: the session, or waiting for one, starts again.
     moved: bool,
-    /// It was said that anybody can read this: of a service once.
+    /// True after the notice that the session is open was printed; a service prints it once.
     told_open: bool,
-    /// The files that are complete.
+    /// Names of complete files.
     files: Names,
     plain: PlainProgress,
 }
 
-/// The names of files for one line: the first ones, and how many more.
+/// Names of files for one line: the first ones, and the number of the others.
 #[derive(Debug, Default)]
 struct Names {
     first: Vec<String>,
@@ -279,7 +285,7 @@ impl fmt::Display for Names {
 }
 
 impl Transfer<'_> {
-    /// Goes on until the session is over.
+    /// Runs the session to its end.
     fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
         let Transfer { run, args, bar, patience, room, follower, moved, files, plain, .. } = self;
         let json = args.network.json;
@@ -306,8 +312,8 @@ impl Transfer<'_> {
             }
             for line in patience.look(run).into_iter().chain(room.look(run.driver().application())) {
                 match &*bar {
-                    Some(bar) => bar.suspend(|| say(line)),
-                    None => say(line),
+                    Some(bar) => bar.suspend(|| notice(line)),
+                    None => notice(line),
                 }
             }
             if let Some(bar) = bar.as_ref().filter(|_| screen.ready(now)) {
@@ -317,8 +323,8 @@ impl Transfer<'_> {
             if let Some(change) = follower.look(run.driver_mut().endpoint_mut(), in_session) {
                 let line = change_text(&change, run.driver().endpoint());
                 match &*bar {
-                    Some(bar) => bar.suspend(|| say(line)),
-                    None => say(line),
+                    Some(bar) => bar.suspend(|| notice(line)),
+                    None => notice(line),
                 }
                 patience.moved(run.driver().endpoint());
                 *moved |= match change {
@@ -345,7 +351,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// Of a service: what came, of whom, for the beginning of a line.
+    /// Start of a service's line: what arrived, and from which sender.
     fn origin(&self) -> String {
         let session = self.run.driver().machine();
         let address = session.sender_node().and_then(|node| self.run.driver().endpoint().peer(node));
@@ -354,7 +360,7 @@ impl Transfer<'_> {
         [files, sender].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// What there is of a transfer that has failed.
+    /// Summary of a failed transfer: what was received before the failure.
     fn rest(&self, files: u32, bytes: u64) -> String {
         let incoming = self.run.driver().application();
         match incoming.senders().next() {
@@ -368,7 +374,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Why the session ended before the transfer did.
+    /// Reason for a session that ended before the transfer.
     fn failure(&self, failure: &ReceiverFailure) -> Problem {
         let untouched = self.run.driver().machine().member_number().is_none();
         Problem::Transfer(match failure {
@@ -377,13 +383,13 @@ impl Transfer<'_> {
         })
     }
 
-    /// Says how it ended.
+    /// Prints the report.
     fn finish(&mut self, stop: &Stop) -> anyhow::Result<()> {
         let untouched = self.run.driver().machine().member_number().is_none();
         let outcome = self.run.driver_mut().application_mut().take_result();
         let result = match (outcome, self.run.phase()) {
             (Some(result), _) => result,
-            // To be interrupted while it waits is the usual end of one that keeps going.
+            // An interrupt is the usual end of a waiting service, not a failure.
             (None, ReceiverPhase::Failed(ReceiverFailure::Left(_)))
                 if untouched && self.args.keep_going && stop.asked() =>
             {
@@ -394,11 +400,11 @@ impl Transfer<'_> {
         };
         let application = self.run.driver_mut().application_mut();
         for line in application.take_notes() {
-            say(line);
+            notice(line);
         }
         let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
         for (path, reason) in &report.unstored {
-            say(format_args!("{} {reason}: not delivered", shown_path(path)));
+            notice(format_args!("{} {reason}: not delivered", shown_path(path)));
         }
         let incoming = self.run.driver().application();
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
@@ -453,10 +459,10 @@ impl Transfer<'_> {
         }
         if !self.args.network.json {
             for (name, reason) in &report.lost {
-                say(format_args!("{name} is gone: {reason}"));
+                notice(format_args!("{name} is gone: {reason}"));
             }
             if !report.served.is_empty() {
-                say(shown(&format!("{} repairs for {}", report.repairs, report.served.join(", "))));
+                notice(shown(&format!("{} repairs for {}", report.repairs, report.served.join(", "))));
             }
         }
         if let Some(live) = live {
@@ -497,11 +503,11 @@ impl Transfer<'_> {
             }
             Err(Problem::Transfer(reason) | Problem::Damaged(reason)) => {
                 match Some(self.origin()).filter(|origin| self.args.keep_going && !origin.is_empty()) {
-                    Some(origin) => say(format_args!("{origin}: {reason}{}", self.rest(files, bytes))),
-                    None => say(format_args!("{reason}{}", self.rest(files, bytes))),
+                    Some(origin) => notice(format_args!("{origin}: {reason}{}", self.rest(files, bytes))),
+                    None => notice(format_args!("{reason}{}", self.rest(files, bytes))),
                 }
                 if let Some(kept) = self.run.driver_mut().application_mut().kept() {
-                    say(format_args!(
+                    notice(format_args!(
                         "{} of it are kept: the same command goes on from there when the same files are sent again",
                         Human(kept)
                     ));
@@ -510,8 +516,8 @@ impl Transfer<'_> {
             }
             Err(Problem::Local(error)) if self.args.keep_going => {
                 match self.origin() {
-                    origin if origin.is_empty() => say(&error),
-                    origin => say(format_args!("{origin}: {error}")),
+                    origin if origin.is_empty() => notice(&error),
+                    origin => notice(format_args!("{origin}: {error}")),
                 }
                 Err(anyhow!("not every transfer could be written: see above"))
             }
@@ -520,7 +526,7 @@ impl Transfer<'_> {
     }
 }
 
-/// What was there before.
+/// Part of the report line about data from an earlier attempt.
 fn resumed(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { format!(" ({} were here)", Human(bytes)) }
 }
@@ -544,7 +550,7 @@ fn show(bar: &ProgressBar, run: &ReceiveRun<Watch>) {
     bar.set_position(incoming.bytes());
 }
 
-/// The sender, once it is known, and each file that is complete.
+/// Prints the sender, once it is known, and each complete file, as JSON.
 fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
     for event in run.take_events() {
         match event {
@@ -565,7 +571,7 @@ fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes note of the files that are complete.
+/// Records the names of complete files.
 fn note_files(run: &mut ReceiveRun<Watch>, files: &mut Names) {
     for event in run.take_events() {
         if let ReceiveEvent::File { path, .. } = event {
@@ -574,7 +580,7 @@ fn note_files(run: &mut ReceiveRun<Watch>, files: &mut Names) {
     }
 }
 
-/// Says how far it is where there is no terminal.
+/// Prints progress as lines where stderr is no terminal.
 fn say_progress(run: &ReceiveRun<Watch>, plain: &mut PlainProgress) {
     let incoming = run.driver().application();
     let begun = incoming.bytes() > 0 || incoming.total().is_some();
@@ -583,7 +589,7 @@ fn say_progress(run: &ReceiveRun<Watch>, plain: &mut PlainProgress) {
     }
     if let Some(bytes) = plain.line(run.driver().now(), incoming.bytes(), incoming.total()) {
         let sender = run.driver().machine().sender_name().unwrap_or("a sender");
-        say(format_args!("receiving from {sender}: {bytes}"));
+        notice(format_args!("receiving from {sender}: {bytes}"));
     }
 }
 
@@ -592,13 +598,13 @@ fn print_progress(run: &ReceiveRun<Watch>) -> anyhow::Result<()> {
     print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
 }
 
-/// The end of a receiver that took one transfer after the other.
+/// Ends a service: prints the number of transfers and of failures.
 fn said_all(json: bool, transfers: u64, failed: u64) -> anyhow::Result<()> {
     if json {
         return print_json(&json!({ "event": "end", "transfers": transfers, "failed": failed }));
     }
     let plural = if transfers == 1 { "" } else { "s" };
-    say(format_args!("interrupted after {transfers} transfer{plural}, {failed} of them failed"));
+    notice(format_args!("interrupted after {transfers} transfer{plural}, {failed} of them failed"));
     Ok(())
 }
 
@@ -606,7 +612,7 @@ fn hex(digest: blake3::Hash) -> String {
     digest.to_string()
 }
 
-/// The more serious of two results: an error of this receiver's own before a failed transfer.
+/// Returns the more serious of two results: an error of this machine before a failed transfer.
 fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<()> {
     match (&one, &other) {
         (_, Ok(())) => one,
@@ -615,7 +621,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
-/// Names of files in one line.
+/// Maximum number of names in one line.
 const MAX_NAMES: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -18,19 +18,21 @@ use carillon_transfer::DEFAULT_GROUP;
 use carillon_transfer::monitor::{Router, Snapshot};
 
 use super::helping;
-use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say, say_time, seconds};
+use crate::delivery::{MetricsArgs, Stop, enable_timestamps, notice, print_json, print_table, seconds};
 
-/// Help a protocol: as one of its routers, or as a helper that keeps what is sent and repairs for those near it.
+/// Take part in a protocol as a router, or as a helper that sends repairs to the members below it.
 ///
-/// As a router (of lms, pgm) it forwards the multicasts of one group between two interfaces or more, turns requests to those
-/// who can answer, and sends repairs only where they were asked for, until it is interrupted; then it says what it has counted. Unicast is
-/// left to the system, which must forward it (sysctl net.ipv4.ip_forward=1). Needs root or CAP_NET_RAW, since what it
-/// forwards keeps its source address. IPv4 only.
+/// As a router (lms, pgm) it forwards the multicasts of one group between two or more interfaces, directs requests to
+/// nodes that can answer, and limits repairs to the interfaces where they were requested. It runs until it is
+/// interrupted, and then prints its counters. The system forwards unicast (sysctl net.ipv4.ip_forward=1). It needs
+/// root or CAP_NET_RAW, because forwarded packets keep their source address. IPv4 only.
 ///
-/// As a helper (of protocols whose roles have one, see `carillon protocols`) it joins the sessions of senders that let helpers in (send --helpers), one
-/// after the other until it is interrupted, by one interface and without any rights.
+/// As a helper (protocols with this role, see `carillon protocols`) it joins the sessions of senders that admit
+/// helpers (send --helpers), one after another, on one interface and without privileges.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    before_help = "Example: carillon relay --protocol pgm --interface eth0 --interface eth1",
+    after_help = "Examples:
   carillon relay --protocol pgm --interface eth0 --interface eth1
   carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
 
@@ -39,41 +41,42 @@ As a helper, for a sender that waits for it:
   carillon send --protocol rmtp --helpers h1 --expect a,b,c image.iso
 
 Senders must let their datagrams pass routers:
-  carillon send --protocol lms --ttl 8 --set replier_buffer=1024 image.iso")]
+  carillon send --protocol lms --ttl 8 --set replier_buffer=1024 image.iso"
+)]
 pub struct Args {
-    /// The protocol: one that has relays or helpers, see `carillon protocols`.
+    /// Protocol with relays or helpers; `carillon protocols` lists them.
     #[arg(long, value_name = "NAME")]
     protocol: String,
-    /// An interface of the router, by name or address; give two or more. All senders and receivers must
-    /// have a route to the address of the first. A helper has one [default: the one that the route to the group leads to].
+    /// Interface, by name or address. A router needs two or more; all senders and receivers need a route to the
+    /// address of the first one. A helper has one [default: the one that the route to the group selects].
     #[arg(long = "interface", value_name = "NAME|ADDR")]
     pub(super) interfaces: Vec<String>,
-    /// The multicast group and its UDP port, IPv4.
+    /// Multicast group and UDP port.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
     pub(super) group: SocketAddr,
-    /// Set a parameter of the protocol as the sender does, see `carillon protocols NAME`.
+    /// Set a parameter of the protocol, as at the sender; `carillon protocols NAME` lists them.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Print JSON lines on stdout instead of a table.
+    /// Print one JSON object for each event on stdout, instead of a table.
     #[arg(long)]
     pub(super) json: bool,
-    /// Of a helper: the name by which the others know it [default: the host's name].
+    /// Helper: name in the session [default: the host name].
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// Of a helper: help in one session, not in one after the other.
+    /// Helper: exit after one session.
     #[arg(long)]
     pub(super) once: bool,
-    /// Of a helper: give the sender up when it has not been heard for this long.
+    /// Helper: leave a session if the sender stays silent for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(super) timeout: Duration,
-    /// Of a helper: seal everything with the key in this file, as the sender and all others do.
+    /// Helper: encrypt and authenticate all packets with the key in this file, as all other members.
     #[arg(long, value_name = "FILE")]
     pub(super) key_file: Option<PathBuf>,
-    /// Of a helper: drop this fraction of the datagrams that arrive here.
+    /// Helper: drop this share of the arriving datagrams on purpose, as a test.
     #[arg(long, value_name = "P", default_value = "0")]
     pub(super) drop: Probability,
     #[command(flatten)]
-    pub(super) numbers: NumbersArgs,
+    pub(super) numbers: MetricsArgs,
 }
 
 /// `carillon relay`
@@ -92,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let stop = Stop::on_signals()?;
-    say_time();
+    enable_timestamps();
     let interfaces = args.interfaces.clone();
     let config = RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER };
     let Some(endpoint) = open(&config, &stop)? else { return Ok(()) };
@@ -101,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let machine = build(protocol, &args.settings, &endpoint)?;
     if is_forwarding_off() {
-        say("the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
+        notice("the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
     }
     let mut numbers = args.numbers.serve()?;
     announce(args.json, protocol, group, &endpoint)?;
@@ -116,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     while !stop.asked() {
         driver.step(LONGEST_STEP)?;
         network.look(driver.endpoint_mut());
-        if told.elapsed() >= TOLD {
+        if told.elapsed() >= METRICS_INTERVAL {
             told = Instant::now();
             tell(&driver);
         }
@@ -136,7 +139,7 @@ fn open(config: &RelayConfig, stop: &Stop) -> anyhow::Result<Option<RelayEndpoin
             Ok(endpoint) => return Ok(Some(endpoint)),
             Err(error) if error.is_absent_network() => {
                 if !std::mem::replace(&mut told, true) {
-                    say(format_args!("{error}; waiting for the network"));
+                    notice(format_args!("{error}; waiting for the network"));
                 }
             }
             Err(error) => return Err(error.into()),
@@ -146,7 +149,7 @@ fn open(config: &RelayConfig, stop: &Stop) -> anyhow::Result<Option<RelayEndpoin
     Ok(None)
 }
 
-/// Follows the interfaces of a router, and renews its membership of the group.
+/// Follows the interfaces of a router, and renews its group membership.
 struct RelayNetwork {
     check_at: Instant,
     renew_at: Instant,
@@ -159,7 +162,7 @@ impl RelayNetwork {
         RelayNetwork { check_at: now + CHECK_INTERVAL, renew_at: now + RENEWAL_INTERVAL, absent: false }
     }
 
-    /// Looks at the interfaces if it is time; moves to those of the same names if one has changed.
+    /// Checks the interfaces when it is time, and moves to the new ones of the same names if one has changed.
     fn look(&mut self, endpoint: &mut RelayEndpoint) {
         let now = Instant::now();
         if now < self.check_at {
@@ -177,11 +180,11 @@ impl RelayNetwork {
             Ok(()) => {
                 self.absent = false;
                 let names: Vec<String> = endpoint.interfaces().map(ToString::to_string).collect();
-                say(format_args!("the network is there: relaying between {}", names.join(", ")));
+                notice(format_args!("the network is there: relaying between {}", names.join(", ")));
             }
             Err(error) if !self.absent => {
                 self.absent = true;
-                say(format_args!("{error}; waiting for the network"));
+                notice(format_args!("{error}; waiting for the network"));
             }
             Err(_) => {}
         }
@@ -217,7 +220,7 @@ fn build(
         set.with_context(|| format!("--set {setting}"))?;
     }
     let context = BuildContext {
-        // It serves all that come by: none is its own.
+        // The router serves all sessions of the group, so it has no association of its own.
         association: AssociationId(0),
         node: SELF,
         sender: SELF,
@@ -256,11 +259,11 @@ fn announce(
             "interfaces": names,
         }));
     }
-    say(format_args!("relay of {} for {group} between {}", protocol.name, names.join(", ")));
+    notice(format_args!("relay of {} for {group} between {}", protocol.name, names.join(", ")));
     Ok(())
 }
 
-/// Events of the machine, by kind and name.
+/// Counts of the machine's events, by kind and name.
 #[derive(Debug, Default)]
 struct Counts(BTreeMap<&'static str, BTreeMap<String, u64>>);
 
@@ -277,7 +280,7 @@ impl Observer for Counts {
     }
 }
 
-/// What the router looks like.
+/// Metrics of the router.
 fn snapshot(
     protocol: &ProtocolEntry,
     group: SocketAddrV4,
@@ -297,7 +300,7 @@ fn snapshot(
     snapshot
 }
 
-/// Says what was counted.
+/// Prints the counters.
 fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()> {
     let rows = [
         ("forwarded", stats.forwarded, "multicasts let through"),
@@ -311,7 +314,7 @@ fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()>
         ("off_path", stats.off_path, "ignored: not from where their source is"),
         ("expired", stats.expired, "ignored: as far as they may come (send --ttl)"),
         ("too_large", stats.too_large, "lost: they do not fit the interface (send --datagram)"),
-        ("unroutable", stats.unroutable, "lost: addressed to nobody known"),
+        ("unroutable", stats.unroutable, "dropped: unknown destination"),
         ("refused_peers", stats.refused_peers, "ignored: too many sources"),
         ("errors", stats.errors, "lost to errors that pass"),
     ];
@@ -335,17 +338,17 @@ fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()>
     print_table(&table)
 }
 
-/// How often numbers are told.
-const TOLD: Duration = Duration::from_millis(250);
+/// Interval at which metrics are updated.
+const METRICS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// No turn waits longer, so that signals are soon noticed.
+/// Maximum time of one step, so that signals are noticed soon.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 
-/// Time between two looks at the interfaces.
+/// Interval at which the interfaces are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two renewals of the membership.
+/// Interval at which the membership is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Bytes of receive buffer to ask for.
+/// Requested size of the receive buffer, in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;

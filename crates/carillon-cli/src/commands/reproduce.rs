@@ -20,7 +20,9 @@ use crate::exit::JobFailed;
 
 /// Repeat published tables and figures and print them beside the published numbers.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "Example: carillon reproduce segovia-4.1",
+    after_help = "\
 Examples:
   carillon reproduce --list
   carillon reproduce segovia-4.1
@@ -32,10 +34,11 @@ Examples:
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
 with their reason. With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
-figures as SVG, PNG and JSON), and index.html, a page of all.")]
+figures as SVG, PNG and JSON), and index.html, a page of all."
+)]
 pub struct Args {
-    /// The experiments, or a source for all of its experiments, or files (.toml) of your own; all that are
-    /// shipped if none is named.
+    /// Experiments, or a source for all of its experiments, or your own files (.toml) [default: all shipped
+    /// experiments].
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// List the experiments and stop.
@@ -43,16 +46,16 @@ pub struct Args {
     list: bool,
     #[command(flatten)]
     out: Out,
-    /// Use this seed instead of the experiment's own.
+    /// Use this seed instead of the seed of the experiment.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     jobs: Jobs,
-    /// Measure what is shown of a testbed anew, on network namespaces of this machine (needs root): a run takes as long as
-    /// it says. Without this, what was measured before is shown.
+    /// Measure testbed results again, in network namespaces of this machine and in real time (needs root). Without
+    /// it, the recorded measurements are shown.
     #[arg(long)]
     testbed: bool,
-    /// Print JSON, one object a line for each experiment.
+    /// Print one JSON object for each experiment.
     #[arg(long)]
     json: bool,
 }
@@ -117,7 +120,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if holds { Ok(()) } else { Err(JobFailed.into()) }
 }
 
-/// The experiments that are named; all that are shipped if none is.
+/// Experiments named on the command line, or all shipped ones.
 fn chosen(args: &Args) -> anyhow::Result<Vec<&'static Experiment>> {
     match args.ids.is_empty() {
         true => Ok(EXPERIMENTS.iter().collect()),

@@ -18,9 +18,11 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use super::jobs::{Jobs, Out, RunProgress, warn_of_latencies};
 use crate::delivery::Stop;
 
-/// Run a scenario (.toml) or a command file of the 1996 simulator (any other name, known by its content).
+/// Run a scenario (.toml), or a command file of the 1996 simulator (recognised by its content).
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "Example: carillon run scenario.toml --out results",
+    after_help = "\
 Examples:
   carillon run msaw.toml --out results
   carillon run msaw.toml --set group.receivers=20 --set loss.p=0.01 --trace run.pcapng
@@ -28,37 +30,38 @@ Examples:
   carillon run bapwin.cmd                 writes the statistics file it names
 
 Without --out, prints the summary table as CSV. With it DIR gets summary.csv, summary.parquet, runs.csv (the mean of each
-run), samples.parquet and manifest.json, as runs end: what an interrupted sweep has done is kept for --resume.")]
+run), samples.parquet and manifest.json, as runs end: what an interrupted sweep has done is kept for --resume."
+)]
 pub struct Args {
-    /// The scenario or command file.
+    /// Scenario or command file.
     file: PathBuf,
     #[command(flatten)]
     out: Out,
     /// Set a key of the scenario, such as group.receivers=20.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Use this seed instead of the scenario's own.
+    /// Use this seed instead of the seed of the scenario.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     jobs: Jobs,
-    /// Simulate, or run in real time over UDP between network namespaces (needs root).
+    /// Run in the simulator, or in real time over UDP between network namespaces (needs root).
     #[arg(long, value_enum, default_value = "sim")]
     backend: Backend,
-    /// What joins the nodes of a testbed: a model of the shared Ethernet, or a bridge.
+    /// Network of a testbed: a model of the shared Ethernet, or a bridge.
     #[arg(long, value_enum, default_value = "shared")]
     medium: Medium,
-    /// Write the events (.jsonl) or datagrams (.pcapng) of the run; the scenario must have one run.
+    /// Write the events (.jsonl) or packets (.pcapng) of the run. The scenario must have one run.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
-/// What joins the nodes of a testbed.
+/// Network that connects the nodes of a testbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Medium {
-    /// A model of the shared Ethernet, run in real time.
+    /// Model of the shared Ethernet, run in real time.
     Shared,
-    /// The system's bridge: a switch as fast as the machine.
+    /// Bridge of the system: a switch as fast as the machine.
     Switched,
 }
 
@@ -71,10 +74,10 @@ impl From<Medium> for carillon_testbed::Medium {
     }
 }
 
-/// Where a scenario runs.
+/// Environment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
-    /// The simulator.
+    /// Simulator.
     Sim,
     /// Network namespaces of this machine.
     Testbed,
@@ -93,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         settings.push((key.trim(), value.trim()));
     }
     let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
-    // All settings at once: one of them may be valid only with another.
+    // All settings are applied together: one of them may be valid only with another.
     let (file, command) = if is_scenario {
         (ScenarioFile::parse_set(&origin, &text, &settings)?, None)
     } else {
@@ -109,7 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let command = CommandFile::parse(&origin, &text)?;
         (command.scenario.with_all(&settings)?, Some(command))
     };
-    // The seed that the scenario has anyway is no other scenario, which --resume would refuse.
+    // The scenario's own seed, given again, is no other scenario, so --resume accepts it.
     let file = match args.seed.filter(|seed| *seed != file.seed()) {
         Some(seed) => file.with("run.seed", &seed.to_string())?,
         None => file,
@@ -185,7 +188,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Any error that ends a sweep.
+/// Error that ends a sweep.
 struct RunFailed(anyhow::Error);
 
 impl From<RunError> for RunFailed {
@@ -200,7 +203,7 @@ impl From<anyhow::Error> for RunFailed {
     }
 }
 
-/// The one run of a plan, with a trace file.
+/// Runs the only run of a plan and writes its trace.
 fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow::Result<RunResult> {
     let [run] = plan.runs.as_slice() else {
         bail!("--trace writes one run, and this scenario has {}: choose one with --set", plan.runs.len());
@@ -217,10 +220,10 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
     Ok(result)
 }
 
-/// What becomes of the results of a run.
+/// Consumer of the results of a run.
 type Take<'a> = dyn FnMut(usize, RunResult) -> anyhow::Result<()> + 'a;
 
-/// All runs one after the other, their events told in the log file.
+/// Runs all runs one after another and writes their events to the log file.
 fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
     let problem = || format!("cannot write {}", path.display());
     let mut log = PlayByPlay::new(BufWriter::new(fs::File::create(path).with_context(problem)?));
@@ -249,7 +252,8 @@ fn write_statistics(
     Ok(out.flush()?)
 }
 
-/// A file that a command file names: below --out, or here. Only the command line leads elsewhere.
+/// Path of a file that a command file names: below --out, or in the current directory. Only the command line may lead
+/// elsewhere.
 fn in_dir(dir: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
     let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(name).components().all(inside) {
@@ -264,7 +268,7 @@ fn in_dir(dir: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// The date as her simulator wrote it (`ctime`, in UTC); SOURCE_DATE_EPOCH makes it repeatable.
+/// Date as the 1996 simulator wrote it (`ctime`, in UTC); SOURCE_DATE_EPOCH makes it repeatable.
 fn date() -> String {
     let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     let seconds = given.unwrap_or_else(|| {

@@ -9,8 +9,8 @@ use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
 use crate::commands::join;
-use crate::commands::tidings::Tidings;
-use crate::delivery::{Numbers, Stop, Watch, record, say};
+use crate::commands::sender_notices::SenderNotices;
+use crate::delivery::{MetricsEndpoint, Stop, Watch, notice, record};
 
 pub use args::Args;
 
@@ -31,7 +31,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let key = SigningKey::read(path)?;
         if key.is_exposed() {
             let path = path.display();
-            say(format_args!(
+            notice(format_args!(
                 "everybody on this host can read or write the signing key {path}: `chmod 600 {path}`"
             ));
         }
@@ -60,19 +60,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 fn say_skipped(manifest: &Manifest) {
     let (wanted, skipped): (Vec<_>, Vec<_>) =
         manifest.skipped().iter().partition(|skipped| skipped.reason.is_wanted());
-    skipped.into_iter().for_each(say);
+    skipped.into_iter().for_each(notice);
     match wanted.len() {
         0 => {}
-        1 => say("1 symbolic link is not sent"),
-        count => say(format_args!("{count} symbolic links are not sent")),
+        1 => notice("1 symbolic link is not sent"),
+        count => notice(format_args!("{count} symbolic links are not sent")),
     }
     for (link, target) in manifest.followed_out() {
         let (link, target) = (shown_path(link), shown_path(target));
-        say(format_args!("{link} leads out of the tree, to {target}: followed"));
+        notice(format_args!("{link} leads out of the tree, to {target}: followed"));
     }
 }
 
-/// An error of the settings, with the flag that they came with.
+/// Adds the option that caused an error of the settings.
 fn worded(error: carillon_transfer::Error) -> anyhow::Error {
     match error {
         carillon_transfer::Error::Setting { key, value, source } => {
@@ -82,10 +82,15 @@ fn worded(error: carillon_transfer::Error) -> anyhow::Error {
     }
 }
 
-/// Goes on until the transfer is over, and says what became of it.
-fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop, numbers: &mut Numbers) -> anyhow::Result<()> {
-    let tidings = Tidings::new(run.driver().endpoint(), args.network.json);
-    let mut screen = Screen::new(&run, args, &tidings);
+/// Runs the transfer to its end and prints the report.
+fn go(
+    mut run: SendRun<Watch>,
+    args: &Args,
+    stop: &Stop,
+    numbers: &mut MetricsEndpoint,
+) -> anyhow::Result<()> {
+    let sender_notices = SenderNotices::new(run.driver().endpoint(), args.network.json);
+    let mut screen = Screen::new(&run, args, &sender_notices);
     let conducted = loop {
         let conducted = run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
@@ -107,9 +112,9 @@ fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop, numbers: &mut Numbers) 
     };
     numbers.work_is_over(stop);
     screen.clear();
-    // Also of what a local error or a signal has cut short.
+    // The report comes also after a local error or a signal.
     let error = run.take_error().map(anyhow::Error::from).or(conducted.err());
-    let reported = Report::of(&run, args, &tidings).print(error.is_some(), stop.asked());
+    let reported = Report::of(&run, args, &sender_notices).print(error.is_some(), stop.asked());
     let result = error.map_or(reported, Err);
     let traced = run.into_observer().finish();
     result.and(traced)

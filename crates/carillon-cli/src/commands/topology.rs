@@ -1,4 +1,4 @@
-//! `carillon topology`: the topologies that are shipped, and new ones.
+//! `carillon topology`: shipped and generated topologies.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,9 +9,11 @@ use carillon_lab::plan::Plan;
 use carillon_lab::scenario::{ScenarioFile, text_table};
 use carillon_lab::topologies;
 
-/// Write a topology: a generated one, a shipped one, or one read from another file.
+/// Write a topology: generated, shipped, or read from another file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    before_help = "Example: carillon topology random --receivers 20 --out net.edges",
+    after_help = "\
 Examples:
   carillon topology --list
   carillon topology random --receivers 20 --seed 7 --out net.edges
@@ -21,24 +23,25 @@ Examples:
 
 Of GT-ITM both its own files (.gb) and those that its sgb2alt makes of them (.alt) are read.
 
-Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles).")]
+Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles)."
+)]
 pub struct Args {
-    /// A generator (binary-tree, tree, random, waxman, transit-stub), a shipped topology, or a file.
+    /// Generator (binary-tree, tree, random, waxman, transit-stub), shipped topology, or file.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
     /// List the shipped topologies.
     #[arg(long)]
     list: bool,
-    /// Receivers, for generators that do not say themselves.
+    /// Number of receivers, for generators that do not define it.
     #[arg(long, value_name = "N")]
     receivers: Option<u32>,
-    /// The seed of a random topology.
+    /// Seed of a random topology.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A key of the network section of a scenario, such as edge_probability=0.05.
+    /// Set a key of the scenario's network section, such as edge_probability=0.05.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Write FILE and, with the ending .roles, the roles; without it the edges go to standard output.
+    /// Write FILE and, with the ending .roles, the roles [default: edges to standard output].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -52,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    // The reader of scenarios knows topologies; a scenario around it needs a protocol and a message.
+    // Topologies are read by the reader of scenarios, which needs a protocol and a message.
     let mut keys = vec![
         ("name", "topology"),
         ("network.kind", "graph"),

@@ -1,4 +1,4 @@
-//! What `send` and `recv` have in common on the command line.
+//! Arguments that `send` and `recv` share.
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -7,43 +7,42 @@ use std::path::{Path, PathBuf};
 use carillon_core::{BitRate, Probability};
 use carillon_transfer::{Bound, DEFAULT_GROUP, Key, Network};
 
-use super::numbers::NumbersArgs;
-use super::words::{Whereabouts, say};
+use super::messages::{EndpointContext, notice};
+use super::metrics::MetricsArgs;
 
-/// Where the group is, and what befalls its datagrams.
+/// Group, interface, key, and options for tests.
 #[derive(Debug, clap::Args)]
 pub struct NetworkArgs {
-    /// The multicast group and its UDP port, such as `239.1.2.3:4567` or `[ff02::1:2]:4567`.
-    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
+    /// Multicast group and UDP port, such as `239.1.2.3:4567` or `[ff02::1:2]:4567`.
+    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP, help_heading = "Network")]
     pub group: SocketAddr,
-    /// The network interface, by name or address [default: the one that the route to the group leads to;
-    /// without one loopback, which is said].
-    #[arg(long, value_name = "NAME|ADDR")]
+    /// Network interface, by name or address [default: the one that the route to the group selects, else loopback].
+    #[arg(long, value_name = "NAME|ADDR", help_heading = "Network")]
     pub interface: Option<String>,
-    /// The name by which the others know this end [default: the host's name].
-    #[arg(long, value_name = "NAME")]
+    /// Name of this machine in the session [default: the host name].
+    #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub name: Option<String>,
-    /// Seal everything with the key in this file, and take only what is sealed with it; all ends need the same.
-    #[arg(long, value_name = "FILE")]
+    /// Encrypt and authenticate all packets with the key in this file. All machines need the same key.
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub key_file: Option<PathBuf>,
-    /// With xtp: let its packets go right over IP, as protocol 36, and not over UDP; all ends need this, and the right to open raw
-    /// sockets (root).
-    #[arg(long, conflicts_with = "key_file")]
+    /// Send the packets of XTP directly over IP, as protocol 36, instead of over UDP. All machines need this, and the
+    /// right to open raw sockets.
+    #[arg(long, conflicts_with = "key_file", help_heading = "Expert")]
     pub raw_ip: bool,
-    /// Drop this fraction of the datagrams that arrive here.
-    #[arg(long, value_name = "P", default_value = "0")]
+    /// Drop this share of the arriving datagrams on purpose, as a test.
+    #[arg(long, value_name = "P", default_value = "0", help_heading = "Expert")]
     pub drop: Probability,
     /// Repeat the random choices of an earlier run [default: drawn, and printed with --drop].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Expert")]
     pub seed: Option<u64>,
-    /// Write what happens to a file: .pcapng for packet dissectors, .jsonl for programs.
-    #[arg(long, value_name = "FILE")]
+    /// Record packets (.pcapng, for Wireshark) or events (.jsonl) in a file.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
-    /// Print JSON lines on stdout instead of a table.
-    #[arg(long)]
+    /// Print one JSON object for each event on stdout, instead of a table.
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
     #[command(flatten)]
-    pub numbers: NumbersArgs,
+    pub numbers: MetricsArgs,
 }
 
 impl NetworkArgs {
@@ -54,28 +53,28 @@ impl NetworkArgs {
         Ok(bound)
     }
 
-    /// Says what was chosen for want of a better network, and the seed of the drops.
+    /// Prints which network was chosen for lack of a better one, and the seed of --drop.
     pub fn remark(&self, bound: &Bound) {
-        for line in Whereabouts::of(&bound.endpoint).remarks(self.group) {
-            say(line);
+        for line in EndpointContext::of(&bound.endpoint).remarks(self.group) {
+            notice(line);
         }
         if let Some(seed) = bound.drawn.filter(|_| self.drop > Probability::ZERO) {
-            say(format_args!("drops drawn with --seed {seed}"));
+            notice(format_args!("drops drawn with --seed {seed}"));
         }
     }
 
-    /// The network, with the key.
+    /// Returns the network options with the key.
     pub fn keyed_network(&self) -> anyhow::Result<Network> {
         let key = self.key_file.as_deref().map(read_key).transpose()?;
         Ok(Network { key, ..self.network() })
     }
 
-    /// The name given, or the host's.
+    /// Returns the name given, or the host name.
     pub fn name(&self) -> String {
         self.network().name()
     }
 
-    /// Another one if that is taken; none if it was given.
+    /// Returns an alternative name for the case that the first one is taken; `None` if the user chose the name.
     pub fn second_name(&self) -> Option<String> {
         self.network().second_name()
     }
@@ -94,17 +93,19 @@ impl NetworkArgs {
     }
 }
 
-/// Reads a key, and says so if others can read it too.
+/// Reads a key file, and warns if other users can read it.
 pub fn read_key(path: &Path) -> anyhow::Result<Key> {
     let file = Key::read(path)?;
     if file.exposed {
         let path = path.display();
-        say(format_args!("everybody on this host can read or write the key file {path}: `chmod 600 {path}`"));
+        notice(format_args!(
+            "everybody on this host can read or write the key file {path}: `chmod 600 {path}`"
+        ));
     }
     Ok(file.key)
 }
 
-/// Whether progress has somewhere to be shown.
+/// Returns true if stderr is a terminal, so that progress bars can be shown.
 pub fn is_text_terminal() -> bool {
     std::io::stderr().is_terminal()
 }

@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time now, UTC, as RFC 3339 has it: `2026-11-28T22:30:05Z`.
+/// Current time in UTC, as in RFC 3339: `2026-11-28T22:30:05Z`.
 pub fn utc_now() -> String {
     utc(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// This many seconds after the beginning of 1970.
+/// Formats a number of seconds since 1970.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, so that a leap day ends its year; eras of 400 years (Hinnant, "chrono-compatible

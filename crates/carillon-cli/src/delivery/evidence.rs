@@ -1,4 +1,4 @@
-//! What this host knows of a silence: said before anything is guessed.
+//! Facts that this host knows about a silence. Notices report them before any guess.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,25 +6,26 @@ use std::time::Duration;
 
 use carillon_net::{Endpoint, SendFailure};
 
-/// What an endpoint and its system have counted and said.
+/// Counters and errors of an endpoint and its system.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// Datagrams that left.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams that came from others.
+    /// Datagrams received from others.
     pub received: u64,
-    /// What the system says of sending to the group.
+    /// Latest error of the system about sending to the group.
     pub group: Option<SendFailure>,
-    /// Datagrams with a seal, at an endpoint without a key.
+    /// Sealed datagrams received by an endpoint without a key.
     pub sealed: u64,
-    /// Datagrams without a seal that this key opens, at an endpoint with one, and where the last came from.
+    /// Unsealed datagrams received by an endpoint with a key, and the source of the last one.
     pub unopened: (u64, Option<SocketAddr>),
     /// Packets that the system dropped because no route leads back to their source.
     pub unroutable_sources: u64,
 }
 
 impl Evidence {
-    /// Of this endpoint; `unroutable_before` is what [`unroutable_sources`] said at the beginning.
+    /// Collects the facts about this endpoint; `unroutable_before` is the value of [`unroutable_sources`] at the
+    /// start.
     pub fn of(endpoint: &Endpoint, unroutable_before: Option<u64>) -> Evidence {
         let stats = endpoint.stats();
         let dropped =
@@ -39,22 +40,19 @@ impl Evidence {
         }
     }
 
-    /// What is known to be wrong, in words: nothing if nothing is.
+    /// Known faults, as parts of a sentence; empty if there is none.
     pub fn known(&self) -> Vec<String> {
         let mut known = Vec::new();
         if let Some(failure) = &self.group {
             known.push(format!("sending to the group fails: {failure}; {}", failure.advice()));
         }
         if self.sealed > 0 {
-            known.push(format!(
-                "{} datagrams came sealed with a key: give this end its --key-file",
-                self.sealed
-            ));
+            known.push(format!("{} received datagrams are encrypted: use --key-file here too", self.sealed));
         }
         if let (count @ 1.., from) = self.unopened {
-            let from = from.map_or_else(|| "somebody".to_owned(), |from| from.ip().to_string());
+            let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.ip().to_string());
             known.push(format!(
-                "{count} datagrams came that this key does not open, the last from {from}: use one --key-file everywhere"
+                "{count} received datagrams do not match this key, the last from {from}: use the same --key-file on all machines"
             ));
         }
         if self.unroutable_sources > 0 {
@@ -68,8 +66,9 @@ impl Evidence {
     }
 }
 
-/// What the network says of sending from one address to another: a host or router that refuses a datagram may report
-/// it, and the system tells whoever is connected. Sends one empty datagram and waits for [`REPORT_TIME`].
+/// Error that the network reports for datagrams between two addresses. A host or router that rejects a datagram may
+/// send an ICMP error, which the system hands to connected sockets. Sends one empty datagram and waits for
+/// [`REPORT_TIME`].
 pub fn reported_by_network(mut own: SocketAddr, to: SocketAddr) -> Option<SendFailure> {
     own.set_port(0);
     let socket = UdpSocket::bind(own).ok()?;
@@ -80,11 +79,11 @@ pub fn reported_by_network(mut own: SocketAddr, to: SocketAddr) -> Option<SendFa
     if silent { None } else { SendFailure::new(to, &error) }
 }
 
-/// Time in which a report comes back from this network.
+/// Time to wait for an ICMP error from this network.
 const REPORT_TIME: Duration = Duration::from_millis(200);
 
-/// Packets that the system has dropped so far because no route leads back to their source by the interface they came
-/// in on. `None` where it does not say.
+/// Number of packets that the system has dropped because no route leads back to their source over the interface they
+/// arrived on. `None` where the system does not count them.
 pub fn unroutable_sources() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat").ok()?;
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));

@@ -1,4 +1,4 @@
-//! The messages of live streams on the standard output.
+//! Output of live streams on stdout.
 
 use std::io::{self, Write as _};
 
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::print_json;
 
-/// Writes messages as they come: their bytes, or a line of JSON for each.
+/// Writes messages as they arrive: their bytes, or a line of JSON for each.
 #[derive(Debug)]
 pub struct Lines {
     json: bool,
-    /// What is not written yet.
+    /// Bytes that are not written yet.
     waiting: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Messages for Lines {
         let mut out = io::stdout().lock();
         let written = out.write_all(&self.waiting).and_then(|()| out.flush());
         self.waiting.clear();
-        // A reader that has gone is a failure here: it did not get what was sent.
+        // A closed pipe is a failure here: its reader did not get all messages.
         written.map_err(|error| io::Error::other(format!("cannot write to the standard output: {error}")))
     }
 }

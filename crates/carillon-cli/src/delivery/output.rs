@@ -1,4 +1,4 @@
-//! What is shown: tables and JSON lines on stdout, bars on stderr.
+//! Output: tables and JSON lines on stdout, progress bars on stderr.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -10,9 +10,9 @@ use carillon_transfer::Outcome;
 use carillon_transfer::files::shown;
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
-use super::words::{say, shown_json};
+use super::messages::{notice, shown_json};
 
-/// A number of bytes for people.
+/// Number of bytes, formatted for people.
 pub struct Human(pub u64);
 
 impl fmt::Display for Human {
@@ -21,7 +21,7 @@ impl fmt::Display for Human {
     }
 }
 
-/// A rate in bits per second for people.
+/// Rate in bits per second, formatted for people.
 pub struct Rate(pub f64);
 
 impl fmt::Display for Rate {
@@ -34,14 +34,14 @@ impl fmt::Display for Rate {
     }
 }
 
-/// One JSON value, one line.
+/// Prints one JSON value on one line.
 pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", shown_json(&value.to_string()))?;
     Ok(out.flush()?)
 }
 
-/// What was dropped because of its seal.
+/// MetricsEndpoint of datagrams dropped because of their seal.
 pub fn seal_drops_json(endpoint: &Endpoint) -> serde_json::Value {
     endpoint
         .stats()
@@ -51,12 +51,12 @@ pub fn seal_drops_json(endpoint: &Endpoint) -> serde_json::Value {
         .collect()
 }
 
-/// Members that are gone.
+/// Members that left or were expelled, for the JSON report.
 pub fn lost_json(lost: &[(String, String)]) -> serde_json::Value {
     lost.iter().map(|(name, reason)| serde_json::json!({ "name": name, "reason": reason })).collect()
 }
 
-/// Rows in aligned columns; the numbers, all but the first and last column, to the right.
+/// Prints rows in aligned columns. All but the first and last columns are aligned to the right.
 pub fn print_table(rows: &[Vec<String>]) -> anyhow::Result<()> {
     let seemly = |row: &Vec<String>| row.iter().map(|cell| shown(cell).into_owned()).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(seemly).collect();
@@ -81,7 +81,7 @@ pub fn print_table(rows: &[Vec<String>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets through what comes once in a while only.
+/// Rate limiter: is ready once in each interval.
 #[derive(Debug)]
 pub struct Ticker {
     every: Duration,
@@ -89,12 +89,12 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// The first call is let through after one interval.
+    /// Creates a limiter that is ready for the first time after one interval.
     pub fn new(every: Duration) -> Self {
         Ticker { every, next: Time::ZERO + every }
     }
 
-    /// Whether it is time again.
+    /// Returns true if an interval has passed since the last time.
     pub fn ready(&mut self, now: Time) -> bool {
         let ready = now >= self.next;
         if ready {
@@ -104,14 +104,14 @@ impl Ticker {
     }
 }
 
-/// A bar for so many bytes; a count without an end if it is not known.
+/// Progress bar with this number of bytes, or a counter if the number is unknown.
 pub fn bar(total: Option<u64>) -> ProgressBar {
     let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
     bar.set_style(bar_style(total));
     bar
 }
 
-/// The look of a bar of a known or unknown length.
+/// Style of a bar with or without a known length.
 pub fn bar_style(total: Option<u64>) -> ProgressStyle {
     let template = match total {
         Some(_) => "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
@@ -120,7 +120,7 @@ pub fn bar_style(total: Option<u64>) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is valid")
 }
 
-/// The sender's progress: one bar, and a line for each receiver as long as they fit the screen.
+/// Progress of a sender: one bar, and a line for each receiver while they fit the screen.
 #[derive(Debug)]
 pub struct SenderBars {
     all: MultiProgress,
@@ -130,19 +130,19 @@ pub struct SenderBars {
 }
 
 impl SenderBars {
-    /// For so many bytes.
+    /// Creates the bars for this number of bytes.
     pub fn new(total: Option<u64>) -> Self {
         let all = MultiProgress::new();
         let total = all.add(bar(total));
         SenderBars { all, total, lines: Vec::new(), more: None }
     }
 
-    /// Shows this state of things.
+    /// Shows the current state.
     pub fn show(&mut self, message: &str, bytes: u64, members: &[Member]) {
         self.total.set_message(shown(message).into_owned());
         self.total.set_position(bytes);
         let plain = || ProgressStyle::with_template("{msg}").expect("the template is valid");
-        let count = members.len().min(SHOWN);
+        let count = members.len().min(MAX_RECEIVER_LINES);
         while self.lines.len() < count {
             self.lines.push(self.all.add(ProgressBar::no_length().with_style(plain())));
         }
@@ -153,26 +153,26 @@ impl SenderBars {
             let text = format!("  {}  {}", member.name, outcome_text(&Outcome::from(&member.outcome)));
             line.set_message(shown(&text).into_owned());
         }
-        if members.len() > SHOWN {
+        if members.len() > MAX_RECEIVER_LINES {
             let all = &self.all;
             let more = self.more.get_or_insert_with(|| all.add(ProgressBar::no_length().with_style(plain())));
-            more.set_message(format!("  and {} more", members.len() - SHOWN));
+            more.set_message(format!("  and {} more", members.len() - MAX_RECEIVER_LINES));
         }
     }
 
-    /// Says a line above the bars.
-    pub fn say(&self, line: &str) {
-        self.all.suspend(|| say(line));
+    /// Prints a line above the bars.
+    pub fn notice(&self, line: &str) {
+        self.all.suspend(|| notice(line));
     }
 
-    /// Takes everything off the screen.
+    /// Removes the bars.
     pub fn clear(&self) {
-        // Only the look is at stake.
+        // A failure here affects the display only.
         let _ = self.all.clear();
     }
 }
 
-/// What became of a member, in words.
+/// Outcome of a member, in words.
 pub fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Receiving | Outcome::Verified => outcome.name().to_owned(),
@@ -181,5 +181,5 @@ pub fn outcome_text(outcome: &Outcome) -> String {
     }
 }
 
-/// Receivers with a line of their own.
-const SHOWN: usize = 16;
+/// Maximum number of receivers with a line of their own.
+const MAX_RECEIVER_LINES: usize = 16;

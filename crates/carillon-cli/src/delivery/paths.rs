@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use carillon_transfer::Skipped;
 use serde_json::{Value, json};
 
-use super::say;
+use super::notice;
 
-/// Adds a path to a JSON object under this key. If it is not UTF-8, the text has U+FFFD in the place of what is not, and
-/// the exact bytes are beside it in base64, under the key with `_bytes` behind it.
+/// Adds a path to a JSON object under this key. In a path that is not UTF-8, U+FFFD replaces invalid bytes, and the
+/// exact bytes are added in base64 under the key with the suffix `_bytes`.
 pub fn with_path(mut object: Value, key: &str, path: &Path) -> Value {
     let bytes = path.as_os_str().as_bytes();
     object[key] = path.to_string_lossy().into();
@@ -44,11 +44,11 @@ pub fn followed_out_json(links: &[(PathBuf, PathBuf)]) -> Value {
         .collect()
 }
 
-/// Says at the end how many entries were not sent: they were listed at the beginning.
+/// Prints the number of entries that were not sent. They were listed at the start.
 pub fn say_skip_count(skipped: &[Skipped]) {
     match skipped.iter().filter(|skipped| !skipped.reason.is_wanted()).count() {
         0 => {}
-        1 => say("1 entry was skipped, as listed above"),
-        count => say(format_args!("{count} entries were skipped, as listed above")),
+        1 => notice("1 entry was skipped, as listed above"),
+        count => notice(format_args!("{count} entries were skipped, as listed above")),
     }
 }

@@ -1,4 +1,4 @@
-//! Progress as lines, where standard error is no terminal: logs, scripts, service managers.
+//! Progress as lines, where stderr is no terminal: logs, scripts, service managers.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use carillon_core::Time;
 
 use super::output::Human;
 
-/// Decides when the next line is due: a second after the beginning, then every ten seconds, and after every tenth of
-/// the whole that took a second or more.
+/// Decides when a line is due: one second after the start, then every ten seconds, and after every tenth of the total
+/// that took a second or more.
 #[derive(Debug, Default)]
 pub struct PlainProgress {
-    /// When the last line was due, and the bytes then; at first the beginning.
+    /// Time and bytes of the last line; at first those of the start.
     last: Option<(Time, u64)>,
     begun: bool,
-    /// When the last line of a phase without bytes was due.
+    /// Time of the last line in a phase without bytes.
     waiting: Option<Time>,
 }
 
 impl PlainProgress {
-    /// The bytes in words, if a line is due.
+    /// Text for a line, if one is due.
     pub fn line(&mut self, now: Time, bytes: u64, total: Option<u64>) -> Option<String> {
         let Some((at, before)) = self.last else {
             self.last = Some((now, bytes));
@@ -41,7 +41,7 @@ impl PlainProgress {
         })
     }
 
-    /// Whether ten seconds have passed since the last line, in a phase that has no bytes.
+    /// Returns true if ten seconds have passed since the last line, in a phase without bytes.
     pub fn is_due(&mut self, now: Time) -> bool {
         let due = now.since(*self.waiting.get_or_insert(now)) >= LONGEST_PAUSE;
         if due {

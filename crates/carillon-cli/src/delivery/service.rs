@@ -1,4 +1,4 @@
-//! What services do until their network is there, and what they say when it changes.
+//! Services: waiting for the network, and notices about its changes.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use carillon_core::BitRate;
 use carillon_net::Endpoint;
 use carillon_transfer::{Bound, Error, Network, NetworkChange};
 
+use super::messages::{EndpointContext, notice};
 use super::stop::Stop;
-use super::words::{Whereabouts, say};
 
-/// Opens the sockets of a service; while its network is absent, says so once and waits. `None` if a signal came first.
+/// Opens the sockets of a service. While its network is absent, prints that once and waits. Returns `None` if a
+/// signal came first.
 pub fn open_service(
     network: &Network,
     stop: &Stop,
@@ -21,13 +22,13 @@ pub fn open_service(
         match network.open(true, ttl, rate) {
             Ok(bound) => {
                 if told {
-                    say(listening(&bound.endpoint));
+                    notice(listening(&bound.endpoint));
                 }
                 return Ok(Some(bound));
             }
             Err(Error::Open(error)) if error.is_absent_network() => {
                 if !std::mem::replace(&mut told, true) {
-                    say(waiting(&error.to_string()));
+                    notice(waiting(&error.to_string()));
                 }
             }
             Err(error) => return Err(error.into()),
@@ -39,7 +40,7 @@ pub fn open_service(
     }
 }
 
-/// A change of the network in words.
+/// Describes a change of the network.
 pub fn change_text(change: &NetworkChange, endpoint: &Endpoint) -> String {
     match change {
         NetworkChange::Absent(reason) => waiting(reason),
@@ -52,8 +53,8 @@ fn waiting(reason: &str) -> String {
 }
 
 fn listening(endpoint: &Endpoint) -> String {
-    format!("the network is there: listening to {}", Whereabouts::of(endpoint).group())
+    format!("the network is up: listening to {}", EndpointContext::of(endpoint).group())
 }
 
-/// Time between two attempts to open the sockets.
+/// Interval between attempts to open the sockets.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);

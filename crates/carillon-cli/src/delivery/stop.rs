@@ -1,4 +1,4 @@
-//! The wish to stop: SIGINT, SIGTERM and SIGHUP.
+//! Signals that ask for the end: SIGINT, SIGTERM and SIGHUP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,18 +7,18 @@ use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Counts signals. The first asks for an orderly end; the second for one without waiting for anybody, report
-/// included; the third ends the process at once.
+/// Counts signals. The first one asks for an orderly end; the second for an immediate report without waiting; the
+/// third ends the process.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
-    /// From now on signals are counted.
+    /// Starts counting signals.
     pub fn on_signals() -> anyhow::Result<Stop> {
         Stop::on_signals_do(|| {})
     }
 
-    /// The same, and each has this done: for whoever waits, and does not ask.
+    /// Starts counting signals, and calls `act` for each one.
     pub fn on_signals_do(act: impl Fn() + Send + 'static) -> anyhow::Result<Stop> {
         let count = Arc::new(AtomicUsize::new(0));
         let mut wanted = vec![SIGINT, SIGTERM];
@@ -30,7 +30,7 @@ impl Stop {
         let counted = count.clone();
         let handle = move || {
             for _ in signals.forever() {
-                if counted.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH {
+                if counted.fetch_add(1, Ordering::Relaxed) + 1 >= SIGNALS_TO_ABORT {
                     std::process::exit(1);
                 }
                 act();
@@ -41,23 +41,23 @@ impl Stop {
         Ok(Stop(count))
     }
 
-    /// Whether to stop.
+    /// Returns true after the first signal.
     pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Signals that came.
+    /// Number of signals received.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether to stop without waiting for anybody.
+    /// Returns true after the second signal: stop without waiting for other nodes.
     pub fn insisted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1
     }
 }
 
-/// Whether whoever started this process had it ignore a signal.
+/// Returns true if the parent process had this signal ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -65,5 +65,5 @@ fn is_ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-/// Signals that end the process whatever it does.
-const ENOUGH: usize = 3;
+/// Number of signals that end the process immediately.
+const SIGNALS_TO_ABORT: usize = 3;

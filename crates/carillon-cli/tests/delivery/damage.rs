@@ -77,7 +77,7 @@ fn what_a_forger_puts_in_is_found_and_sent_again() {
         }
         let sent = sender.end().expect(0);
         let again: usize = receivers
-            .map(|receiver| receiver.end().expect(0).err.matches("waiting for a further session").count())
+            .map(|receiver| receiver.end().expect(0).err.matches("waiting for a catch-up session").count())
             .iter()
             .sum();
         for number in [1, 2] {

@@ -169,7 +169,7 @@ fn what_will_hardly_fit_is_said_before_it_fails() {
     let Some(receiver) = with_a_small_disk(&place) else { return };
     place.send("s").arg(&file).args("--receivers 1 --rate 1Mbit/s --set window=1").run().expect(0);
     let ended = receiver.end().expect(0);
-    assert!(ended.err.contains("MiB are to come, and 1020.00 KiB are free in"), "{}", ended.err);
+    assert!(ended.err.contains("MiB will arrive, but only 1020.00 KiB are free in"), "{}", ended.err);
 }
 
 #[test]

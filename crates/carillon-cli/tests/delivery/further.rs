@@ -76,7 +76,7 @@ fn who_comes_late_is_served_next() {
     let late = place.recv("late").start();
     let sent = sender.end().expect(0);
     receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
-    late.end().expect(0).one_line(&["a session runs already: a further one serves this receiver"]);
+    late.end().expect(0).one_line(&["a session is running: a catch-up session will serve this receiver"]);
     is_there(&place, &["a", "late"]);
     let report = report(&sent);
     assert_eq!((&report["sessions"], &report["receivers"][1]["name"]), (&2.into(), &"late".into()));

@@ -350,14 +350,14 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
     let place = Place::new();
     let file = place.file("f", 1000);
     let alone = further(&place, "s2").arg(&file).args("--join-timeout 0.5").run().expect(1);
-    alone.one_line(&["nobody has invited", "without --join", "--group"]);
+    alone.one_line(&["no session was announced", "without --join", "--group"]);
     with_each(|protocol| {
         let place = Place::new();
         let file = place.file("f", 1000);
         let first = place.send("first").arg(&file).args("--name s1 --expect r --protocol").arg(protocol.name);
         let first = first.start();
         let stranger = further(&place, "s2").arg(&file).run().expect(1);
-        stranger.one_line(&["expects nobody of this name", "--expect"]);
+        stranger.one_line(&["does not expect this name", "--expect"]);
         let twin = further(&place, "s1").arg(&file).run().expect(1);
         // The first one writes to the same log.
         assert!(twin.err.contains("add it to its --expect"), "{}", twin.err);

@@ -21,7 +21,7 @@ struct Case {
 }
 
 const NOTHING: fn(&Net, &Host<'_>) = |_, _| {};
-const PRESENT: &str = "the network is there: listening to group";
+const PRESENT: &str = "the network is up: listening to group";
 const WAITING: &str = "waiting for the network";
 
 const CASES: &[Case] = &[
@@ -176,7 +176,9 @@ fn service_receives_after_any_change_of_its_network() {
         assert_eq!(fs::read(net.path("r1/f")).ok(), fs::read(&sent).ok(), "{}", case.name);
         let said = end(service);
         assert!(!said.contains("127.0.0.1"), "{}: {said}", case.name);
-        assert!(said.matches(WAITING).count() <= 1, "{}: {said}", case.name);
+        // Each outage is reported once. An IPv6 address that is still checked for duplicates at the start is one too.
+        let outages = said.matches("the network is up").count().max(1);
+        assert!(said.matches(WAITING).count() <= outages, "{}: {said}", case.name);
     });
 }
 

@@ -411,7 +411,7 @@ fn the_report_says_so_if_the_protocol_waits_for_nobody() {
         let flags = format!("--receivers 1 --protocol {}", entry.name);
         let ended = place.send("s").arg(file).args(&flags).run().expect(0);
         receiver.end().expect(0);
-        let line = format!("{} waits for nobody while it sends", entry.name);
+        let line = format!("{} does not wait for receivers", entry.name);
         assert_eq!(ended.out.contains(&line), !entry.waits, "{}: {}", entry.name, ended.out);
     }
 }

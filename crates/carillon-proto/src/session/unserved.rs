@@ -39,9 +39,9 @@ impl fmt::Display for UnservedReason {
             UnservedReason::Refused(reason) => f.write_str(match reason {
                 RefuseReason::AlreadyStarted => LATE,
                 RefuseReason::NameTaken => "refused: another receiver has joined under its name",
-                RefuseReason::NotExpected => "refused: nobody of its name is expected",
+                RefuseReason::NotExpected => "refused: its name is not expected",
                 RefuseReason::Full => "refused: the session takes no more receivers",
-                RefuseReason::Expelled => "refused: it was given up before",
+                RefuseReason::Expelled => "refused: it was expelled before",
                 RefuseReason::Nonce => "refused: it is to try again",
                 RefuseReason::Later => LATE,
                 RefuseReason::Done => "it has everything of this job",

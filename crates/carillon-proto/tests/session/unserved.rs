@@ -49,7 +49,7 @@ fn refused_receivers_are_named_until_they_are_let_in() {
         all.sort();
         all
     };
-    let stranger = "stranger refused: nobody of its name is expected";
+    let stranger = "stranger refused: its name is not expected";
     assert_eq!(sorted(&world), [stranger]);
     world.join(receiver("b"));
     world.run(ms(5000));

@@ -1,4 +1,4 @@
-//! How long messages take: each carries when it was to be sent.
+//! Latency of messages: each message carries the time at which it was due.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -6,36 +6,36 @@ use std::time::{Duration, Instant, SystemTime};
 use carillon_transfer::Error;
 use carillon_transfer::socket::Outbound;
 
-/// When a message was to be sent, by its sender's clock.
+/// Time at which a message was due, by the sender's clock.
 pub struct Stamp(Duration);
 
 impl Stamp {
-    /// That of a message, if it has one.
+    /// Stamp of a message, if it has one.
     pub fn of(message: &[u8]) -> Option<Stamp> {
         let (magic, rest) = message.split_first_chunk()?;
         let (nanos, _) = rest.split_first_chunk()?;
         (*magic == MAGIC).then(|| Stamp(Duration::from_nanos(u64::from_be_bytes(*nanos))))
     }
 
-    /// How long ago that was, by this clock; nothing if the clocks differ by more.
+    /// Time since the stamp by this machine's clock; zero if the stamp lies in the future.
     pub fn age(&self) -> Duration {
         now().saturating_sub(self.0)
     }
 }
 
-/// Times in the order of length once they are asked for.
+/// Latencies, sorted when they are read.
 #[derive(Debug, Default)]
 pub struct Latencies(Vec<u64>);
 
 impl Latencies {
-    /// One more; of more than these the rest is left out.
+    /// Adds a latency. Beyond [`MAX_SAMPLES`] values they are discarded.
     pub fn add(&mut self, time: Duration) {
-        if self.0.len() < MOST {
+        if self.0.len() < MAX_SAMPLES {
             self.0.push(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
     }
 
-    /// That which this share of them does not exceed.
+    /// Quantile: the smallest latency that at least this share does not exceed.
     pub fn at(&self, share: f64) -> Option<Duration> {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -44,8 +44,8 @@ impl Latencies {
     }
 }
 
-/// Sends messages of this length at this rate for this long; returns how many. Each carries the time when it was due: what
-/// waits because the sender is held up is late, too.
+/// Sends messages of `len` bytes at `rate` per second for `time`; returns their number. Each carries the time at
+/// which it was due, so that waiting for the sender's window counts as latency.
 pub fn send(outbound: &mut Outbound, len: usize, rate: f64, time: Duration) -> Result<u64, Error> {
     let (began, at) = (Instant::now(), now());
     let mut message = vec![0; len.max(STAMP_LEN)];
@@ -68,12 +68,12 @@ fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What a message that is timed begins with.
+/// Mark at the beginning of a message with a stamp.
 const MAGIC: [u8; 8] = *b"carillon";
-/// That, and the time.
+/// Length of mark and stamp in bytes.
 pub const STAMP_LEN: usize = 16;
-/// 80 MB of times.
-const MOST: usize = 10_000_000;
+/// Maximum number of samples: 80 MB.
+const MAX_SAMPLES: usize = 10_000_000;
 
 #[cfg(test)]
 mod tests {

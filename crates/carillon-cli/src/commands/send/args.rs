@@ -14,14 +14,17 @@ use carillon_transfer::files::Symlinks;
 
 use crate::delivery::{NetworkArgs, seconds};
 
-/// Send files, directories or the standard input to every receiver of a group.
+/// Send files, directories or standard input to every receiver of a group.
 ///
-/// Waits for receivers, sends, and then says of every single one whether it has all of it,
-/// verified, or why not. Exits with 0 if all have, with 1 if one has not or an entry of a directory was skipped, with 2 if the
-/// trouble is here.
-/// Who is not served, and what else is wrong, is said on stderr in a line that says what to do.
+/// Waits for receivers, sends, and prints a report with the outcome of each receiver: `verified` if it has
+/// everything, else the reason.
+///
+/// Exit codes: 0 if every expected receiver is verified; 1 if one is not, or an entry of a directory was skipped; 2
+/// if the command itself failed. Messages on stderr say what to do.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    before_help = "Example: carillon send --expect web1,web2 image.iso",
+    after_help = "Examples:
   carillon send image.iso                     to all who join within 2 s of the first
   carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
   carillon send --expect a,b --wait 5 f       without b if it joins more than 5 s after a
@@ -41,108 +44,111 @@ use crate::delivery::{NetworkArgs, seconds};
 Many senders, with a protocol of peers:
   carillon send --protocol NAME --receivers 4 a.txt   one organises: it waits for the others
   carillon send --join b.txt                          a further sender, of files
-  tail -f log | carillon send --join - --stream       or live")]
+  tail -f log | carillon send --join - --stream       or live"
+)]
 pub struct Args {
-    /// Files and directories, or - for the standard input.
+    /// Files and directories, or - for standard input.
     #[arg(required = true, value_name = "PATH")]
     pub(in crate::commands) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(in crate::commands) network: NetworkArgs,
-    /// Be a further sender of a session that another one organises, as its protocol allows.
+    /// Join a session that another sender organises, if the protocol has peers.
     #[arg(long, conflicts_with_all = [
         "protocol", "settings", "receivers", "expect", "wait", "datagram",
-    ])]
+    ], help_heading = "Receivers")]
     pub(in crate::commands) join: bool,
-    /// Send the standard input as a live stream: each line at once, as a message of its own.
-    #[arg(long, conflicts_with_all = ["rename", "sign_key"])]
+    /// Send standard input as a live stream: each line at once, as one message.
+    #[arg(long, conflicts_with_all = ["rename", "sign_key"], help_heading = "Content")]
     pub(in crate::commands) stream: bool,
-    /// With --stream: receivers have each message as soon as it is there, so that none waits for the repair of another.
-    #[arg(long, requires = "stream", conflicts_with = "join")]
+    /// Deliver each message as soon as it arrives, without waiting for the repair of earlier ones (with --stream).
+    #[arg(long, requires = "stream", conflicts_with = "join", help_heading = "Content")]
     unordered: bool,
-    /// Sign the files with this Ed25519 key (PEM), for receivers that --trust its public key.
-    #[arg(long, value_name = "FILE")]
+    /// Sign the files with this Ed25519 key (PEM), for receivers with --trust.
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub(super) sign_key: Option<PathBuf>,
-    /// The protocol, see `carillon protocols`.
-    #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL)]
+    /// Protocol; `carillon protocols` lists them.
+    #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL, help_heading = "Expert")]
     pub(in crate::commands) protocol: String,
-    /// Set a parameter of the protocol, see `carillon protocols NAME`.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// Set a parameter of the protocol; `carillon protocols NAME` lists them.
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Expert")]
     settings: Vec<String>,
-    /// Start when this many receivers have joined, or after --wait or --join-timeout with those that have; further senders
-    /// count too.
-    #[arg(long, value_name = "N", conflicts_with = "expect")]
+    /// Start when N receivers have joined, or after --wait or --join-timeout with fewer. Joined senders count too.
+    #[arg(long, value_name = "N", conflicts_with = "expect", help_heading = "Receivers")]
     pub(in crate::commands) receivers: Option<usize>,
-    /// Start when the receivers of these names have joined, or after --wait or --join-timeout with those that have; let in
-    /// no others. NAME=ADDRESS lets the receiver of this name in from this address only.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// Start when the receivers of these names have joined, or after --wait or --join-timeout without the missing
+    /// ones. Others are refused. NAME=ADDRESS admits this receiver from this address only.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Receivers")]
     pub(in crate::commands) expect: Option<Vec<String>>,
-    /// Let routers of the protocol help (`carillon relay`): whoever says that it is one is heard.
-    #[arg(long, conflicts_with = "join")]
+    /// Accept routers of the protocol (`carillon relay`). Any node that claims to be one is accepted.
+    #[arg(long, conflicts_with = "join", help_heading = "Helpers and routers")]
     relays: bool,
-    /// Wait for helpers of the protocol too (`carillon relay`): so many, or those of these names.
-    #[arg(long, value_name = "N|NAMES", value_parser = helpers, conflicts_with = "join")]
+    /// Wait for this number of helpers of the protocol (`carillon relay`), or for the helpers of these names.
+    #[arg(long, value_name = "N|NAMES", value_parser = helpers, conflicts_with = "join", help_heading = "Helpers and routers")]
     helpers: Option<Helping>,
-    /// So many helpers turn to this sender, and to each helper; without it all turn to this sender.
-    #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Arrange helpers as a tree: at most N helpers below the sender and below each helper. Default: all below the
+    /// sender.
+    #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Helpers and routers")]
     fanout: Option<u32>,
-    /// Each turns to the nearest helper: before the start members measure how far they are from helpers and from this sender.
-    /// With --fanout no helper has more helpers below it than that.
-    #[arg(long, requires = "helpers")]
+    /// Place each member below the nearest helper, by round-trip times measured before the start. --fanout still
+    /// limits the helpers below each helper.
+    #[arg(long, requires = "helpers", help_heading = "Helpers and routers")]
     nearest: bool,
-    /// This receiver, or helper, turns to that helper; the others have the places that are left.
-    #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under)]
+    /// Place the receiver or helper NAME below HELPER. The others are distributed.
+    #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under, help_heading = "Helpers and routers")]
     under: Vec<(String, String)>,
-    /// Wait for nobody, where there is no way back: receivers that never say anything take it (recv --one-way). A quarter more goes out
-    /// than the files, which makes up for a sixth that is lost; --set redundancy=60% for more. Starts after --wait.
-    #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"])]
+    /// Send without a return path, for receivers with `recv --one-way`. Starts after --wait. Adds 25 % repair
+    /// symbols, which make up for a loss of one sixth; --set redundancy=60% makes up for a third.
+    #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"], help_heading = "Network")]
     pub(super) one_way: bool,
-    /// Start this long after the first receiver has joined [default: 2; with --receivers or --expect, what --join-timeout
-    /// says].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Start this long after the first receiver has joined [default: 2; with --receivers or --expect: no limit but
+    /// --join-timeout].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Receivers")]
     wait: Option<Duration>,
-    /// Send nothing unless all receivers of --receivers or --expect, and all --helpers, have joined within --join-timeout.
-    #[arg(long, conflicts_with_all = ["wait", "join", "one_way"])]
+    /// Send nothing unless all receivers of --receivers or --expect, and all --helpers, have joined within
+    /// --join-timeout.
+    #[arg(long, conflicts_with_all = ["wait", "join", "one_way"], help_heading = "Receivers")]
     all_or_nothing: bool,
-    /// Start without receivers that have not joined within this time; give up if none has.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    /// Start without the receivers that have not joined within this time. Fail if none has.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Receivers")]
     pub(in crate::commands) join_timeout: Duration,
-    /// Give a receiver up that was not heard for this long, or is waited for and acknowledges nothing;
-    /// with --join, the one who organises.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// Expel a receiver that stays silent for this long, or acknowledges nothing while the sender waits for it. With
+    /// --join: time without the organiser.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Failure handling")]
     pub(in crate::commands) timeout: Duration,
-    /// Give a receiver up that the sender waits for most of the time and that lets less than this through
-    /// over four timeouts; 0 for none.
-    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = least_rate)]
-    min_rate: Least,
-    /// Receivers that keep the others waiting: `wait` for them, serve them in a `lane` of their own, which is a further session
-    /// once the others have everything, or `drop` them.
-    #[arg(long, value_name = "WHAT", default_value = "lane")]
+    /// Expel a receiver that lets less than this through over four timeouts, while the sender waits for it; 0
+    /// disables it.
+    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = min_rate_value, help_heading = "Failure handling")]
+    min_rate: MinRate,
+    /// Treatment of stragglers: `lane` serves them in a catch-up session after the others, `wait` slows the transfer
+    /// down to their rate, `drop` expels them.
+    #[arg(long, value_name = "WHAT", default_value = "lane", help_heading = "Failure handling")]
     slow: Slow,
-    /// Serve those who come late, or are given up and heard again, in so many further sessions at most.
-    #[arg(long, value_name = "N", default_value_t = carillon_transfer::DEFAULT_ROUNDS)]
+    /// Maximum number of catch-up sessions, for receivers that join late, fail or fall behind.
+    #[arg(long, value_name = "N", default_value_t = carillon_transfer::DEFAULT_ROUNDS, help_heading = "Failure handling")]
     rounds: u32,
-    /// Send at most this fast, headers included, such as '100 Mbit/s'.
-    #[arg(long, value_name = "BITRATE")]
+    /// Maximum rate, headers included, such as '100 Mbit/s'.
+    #[arg(long, value_name = "BITRATE", help_heading = "Network")]
     pub(in crate::commands) rate: Option<BitRate>,
-    /// Send datagrams of at most this size, such as 1472 or '8 KiB' [default: as much as the interface carries in one
-    /// piece and comes to all receivers, less on loopback].
-    #[arg(long, value_name = "SIZE", value_parser = datagram)]
+    /// Maximum size of datagrams, such as 1472 or '8 KiB' [default: what the paths to all receivers carry; less on
+    /// loopback].
+    #[arg(long, value_name = "SIZE", value_parser = datagram, help_heading = "Network")]
     datagram: Option<u32>,
-    /// Router hops the datagrams may travel: 1 stays on this network.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Maximum number of hops: 1 stays on this network.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(in crate::commands) ttl: u8,
-    /// The name the one file, or the standard input, has at the receivers.
-    #[arg(long = "as", value_name = "NAME")]
+    /// Name of the file at the receivers (for one file or standard input).
+    #[arg(long = "as", value_name = "NAME", help_heading = "Content")]
     pub(in crate::commands) rename: Option<OsString>,
-    /// Symbolic links in directories: `keep` them as links, except those that lead out of the tree; `follow` them; or `skip` them.
-    #[arg(long, value_name = "WHAT", default_value = "keep")]
+    /// Treatment of symbolic links in directories: `keep` sends them as links, except those that lead out of the
+    /// tree; `follow` sends their targets; `skip` omits them.
+    #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
     pub(super) symlinks: Symlinks,
     /// Send nothing unless every entry of the directories can be sent.
-    #[arg(long)]
+    #[arg(long, help_heading = "Content")]
     pub(super) strict: bool,
 }
 
-/// How many, or who.
+/// Parses a number of helpers, or their names.
 fn helpers(text: &str) -> Result<Helping, String> {
     if let Ok(count) = text.trim().parse::<usize>() {
         return Ok(Helping::Count(count));
@@ -154,40 +160,40 @@ fn helpers(text: &str) -> Result<Helping, String> {
     }
 }
 
-/// Who turns to whom.
+/// Parses the place of a member below a helper.
 fn under(text: &str) -> Result<(String, String), String> {
     let (member, helper) = text.split_once('=').ok_or("expected NAME=HELPER, such as alice=h1")?;
     Ok((member.trim().to_owned(), helper.trim().to_owned()))
 }
 
-/// The least progress of a receiver, if there is to be one.
+/// Minimum rate of a receiver; `None` if there is no minimum.
 #[derive(Clone, Copy, Debug)]
-struct Least(Option<BitRate>);
+struct MinRate(Option<BitRate>);
 
-fn least_rate(text: &str) -> Result<Least, String> {
+fn min_rate_value(text: &str) -> Result<MinRate, String> {
     match text.trim() {
-        "0" => Ok(Least(None)),
-        text => text.parse().map(|rate| Least(Some(rate))).map_err(|error: UnitError| error.to_string()),
+        "0" => Ok(MinRate(None)),
+        text => text.parse().map(|rate| MinRate(Some(rate))).map_err(|error: UnitError| error.to_string()),
     }
 }
 
-/// The least datagram that every network carries, or more; a number alone is of bytes.
+/// Parses a size of datagrams: at least [`MIN_DATAGRAM`]; a number without a unit is in bytes.
 fn datagram(text: &str) -> Result<u32, String> {
     let bytes = match text.trim().parse::<u64>() {
         Ok(bytes) => bytes,
         Err(_) => text.parse::<DataSize>().map_err(|error| error.to_string())?.0,
     };
-    let fits = u32::try_from(bytes).ok().filter(|&bytes| bytes >= LEAST_DATAGRAM);
-    fits.ok_or_else(|| format!("a datagram has {LEAST_DATAGRAM} bytes at least, and 4 GiB at most"))
+    let fits = u32::try_from(bytes).ok().filter(|&bytes| bytes >= MIN_DATAGRAM);
+    fits.ok_or_else(|| format!("a datagram has {MIN_DATAGRAM} bytes at least, and 4 GiB at most"))
 }
 
-/// Time for further receivers to join after the first, where none is expected.
+/// Default of --wait: time for more receivers to join after the first one, if no number or list is given.
 const SETTLE: Duration = Duration::from_secs(2);
-/// What every IPv4 network carries (RFC 791).
-const LEAST_DATAGRAM: u32 = 576;
+/// Size that every IPv4 network carries, in bytes (RFC 791).
+const MIN_DATAGRAM: u32 = 576;
 
 impl Args {
-    /// How it is to be sent.
+    /// Applies the arguments to the options of a transfer.
     pub(in crate::commands) fn add_to(
         &self,
         options: &mut SendOptions,
@@ -221,7 +227,7 @@ impl Args {
             (None, None) => Gather::Settle(self.wait.unwrap_or(SETTLE)),
         };
         if self.all_or_nothing && self.receivers.is_none() && self.expect.is_none() {
-            bail!("--all-or-nothing: say whom to wait for, with --receivers N or --expect NAMES");
+            bail!("--all-or-nothing: name the receivers to wait for with --receivers N or --expect NAMES");
         }
         options.wait = self.wait;
         options.all_or_nothing = self.all_or_nothing;
@@ -245,7 +251,7 @@ impl Args {
     }
 }
 
-/// A name that is expected, and the address it is expected from, if that is said.
+/// Parses an expected receiver: its name and, after `=`, the only address that it may join from.
 fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
     match text.split_once('=') {
         None => Ok((text.trim().to_owned(), None)),

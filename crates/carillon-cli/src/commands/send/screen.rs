@@ -1,4 +1,4 @@
-//! What `carillon send` shows and prints.
+//! Output of `carillon send`: progress and report.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun}
 use serde_json::{Value, json};
 
 use super::args::Args;
-use crate::commands::tidings::Tidings;
+use crate::commands::sender_notices::SenderNotices;
 use crate::delivery::{
-    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, followed_out_json, host,
-    is_text_terminal, outcome_text, print_json, print_table, say, say_skip_count, seal_drops_json,
-    skipped_json, waits_for_nobody,
+    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, does_not_wait,
+    followed_out_json, host, is_text_terminal, notice, outcome_text, print_json, print_table, say_skip_count,
+    seal_drops_json, skipped_json,
 };
 use crate::exit::JobFailed;
 
-/// A transfer under way: bars, or lines of JSON, and what is said beside them.
+/// Progress of a transfer: bars, or lines of JSON, and notices.
 pub struct Screen<'a> {
     args: &'a Args,
     bars: Option<SenderBars>,
-    tidings: &'a Tidings,
+    sender_notices: &'a SenderNotices,
     progress: Ticker,
     screen: Ticker,
     /// Lines, where there is no terminal.
@@ -29,21 +29,21 @@ pub struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    /// Of this one.
-    pub fn new(run: &SendRun<Watch>, args: &'a Args, tidings: &'a Tidings) -> Self {
+    /// Creates the output of this transfer.
+    pub fn new(run: &SendRun<Watch>, args: &'a Args, sender_notices: &'a SenderNotices) -> Self {
         let shows = is_text_terminal() && !args.network.json;
         let total = run.driver().application().manifest().bytes();
         Screen {
             args,
             bars: shows.then(|| SenderBars::new(total)),
-            tidings,
+            sender_notices,
             progress: Ticker::new(PROGRESS_INTERVAL),
             screen: Ticker::new(SCREEN_INTERVAL),
             plain: (!shows && !args.network.json && !args.stream).then(PlainProgress::default),
         }
     }
 
-    /// Tells what is new.
+    /// Prints the news of a step.
     pub fn turn(&mut self, run: &mut SendRun<Watch>) -> anyhow::Result<()> {
         for event in run.take_events() {
             self.tell(run, event)?;
@@ -81,10 +81,10 @@ impl<'a> Screen<'a> {
                         .map(|bytes| format!("sending to {receivers}: the slowest has {bytes}")),
                     None => plain.line(now, outgoing.bytes(), total).map(|bytes| format!("sent {bytes}")),
                 };
-                line.into_iter().for_each(say);
+                line.into_iter().for_each(notice);
             }
             SenderPhase::Gathering if plain.is_due(now) => {
-                say(format_args!("waiting for receivers: {receivers} joined"));
+                notice(format_args!("waiting for receivers: {receivers} joined"));
             }
             _ => {}
         }
@@ -102,9 +102,9 @@ impl<'a> Screen<'a> {
         let missed: Vec<&str> = missed.keys().map(String::as_str).collect();
         let line = match names.is_empty() {
             true => format!("waiting {longest:.0} s in case {} comes back", missed.join(", ")),
-            false => format!("a further session, for {}", names.join(", ")),
+            false => format!("catch-up session for {}", names.join(", ")),
         };
-        self.tidings.say(&shown(&line), self.bars.as_ref());
+        self.sender_notices.notice(&shown(&line), self.bars.as_ref());
         Ok(())
     }
 
@@ -118,9 +118,11 @@ impl<'a> Screen<'a> {
     fn tell(&mut self, run: &SendRun<Watch>, event: SendEvent) -> anyhow::Result<()> {
         let json = self.args.network.json;
         match event {
-            SendEvent::Rival { name, address } => self.tidings.rival(&name, address, self.bars.as_ref()),
+            SendEvent::Rival { name, address } => {
+                self.sender_notices.rival(&name, address, self.bars.as_ref())
+            }
             SendEvent::Unserved { name, address, reason } => {
-                self.tidings.unserved(&name, address, &reason, self.bars.as_ref())
+                self.sender_notices.unserved(&name, address, &reason, self.bars.as_ref())
             }
             SendEvent::Shorter { datagram, name } if json => {
                 print_json(&json!({ "event": "shorter", "datagram": datagram, "receiver": name }))
@@ -131,11 +133,11 @@ impl<'a> Screen<'a> {
                     "datagrams of {datagram} bytes, not of {longest}: no longer ones come to {}",
                     shown(&name)
                 );
-                self.tidings.say(&line, self.bars.as_ref());
+                self.sender_notices.notice(&line, self.bars.as_ref());
                 Ok(())
             }
             SendEvent::Missing { names, more, joined } => {
-                self.tidings.missing(&names, more, joined, run.driver().now(), self.bars.as_ref())
+                self.sender_notices.missing(&names, more, joined, run.driver().now(), self.bars.as_ref())
             }
             SendEvent::Started => {
                 self.warn_of_small_buffers(run);
@@ -157,7 +159,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// A receiver whose socket buffer is smaller than the window will lose datagrams.
+    /// Warns about receivers with socket buffers smaller than the window, which will lose datagrams.
     fn warn_of_small_buffers(&self, run: &SendRun<Watch>) {
         let Some(window) = run.facts().window_bytes else { return };
         for member in run.driver().machine().members() {
@@ -169,7 +171,7 @@ impl<'a> Screen<'a> {
                     Human(member.receive_buffer.into()),
                     Human(window)
                 );
-                self.tidings.say(&line, self.bars.as_ref());
+                self.sender_notices.notice(&line, self.bars.as_ref());
             }
         }
     }
@@ -209,21 +211,21 @@ fn print_progress(run: &SendRun<Watch>) -> anyhow::Result<()> {
     }))
 }
 
-/// How it ended.
+/// Report of a transfer.
 pub struct Report<'a> {
     report: SendReport,
     args: &'a Args,
-    tidings: &'a Tidings,
+    sender_notices: &'a SenderNotices,
     endpoint: &'a Endpoint,
     /// Bytes of the longest datagram.
     datagram: usize,
 }
 
 impl<'a> Report<'a> {
-    /// Of this one.
-    pub fn of(run: &'a SendRun<Watch>, args: &'a Args, tidings: &'a Tidings) -> Self {
+    /// Creates the report of this transfer.
+    pub fn of(run: &'a SendRun<Watch>, args: &'a Args, sender_notices: &'a SenderNotices) -> Self {
         let (endpoint, datagram) = (run.driver().endpoint(), run.facts().datagram);
-        Report { report: run.report(), args, tidings, endpoint, datagram }
+        Report { report: run.report(), args, sender_notices, endpoint, datagram }
     }
 
     /// Says it; `broken` if an error of this end is said as well.
@@ -240,13 +242,13 @@ impl<'a> Report<'a> {
                 println!("{OPEN}");
             }
             if !report.waits {
-                println!("{}", waits_for_nobody(report.protocol));
+                println!("{}", does_not_wait(report.protocol));
             }
         }
         if report.silent && report.receivers.is_empty() && report.failure.is_none() && !self.args.network.json
         {
             println!(
-                "sent one way: {} in {:.2} s; whether anybody has it, nobody says",
+                "sent one way: {} in {:.2} s; the sender cannot know which receivers have it",
                 Human(report.bytes),
                 report.time.as_secs_f64()
             );
@@ -255,31 +257,31 @@ impl<'a> Report<'a> {
             }
         }
         if !self.endpoint.interface().loopback {
-            self.tidings.took_nothing(&report.receivers, self.datagram, self.endpoint);
+            self.sender_notices.took_nothing(&report.receivers, self.datagram, self.endpoint);
         }
         for one in &report.helpers {
             if let Some(reason) = one.lost.as_ref().filter(|_| !self.args.network.json) {
-                say(format_args!("the helper {} is lost: {reason}; others did without it", one.name));
+                notice(format_args!("the helper {} is lost: {reason}; others did without it", one.name));
             }
         }
         for line in &report.withdrawn {
-            say(format_args!("{line}: not delivered"));
+            notice(format_args!("{line}: not delivered"));
         }
         say_skip_count(&report.skipped);
         match &report.failure {
             Some(failure) if !broken => {
                 let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
-                    true => format!("; {}", self.tidings.nobody(self.args.ttl, self.endpoint)),
+                    true => format!("; {}", self.sender_notices.nobody(self.args.ttl, self.endpoint)),
                     false => String::new(),
                 };
-                say(format_args!("not delivered: {failure}{advice}"));
+                notice(format_args!("not delivered: {failure}{advice}"));
             }
             _ => {}
         }
         if report.is_success() { Ok(()) } else { Err(JobFailed.into()) }
     }
 
-    /// Whom the sender was told to wait for: names, a number, or nobody.
+    /// Receivers that the sender waited for: names, a number, or null.
     fn expected(&self) -> Value {
         match (&self.args.expect, self.args.receivers) {
             (Some(names), _) => json!(names),
@@ -310,10 +312,10 @@ impl<'a> Report<'a> {
             "receivers": receivers,
             "helpers": helpers,
             "expected": self.expected(),
-            "unserved": Tidings::unserved_json(report),
+            "unserved": SenderNotices::unserved_json(report),
             "more_unserved": report.more_unserved,
             "missing": report.missing(),
-            "rivals": Tidings::rivals_json(report),
+            "rivals": SenderNotices::rivals_json(report),
             "waits": report.waits,
             "silent": report.silent,
             "failure": report.failure,
@@ -343,7 +345,7 @@ impl<'a> Report<'a> {
             row[head.len() - 1] = outcome_text(&Outcome::Missing);
             rows.push(row);
         }
-        rows.extend(Tidings::unserved_rows(report));
+        rows.extend(SenderNotices::unserved_rows(report));
         let unserved = report.unserved.len() as u64 + report.more_unserved;
         let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
         let (verified, goodput) = (report.verified(), Rate(report.goodput));
@@ -352,9 +354,9 @@ impl<'a> Report<'a> {
             bytes => format!(", all had {} before", Human(bytes)),
         };
         let outcome = format!("{verified} of {} verified{others}{had}, {goodput}", report.expected());
-        // Only worth a column if somebody was waited for.
+        // The column is shown only if the sender waited for a receiver.
         let waited: Duration = report.receivers.iter().map(|one| one.waited).max().unwrap_or_default();
-        // What was sent is not what anybody has.
+        // Bytes sent differ from bytes received.
         let most = report.receivers.iter().map(|one| one.bytes).max().unwrap_or_default();
         let bytes = if verified > 0 { report.bytes } else { most.min(report.bytes) };
         rows.push(vec![
@@ -388,7 +390,7 @@ fn receiver_json(one: &ReceiverReport) -> Value {
     })
 }
 
-/// Where the report tells how long each was waited for.
+/// Column of the report with the time that the sender waited for a receiver.
 const WAITED_COLUMN: usize = 4;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -40,7 +40,7 @@ impl fmt::Display for ReceiverFailure {
                     RefuseReason::Full => "the session takes no more receivers",
                     RefuseReason::Expelled => "the sender has given this receiver up",
                     RefuseReason::Nonce => "the sender takes it for another",
-                    RefuseReason::Later => "a further session will serve this receiver",
+                    RefuseReason::Later => "a catch-up session will serve this receiver",
                     RefuseReason::Done => "this receiver has everything of this job already",
                 };
                 with(f, sentence, text)

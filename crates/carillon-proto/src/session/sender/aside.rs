@@ -74,7 +74,7 @@ impl SenderSession {
         });
     }
 
-    /// Sets a member aside: a further session serves it from where it is.
+    /// Sets a member aside: a catch-up session serves it from where it is.
     pub(super) fn set_aside(&mut self, now: Time, index: usize, reason: String) {
         let member = &self.roster.members()[index];
         if member.part == MemberRole::Receives && member.outcome == MemberOutcome::Active {

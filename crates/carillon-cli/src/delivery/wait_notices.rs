@@ -1,4 +1,4 @@
-//! What a receiver says when nothing happens: once each, after a few seconds.
+//! Notices of a receiver when nothing happens: each is printed once, after a few seconds.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -10,49 +10,49 @@ use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
 use carillon_wire::session::OtherRelease;
 
-use super::{Evidence, Watch, Whereabouts, explain, host, reported_by_network, unroutable_sources};
+use super::{EndpointContext, Evidence, Watch, explain, host, reported_by_network, unroutable_sources};
 
-/// Notices that a receiver waits in vain.
+/// Detects that a receiver waits without result.
 #[derive(Debug)]
-pub struct Patience {
-    place: Whereabouts,
-    /// What it is waiting for, and since when.
+pub struct WaitNotices {
+    place: EndpointContext,
+    /// Kind of the current wait, and its start.
     waiting: Option<(Wait, Time)>,
     told: Vec<Wait>,
-    /// Senders that do not answer: those told of, and how many the session has counted.
+    /// Senders that do not answer and were reported, and the number that the session has counted.
     silent: Vec<String>,
-    /// The sender that invites, and its address.
+    /// Sender that invites, and its address.
     inviting: Option<(String, SocketAddr)>,
     counted: u64,
-    /// Told that a further session is to come.
+    /// True after the notice that a catch-up session follows.
     later: bool,
-    /// Number of sessions that it is not in, of those that were told of or passed over in silence.
+    /// Number of sessions without this receiver that were reported or passed over.
     passed_by: u64,
-    /// Senders whose sessions it is not in, with the reasons told and the time of that.
+    /// Senders with sessions that exclude this receiver, with the reported reason and its time.
     refusals: Vec<(String, String, Instant)>,
     listening: bool,
-    /// Packets that the system had dropped for want of a route to their source.
+    /// Packets that the system had dropped for lack of a route to their source, at the start.
     unroutable: Option<u64>,
-    /// Releases of senders that were told of.
+    /// Other releases that were reported.
     releases: Vec<OtherRelease>,
 }
 
-/// What a receiver can wait for.
+/// Kind of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// An invitation.
+    /// Wait for an invitation.
     Invitation,
-    /// An answer to its wish to join.
+    /// Wait for the answer to a join.
     Welcome,
-    /// The contents of a file.
+    /// Wait for the contents of a file.
     Data,
 }
 
-impl Patience {
-    /// Of a receiver at this endpoint.
-    pub fn new(endpoint: &Endpoint) -> Patience {
-        Patience {
-            place: Whereabouts::of(endpoint),
+impl WaitNotices {
+    /// Creates the detector of a receiver at this endpoint.
+    pub fn new(endpoint: &Endpoint) -> WaitNotices {
+        WaitNotices {
+            place: EndpointContext::of(endpoint),
             waiting: None,
             told: Vec::new(),
             silent: Vec::new(),
@@ -67,12 +67,12 @@ impl Patience {
         }
     }
 
-    /// The endpoint has another interface or address.
+    /// Notes that the endpoint has another interface or address.
     pub fn moved(&mut self, endpoint: &Endpoint) {
-        self.place = Whereabouts::of(endpoint);
+        self.place = EndpointContext::of(endpoint);
     }
 
-    /// Looks what is happening; returns what is to be said.
+    /// Checks the state of the run; returns a notice if one is due.
     pub fn look(&mut self, run: &mut ReceiveRun<Watch>) -> Option<String> {
         let driver = run.driver();
         let now = driver.now();
@@ -88,7 +88,7 @@ impl Patience {
         }
         let other = driver.machine().other_sender();
         if let Some(other) = other.filter(|other| !self.releases.contains(&other.release))
-            && self.releases.len() < MOST_SILENT
+            && self.releases.len() < MAX_REPORTED_SENDERS
         {
             self.releases.push(other.release);
             return Some(self.place.other_release(other, driver.endpoint().peer(other.node)));
@@ -96,9 +96,7 @@ impl Patience {
         let machine = driver.machine();
         let waits = machine.is_served_later() && machine.phase() == ReceiverPhase::Seeking;
         if waits && !std::mem::replace(&mut self.later, waits) {
-            return Some(
-                "a session runs already: a further one serves this receiver, please wait".to_owned(),
-            );
+            return Some("a session is running: a catch-up session will serve this receiver".to_owned());
         }
         if let Some(line) = self.passed_by(run) {
             return Some(line);
@@ -126,7 +124,7 @@ impl Patience {
             _ => now,
         };
         self.waiting = Some((wait, since));
-        if now.since(since) < LONG {
+        if now.since(since) < NOTICE_DELAY {
             return None;
         }
         if wait != Wait::Welcome {
@@ -139,9 +137,9 @@ impl Patience {
             Wait::Invitation => {
                 let mut heard = driver.observer().inner.strangers(driver.endpoint());
                 let passed_over = session.passed_over().map(shown);
-                heard.extend(passed_over.map(|name| format!("{name} invites, which is none of --from")));
+                heard.extend(passed_over.map(|name| format!("{name} invites, but --from does not list it")));
                 heard
-                    .extend(session.unfit().map(|(name, why)| format!("{} invites, and {why}", shown(name))));
+                    .extend(session.unfit().map(|(name, why)| format!("{} invites, but {why}", shown(name))));
                 self.place.uninvited(&heard, &Evidence::of(driver.endpoint(), self.unroutable))
             }
             Wait::Welcome => {
@@ -153,8 +151,9 @@ impl Patience {
     }
 }
 
-impl Patience {
-    /// Why it is not in a session although it was invited, once in a while for each sender: anybody can invite without end.
+impl WaitNotices {
+    /// Reason for which an invited receiver is not in a session. The number of notices is limited, since anyone can
+    /// invite without end.
     fn passed_by(&mut self, run: &ReceiveRun<Watch>) -> Option<String> {
         let session = run.driver().machine().passed_by();
         let count = session.map_or(0, |session| session.count);
@@ -164,7 +163,7 @@ impl Patience {
         self.refusals.retain(|(_, _, told)| now.duration_since(*told) < REFUSAL_INTERVAL);
         let is_told =
             self.refusals.iter().any(|(sender, why, _)| *sender == session.sender && *why == reason);
-        if is_told || self.refusals.len() >= MOST_SILENT {
+        if is_told || self.refusals.len() >= MAX_REPORTED_SENDERS {
             return None;
         }
         self.refusals.push((session.sender.clone(), reason.clone(), now));
@@ -172,14 +171,15 @@ impl Patience {
         Some(format!("not in the session of {sender}: {reason}; waiting for another one"))
     }
 
-    /// Told once of each sender, and of few: anybody can invite without end.
+    /// Notice about a sender that does not answer: once for each sender, and for few senders, since anyone can invite
+    /// without end.
     fn does_not_answer(
         &mut self,
         name: &str,
         address: Option<SocketAddr>,
         failure: Option<&SendFailure>,
     ) -> Option<String> {
-        if self.silent.len() >= MOST_SILENT || self.silent.iter().any(|told| told == name) {
+        if self.silent.len() >= MAX_REPORTED_SENDERS || self.silent.iter().any(|told| told == name) {
             return None;
         }
         self.silent.push(name.to_owned());
@@ -192,7 +192,7 @@ impl Patience {
 fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
     let (session, incoming) = (run.driver().machine(), run.driver().application());
     match session.phase() {
-        // One that was not answered has heard a sender.
+        // A receiver without an answer has received an invitation.
         ReceiverPhase::Seeking
             if session.unanswered().is_none()
                 && !session.is_served_later()
@@ -203,7 +203,7 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
             Some(Wait::Invitation)
         }
         ReceiverPhase::Joining => Some(Wait::Welcome),
-        // A stream may pause as long as it likes; a file has contents at once.
+        // A stream may pause for any time; a file has contents immediately.
         ReceiverPhase::Running
             if session.has_started()
                 && !run.goes_on()
@@ -218,9 +218,9 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
     }
 }
 
-/// Senders that do not answer, told of.
-const MOST_SILENT: usize = 8;
-/// A sender's refusal is not told again for the same reason within this time.
+/// Maximum number of unresponsive senders that are reported.
+const MAX_REPORTED_SENDERS: usize = 8;
+/// Interval within which a sender's refusal is not reported again for the same reason.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
-/// So long it waits before it says so.
-const LONG: Duration = Duration::from_secs(3);
+/// Time without progress after which a notice is due.
+const NOTICE_DELAY: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What else is said in a group while a receiver waits to be invited.
+//! Packets of other programs and releases that a receiver notices while it waits for an invitation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use carillon_net::is_sealed;
 use carillon_wire::Envelope;
 use carillon_wire::session::{Opening, OtherRelease};
 
-/// Datagrams that are no business of a receiver without a session, by who sent them.
+/// Datagrams that do not concern a receiver without a session, by source.
 #[derive(Debug, Default)]
-pub struct Overheard {
+pub struct StrangerPackets {
     strangers: BTreeMap<NodeId, (Kind, u64)>,
-    /// Who has spoken as a session does; what else they say belongs to it.
+    /// Sources of session packets. Their other packets belong to a session, so they are not counted.
     known: BTreeSet<NodeId>,
 }
 
-/// What a stranger's datagrams are.
+/// Kind of a stranger's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A session's of another release.
+    /// Session packets of another release.
     Release(OtherRelease),
-    /// Carillon's, but with another version in the envelope.
+    /// Packets of Carillon with another version in the envelope.
     Version(u8),
-    /// Sealed with a key, which this end has not.
+    /// Sealed packets, at an end without a key.
     Sealed,
-    /// Another program's.
+    /// Packets of another program.
     Foreign,
 }
 
-impl Overheard {
-    /// Takes note of a datagram.
+impl StrangerPackets {
+    /// Records a datagram.
     pub fn note(&mut self, from: NodeId, bytes: &[u8]) {
         let other = Opening::other_release(bytes);
         if other.is_none() && Envelope::parse(bytes).is_ok() {
-            if self.known.len() < MOST {
+            if self.known.len() < MAX_SOURCES {
                 self.known.insert(from);
             }
             return;
@@ -44,12 +44,12 @@ impl Overheard {
             _ if is_sealed(bytes) => Kind::Sealed,
             _ => Kind::Foreign,
         };
-        if self.strangers.len() < MOST || self.strangers.contains_key(&from) {
+        if self.strangers.len() < MAX_SOURCES || self.strangers.contains_key(&from) {
             self.strangers.entry(from).or_insert((kind, 0)).1 += 1;
         }
     }
 
-    /// Who has sent what, and how many.
+    /// Sources with the kind and the number of their datagrams.
     pub fn strangers(&self) -> impl Iterator<Item = (NodeId, Kind, u64)> + '_ {
         let unknown = self.strangers.iter().filter(|(node, _)| !self.known.contains(node));
         unknown.map(|(&node, &(kind, count))| (node, kind, count))
@@ -58,8 +58,8 @@ impl Overheard {
 
 /// The first byte of the common envelope.
 const MAGIC: u8 = 0xCA;
-/// Sources remembered: strangers choose how many there are.
-const MOST: usize = 4;
+/// Maximum number of remembered sources, since strangers choose how many there are.
+const MAX_SOURCES: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn versions_and_other_programs_are_told_apart_and_known_senders_left_out() {
-        let mut overheard = Overheard::default();
+        let mut overheard = StrangerPackets::default();
         overheard.note(NodeId(1), b"hello");
         overheard.note(NodeId(1), b"");
         overheard.note(NodeId(2), &[0xCA, 1, 0, 1, 0, 0, 0, 0]);
@@ -82,6 +82,6 @@ mod tests {
         ];
         assert_eq!(all, expected);
         (5..1000).for_each(|node| overheard.note(NodeId(node), b"flood"));
-        assert!(overheard.strangers().count() <= MOST);
+        assert!(overheard.strangers().count() <= MAX_SOURCES);
     }
 }

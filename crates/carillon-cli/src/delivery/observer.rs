@@ -1,4 +1,4 @@
-//! What is recorded of a session's events and datagrams.
+//! Observer of a session: trace, and packets of strangers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,14 +10,14 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
 use carillon_wire::session::{Release, WIRE_VERSION};
 
-use super::overheard::{Kind, Overheard};
+use super::stranger_packets::{Kind, StrangerPackets};
 
-/// Passes everything on to the trace if there is one.
+/// Forwards everything to the trace, if there is one.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// What is heard, as long as somebody wants to know.
-    overheard: Option<Box<Overheard>>,
-    /// What a key had kept out before.
+    /// Packets of strangers, while a notice may need them.
+    overheard: Option<Box<StrangerPackets>>,
+    /// Datagrams that the key had rejected before.
     before: [u64; 3],
     trace: Option<Box<Trace>>,
 }
@@ -25,13 +25,13 @@ pub struct Watch {
 #[derive(Debug)]
 struct Trace {
     file: TraceFile,
-    /// The datagrams of this turn: their sources have no address before its end.
+    /// Datagrams of this step. The addresses of their sources are known only at its end.
     datagrams: Vec<(Time, NodeId, Dest, Bytes)>,
     named: BTreeMap<NodeId, SocketAddr>,
 }
 
 impl Watch {
-    /// With a trace in this file, if there is to be one.
+    /// Creates an observer with a trace in this file, or without.
     pub fn new(trace: Option<&Path>, endpoint: &Endpoint) -> anyhow::Result<Watch> {
         let Some(path) = trace else { return Ok(Watch::default()) };
         let options = CaptureOptions {
@@ -49,17 +49,18 @@ impl Watch {
         Ok(Watch { trace: Some(Box::new(trace)), ..Watch::default() })
     }
 
-    /// From now on listens for what is no business of this end, or no longer.
+    /// Starts or stops the collection of strangers' packets.
     pub fn listen(&mut self, on: bool, stats: &Stats) {
         self.before = kept_out(stats).map(|(count, _)| count);
         self.overheard = on.then(Box::default);
     }
 
-    /// Who was heard that is no Carillon sender of this version, in words.
+    /// Descriptions of strangers: other programs, other releases, sealed packets.
     pub fn strangers(&self, endpoint: &Endpoint) -> Vec<String> {
         let mut hosts = BTreeMap::new();
         for (node, kind, count) in self.overheard.iter().flat_map(|overheard| overheard.strangers()) {
-            let host = endpoint.peer(node).map_or_else(|| "somebody".to_owned(), |at| at.ip().to_string());
+            let host =
+                endpoint.peer(node).map_or_else(|| "an unknown address".to_owned(), |at| at.ip().to_string());
             *hosts.entry((host, kind)).or_insert(0) += count;
         }
         let words = hosts.into_iter().map(|((from, kind), count): (_, u64)| {
@@ -72,35 +73,34 @@ impl Watch {
                 Kind::Version(version) => format!(
                     "of another release of Carillon (packets of version {version}): use one release everywhere"
                 ),
-                Kind::Sealed => "sealed with a key: give this end its --key-file".to_owned(),
-                Kind::Foreign => "of another program: choose another --group at both ends".to_owned(),
+                Kind::Sealed => "encrypted with a key: use --key-file here too".to_owned(),
+                Kind::Foreign => "of another program: choose another --group on all machines".to_owned(),
             };
-            format!("{count} datagram{plural} from {from} came, {what}")
+            format!("received {count} datagram{plural} from {from}, {what}")
         });
         words.chain(self.sealed_words(endpoint)).collect()
     }
 
-    /// What a key has kept out meanwhile, in words.
+    /// Descriptions of datagrams that the key has rejected since.
     fn sealed_words(&self, endpoint: &Endpoint) -> Vec<String> {
         let own = endpoint.local_addr();
         let what = [
-            "that this key does not open: are they sealed with another one? use one --key-file everywhere"
-                .to_owned(),
-            "that are not sealed: give that end this --key-file".to_owned(),
+            "that do not match this key: use the same --key-file on all machines".to_owned(),
+            "that are not encrypted: use this --key-file there too".to_owned(),
             format!(
                 "sealed with this key, from an end that does not answer: do firewalls pass UDP from {own} to it, and \
                  back?"
             ),
         ];
-        // Whoever begins is asked once or twice before it has answered.
+        // An endpoint that starts is challenged once or twice before it has answered, so a few rejections are normal.
         let least = [1, 1, 5];
         let mut words = Vec::new();
         for (at, (count, from)) in kept_out(endpoint.stats()).into_iter().enumerate() {
             let count = count - self.before[at];
             if count >= least[at] {
                 let plural = if count == 1 { "" } else { "s" };
-                let from = from.map_or_else(|| "somebody".to_owned(), |from| from.ip().to_string());
-                words.push(format!("{count} datagram{plural} came, the last from {from}, {}", what[at]));
+                let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.ip().to_string());
+                words.push(format!("received {count} datagram{plural}, the last from {from}, {}", what[at]));
             }
         }
         words
@@ -111,7 +111,7 @@ impl Watch {
         Ok(self.trace.map_or(Ok(()), |trace| trace.file.finish())?)
     }
 
-    /// The nodes of this turn's datagrams whose addresses the trace does not know.
+    /// Nodes of this step's datagrams with addresses that the trace does not have yet.
     fn unnamed(&self) -> Vec<NodeId> {
         let Some(trace) = &self.trace else { return Vec::new() };
         let nodes = trace.datagrams.iter().flat_map(|(_, from, to, _)| {
@@ -122,8 +122,8 @@ impl Watch {
     }
 }
 
-/// How many a key has kept out, and where the last one came from: those that it does not open, those that are not sealed, and those that
-/// may have been recorded.
+/// MetricsEndpoint of datagrams that the key rejected, and the source of the last one: not authentic, not sealed, and
+/// possibly replayed.
 fn kept_out(stats: &Stats) -> [(u64, Option<SocketAddr>); 3] {
     [
         (stats.unauthentic, stats.unauthentic_from),
@@ -132,7 +132,7 @@ fn kept_out(stats: &Stats) -> [(u64, Option<SocketAddr>); 3] {
     ]
 }
 
-/// Records what a step has brought; `watch` finds the watch in the driver's observer.
+/// Records the events of a step; `watch` finds the observer inside the driver's observer.
 pub fn record<M, A, O>(driver: &mut Driver<M, A, O>, watch: impl Fn(&mut O) -> &mut Watch)
 where
     M: Machine + ?Sized,

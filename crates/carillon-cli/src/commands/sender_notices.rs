@@ -1,4 +1,4 @@
-//! What a sender says besides its report: who is not served, and who else sends.
+//! Notices of a sender outside its report: unserved receivers, other senders.
 
 use std::net::SocketAddr;
 
@@ -9,33 +9,33 @@ use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
-use crate::delivery::{Evidence, SenderBars, Whereabouts, advice, host, print_json, say};
+use crate::delivery::{EndpointContext, Evidence, SenderBars, advice, host, notice, print_json};
 
-/// Words for what others do.
+/// Prints notices about other nodes.
 #[derive(Debug)]
-pub struct Tidings {
-    place: Whereabouts,
+pub struct SenderNotices {
+    place: EndpointContext,
     json: bool,
 }
 
-impl Tidings {
-    /// Of a sender at this endpoint.
-    pub fn new(endpoint: &Endpoint, json: bool) -> Tidings {
-        Tidings { place: Whereabouts::of(endpoint), json }
+impl SenderNotices {
+    /// Creates the notices of a sender at this endpoint.
+    pub fn new(endpoint: &Endpoint, json: bool) -> SenderNotices {
+        SenderNotices { place: EndpointContext::of(endpoint), json }
     }
 
-    /// Another sender uses the group.
+    /// Reports another sender in the group.
     pub fn rival(
         &self,
         name: &str,
         address: Option<SocketAddr>,
         bars: Option<&SenderBars>,
     ) -> anyhow::Result<()> {
-        self.say(&self.place.rival(name, address), bars);
+        self.notice(&self.place.rival(name, address), bars);
         self.print(&json!({ "event": "rival", "sender": name, "address": address }))
     }
 
-    /// Somebody is not served.
+    /// Reports an unserved receiver.
     pub fn unserved(
         &self,
         name: &str,
@@ -46,15 +46,15 @@ impl Tidings {
         let (who, text) = (host(name, address), reason.to_string());
         let line = match reason {
             UnservedReason::Refused(RefuseReason::Later) => {
-                format!("{who} {text}: a further session serves it")
+                format!("{who} {text}: a catch-up session serves it")
             }
             _ => format!("{who} is not served: {text}{}", advice(reason)),
         };
-        self.say(&line, bars);
+        self.notice(&line, bars);
         self.print(&json!({ "event": "unserved", "receiver": name, "address": address, "reason": text }))
     }
 
-    /// The transfer starts without receivers that were expected: these, and a number of others.
+    /// Reports that the transfer starts without these expected receivers and `more` others.
     pub fn missing(
         &self,
         names: &[String],
@@ -64,40 +64,40 @@ impl Tidings {
         bars: Option<&SenderBars>,
     ) -> anyhow::Result<()> {
         let all = joined + names.len() + more;
-        let named = names.iter().take(MOST_TOLD).map(|name| shown(name).into_owned());
-        let unnamed = names.len().saturating_sub(MOST_TOLD) + more;
+        let named = names.iter().take(MAX_NOTICES).map(|name| shown(name).into_owned());
+        let unnamed = names.len().saturating_sub(MAX_NOTICES) + more;
         let rest = (unnamed > 0).then(|| format!("{unnamed}{}", if names.is_empty() { "" } else { " more" }));
         let who: Vec<String> = named.chain(rest).collect();
         let waited = now.since(Time::ZERO).as_secs_f64();
-        self.say(
+        self.notice(
             &format!("{} did not join within {waited:.0} s: sending to {joined} of {all}", who.join(", ")),
             bars,
         );
         self.print(&json!({ "event": "missing", "receivers": names, "more": more, "joined": joined }))
     }
 
-    /// Says a line without breaking the bars.
-    pub fn say(&self, line: &str, bars: Option<&SenderBars>) {
+    /// Prints a line without disturbing the progress bars.
+    pub fn notice(&self, line: &str, bars: Option<&SenderBars>) {
         match bars {
-            Some(bars) => bars.say(line),
-            None => say(line),
+            Some(bars) => bars.notice(line),
+            None => notice(line),
         }
     }
 
-    /// What to look at when nobody has answered.
+    /// Advice for a sender that got no answer.
     pub fn nobody(&self, ttl: u8, endpoint: &Endpoint) -> String {
-        self.place.nobody(ttl, &Evidence::of(endpoint, None))
+        self.place.unanswered_sender(ttl, &Evidence::of(endpoint, None))
     }
 
-    /// What may be the matter with members that were there and took nothing.
+    /// Advice about members that joined and took no data.
     pub fn took_nothing(&self, receivers: &[ReceiverReport], datagram: usize, endpoint: &Endpoint) {
-        for one in receivers.iter().filter(|one| took_nothing(one)).take(MOST_TOLD) {
+        for one in receivers.iter().filter(|one| took_nothing(one)).take(MAX_NOTICES) {
             let failure = one.address.and_then(|address| endpoint.send_failure(address.ip()));
-            say(self.place.took_nothing(&one.name, one.address, datagram, failure.as_ref()));
+            notice(self.place.took_nothing(&one.name, one.address, datagram, failure.as_ref()));
         }
     }
 
-    /// Those who are not served, for the report.
+    /// Unserved receivers, for the JSON report.
     pub fn unserved_json(report: &SendReport) -> Value {
         let one = report
             .unserved
@@ -106,12 +106,12 @@ impl Tidings {
         one.collect()
     }
 
-    /// The other senders, for the report.
+    /// Other senders, for the JSON report.
     pub fn rivals_json(report: &SendReport) -> Value {
         report.rivals.iter().map(|(name, address)| json!({ "name": name, "address": address })).collect()
     }
 
-    /// Those who are not served, as rows of the table.
+    /// Unserved receivers, as rows of the table.
     pub fn unserved_rows(report: &SendReport) -> Vec<Vec<String>> {
         let none = || "-".to_owned();
         let row = |name: String, why: String| {
@@ -131,10 +131,10 @@ impl Tidings {
     }
 }
 
-/// Lines about receivers that took nothing; the report has the rest.
-const MOST_TOLD: usize = 64;
+/// Maximum number of lines about members that took no data; the report lists all of them.
+const MAX_NOTICES: usize = 64;
 
-/// Whether it took nothing and was given up.
+/// Returns true if a member took no data and was expelled.
 fn took_nothing(one: &ReceiverReport) -> bool {
     one.bytes == 0 && matches!(one.outcome, Outcome::Lost(_))
 }

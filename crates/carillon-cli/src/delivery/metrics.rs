@@ -1,4 +1,4 @@
-//! `--metrics`: numbers for whoever fetches them.
+//! `--metrics`: an HTTP endpoint for monitoring systems.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -7,75 +7,76 @@ use anyhow::Context as _;
 use carillon_core::Duration;
 use carillon_transfer::monitor::{Exporter, Monitor};
 
+use super::messages::notice;
 use super::seconds::seconds;
 use super::stop::Stop;
-use super::words::say;
 
-/// Where numbers are served, and for how long.
+/// Address and lifetime of the metrics endpoint.
 #[derive(Clone, Debug, clap::Args)]
-pub struct NumbersArgs {
-    /// Serve numbers at http://ADDR:PORT/metrics in the text format of Prometheus, such as 127.0.0.1:9464; port 0 is any.
-    #[arg(long, value_name = "ADDR:PORT")]
+pub struct MetricsArgs {
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics, such as 127.0.0.1:9464; port 0 picks a free port.
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Output")]
     pub metrics: Option<SocketAddr>,
-    /// Serve them for so long after the end, so that the last ones are fetched too.
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, requires = "metrics")]
+    /// Keep serving the last metrics for this long after the end.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, requires = "metrics", help_heading = "Output")]
     pub metrics_linger: Duration,
 }
 
-/// Numbers that are served, if they are.
+/// Running metrics endpoint, if one was asked for.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct MetricsEndpoint {
     served: Option<(Monitor, Exporter)>,
     linger: Duration,
-    /// Signals that had come when the work was over.
+    /// Number of signals received when the work ended.
     signals: Option<usize>,
 }
 
-impl NumbersArgs {
-    /// Serves what a monitor is told.
-    pub fn serve(&self) -> anyhow::Result<Numbers> {
+impl MetricsArgs {
+    /// Serves the text of a new monitor.
+    pub fn serve(&self) -> anyhow::Result<MetricsEndpoint> {
         let monitor = Monitor::default();
         let told = monitor.clone();
         self.serve_as(monitor, move || told.text())
     }
 
-    /// Serves this; the monitor may be told or not.
+    /// Serves the text that `source` returns.
     pub fn serve_as(
         &self,
         monitor: Monitor,
         source: impl Fn() -> String + Send + 'static,
-    ) -> anyhow::Result<Numbers> {
+    ) -> anyhow::Result<MetricsEndpoint> {
         let Some(address) = self.metrics else {
-            return Ok(Numbers { served: None, linger: Duration::ZERO, signals: None });
+            return Ok(MetricsEndpoint { served: None, linger: Duration::ZERO, signals: None });
         };
         let exporter = Exporter::start(address, source).with_context(|| format!("--metrics {address}"))?;
-        say(format_args!("numbers at http://{}/metrics", exporter.address()));
-        Ok(Numbers { served: Some((monitor, exporter)), linger: self.metrics_linger, signals: None })
+        notice(format_args!("numbers at http://{}/metrics", exporter.address()));
+        Ok(MetricsEndpoint { served: Some((monitor, exporter)), linger: self.metrics_linger, signals: None })
     }
 }
 
-impl Numbers {
-    /// Who is to be told.
+impl MetricsEndpoint {
+    /// Monitor that the transfer reports to, if metrics are served.
     pub fn monitor(&self) -> Option<Monitor> {
         self.served.as_ref().map(|(monitor, _)| monitor.clone())
     }
 
-    /// The work is over: a signal from now on, also one that comes while it is reported, ends the waiting for who fetches.
+    /// Marks the end of the work. From now on a signal ends the lingering, also one that arrives while the report is
+    /// printed.
     pub fn work_is_over(&mut self, stop: &Stop) {
         self.signals = Some(stop.count());
     }
 
-    /// Serves the last ones for as long as was said, or until a signal comes.
+    /// Serves the last metrics for `--metrics-linger`, or until a signal arrives.
     pub fn linger(self, stop: &Stop) {
         let (begun, signals) = (Instant::now(), self.signals.unwrap_or_else(|| stop.count()));
         while begun.elapsed() < self.linger && stop.count() == signals {
-            std::thread::sleep(LOOK.min(self.linger));
+            std::thread::sleep(SIGNAL_CHECK_INTERVAL.min(self.linger));
         }
     }
 }
 
-/// How soon a signal is noticed.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval at which signals are checked while lingering.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
@@ -84,10 +85,10 @@ mod tests {
 
     use super::*;
 
-    /// Whether waiting an hour ends soon, with a signal before the work is over or after that.
+    /// Returns true if lingering for an hour ends soon after a signal that came before or after the end of the work.
     fn ends_with_a_signal(after: bool) -> bool {
         let stop = Stop::on_signals().expect("signals are counted");
-        let mut numbers = Numbers { served: None, linger: Duration::from_secs(3600), signals: None };
+        let mut numbers = MetricsEndpoint { served: None, linger: Duration::from_secs(3600), signals: None };
         if after {
             numbers.work_is_over(&stop);
         }
@@ -106,7 +107,7 @@ mod tests {
         ended.recv_timeout(std::time::Duration::from_millis(if after { 10_000 } else { 300 })).is_ok()
     }
 
-    /// A receiver that is told to stop while it still prints its report served its numbers for as long as was said.
+    /// A signal that asks for the end of a transfer does not also end the lingering.
     #[test]
     fn a_signal_ends_the_waiting_for_who_fetches_once_the_work_is_over_and_one_before_does_not() {
         assert!(ends_with_a_signal(true));

@@ -1,5 +1,5 @@
-//! What is said to people: one line each on stderr, which names the machine, file or flag, what it means and
-//! what to do next. The lines for wrong set-ups stand in `docs/reference/wrong-set-ups.md` word for word.
+//! Messages for people: one line each on stderr. A message says what happened, to which machine, and what to do next.
+//! Messages about wrong set-ups are listed in `docs/reference/wrong-set-ups.md`.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -17,28 +17,28 @@ use super::clock::utc_now;
 use super::evidence::Evidence;
 
 /// Says one line on stderr.
-pub fn say(line: impl fmt::Display) {
-    say_text(&shown(&line.to_string()));
+pub fn notice(line: impl fmt::Display) {
+    notice_text(&shown(&line.to_string()));
 }
 
-/// Says what is fit to be shown, in one piece: others may write to the same terminal.
-pub fn say_text(text: &str) {
-    let time = match SAYS_TIME.load(Ordering::Relaxed) {
+/// Prints a text that is safe to show, in one write, since other programs may write to the same terminal.
+pub fn notice_text(text: &str) {
+    let time = match HAS_TIMESTAMPS.load(Ordering::Relaxed) {
         true => format!("{} ", utc_now()),
         false => String::new(),
     };
-    // A standard error that is closed is nobody's loss.
+    // A closed stderr is not an error.
     let _ = io::stderr().lock().write_all(format!("carillon: {time}{text}\n").as_bytes());
 }
 
 /// Puts the time before every line from now on, for services.
-pub fn say_time() {
-    SAYS_TIME.store(true, Ordering::Relaxed);
+pub fn enable_timestamps() {
+    HAS_TIMESTAMPS.store(true, Ordering::Relaxed);
 }
 
-static SAYS_TIME: AtomicBool = AtomicBool::new(false);
+static HAS_TIMESTAMPS: AtomicBool = AtomicBool::new(false);
 
-/// Text that may come from others, made harmless within a line of JSON, whose own syntax has none of these but in texts.
+/// Escapes control characters inside a line of JSON. JSON's own syntax contains none of them, so only texts change.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(needs_escape) {
         return Cow::Borrowed(json);
@@ -58,34 +58,37 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Where an endpoint is, for lines that have to name it.
+/// Group, interface and address of an endpoint, for messages that name them.
 #[derive(Clone, Debug)]
-pub struct Whereabouts {
+pub struct EndpointContext {
     group: SocketAddr,
     interface: Interface,
     choice: Choice,
     own: SocketAddr,
-    /// It has a key.
+    /// True if the endpoint has a key.
     sealed: bool,
     /// The other interfaces that could be chosen.
     others: Vec<String>,
 }
 
-impl Whereabouts {
-    /// Of this endpoint.
-    pub fn of(endpoint: &Endpoint) -> Whereabouts {
+impl EndpointContext {
+    /// Context of this endpoint.
+    pub fn of(endpoint: &Endpoint) -> EndpointContext {
         let (interface, choice) = (endpoint.interface().clone(), endpoint.choice().clone());
         let sealed = endpoint.seal_bytes() > 0;
-        Whereabouts { sealed, ..Whereabouts::at(endpoint.group(), interface, choice, endpoint.local_addr()) }
+        EndpointContext {
+            sealed,
+            ..EndpointContext::at(endpoint.group(), interface, choice, endpoint.local_addr())
+        }
     }
 
-    /// Of this group, by an interface that was chosen so.
-    pub fn at(group: SocketAddr, interface: Interface, choice: Choice, own: SocketAddr) -> Whereabouts {
+    /// Context of a group on an interface, with the reason for the choice.
+    pub fn at(group: SocketAddr, interface: Interface, choice: Choice, own: SocketAddr) -> EndpointContext {
         // Without the list the advice is shorter.
         let candidates = Interface::candidates(group).unwrap_or_default();
         let others = candidates.iter().filter(|one| one.index != interface.index);
         let others = others.map(|one| one.name.clone()).collect();
-        Whereabouts { group, choice, own, sealed: false, others, interface }
+        EndpointContext { group, choice, own, sealed: false, others, interface }
     }
 
     /// The address in use, unless there is a key, with which a bare datagram would count as a forged one.
@@ -119,7 +122,7 @@ impl Whereabouts {
         Some(format!("{why}: using {}, which reaches this host only; {todo}", self.interface))
     }
 
-    /// What can be done where no interface but loopback has an address of the group's family.
+    /// Advice for a host without an address of the group's family on any interface but loopback.
     fn without_candidates(&self) -> String {
         let (ours, other, group) = match self.group {
             SocketAddr::V4(_) => ("IPv4", "IPv6", DEFAULT_GROUP_V6),
@@ -137,7 +140,8 @@ impl Whereabouts {
         }
     }
 
-    /// Lines about what was chosen for want of a route or of IPv4, where this group was wanted.
+    /// Messages about choices that were made for lack of a route or of IPv4; `wanted` is the group that was asked
+    /// for.
     pub fn remarks(&self, wanted: SocketAddr) -> Vec<String> {
         let mut lines: Vec<String> = self.loopback().into_iter().collect();
         if self.choice == Choice::Only {
@@ -157,51 +161,53 @@ impl Whereabouts {
         lines
     }
 
-    /// What a sender that heard nobody knows, and then what it should look at.
-    pub fn nobody(&self, ttl: u8, evidence: &Evidence) -> String {
+    /// Message for a sender that got no answer: known faults, else advice.
+    pub fn unanswered_sender(&self, ttl: u8, evidence: &Evidence) -> String {
         if ttl == 0 {
             return "with --ttl 0 nothing leaves this host".to_owned();
         }
-        let head = format!("nobody answered in {}", self.group());
+        let head = format!("no receiver answered in {}", self.group());
         let known = evidence.known();
         if !known.is_empty() {
             return format!("{head}: {}", known.join("; "));
         }
         let sent = match evidence.received {
-            0 => format!("{} datagrams went out, none came back", evidence.sent),
-            came => format!("{} datagrams went out, {came} came, no answer among them", evidence.sent),
+            0 => format!("{} datagrams were sent, none was received", evidence.sent),
+            received => {
+                format!("{} datagrams were sent, {received} were received, none was an answer", evidence.sent)
+            }
         };
-        let running = format!("is `carillon recv` running with this --group{}", self.keyed());
+        let running = format!("Is `carillon recv` running with this --group{}", self.keyed());
         if self.interface.loopback {
             return format!(
-                "{head}, which reaches this host only: {sent}; {running}, here{}?",
+                "{head}, which reaches this host only: {sent}. {running} on this host{}?",
                 self.instead()
             );
         }
         let routers = match ttl {
-            1 => "which --ttl 1 does not pass".to_owned(),
+            1 => "--ttl 1 does not pass routers".to_owned(),
             _ => format!("--ttl is {ttl}"),
         };
         format!(
-            "{head}: {sent}; {running}, on this network{}? if so, `carillon doctor` at both ends finds what is between: \
-             a firewall, a switch, a router ({routers})",
+            "{head}: {sent}. {running} on this network{}? If it is, run `carillon doctor` on both machines to find the \
+             firewall, switch or router between them ({routers})",
             self.instead(),
         )
     }
 
-    /// What a receiver that was not invited is waiting for, and what it has heard instead.
+    /// Message for a receiver that was not invited, with descriptions of other packets that it received.
     pub fn uninvited(&self, heard: &[String], evidence: &Evidence) -> String {
         let what = format!("`carillon send` running with this --group{}", self.keyed());
         self.unheard("no sender", &what, heard, evidence)
     }
 
-    /// What a further sender that found no session should look at.
+    /// Message for a joined sender that found no session.
     pub fn no_organiser(&self, evidence: &Evidence) -> String {
-        let head = format!("nobody has invited to a session in {}", self.group());
+        let head = format!("no session was announced in {}", self.group());
         self.explained(&head, "`carillon send` without --join running with this --group", &[], evidence)
     }
 
-    /// What a further sender that was not invited is waiting for, and what it has heard instead.
+    /// Message for a joined sender that was not invited, with descriptions of other packets that it received.
     pub fn uninvited_sender(&self, heard: &[String], evidence: &Evidence) -> String {
         self.unheard(
             "no session",
@@ -212,11 +218,11 @@ impl Whereabouts {
     }
 
     fn unheard(&self, who: &str, what: &str, heard: &[String], evidence: &Evidence) -> String {
-        let head = format!("{who} is heard in {}, still waiting", self.group());
+        let head = format!("{who} found in {}, still waiting", self.group());
         self.explained(&head, what, heard, evidence)
     }
 
-    /// A silence, with what is known of it, or else with what to look at.
+    /// Message about a silence, with the known faults, else with advice.
     fn explained(&self, head: &str, what: &str, heard: &[String], evidence: &Evidence) -> String {
         // What came instead says it better than its number.
         let known = if heard.is_empty() { evidence.known() } else { heard.to_vec() };
@@ -227,12 +233,12 @@ impl Whereabouts {
         if self.interface.loopback {
             let name = &self.interface.name;
             return format!(
-                "{head}: nothing has come, and {name} reaches this host only; is {what}, here{instead}?"
+                "{head}: nothing was received, and {name} reaches this host only. Is {what} on this host{instead}?"
             );
         }
         format!(
-            "{head}: nothing has come; is {what}, on this network{instead}? if so, `carillon doctor` at both ends finds \
-             what is between: a firewall, a switch, a router (its --ttl)"
+            "{head}: nothing was received. Is {what} on this network{instead}? If it is, run `carillon doctor` on both machines \
+             to find the firewall, switch or router between them (the sender's --ttl limits routers)"
         )
     }
 
@@ -247,11 +253,14 @@ impl Whereabouts {
         let who = host(name, sender);
         match failure {
             Some(failure) => {
-                format!("{who} invites, but sending to it fails: {failure}; {}", failure.advice())
+                format!(
+                    "{who} invites this machine, but sending to it fails: {failure}; {}",
+                    failure.advice()
+                )
             }
             None => format!(
-                "{who} invites, but does not answer: do firewalls pass UDP from {} to it, and back? has it a route to \
-                 here? `carillon doctor` at both ends tells",
+                "{who} invites this machine, but does not answer. Do firewalls pass UDP between {} and it, and does it have a \
+                 route to this machine? Run `carillon doctor` on both",
                 self.own
             ),
         }
@@ -275,12 +284,12 @@ impl Whereabouts {
     /// A sender has started and nothing large of it arrives.
     pub fn no_data(&self, name: &str, bytes: u32) -> String {
         format!(
-            "{name} has started, but its data does not come: if the network between does not carry datagrams of \
-             {bytes} bytes, it should send with --datagram 1472"
+            "{name} has started, but no data arrives. If the network does not carry datagrams of {bytes} bytes, start the \
+             sender with --datagram 1472"
         )
     }
 
-    /// A receiver has taken nothing at all although it joined.
+    /// Message about a member that joined and received no data.
     pub fn took_nothing(
         &self,
         name: &str,
@@ -290,24 +299,24 @@ impl Whereabouts {
     ) -> String {
         let who = host(name, address);
         if let Some(failure) = failure {
-            return format!("{who} took nothing: sending to it fails: {failure}; {}", failure.advice());
+            return format!("{who} received no data: sending to it fails: {failure}; {}", failure.advice());
         }
         match bytes > USUAL_DATAGRAM {
             true => format!(
-                "{who} took nothing: if the network between does not carry datagrams of {bytes} bytes, send with \
-                 --datagram {USUAL_DATAGRAM}"
+                "{who} received no data. If the network does not carry datagrams of {bytes} bytes, send with --datagram \
+                 {USUAL_DATAGRAM}"
             ),
             false => format!(
-                "{who} joined and took nothing: is it still running? do firewalls pass UDP from {} to it?",
+                "{who} joined, but received no data. Is it still running? Do firewalls pass UDP from {} to it?",
                 self.own
             ),
         }
     }
 
-    /// Another sender was heard.
+    /// Message about another sender in the group.
     pub fn rival(&self, name: &str, address: Option<SocketAddr>) -> String {
         format!(
-            "another sender, {}, uses {}: each receiver joins the one it hears first; give one of the two, and its \
+            "another sender, {}, uses {}: each receiver joins the sender that it finds first. Give one of the two, and its \
              receivers, another --group",
             host(name, address),
             self.group(),
@@ -338,18 +347,18 @@ pub fn host(name: &str, address: Option<SocketAddr>) -> String {
 pub fn explain(failure: &ReceiverFailure) -> String {
     let advice = match failure {
         ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
-            ": start receivers before the sender, or with --keep-going for the next transfer"
+            ": start receivers before the sender, or use --keep-going for the next transfer"
         }
         ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
-        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
+        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it expects",
         ReceiverFailure::Refused(RefuseReason::Done, _) => ", from another process that spoke for it",
         ReceiverFailure::Refused(RefuseReason::Later, _) => {
             ", which cannot take back what was written to one output: receive into a directory"
         }
-        ReceiverFailure::SenderSilent => ": is it still running, and the network between?",
+        ReceiverFailure::SenderSilent => ": is it still running, and is the network up?",
         ReceiverFailure::Refused(RefuseReason::Full, _) => ": use another --group for some of the receivers",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
-            ": too slow, or not heard; see the sender's report and its --timeout"
+            ": it was too slow or silent; see the sender's report and its --timeout"
         }
         ReceiverFailure::Left(reason) => return reason.clone(),
         _ => "",
@@ -357,7 +366,7 @@ pub fn explain(failure: &ReceiverFailure) -> String {
     format!("{failure}{advice}")
 }
 
-/// What to do about a receiver that is not served.
+/// Advice about an unserved receiver.
 pub fn advice(reason: &UnservedReason) -> &'static str {
     match reason {
         UnservedReason::Refused(RefuseReason::NotExpected) => ": add it to --expect",
@@ -366,32 +375,31 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
         UnservedReason::Declined(text) if text.starts_with("came after") => LATE,
         UnservedReason::Release(_) => RELEASES,
         UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
-        UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see what it says itself",
+        UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see its own messages",
     }
 }
 
 /// Advice where two releases meet.
 const RELEASES: &str = ": install the same release on both";
 
-/// What a report says of a session without a key.
-pub const OPEN: &str = "open: anybody on the network can read this and take part; a key closes it (--key-file, the same at \
-     all ends)";
+/// Line of a report about a session without a key.
+pub const OPEN: &str = "Not encrypted: anyone on the network can read this and take part. Use --key-file, with the same key on \
+     all machines.";
 
-/// What a report without a list of receivers says about that.
+/// Line of a report without a list of receivers.
 pub const NO_RECEIVER_LIST: &str = "No receiver list was given (--expect, --receivers): machines that never joined are not in \
      this report.";
 
-/// What a report with a protocol that does not wait for its receivers says about that.
-pub fn waits_for_nobody(protocol: &str) -> String {
+/// Line of a report with a protocol that does not wait for its receivers.
+pub fn does_not_wait(protocol: &str) -> String {
     format!(
-        "{protocol} waits for nobody while it sends: a receiver that falls behind by more than the sender keeps \
-         does not get everything"
+        "{protocol} does not wait for receivers: a receiver that falls behind by more than the sender's buffer misses data."
     )
 }
 
-/// What frames of 1500 bytes carry.
+/// Payload of a UDP datagram in a frame of 1500 bytes.
 const USUAL_DATAGRAM: usize = 1472;
-const LATE: &str = ": send again for it; to wait for it next time, say --receivers or --expect";
+const LATE: &str = ": send again, and use --receivers or --expect to wait for it";
 
 #[cfg(test)]
 mod tests {
