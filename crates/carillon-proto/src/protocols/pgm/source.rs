@@ -141,6 +141,7 @@ impl PgmSource {
         for number in numbers(nak, list).map(|sqn| near(sqn, expected)) {
             let Some(slot) = self.window.asked(context.now, number) else { continue };
             held = true;
+            // A packet repaired within the hold-off, or already scheduled, needs no further repair.
             let again = slot.repaired.is_over(context.now, (), self.rdata_holdoff);
             if !slot.pending && again && new < left {
                 slot.pending = true;
@@ -157,11 +158,13 @@ impl PgmSource {
             return self.request_spm(context);
         }
         self.budget.spend(requester, new);
+        // Only a NAK that causes a repair counts as received; an NCF answers either kind.
         match new {
             0 => context.events.dropped(DropReason::Redundant),
             _ => context.events.received("nak", near(nak.sqn, expected)),
         }
         let confirmation = (nak, list.as_bytes().into());
+        // An identical NCF at the end of the queue would add nothing.
         if self.confirmations.len() < MAX_PENDING_CONFIRMATIONS
             && self.confirmations.back() != Some(&confirmation)
         {
@@ -345,6 +348,7 @@ impl Part for PgmSource {
         if self.poll_due {
             return Some(self.emit_poll(context, buf));
         }
+        // A window that advances with time keeps repairs out of the rate limit: they cannot wait.
         let blocked = self.pace.ready_at(context.now);
         if (blocked.is_none() || !self.paces_repairs)
             && let Some(transmit) = self.emit_repair(context, buf)

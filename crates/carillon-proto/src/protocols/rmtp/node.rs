@@ -389,10 +389,12 @@ impl Part for RmtpNode {
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Ack => {
+                // The next acknowledgment goes to the nearest processor known by now.
                 self.choose(context);
                 self.due.ack = true;
                 self.due.measure |= !self.measured;
                 self.acks_since_parent_report += 1;
+                // The session's parent still awaits this node, so it gets a report now and then.
                 if self.acks_since_parent_report >= ACKS_PER_PARENT_REPORT {
                     (self.acks_since_parent_report, self.due.parent_report) = (0, true);
                 }

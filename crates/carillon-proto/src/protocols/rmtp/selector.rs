@@ -44,6 +44,7 @@ impl ProcessorSelector {
     pub fn choose(&mut self, now: Time, missing_from: u64, default: NodeId) -> bool {
         self.offers.retain(|_, offer| now.since(offer.at) <= self.lifetime);
         let (before, nearest) = (self.processor(default), self.offers.iter());
+        // The current processor wins ties, so that equal neighbours do not alternate.
         let best = nearest.filter(|(_, offer)| offer.oldest <= missing_from).max_by_key(|&(&node, offer)| {
             (offer.remaining_ttl, node == before, node == default, std::cmp::Reverse(node))
         });

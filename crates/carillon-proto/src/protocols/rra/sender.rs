@@ -109,6 +109,7 @@ impl RraSender {
     /// Next repair or new message, and the receiver that it polls.
     fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
         if let Some(number) = self.messages.repairs.pop_first() {
+            // With path flow control new messages follow at once, so the burst of repairs does not end here.
             let more = !self.messages.repairs.is_empty() || (self.polling.by_path && self.has_new());
             // The end of a burst of repairs polls the receiver that reported the losses.
             let asks = self.polling.ends_burst(!more).then(|| {
@@ -148,6 +149,7 @@ impl RraSender {
         let members = &mut self.polling.members;
         let next =
             members.next_unpolled(|index, member| is_missing(index) || (blocked && member.limit <= sent));
+        // No receiver is left to poll in this round.
         let Some(index) = next else {
             self.polling.poll_all = false;
             return None;
@@ -155,6 +157,7 @@ impl RraSender {
         if self.polling.poll_all {
             return Some(self.poll(context, index, buf));
         }
+        // Wait before polling: data that is offered meanwhile carries the poll for free.
         if context.timers.armed(Timer::Quiet).is_none() {
             let patience = if blocked { self.blocked_poll_delay } else { IDLE_POLL_DELAY };
             context.timers.arm(Timer::Quiet, context.now + patience);
@@ -194,6 +197,7 @@ impl Part for RraSender {
             since: messages.serial - question.serial,
             arrived,
         };
+        // The answer updates the path model: RTT, loss, and room.
         polling.members.on_answer(context.now, index, closed, answer, limit);
         if polling.by_path {
             pace.set_rate(context.now, polling.members.rate());

@@ -160,6 +160,7 @@ impl Follower {
         let (leader, view) = (To::Rank(view.leader()), view.number());
         let has = order.log.length();
         let ack = has as u32;
+        // Gaps first: messages behind them cannot be delivered.
         if let Some(place) = self.next_missing(context, order) {
             self.requested.insert(place, context.now);
             self.on_reported(has);
@@ -189,6 +190,7 @@ impl Follower {
         }
         let waits = !order.outbox.is_empty() || order.waits();
         let alive = self.settings.alive_interval;
+        // With outstanding requests wait for the sequencer; otherwise only check that it is alive.
         let wait = match has_lost_sequencer {
             false if waits => Some(self.settings.request_timeout.saturating_mul(1 << self.doubled)),
             false if !alive.is_zero() => Some(alive),

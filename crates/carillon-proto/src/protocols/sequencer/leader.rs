@@ -61,7 +61,7 @@ struct Due {
 
 /// Emits a message with its sequence number to `to`, or GONE if it was purged. Without `leader` it answers a FETCH
 /// between views.
-pub(super) fn answer(
+pub(super) fn emit_message(
     context: &mut Context,
     order: &mut Order,
     view: u32,
@@ -210,8 +210,9 @@ impl Leader {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         if let Some((place, rank)) = self.due.repairs.pop_first() {
-            return Some(answer(context, order, view, place, To::Rank(rank), Some(self), buf));
+            return Some(emit_message(context, order, view, place, To::Rank(rank), Some(self), buf));
         }
+        // Repairs come before new messages, so that no member falls behind the history.
         if self.sent < self.next {
             self.sent += 1;
             return self.multicast(context, order, view, self.sent - 1, buf);
@@ -288,7 +289,7 @@ impl Leader {
         let short = entry.source != context.rank && entry.payload.len() >= self.settings.large;
         let transmit = match short {
             true => context.control_to(To::Group, view, self.ordered(place, entry, short), message, buf),
-            false => answer(context, order, view, place, To::Group, Some(self), buf),
+            false => emit_message(context, order, view, place, To::Group, Some(self), buf),
         };
         self.commit(context, order);
         self.idle_since = context.now;
@@ -323,6 +324,7 @@ impl Leader {
         if self.resilience == 0 {
             return self.sent;
         }
+        // The r-th largest acknowledged prefix is held by r members.
         let mut acks: Vec<u64> = self.followers.iter().map(|rank| self.acks[rank]).collect();
         acks.sort_unstable_by(|a, b| b.cmp(a));
         acks.get(self.resilience - 1).copied().unwrap_or(0)
@@ -350,6 +352,7 @@ impl Leader {
     }
 
     fn advance_sync(&mut self) {
+        // Phase 1 ends when every member holds everything; phase 2 when every member knows so.
         if self.sync == Sync::Phase1 && self.purge() == self.next {
             (self.sync, self.due.phase) = (Sync::Phase2(self.followers), true);
         }

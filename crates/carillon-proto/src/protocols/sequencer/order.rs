@@ -149,6 +149,7 @@ impl Order {
 
     /// Skips to sequence number `place`, before which messages can no longer be obtained.
     pub fn skip_to(&mut self, context: &mut Context, place: u64, numbers: Vec<u64>) {
+        // Everything held before the gap can be delivered: it was accepted by the members that moved on.
         self.accepted = self.accepted.max(self.log.length());
         self.deliver(context);
         for (source, &number) in numbers.iter().enumerate() {

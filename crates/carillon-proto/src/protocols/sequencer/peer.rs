@@ -13,7 +13,7 @@ use carillon_wire::sequencer::{Body, Packet, Report};
 use super::config::Settings;
 use super::context::{Context, Timer};
 use super::follower::{Follower, MAX_RETRANS_REQUESTS};
-use super::leader::{Leader, answer};
+use super::leader::{Leader, emit_message};
 use super::order::{Entry, Order};
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player, near, next_numbers};
@@ -115,6 +115,7 @@ impl SequencerPeer {
     /// Handles FETCH, FETCHED and GONE between two views, as part of the [reformation](crate::blocks::reformation).
     fn on_between(&mut self, context: &mut Context, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
         let (order, membership, members) = (&mut self.order, &mut self.membership, context.nodes.len());
+        // Only the promised ballot may change the log.
         if view != membership.agreement().promised().number {
             return context.events.dropped(DropReason::OutOfWindow);
         }
@@ -229,6 +230,7 @@ impl SequencerPeer {
     /// Emits the next packet.
     fn next_packet(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let length = self.order.log.length();
+        // The reformation comes first: no other packet is valid until a view is installed.
         if let Some((to, packet)) = self.membership.agreement_mut().poll_transmit(length) {
             context.control(packet.name(), length);
             Packet::Reformation(packet).emit(context.association, buf);
@@ -253,7 +255,7 @@ impl SequencerPeer {
     fn poll_between(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let view = self.membership.agreement().promised().number;
         if let Some((place, rank)) = self.serve.pop_first() {
-            return Some(answer(context, &mut self.order, view, place, To::Rank(rank), None, buf));
+            return Some(emit_message(context, &mut self.order, view, place, To::Rank(rank), None, buf));
         }
         let (from, run) = self.membership.ask(MAX_RETRANS_REQUESTS, 1)?;
         if context.timers.armed(Timer::Fetch).is_none() {

@@ -221,6 +221,7 @@ impl XtpSender {
     /// Ends the phase or stops WTIMER once all receivers have answered.
     fn after_answer(&mut self, context: &mut Context) {
         self.group.prune_requests();
+        // The handshake ends with the answers to its sync number; a single message also with earlier answers.
         let is_over = match self.phase {
             Phase::Opening => self.group.have_all_answered_first(),
             Phase::Handshake(sync) => self.group.silent(sync).is_empty() || self.has_all_answered(),

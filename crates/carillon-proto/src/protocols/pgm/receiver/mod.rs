@@ -121,6 +121,7 @@ impl PgmReceiver {
         if self.upstream.is_some() && !is_newer(spm.sqn, self.spm_sqn) {
             return context.events.dropped(DropReason::Redundant);
         }
+        // An SPM without a window, or with OPT_NBR_UNREACH, only refreshes the sequence number (9.8.1).
         let has_window = (spm.trail, spm.lead) != Spm::NO_WINDOW && !options.neighbour_unreachable;
         let window = self.window_of(spm);
         if has_window && window.is_none() {
@@ -138,9 +139,11 @@ impl PgmReceiver {
         if first {
             self.synchronise(trail, end, options.join);
         }
+        // The leading edge reveals tail losses, and the trailing edge ends hopeless recoveries (section 6.3).
         self.known = self.known.max(Some(end));
         self.on_trail(context, trail);
         self.advance(context);
+        // OPT_RST with the N bit: no repair will come, so everything missing is lost.
         if options.reset.is_some_and(|flags| flags & RESET_NO_NAKS != 0) {
             self.declare_lost_before(context, self.tracked);
             self.deliver_in_order(context);
@@ -167,6 +170,7 @@ impl PgmReceiver {
             Some(minimum) => near(minimum, end).clamp(trail, end),
             None => earliest.unwrap_or(end),
         };
+        // Data received before the SPM proves that the window reached back that far.
         let start = earliest.map_or(start, |earliest| start.min(earliest));
         (self.tracked, self.trail) = (start, start);
         self.early = Reception::starting_at(start);
@@ -221,6 +225,7 @@ impl PgmReceiver {
             return;
         }
         self.deliver_in_order(context);
+        // Request only packets that fit the receive window.
         let limit = self.known.unwrap_or(0).min(self.limit());
         if limit <= self.tracked {
             return;
@@ -244,6 +249,7 @@ impl PgmReceiver {
     fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = self.expand(data.sqn);
         let message = MessageId(number);
+        // Before the first SPM the destination of NAKs is unknown (section 6.5): keep the data and ask for an SPM.
         if self.upstream.is_none() {
             self.known = self.known.max(Some(number + 1));
             self.request_spm(context);
@@ -254,6 +260,7 @@ impl PgmReceiver {
             }
             self.known = self.known.max(Some(number + 1));
             self.on_trail(context, trail);
+            // A lost packet that arrives late after all is out of the window, not a duplicate.
             let is_present = matches!(self.early.get(number), Some(Some(_)));
             if number < self.early.expected() || is_present {
                 context.events.dropped(DropReason::Duplicate);

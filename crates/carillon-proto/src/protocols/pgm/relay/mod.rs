@@ -171,6 +171,7 @@ impl PgmRelay {
             self.events.dropped(DropReason::Redundant);
             return Verdict::Absorb;
         }
+        // State without ports: the repair is absorbed here unless a NAK from below adds one.
         for &sqn in numbers {
             if self.requests.get((tsi, sqn)).is_none() && session.repairs < self.max_repairs {
                 session.repairs += 1;
