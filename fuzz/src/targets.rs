@@ -9,7 +9,8 @@ use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, MemberRole, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, HelperSelection, MemberRole, ReceiverSession, ReceiverSessionConfig, SenderSession,
+    SenderSessionConfig,
 };
 use carillon_sim::graph::gt_itm;
 use carillon_testkit::TREE;
@@ -88,9 +89,9 @@ fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
     };
     if entry.helpers != Helpers::None {
         config.helping = match input.below(4) {
-            0 => Helping::Nobody,
-            1 => Helping::Names(names(&["h", "a"])),
-            count => Helping::Count(count),
+            0 => HelperSelection::Nobody,
+            1 => HelperSelection::Names(names(&["h", "a"])),
+            count => HelperSelection::Count(count),
         };
         config.fanout = (input.byte() & 1 == 1).then(|| input.below(3));
     }

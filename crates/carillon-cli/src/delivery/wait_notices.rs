@@ -136,10 +136,13 @@ impl WaitNotices {
         Some(match wait {
             Wait::Invitation => {
                 let mut heard = driver.observer().inner.strangers(driver.endpoint());
-                let passed_over = session.passed_over().map(shown);
+                let passed_over = session.unlisted_sender().map(shown);
                 heard.extend(passed_over.map(|name| format!("{name} invites, but --from does not list it")));
-                heard
-                    .extend(session.unfit().map(|(name, why)| format!("{} invites, but {why}", shown(name))));
+                heard.extend(
+                    session
+                        .unsuitable_sender()
+                        .map(|(name, why)| format!("{} invites, but {why}", shown(name))),
+                );
                 self.place.uninvited(&heard, &Evidence::of(driver.endpoint(), self.unroutable))
             }
             Wait::Welcome => {
@@ -155,7 +158,7 @@ impl WaitNotices {
     /// Reason for which an invited receiver is not in a session. The number of notices is limited, since anyone can
     /// invite without end.
     fn passed_by(&mut self, run: &ReceiveRun<Watch>) -> Option<String> {
-        let session = run.driver().machine().passed_by();
+        let session = run.driver().machine().missed_session();
         let count = session.map_or(0, |session| session.count);
         let is_new = std::mem::replace(&mut self.passed_by, count) != count;
         let session = session.filter(|_| is_new)?;
@@ -197,8 +200,8 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
             if session.unanswered().is_none()
                 && !session.is_served_later()
                 && !session.is_returning()
-                && session.passed_by().is_none()
-                && !session.has_heard_done() =>
+                && session.missed_session().is_none()
+                && !session.has_seen_done_job() =>
         {
             Some(Wait::Invitation)
         }

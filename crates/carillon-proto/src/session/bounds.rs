@@ -14,7 +14,7 @@ pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate)
             continue;
         };
         let length = span.at(bit_rate);
-        let cut = length.clamp(own(entry, parameter, bit_rate).min(LEAST), MOST);
+        let cut = length.clamp(delivery_span(entry, parameter, bit_rate).min(MIN_SPAN), MAX_SPAN);
         if cut != length {
             let text = format!("{} ns", cut.as_nanos());
             config.set(entry.parameters, parameter.name, &text).expect("whole nanoseconds are a span");
@@ -23,18 +23,18 @@ pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate)
 }
 
 /// Time span that the protocol has for delivery.
-fn own(entry: &ProtocolEntry, parameter: &'static Parameter, bit_rate: BitRate) -> Duration {
+fn delivery_span(entry: &ProtocolEntry, parameter: &'static Parameter, bit_rate: BitRate) -> Duration {
     let set = entry.delivery_settings.iter().find(|(key, _)| *key == parameter.name);
     match parameter.parse(set.map_or(parameter.default, |(_, value)| value)) {
         Ok(Setting::Span(span)) => span.at(bit_rate),
-        _ => LEAST,
+        _ => MIN_SPAN,
     }
 }
 
 /// Shortest time span accepted from the network.
-const LEAST: Duration = Duration::from_micros(100);
+const MIN_SPAN: Duration = Duration::from_micros(100);
 /// Longest time span accepted from the network.
-const MOST: Duration = Duration::from_secs(600);
+const MAX_SPAN: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
@@ -55,9 +55,9 @@ mod tests {
             let cut = cut_to("mbap", "ack_timeout", short);
             assert!(cut >= Duration::from_micros(95), "{short} is cut to {cut:?}");
         }
-        assert_eq!(cut_to("mbap", "ack_timeout", "3000 s"), MOST);
+        assert_eq!(cut_to("mbap", "ack_timeout", "3000 s"), MAX_SPAN);
         assert_eq!(cut_to("mbap", "ack_timeout", "7 ms"), Duration::from_millis(7));
         assert_eq!(cut_to("mbap", "ack_wait", "0 ms"), Duration::ZERO, "no wait, as for delivery");
-        assert_eq!(cut_to("srm", "session_ivl", "1 us"), LEAST);
+        assert_eq!(cut_to("srm", "session_ivl", "1 us"), MIN_SPAN);
     }
 }

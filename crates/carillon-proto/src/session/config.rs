@@ -74,7 +74,7 @@ pub struct SenderSessionConfig {
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
     /// Earlier sessions of the job: its receivers, and members that may still report.
-    pub former: Former,
+    pub earlier: EarlierSessions,
     /// Maximum payload of a message in bytes.
     pub max_payload: u32,
     /// Sizes in bytes of the datagrams shown while gathering, longest first, for `max_payload`. The session uses the
@@ -93,7 +93,7 @@ pub struct SenderSessionConfig {
     /// Maximum number of members.
     pub max_members: usize,
     /// Members that may join as helpers of the protocol. The session starts once they have joined.
-    pub helping: Helping,
+    pub helping: HelperSelection,
     /// Maximum number of helpers below the sender and below each helper. None puts all helpers below the sender.
     pub fanout: Option<usize>,
     /// True if each member turns to its nearest helper, by the round-trip times measured before the session runs.
@@ -153,14 +153,14 @@ impl SenderSessionConfig {
             further: false,
             job: JobId::default(),
             lanes: false,
-            former: Former::default(),
+            earlier: EarlierSessions::default(),
             max_payload,
             sizes: Vec::new(),
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
-            helping: Helping::Nobody,
+            helping: HelperSelection::Nobody,
             fanout: None,
             nearest: false,
             under: BTreeMap::new(),
@@ -213,8 +213,8 @@ impl SenderSessionConfig {
     }
 
     /// Time for which a member, or all members, may make no progress while the sender waits.
-    pub(super) fn standstill(&self) -> Duration {
-        self.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS)
+    pub(super) fn stall_timeout(&self) -> Duration {
+        self.member_timeout.saturating_mul(STALL_TIMEOUTS)
     }
 
     /// Interval between keepalives of a member. It fits at least eight times into the member timeout, so that some
@@ -225,7 +225,7 @@ impl SenderSessionConfig {
     }
 
     /// Maximum number of members. With a roster, its capacity bounds them, and the sender takes one place of it.
-    pub(super) fn most_members(&self) -> usize {
+    pub(super) fn member_limit(&self) -> usize {
         if self.has_roster() { self.max_members.min(MAX_PEERS - 1) } else { self.max_members }
     }
 
@@ -246,11 +246,11 @@ impl SenderSessionConfig {
             Gather::Names(names) if names.iter().any(|name| Name::new(name).is_none()) => {
                 return conflict(format!("the expected receivers {names:?}: a name is {NAME_RULE}"));
             }
-            Gather::Count(count) if *count > self.most_members() => {
-                return conflict(format!("{count} receivers are more than {}", self.most_members()));
+            Gather::Count(count) if *count > self.member_limit() => {
+                return conflict(format!("{count} receivers are more than {}", self.member_limit()));
             }
-            Gather::Names(names) if names.len() > self.most_members() => {
-                return conflict(format!("{} receivers are more than {}", names.len(), self.most_members()));
+            Gather::Names(names) if names.len() > self.member_limit() => {
+                return conflict(format!("{} receivers are more than {}", names.len(), self.member_limit()));
             }
             Gather::Wait(wait) | Gather::Silent(wait)
                 if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
@@ -307,16 +307,16 @@ impl SenderSessionConfig {
                 "a session of the protocol \"{name}\", whose members are peers, gathers no helpers"
             )),
             // Otherwise the first unnamed member could take the place of a helper.
-            (_, Helping::Count(1..), Gather::Names(_)) => {
+            (_, HelperSelection::Count(1..), Gather::Names(_)) => {
                 Some("a session that expects its receivers by name has to name its helpers too".to_owned())
             }
-            (_, Helping::Names(names), _) if names.iter().any(|name| Name::new(name).is_none()) => {
+            (_, HelperSelection::Names(names), _) if names.iter().any(|name| Name::new(name).is_none()) => {
                 Some(format!("the helpers {names:?}: a name is {NAME_RULE}"))
             }
-            _ if count > self.most_members() => {
-                Some(format!("{count} helpers are more than {}", self.most_members()))
+            _ if count > self.member_limit() => {
+                Some(format!("{count} helpers are more than {}", self.member_limit()))
             }
-            _ => self.misplaced(),
+            _ => self.placement_error(),
         };
         wrong.map_or(Ok(()), |wrong| Err(ConfigError::Conflict(wrong)))
     }
@@ -324,7 +324,7 @@ impl SenderSessionConfig {
 
 impl SenderSessionConfig {
     /// Error in the assignment of members to helpers, if any.
-    fn misplaced(&self) -> Option<String> {
+    fn placement_error(&self) -> Option<String> {
         for (child, helper) in &self.under {
             if !self.helping.allows(helper) {
                 return Some(format!(
@@ -347,14 +347,14 @@ impl SenderSessionConfig {
 /// Helper table with as many helpers as the protocol requires, to try settings with.
 pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
     let Helpers::Required(least) = protocol.helpers else { return HelperTable::default() };
-    let helper = |index| Helper { node: NodeId(TRIAL - index), parent: None, delivers: false };
+    let helper = |index| Helper { node: NodeId(FIRST_TRIAL_NODE - index), parent: None, delivers: false };
     HelperTable::new((0..least).map(helper).collect(), []).unwrap_or_default()
 }
 
 /// Members that earlier sessions expelled after everything was sent. They may report yet: a member that was suspended
 /// may have all data in its socket.
 #[derive(Clone, Debug, Default)]
-pub struct Former {
+pub struct EarlierSessions {
     /// Names of these members, by session, node and nonce.
     pub(super) members: BTreeMap<(AssociationId, NodeId, Nonce), String>,
     /// Earlier sessions in order.
@@ -363,7 +363,7 @@ pub struct Former {
     pub(super) ledger: Ledger,
 }
 
-impl Former {
+impl EarlierSessions {
     /// Earlier sessions of the job, in order.
     pub fn sessions(&self) -> &[AssociationId] {
         &self.sessions
@@ -408,7 +408,7 @@ impl FromStr for Slow {
 
 /// Members that may join as helpers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Helping {
+pub enum HelperSelection {
     /// No helpers.
     Nobody,
     /// This number of helpers with any names.
@@ -417,22 +417,22 @@ pub enum Helping {
     Names(BTreeSet<String>),
 }
 
-impl Helping {
+impl HelperSelection {
     /// Number of helpers.
     pub fn count(&self) -> usize {
         match self {
-            Helping::Nobody => 0,
-            Helping::Count(count) => *count,
-            Helping::Names(names) => names.len(),
+            HelperSelection::Nobody => 0,
+            HelperSelection::Count(count) => *count,
+            HelperSelection::Names(names) => names.len(),
         }
     }
 
     /// Returns true if a member of this name may be a helper.
     pub(super) fn allows(&self, name: &str) -> bool {
         match self {
-            Helping::Nobody => false,
-            Helping::Count(count) => *count > 0,
-            Helping::Names(names) => names.contains(name),
+            HelperSelection::Nobody => false,
+            HelperSelection::Count(count) => *count > 0,
+            HelperSelection::Names(names) => names.contains(name),
         }
     }
 }
@@ -555,9 +555,9 @@ impl ReceiverSessionConfig {
 }
 
 /// First node number for trial helpers. Hosts number no nodes from here downwards.
-const TRIAL: u32 = u32::MAX - 1;
+const FIRST_TRIAL_NODE: u32 = u32::MAX - 1;
 /// Member timeouts for which a closing member may make no progress.
-const STANDSTILL_TIMEOUTS: u32 = 12;
+const STALL_TIMEOUTS: u32 = 12;
 /// Interval between PROGRESS packets of all members together, as far as the member timeout permits.
 const PROGRESS_SPACING: Duration = Duration::from_millis(1);
 /// Rule for names in error messages.

@@ -50,13 +50,13 @@ impl Entry {
 
 /// Receiver of the job that a JOIN stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum LedgerMatch {
     /// This receiver.
     Entry(usize),
     /// This receiver, unless its old node is still heard: then another receiver has the same process number.
     Moved(usize),
     /// A receiver that is new to the job.
-    Nobody,
+    New,
 }
 
 /// Receivers of a job, indexed by own name, node and name in the job.
@@ -70,10 +70,10 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Receiver that a JOIN stands for. `is_there` tells if an entry was heard just now.
-    pub fn find(&self, who: &Applicant<'_>, is_there: impl Fn(&Entry) -> bool) -> Found {
+    pub fn find(&self, who: &Applicant<'_>, is_there: impl Fn(&Entry) -> bool) -> LedgerMatch {
         let same_node = self.by_node.get(&who.node).filter(|&&index| self.entries[index].own == who.own);
         if let Some(&index) = same_node {
-            return Found::Entry(index);
+            return LedgerMatch::Entry(index);
         }
         let alike = self.by_own.get(who.own).map_or(&[][..], Vec::as_slice);
         let first = |matches: &dyn Fn(&Entry) -> bool| {
@@ -88,11 +88,11 @@ impl Ledger {
             (one, other) => one == other,
         };
         if let Some(index) = first(&|entry| same_host(entry) && (same_process(entry) || same_place(entry))) {
-            return Found::Entry(index);
+            return LedgerMatch::Entry(index);
         }
         // A process number at another host may be a copy of the machine, so the caller has to check.
         if let Some(index) = first(&same_process) {
-            return Found::Moved(index);
+            return LedgerMatch::Moved(index);
         }
         // Only the name agrees. A receiver that had nothing yet, or resumes a part, counts as the one that is gone.
         let may_be = |entry: &Entry| match who.origin {
@@ -101,7 +101,7 @@ impl Ledger {
         };
         let returned =
             first(&|entry| !same_host(entry) && !entry.verified && !is_there(entry) && may_be(entry));
-        returned.map_or(Found::Nobody, Found::Entry)
+        returned.map_or(LedgerMatch::New, LedgerMatch::Entry)
     }
 
     /// Receiver that declines an invitation because it is late: one with this name at this node, or else at this

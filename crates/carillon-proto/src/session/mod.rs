@@ -31,11 +31,12 @@ use carillon_core::NodeId;
 pub use carillon_wire::session::{MemberRole, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
-    DEFAULT_SILENCE, Former, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,
+    DEFAULT_SILENCE, EarlierSessions, Gather, HelperSelection, MAX_ATTACHED, ReceiverSessionConfig,
+    SenderSessionConfig, Slow,
 };
 pub use hold::Standing;
 pub use job::{DoneJobs, JobId};
-pub use receiver::{OtherSender, PassedBy, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use receiver::{MissedSession, OtherSender, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};

@@ -37,13 +37,13 @@ impl fmt::Display for UnservedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnservedReason::Refused(reason) => f.write_str(match reason {
-                RefuseReason::AlreadyStarted => LATE,
+                RefuseReason::AlreadyStarted => ARRIVED_AFTER_START,
                 RefuseReason::NameTaken => "refused: another receiver has joined under its name",
                 RefuseReason::NotExpected => "refused: its name is not expected",
                 RefuseReason::Full => "refused: the session takes no more receivers",
                 RefuseReason::Expelled => "refused: it was expelled before",
                 RefuseReason::Nonce => "refused: it is to try again",
-                RefuseReason::Later => LATE,
+                RefuseReason::Later => ARRIVED_AFTER_START,
                 RefuseReason::Done => "it has everything of this job",
             }),
             UnservedReason::Declined(text) => f.write_str(text),
@@ -92,7 +92,7 @@ impl UnservedList {
 }
 
 /// What a receiver says, and what is said of one, that was not there at the start.
-pub(super) const LATE: &str = "came after the start";
+pub(super) const ARRIVED_AFTER_START: &str = "came after the start";
 /// Places in the list: strangers can fill it.
 const MOST: usize = 64;
 

@@ -12,7 +12,7 @@ use carillon_core::{
     Sender as _, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
+    Gather, HelperSelection, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 
@@ -247,7 +247,7 @@ impl World {
         }
         config.gather = Gather::Count(cell.receivers);
         if cell.helpers > 0 {
-            (config.helping, config.fanout) = (Helping::Count(cell.helpers), Some(1));
+            (config.helping, config.fanout) = (HelperSelection::Count(cell.helpers), Some(1));
         }
         config.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.bit_rate);
         config.addresses = Addresses::new(Book(SENDER));

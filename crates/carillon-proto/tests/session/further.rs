@@ -8,8 +8,8 @@ use carillon_core::{
     NumberedAddresses, Seeds, Time,
 };
 use carillon_proto::session::{
-    Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSession, SenderSessionConfig, Slow,
+    EarlierSessions, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_proto::{REGISTRY, find};
 use carillon_testkit::is_long_tier;
@@ -46,9 +46,9 @@ fn world(names: &[&str], slow: Slow, messages: u64) -> World {
 }
 
 /// The session that follows, for these.
-fn follow(world: &mut World, awaited: &[&str], only: Option<&[&str]>, former: Former) {
+fn follow(world: &mut World, awaited: &[&str], only: Option<&[&str]>, former: EarlierSessions) {
     let gather = Gather::Again { awaited: set(awaited), only: only.map(set), settle: Duration::from_secs(1) };
-    let next = SenderSessionConfig { association: NEXT, former, ..config(1, Slow::Lane) };
+    let next = SenderSessionConfig { association: NEXT, earlier: former, ..config(1, Slow::Lane) };
     let mut session = SenderSession::new(SenderSessionConfig { gather, ..next }, Seeds::new(2).node(SENDER))
         .expect("the settings are good");
     session.start(world.now);
@@ -71,7 +71,7 @@ fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
         assert_eq!(world.phase(late), ReceiverPhase::Seeking);
         assert!(world.peers[late].session.is_served_later());
         let before = world.now;
-        follow(&mut world, &["late"], only, Former::default());
+        follow(&mut world, &["late"], only, EarlierSessions::default());
         world.run_until(before + Duration::from_millis(400), |world| {
             world.sender.phase() == SenderPhase::Running
         });
@@ -111,7 +111,7 @@ fn what_goes_by_is_overheard_by_who_is_served_later_and_wants_it() {
         // Not what came before it did.
         assert_eq!((1_000..20_000).contains(&heard), overhears, "{heard} of 20000");
         assert_eq!(heard == 0, !overhears);
-        let former = world.sender.former();
+        let former = world.sender.earlier();
         assert_eq!(former.sessions(), [ASSOCIATION]);
     }
 }
@@ -158,7 +158,7 @@ fn whoever_got_what_was_not_sent_has_failed_and_is_served_by_the_next_session_if
         if !further {
             continue;
         }
-        let former = world.sender.former();
+        let former = world.sender.earlier();
         follow(&mut world, &["b"], Some(&["b"]), former);
         let config = ReceiverSessionConfig {
             returning: Some(ReceiverFailure::Damaged("f differs".to_owned())),
@@ -374,7 +374,7 @@ fn one_that_had_everything_reports_to_the_session_that_follows() {
     world.peers[1].got = world.total;
     let now = world.now;
     world.peers[1].session.report(now, world.total * 10, Ok(()));
-    let former = world.sender.former();
+    let former = world.sender.earlier();
     follow(&mut world, &["b"], None, former);
     world.run_until(ms(15_000), |world| world.sender.reported_since().count() > 0);
     assert_eq!(world.sender.reported_since().map(|(name, _)| name).collect::<Vec<_>>(), ["b"]);

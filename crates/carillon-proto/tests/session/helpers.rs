@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use carillon_core::{ConfigError, Duration, NodeId, Seeds, Sender as _};
 use carillon_proto::session::{
-    Gather, Helping, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSession, SenderSessionConfig, Slow,
+    Gather, HelperSelection, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
@@ -16,7 +16,7 @@ use carillon_wire::session::{Body, MemberRole, Packet, Peer, PeerList, RosterPag
 
 use super::harness::*;
 
-fn config(gather: Gather, helping: Helping) -> SenderSessionConfig {
+fn config(gather: Gather, helping: HelperSelection) -> SenderSessionConfig {
     let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &TREE, 100);
     SenderSessionConfig { gather, helping, fanout: Some(1), ..config }
 }
@@ -43,7 +43,7 @@ fn other(part: MemberRole) -> MemberRole {
 
 /// Three receivers, nodes 1 to 3, and two helpers in a chain, nodes 4 and 5.
 fn group(messages: u64) -> World {
-    let mut world = World::new(sender_with(config(Gather::Count(3), Helping::Count(2))), messages);
+    let mut world = World::new(sender_with(config(Gather::Count(3), HelperSelection::Count(2))), messages);
     ["a", "b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
     ["h", "i"].into_iter().for_each(|name| _ = world.join(helper(name)));
     world
@@ -184,7 +184,7 @@ fn both_may_die_one_after_the_other() {
 /// A receiver that dies holds its helper up, and by it the sender, only until it is given up; the helper stays.
 #[test]
 fn a_receiver_that_dies_takes_no_helper_along() {
-    let mut settings = config(Gather::Count(3), Helping::Count(2));
+    let mut settings = config(Gather::Count(3), HelperSelection::Count(2));
     // The helper itself gives nobody up.
     settings.config.set(TREE.parameters, "limit", "1000000").expect("a setting");
     let mut world = World::new(sender_with(settings), 200);
@@ -204,7 +204,7 @@ fn a_receiver_that_dies_takes_no_helper_along() {
 /// Who turned to a helper that is gone comes late for a while, and is left to a further session only if it stays slow.
 #[test]
 fn who_has_lost_its_helper_is_not_slow_for_it() {
-    let mut settings = config(Gather::Count(3), Helping::Count(1));
+    let mut settings = config(Gather::Count(3), HelperSelection::Count(1));
     settings.config.set(TREE.parameters, "limit", "1000000").expect("a setting");
     (settings.further, settings.slow, settings.max_payload) = (true, Slow::Lane, 1400);
     let timeout = settings.member_timeout;
@@ -230,11 +230,13 @@ fn unserved(world: &World) -> Vec<String> {
 fn nobody_helps_who_was_not_let() {
     let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
     // No helpers at all, one of a name, and one more than there is room for.
-    for (helping, good) in
-        [(Helping::Nobody, &[][..]), (Helping::Names(set(&["h"])), &["h"]), (Helping::Count(1), &["h"])]
-    {
+    for (helping, good) in [
+        (HelperSelection::Nobody, &[][..]),
+        (HelperSelection::Names(set(&["h"])), &["h"]),
+        (HelperSelection::Count(1), &["h"]),
+    ] {
         let gather = match helping {
-            Helping::Count(_) => Gather::Count(3),
+            HelperSelection::Count(_) => Gather::Count(3),
             _ => Gather::Names(set(&["a", "b", "c"])),
         };
         let mut world = World::new(sender_with(config(gather, helping.clone())), 20);
@@ -242,7 +244,7 @@ fn nobody_helps_who_was_not_let() {
         let stranger = world.join(helper("x"));
         // A receiver cannot take a helper's name either.
         let thief = world.join(receiver(if good.is_empty() { "y" } else { "h" }));
-        world.peers[thief].dead = helping == Helping::Count(1);
+        world.peers[thief].dead = helping == HelperSelection::Count(1);
         world.run(ms(150));
         let first = ["a", "b", "c"].map(|name| world.join(receiver(name)))[0];
         world.run_until(ms(20_000), |world| world.sender.is_finished());
@@ -253,11 +255,11 @@ fn nobody_helps_who_was_not_let() {
             .filter(|member| member.part.helps())
             .map(|member| member.name.as_str())
             .collect();
-        let served = if helping == Helping::Count(1) { helpers.len() == 1 } else { helpers == good };
+        let served = if helping == HelperSelection::Count(1) { helpers.len() == 1 } else { helpers == good };
         assert!(served, "{helping:?}: {helpers:?}");
         assert_eq!(world.sender.phase(), SenderPhase::Finished, "{helping:?}: {:#?}", world.log);
         assert_eq!(world.peers[first].got, 20);
-        if helping != Helping::Count(1) {
+        if helping != HelperSelection::Count(1) {
             assert!(
                 matches!(world.phase(stranger), ReceiverPhase::Failed(ReceiverFailure::Refused(..))),
                 "{helping:?}: {:?}",
@@ -275,17 +277,19 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         Err(ConfigError::Conflict(text)) => text,
         other => panic!("{other:?}"),
     };
-    let none = SenderSessionConfig { helping: Helping::Count(1), ..sender_config(Gather::Count(1)) };
+    let none = SenderSessionConfig { helping: HelperSelection::Count(1), ..sender_config(Gather::Count(1)) };
     assert_eq!(refused(none), "the protocol \"repeat\" has no helpers");
     assert_eq!(
-        refused(config(Gather::Names(names(&["a"])), Helping::Count(1))),
+        refused(config(Gather::Names(names(&["a"])), HelperSelection::Count(1))),
         "a session that expects its receivers by name has to name its helpers too"
     );
     assert!(
-        refused(config(Gather::Count(1), Helping::Names(names(&[""])))).contains("a name is 1 to 64 bytes")
+        refused(config(Gather::Count(1), HelperSelection::Names(names(&[""]))))
+            .contains("a name is 1 to 64 bytes")
     );
     assert!(
-        refused(config(Gather::Count(1), Helping::Count(5000))).starts_with("5000 helpers are more than")
+        refused(config(Gather::Count(1), HelperSelection::Count(5000)))
+            .starts_with("5000 helpers are more than")
     );
 }
 
@@ -299,8 +303,8 @@ fn designated(config: SenderSessionConfig, messages: u64) -> World {
 
 #[test]
 fn a_designated_receiver_gets_everything_and_the_others_turn_to_it() {
-    let by_name = config(Gather::Names(names(&["a", "b", "c"])), Helping::Names(names(&["a"])));
-    for config in [config(Gather::Count(3), Helping::Count(1)), by_name] {
+    let by_name = config(Gather::Names(names(&["a", "b", "c"])), HelperSelection::Names(names(&["a"])));
+    for config in [config(Gather::Count(3), HelperSelection::Count(1)), by_name] {
         let mut world = designated(config, 50);
         world.seed(3, 0.1);
         let talk = overheard(&mut world);
@@ -319,7 +323,7 @@ fn a_designated_receiver_gets_everything_and_the_others_turn_to_it() {
 #[test]
 fn a_designated_receiver_that_dies_takes_nothing_with_it() {
     for seed in 0..4 {
-        let mut world = designated(config(Gather::Count(3), Helping::Count(1)), 200);
+        let mut world = designated(config(Gather::Count(3), HelperSelection::Count(1)), 200);
         world.seed(seed, 0.05);
         world.run_until(ms(60_000), |world| world.peers[1].got > 50);
         world.peers[0].dead = true;
@@ -336,13 +340,13 @@ fn who_is_willing_to_help_and_is_not_let_receives() {
     let mut without = World::new(sender(Gather::Count(3)), 20);
     without.join(willing("a"));
     ["b", "c"].into_iter().for_each(|name| _ = without.join(receiver(name)));
-    for mut world in [designated(config(Gather::Count(3), Helping::Nobody), 20), without] {
+    for mut world in [designated(config(Gather::Count(3), HelperSelection::Nobody), 20), without] {
         world.run_until(ms(20_000), over);
         complete(&world, 20);
         assert!(world.sender.members().iter().all(|member| member.part == MemberRole::Receives));
     }
     // Who is expected to help and receive has to do both.
-    let by_name = || config(Gather::Names(names(&["a", "b"])), Helping::Names(names(&["a"])));
+    let by_name = || config(Gather::Names(names(&["a", "b"])), HelperSelection::Names(names(&["a"])));
     for one in [receiver("a"), helper("a")] {
         let mut world = World::new(sender_with(by_name()), 5);
         let (one, _) = (world.join(one), world.join(receiver("b")));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use carillon_core::{AssociationId, Duration, Machine as _, Seeds};
 use carillon_proto::session::{
-    Former, Gather, JobId, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    EarlierSessions, Gather, JobId, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_wire::session::RefuseReason;
@@ -32,10 +32,10 @@ fn start(config: ReceiverSessionConfig) -> ReceiverSession {
 }
 
 /// The next session of the job, for these.
-fn follow(world: &mut World, awaited: &[&str], former: Former) {
+fn follow(world: &mut World, awaited: &[&str], former: EarlierSessions) {
     let awaited: BTreeSet<String> = awaited.iter().map(|&name| name.to_owned()).collect();
     let gather = Gather::Again { awaited, only: None, settle: Duration::from_secs(1) };
-    let next = SenderSessionConfig { association: AssociationId(8), former, ..config(gather) };
+    let next = SenderSessionConfig { association: AssociationId(8), earlier: former, ..config(gather) };
     let mut session = SenderSession::new(next, Seeds::new(2)).expect("the settings are good");
     session.start(world.now);
     world.sender = session;
@@ -66,12 +66,15 @@ fn a_verified_service_does_not_join_the_job_again() {
     let done = world.peers[0].session.done_jobs().clone();
     assert_eq!(done.find(JOB, world_host(0)), Some(true));
     let again = world.join(start(ReceiverSessionConfig { done, ..service("a", 1) }));
-    let former = world.sender.former();
+    let former = world.sender.earlier();
     follow(&mut world, &["late"], former);
     run_to_end(&mut world);
     assert_eq!(outcomes(&world), [("late", &MemberOutcome::Verified)]);
     assert_eq!((world.phase(again), world.phase(late)), (ReceiverPhase::Seeking, ReceiverPhase::Finished));
-    assert!(world.peers[again].session.has_heard_done() && world.peers[again].session.passed_by().is_none());
+    assert!(
+        world.peers[again].session.has_seen_done_job()
+            && world.peers[again].session.missed_session().is_none()
+    );
 }
 
 fn world_host(node: u32) -> Option<std::net::IpAddr> {
@@ -85,12 +88,12 @@ fn a_verified_receiver_that_asks_again_is_told_that_it_is_done() {
     let done = ReceiverFailure::Refused(RefuseReason::Done, String::new());
     let (mut world, _) = verified_and_late();
     let again = world.join(start(ReceiverSessionConfig { keep_seeking: false, ..service("a", 1) }));
-    let former = world.sender.former();
+    let former = world.sender.earlier();
     follow(&mut world, &["late"], former);
     run_to_end(&mut world);
     assert_eq!(outcomes(&world), [("late", &MemberOutcome::Verified)]);
     assert_eq!(world.phase(again), ReceiverPhase::Seeking);
-    assert_eq!(world.peers[again].session.passed_by().map(|one| one.failure.clone()), Some(done));
+    assert_eq!(world.peers[again].session.missed_session().map(|one| one.failure.clone()), Some(done));
 
     // The first one is verified, and another one keeps the session.
     let mut world = World::new(sender_with(config(Gather::Count(2))), 5);
@@ -125,7 +128,7 @@ fn a_verified_receiver_whose_reports_were_lost_says_so_later() {
     world.lose = Box::new(|_, _, _, _| false);
     world.peers[0].dead = true;
     let again = world.join(start(ReceiverSessionConfig { done, ..service("a", 1) }));
-    let former = world.sender.former();
+    let former = world.sender.earlier();
     follow(&mut world, &["a"], former);
     let end = world.now + Duration::from_secs(3);
     world.run(end);
@@ -145,7 +148,7 @@ fn late_clones_are_served_under_names_of_their_own() {
     run_to_end(&mut world);
     let wanting: Vec<String> = world.sender.wanting().iter().cloned().collect();
     assert!(wanting.len() == 2 && wanting.iter().all(|name| name.starts_with("web@")), "{wanting:?}");
-    let former = world.sender.former();
+    let former = world.sender.earlier();
     follow(&mut world, &wanting.iter().map(String::as_str).collect::<Vec<_>>(), former);
     run_to_end(&mut world);
     let mut all = outcomes(&world);

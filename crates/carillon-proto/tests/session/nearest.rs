@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use carillon_core::{Duration, NodeId, Seeds, Sender as _};
 use carillon_proto::session::{
-    Gather, Helping, Member, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    Gather, HelperSelection, Member, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderSessionConfig,
 };
 use carillon_testkit::TREE;
@@ -29,7 +29,12 @@ fn way(from: NodeId, to: NodeId) -> Duration {
 
 fn config() -> SenderSessionConfig {
     let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &TREE, 100);
-    SenderSessionConfig { gather: Gather::Count(4), helping: Helping::Count(3), nearest: true, ..config }
+    SenderSessionConfig {
+        gather: Gather::Count(4),
+        helping: HelperSelection::Count(3),
+        nearest: true,
+        ..config
+    }
 }
 
 fn member(name: &str) -> ReceiverSession {

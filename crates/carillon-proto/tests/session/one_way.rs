@@ -93,7 +93,7 @@ fn it_waits_on_where_it_cannot_follow_or_nothing_comes_and_gives_up_who_falls_si
     world.join(silent("a"));
     world.run(ms(2_000));
     assert_eq!(world.phase(0), ReceiverPhase::Seeking);
-    let unfit = world.peers[0].session.unfit();
+    let unfit = world.peers[0].session.unsuitable_sender();
     assert!(unfit.is_some_and(|(name, why)| name == "source" && why.contains("--one-way")), "{unfit:?}");
     assert_eq!(said.load(Ordering::Relaxed), 0);
 

@@ -3,8 +3,8 @@
 
 use carillon_core::{AssociationId, Config, Duration, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{
-    Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    RefuseReason, SenderPhase, SenderSession, SenderSessionConfig, Slow,
+    EarlierSessions, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, RefuseReason, SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_proto::{REGISTRY, find};
 use carillon_testkit::is_long_tier;
@@ -151,7 +151,7 @@ fn follow(world: &mut World, number: u32, slow: Slow) {
     let awaited = left.map(|(index, _)| index.to_string()).collect();
     let gather = Gather::Again { awaited, only: None, settle: Duration::from_secs(1) };
     let config = settings(AssociationId(100 + number), gather, slow);
-    let config = SenderSessionConfig { former: Former::default(), ..config };
+    let config = SenderSessionConfig { earlier: EarlierSessions::default(), ..config };
     let seeds = Seeds::new(u64::from(number)).node(SENDER);
     let mut session = SenderSession::new(config, seeds).expect("the settings are good");
     session.start(world.now);

@@ -154,7 +154,7 @@ fn who_names_senders_joins_no_other_and_says_nothing_to_it() {
             joined |= machine.sender_name().is_some();
         }
         assert_eq!((said > 0, joined), (joins, joins));
-        assert_eq!(machine.passed_over(), (!joins).then_some("rival"));
+        assert_eq!(machine.unlisted_sender(), (!joins).then_some("rival"));
     }
 }
 

@@ -13,7 +13,7 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
+    Gather, HelperSelection, LOCAL_NODE, Member, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::{TREE, heap};
@@ -196,7 +196,8 @@ impl World {
             config.gather_limit = Some(GATHER_LIMIT);
             config.gather = Gather::Names(NAMES.iter().map(|name| (*name).to_owned()).collect());
             if !helpers.is_empty() {
-                config.helping = Helping::Names(helpers.iter().map(|name| (*name).to_owned()).collect());
+                config.helping =
+                    HelperSelection::Names(helpers.iter().map(|name| (*name).to_owned()).collect());
                 config.fanout = Some(1);
             }
             let host = |(index, name): (usize, &&str)| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Probability};
 use carillon_net::Key;
-use carillon_proto::session::{Gather, Helping};
+use carillon_proto::session::{Gather, HelperSelection};
 use carillon_wire::daemon::{FieldList, Fields};
 
 use crate::network::Network;
@@ -66,9 +66,9 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     }
     optional("relays", relays.then(|| "1".to_owned()));
     match helping {
-        Helping::Nobody => {}
-        Helping::Count(count) => optional("helpers", Some(count.to_string())),
-        Helping::Names(names) => {
+        HelperSelection::Nobody => {}
+        HelperSelection::Count(count) => optional("helpers", Some(count.to_string())),
+        HelperSelection::Names(names) => {
             names.iter().for_each(|name| optional("expect_helper", Some(name.clone())));
         }
     }
@@ -148,10 +148,10 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
             options.hosts.insert(name.to_owned(), host.parse().ok()?);
         }
         "relays" => options.relays = text == "1",
-        "helpers" => options.helping = Helping::Count(text.parse().ok()?),
+        "helpers" => options.helping = HelperSelection::Count(text.parse().ok()?),
         "expect_helper" => match &mut options.helping {
-            Helping::Names(names) => drop(names.insert(text.to_owned())),
-            helping => *helping = Helping::Names([text.to_owned()].into()),
+            HelperSelection::Names(names) => drop(names.insert(text.to_owned())),
+            helping => *helping = HelperSelection::Names([text.to_owned()].into()),
         },
         "fanout" => options.fanout = Some(text.parse().ok()?),
         "nearest" => options.nearest = text == "1",
@@ -192,7 +192,7 @@ mod tests {
         let mut options = SendOptions {
             hosts: [("a b".to_owned(), "10.0.0.1".parse().expect("an address"))].into(),
             relays: true,
-            helping: Helping::Names(["h1".to_owned(), "h2".to_owned()].into()),
+            helping: HelperSelection::Names(["h1".to_owned(), "h2".to_owned()].into()),
             fanout: Some(3),
             nearest: true,
             under: [("a b".to_owned(), "h 1".to_owned())].into(),

@@ -59,7 +59,7 @@ impl<O: Observer> SendRun<O> {
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
         let further = options.further(awaited, within, counts);
-        let session = JobSession { job, former: session.former() };
+        let session = JobSession { job, former: session.earlier() };
         let opened = further.open_on(&name, session, endpoint, seeds, outgoing.manifest().clone(), false)?;
         let mut run = opened.with(tally.inner);
         run.earlier = Some(Earlier { report, since, missed, wanting });

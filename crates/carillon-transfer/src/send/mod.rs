@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
-use carillon_proto::session::{Gather, Helping, Slow};
+use carillon_proto::session::{Gather, HelperSelection, Slow};
 
 use crate::end::End;
 use crate::files::{Feed, Manifest, SigningKey, Symlinks};
@@ -265,14 +265,14 @@ impl End<ToSend> {
     /// Starts when so many helpers have joined too ([`help`](crate::help()), `carillon relay`), of a protocol that has some.
     #[must_use]
     pub fn helpers(mut self, count: usize) -> Self {
-        self.what.options.helping = Helping::Count(count);
+        self.what.options.helping = HelperSelection::Count(count);
         self
     }
 
     /// Starts when the helpers of these names have joined too, and lets in no other helpers.
     #[must_use]
     pub fn expect_helpers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.what.options.helping = Helping::Names(names.into_iter().map(Into::into).collect());
+        self.what.options.helping = HelperSelection::Names(names.into_iter().map(Into::into).collect());
         self
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carillon_core::{HostValue, Observer, Order, Seeds, Setting};
 use carillon_net::{Driver, Endpoint};
-use carillon_proto::session::{Former, JobId, SenderSession};
+use carillon_proto::session::{EarlierSessions, JobId, SenderSession};
 
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
@@ -41,7 +41,7 @@ impl OpenSend {
 /// The job that a session belongs to, and the sessions of it before.
 pub(super) struct JobSession {
     pub job: JobId,
-    pub former: Former,
+    pub former: EarlierSessions,
 }
 
 impl SendOptions {
@@ -53,7 +53,7 @@ impl SendOptions {
         manifest: Manifest,
         stream: bool,
     ) -> Result<OpenSend, Error> {
-        let session = JobSession { job: new_job()?, former: Former::default() };
+        let session = JobSession { job: new_job()?, former: EarlierSessions::default() };
         self.open_on(name, session, bound.endpoint, bound.seeds, Arc::new(manifest), stream)
     }
 
@@ -87,7 +87,7 @@ impl SendOptions {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),
         };
-        (config.job, config.former) = (job, former);
+        (config.job, config.earlier) = (job, former);
         // A window that the protocol fills whatever the path carries.
         let is_window = |key: &str| {
             let mut settings = protocol.host_settings.iter();

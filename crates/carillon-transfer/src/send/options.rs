@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use carillon_core::{AssociationId, BitRate, Duration, Helpers, ProtocolEntry, Role};
 use carillon_net::{Endpoint, GROUP};
-use carillon_proto::session::{Gather, Helping, LOCAL_NODE, SenderSessionConfig, Slow};
+use carillon_proto::session::{Gather, HelperSelection, LOCAL_NODE, SenderSessionConfig, Slow};
 use carillon_proto::{REGISTRY, find};
 
 use crate::Error;
@@ -27,7 +27,7 @@ pub struct SendOptions {
     /// Routers of the protocol may help.
     pub relays: bool,
     /// Who may help, of a protocol with helpers: the transfer starts when they are there.
-    pub helping: Helping,
+    pub helping: HelperSelection,
     /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
     pub fanout: Option<usize>,
     /// Each turns to the nearest helper, by the time there and back that is measured before the transfer starts.
@@ -66,7 +66,7 @@ impl Default for SendOptions {
             gather: Gather::Settle(Duration::from_secs(2)),
             hosts: BTreeMap::new(),
             relays: false,
-            helping: Helping::Nobody,
+            helping: HelperSelection::Nobody,
             fanout: None,
             nearest: false,
             under: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl SendOptions {
             gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
             rounds: self.rounds.saturating_sub(counts.into()),
             join_timeout: within,
-            helping: Helping::Nobody,
+            helping: HelperSelection::Nobody,
             fanout: None,
             nearest: false,
             under: BTreeMap::new(),

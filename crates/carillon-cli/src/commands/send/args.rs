@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
-use carillon_proto::session::{Gather, Helping, Slow};
+use carillon_proto::session::{Gather, HelperSelection, Slow};
 use carillon_transfer::SendOptions;
 use carillon_transfer::files::Symlinks;
 
@@ -84,7 +84,7 @@ pub struct Args {
     relays: bool,
     /// Wait for this number of helpers of the protocol (`carillon relay`), or for the helpers of these names.
     #[arg(long, value_name = "N|NAMES", value_parser = helpers, conflicts_with = "join", help_heading = "Helpers and routers")]
-    helpers: Option<Helping>,
+    helpers: Option<HelperSelection>,
     /// Arrange helpers as a tree: at most N helpers below the sender and below each helper. Default: all below the
     /// sender.
     #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Helpers and routers")]
@@ -149,14 +149,14 @@ pub struct Args {
 }
 
 /// Parses a number of helpers, or their names.
-fn helpers(text: &str) -> Result<Helping, String> {
+fn helpers(text: &str) -> Result<HelperSelection, String> {
     if let Ok(count) = text.trim().parse::<usize>() {
-        return Ok(Helping::Count(count));
+        return Ok(HelperSelection::Count(count));
     }
     let names: BTreeSet<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
     match names.iter().any(String::is_empty) {
         true => Err("expected a number, or names with commas between them".to_owned()),
-        false => Ok(Helping::Names(names)),
+        false => Ok(HelperSelection::Names(names)),
     }
 }
 
@@ -238,7 +238,7 @@ impl Args {
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             bail!("--relays: the protocol \"{}\" has no routers that help", protocol.name);
         }
-        options.helping = self.helpers.clone().unwrap_or(Helping::Nobody);
+        options.helping = self.helpers.clone().unwrap_or(HelperSelection::Nobody);
         options.fanout = self.fanout.map(|fanout| fanout as usize);
         options.nearest = self.nearest;
         options.under = self.under.iter().cloned().collect();

@@ -46,12 +46,12 @@ fn long_names_are_cut_to_make_them_unique() {
 fn a_receiver_is_known_by_node_process_or_place() {
     let ledger = ledger(&[web(1, A, 1, 1)]);
     for (who, found) in [
-        (web(1, A, 9, 9), Found::Entry(0)),
-        (web(2, A, 1, 9), Found::Entry(0)),
-        (web(2, A, 9, 1), Found::Entry(0)),
-        (web(2, B, 1, 9), Found::Moved(0)),
-        (web(2, A, 9, 9), Found::Nobody),
-        (Applicant { own: "db", ..web(1, A, 1, 1) }, Found::Nobody),
+        (web(1, A, 9, 9), LedgerMatch::Entry(0)),
+        (web(2, A, 1, 9), LedgerMatch::Entry(0)),
+        (web(2, A, 9, 1), LedgerMatch::Entry(0)),
+        (web(2, B, 1, 9), LedgerMatch::Moved(0)),
+        (web(2, A, 9, 9), LedgerMatch::New),
+        (Applicant { own: "db", ..web(1, A, 1, 1) }, LedgerMatch::New),
     ] {
         assert_eq!(ledger.find(&who, |_| true), found, "{who:?}");
     }
@@ -65,12 +65,12 @@ fn an_equal_name_elsewhere_is_a_return_only_of_one_that_is_gone() {
         ..web(2, B, 9, 1)
     };
     for (who, verified, has_some, there, found) in [
-        (web(2, B, 9, 1), false, false, true, Found::Nobody),
-        (web(2, B, 9, 1), true, true, false, Found::Nobody),
-        (web(2, B, 9, 1), false, true, false, Found::Nobody),
-        (web(2, B, 9, 1), false, false, false, Found::Entry(0)),
-        (resumes, false, true, false, Found::Entry(0)),
-        (resumes, true, true, false, Found::Nobody),
+        (web(2, B, 9, 1), false, false, true, LedgerMatch::New),
+        (web(2, B, 9, 1), true, true, false, LedgerMatch::New),
+        (web(2, B, 9, 1), false, true, false, LedgerMatch::New),
+        (web(2, B, 9, 1), false, false, false, LedgerMatch::Entry(0)),
+        (resumes, false, true, false, LedgerMatch::Entry(0)),
+        (resumes, true, true, false, LedgerMatch::New),
     ] {
         let mut ledger = ledger(&[web(1, A, 1, 1)]);
         let entry = ledger.entry_mut(0);
@@ -84,6 +84,6 @@ fn one_that_has_moved_is_known_where_it_is_now() {
     let mut ledger = ledger(&[web(1, A, 1, 1)]);
     ledger.moved(0, &web(2, B, 1, 1));
     assert_eq!((ledger.at(NodeId(1)), ledger.at(NodeId(2))), (None, Some(0)));
-    assert_eq!(ledger.find(&web(2, B, 7, 7), |_| false), Found::Entry(0));
+    assert_eq!(ledger.find(&web(2, B, 7, 7), |_| false), LedgerMatch::Entry(0));
     assert_eq!(ledger.named("web"), Some(0));
 }

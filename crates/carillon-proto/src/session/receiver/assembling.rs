@@ -79,7 +79,7 @@ impl ReceiverSession {
         let told = self.peers.as_ref().is_some_and(|peers| peers.edition() > 0);
         if told && self.phase == ReceiverPhase::Assembling && self.timers.armed(Timer::Present).is_none() {
             self.present_wait = PRESENT_WAIT_MIN;
-            let delay = self.spread();
+            let delay = self.random_delay();
             self.timers.arm(Timer::Present, now + delay);
         }
     }

@@ -24,7 +24,7 @@ impl ReceiverSession {
         };
         let ranks = (0_u16..).zip(members.iter().map(|member| member.node));
         self.probing.begin(edition, ranks.filter(helps));
-        let delay = self.spread();
+        let delay = self.random_delay();
         self.timers.arm(Timer::Probe, now + delay);
     }
 
@@ -38,7 +38,7 @@ impl ReceiverSession {
     pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
         let known = self.invited.as_ref().is_some_and(|invited| invited.sender == source)
             || self.peers.as_ref().is_some_and(|peers| peers.is_heard(source));
-        let open = self.phase == ReceiverPhase::Assembling && self.probing.echoes.len() < MOST_ECHOES;
+        let open = self.phase == ReceiverPhase::Assembling && self.probing.echoes.len() < MAX_PENDING_ECHOES;
         match known && open {
             // The answer is as long as the probe, so it cannot amplify an attack.
             true => self.probing.echoes.push_back((source, token)),
@@ -76,4 +76,4 @@ impl ReceiverSession {
 }
 
 /// Maximum number of answers waiting to be sent.
-const MOST_ECHOES: usize = 64;
+const MAX_PENDING_ECHOES: usize = 64;

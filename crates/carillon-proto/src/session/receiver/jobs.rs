@@ -11,7 +11,7 @@ use crate::session::job::DoneJobs;
 
 /// Session that this receiver was invited to and is not in, while it waits for another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassedBy {
+pub struct MissedSession {
     /// Name of the sender.
     pub sender: String,
     /// Node of the sender.
@@ -29,13 +29,13 @@ impl ReceiverSession {
     }
 
     /// Last session that this receiver was invited to and is not in, while it waits for another one.
-    pub fn passed_by(&self) -> Option<&PassedBy> {
-        self.passed_by.as_ref()
+    pub fn missed_session(&self) -> Option<&MissedSession> {
+        self.missed_session.as_ref()
     }
 
     /// Returns true if a job invited in which this receiver was verified.
-    pub fn has_heard_done(&self) -> bool {
-        self.heard_done
+    pub fn has_seen_done_job(&self) -> bool {
+        self.saw_done_job
     }
 
     fn host(&self, node: NodeId) -> Option<IpAddr> {
@@ -45,7 +45,7 @@ impl ReceiverSession {
     /// Returns true if this receiver is verified in the job of an invitation, and its sender knows.
     pub(super) fn has_everything_of(&mut self, source: NodeId, invite: &Invite<'_>) -> bool {
         let done = invite.job.and_then(|job| self.config.done.find(job, self.host(source)));
-        self.heard_done |= done.is_some();
+        self.saw_done_job |= done.is_some();
         done.is_some_and(|acknowledged| acknowledged || self.config.silent)
     }
 
@@ -80,13 +80,13 @@ impl ReceiverSession {
     }
 
     /// Records that the receiver is not in this session and waits for another one.
-    pub(super) fn pass_by(&mut self, failure: ReceiverFailure) {
+    pub(super) fn record_missed_session(&mut self, failure: ReceiverFailure) {
         let Some(invited) = &self.invited else { return };
         if failure == ReceiverFailure::Refused(RefuseReason::Later, String::new()) {
             return;
         }
-        let count = self.passed_by.as_ref().map_or(0, |one| one.count) + 1;
+        let count = self.missed_session.as_ref().map_or(0, |one| one.count) + 1;
         let (sender, node) = (invited.name.clone(), invited.sender);
-        self.passed_by = Some(PassedBy { sender, node, failure, count });
+        self.missed_session = Some(MissedSession { sender, node, failure, count });
     }
 }

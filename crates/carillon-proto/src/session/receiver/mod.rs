@@ -13,37 +13,37 @@ use super::config::ReceiverSessionConfig;
 use super::job::JobId;
 use super::{LOCAL_NODE, secret};
 
-mod aside;
-mod asking;
 mod assembling;
 mod distances;
-mod doubt;
 mod failure;
-mod guard;
+mod ignored;
 mod jobs;
 mod overhearing;
 mod packets;
 mod peers;
 mod probing;
+mod queries;
 mod releases;
+mod send_budget;
 mod silent;
 mod sizes;
 mod state;
 mod succession;
+mod verification;
 
 pub use failure::ReceiverFailure;
-pub use jobs::PassedBy;
+pub use jobs::MissedSession;
 pub use peers::PeerMember;
 pub use releases::OtherSender;
 pub use state::ReceiverPhase;
 
-use aside::{Aside, Other};
-use guard::{Budget, Early};
+use ignored::{IgnoredSession, IgnoredSessions};
 use overhearing::Overhearing;
 use peers::Peers;
 use probing::Probing;
 use releases::EarlierDecline;
-use state::{Decline, Doubt, Invited, Timer};
+use send_budget::{EarlyDatagrams, SendBudget};
+use state::{Decline, Invited, Timer, UnverifiedState};
 
 /// Session at a receiver: it answers an invitation, receives through the protocol's machine, and reports.
 ///
@@ -71,9 +71,9 @@ pub struct ReceiverSession {
     invited: Option<Invited>,
     /// Machine of the protocol. It is driven only after the sender has welcomed this receiver.
     inner: Option<Box<dyn Machine>>,
-    early: Early,
-    budget: Budget,
-    doubt: Option<Doubt>,
+    early: EarlyDatagrams,
+    budget: SendBudget,
+    unverified: Option<UnverifiedState>,
     /// Number of consecutive queries without an authenticated answer.
     unconfirmed: u32,
     /// Other members, in a protocol with peers or helpers.
@@ -92,7 +92,7 @@ pub struct ReceiverSession {
     /// Time of the last PROGRESS.
     progress_sent: Option<Time>,
     /// Number of PROGRESS packets left to send without another heartbeat, and their interval.
-    unasked: (u32, Duration),
+    unsolicited: (u32, Duration),
     report_due: bool,
     /// Reason for leaving, and the number of LEAVE packets left to send.
     leave_due: Option<(String, usize)>,
@@ -106,15 +106,15 @@ pub struct ReceiverSession {
     /// True if all messages offered are complete.
     offers_done: bool,
     /// Sessions that are not joined at present.
-    aside: Aside,
+    ignored: IgnoredSessions,
     /// Session that the receiver is not in and overhears.
     overhearing: Option<Box<Overhearing>>,
     /// Number of this process, from which each job's number is derived.
     process: Seeds,
     /// Last session that the receiver was invited to and is not in.
-    passed_by: Option<PassedBy>,
+    missed_session: Option<MissedSession>,
     /// True if a job invited in which this receiver was verified.
-    heard_done: bool,
+    saw_done_job: bool,
     /// Name of the last sender that invited and is not among those to listen to.
     passed_over: Option<String>,
     /// Name of the last sender that a silent receiver cannot follow, with the reason.
@@ -140,8 +140,8 @@ impl ReceiverSession {
             delays: named.stream("session.delay"),
             probing: Probing::new(secret.stream("session.probe")),
             process: config.process.map_or(named.clone(), Seeds::new),
-            passed_by: None,
-            heard_done: false,
+            missed_session: None,
+            saw_done_job: false,
             nonces: secret,
             attempts: 0,
             nonce: Nonce(0),
@@ -150,9 +150,9 @@ impl ReceiverSession {
             phase: ReceiverPhase::Seeking,
             invited: None,
             inner: None,
-            early: Early::default(),
-            budget: Budget::default(),
-            doubt: None,
+            early: EarlyDatagrams::default(),
+            budget: SendBudget::default(),
+            unverified: None,
             unconfirmed: 0,
             peers: None,
             timers: Timers::new(),
@@ -164,7 +164,7 @@ impl ReceiverSession {
             ready_due: false,
             progress_due: false,
             progress_sent: None,
-            unasked: (0, PROGRESS_MAX),
+            unsolicited: (0, PROGRESS_MAX),
             report_due: false,
             leave_due: None,
             decline_due: None,
@@ -174,7 +174,7 @@ impl ReceiverSession {
             delivered: false,
             finishing: false,
             offers_done: false,
-            aside: Aside::default(),
+            ignored: IgnoredSessions::default(),
             overhearing: None,
             passed_over: None,
             unfit: None,
@@ -224,7 +224,7 @@ impl ReceiverSession {
         if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
             let reason = Text::clean(reason);
             let times =
-                self.invited.as_ref().map(|invited| if invited.member.is_some() { LEAVES } else { 1 });
+                self.invited.as_ref().map(|invited| if invited.member.is_some() { LEAVE_REPEATS } else { 1 });
             self.leave_due = times.map(|times| (reason.clone(), times));
             self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
         }
@@ -302,7 +302,7 @@ impl ReceiverSession {
 
     /// Members that turn to this one, in a session with helpers.
     pub fn children(&self) -> Vec<&PeerMember> {
-        self.peers.as_ref().map_or_else(Vec::new, |peers| peers.turned_here())
+        self.peers.as_ref().map_or_else(Vec::new, |peers| peers.child_members())
     }
 
     /// Returns true if the sender has acknowledged the report.
@@ -321,12 +321,12 @@ impl ReceiverSession {
     }
 
     /// Name of the last sender that invited and is not among those to listen to.
-    pub fn passed_over(&self) -> Option<&str> {
+    pub fn unlisted_sender(&self) -> Option<&str> {
         self.passed_over.as_deref()
     }
 
     /// Name of the last sender that this silent receiver cannot follow, with the reason.
-    pub fn unfit(&self) -> Option<(&str, &str)> {
+    pub fn unsuitable_sender(&self) -> Option<(&str, &str)> {
         self.unfit.as_ref().map(|(name, why)| (name.as_str(), why.as_str()))
     }
 
@@ -357,8 +357,8 @@ impl ReceiverSession {
     fn end(&mut self, phase: ReceiverPhase) {
         self.timers.clear();
         (self.join_due, self.progress_due, self.report_due) = (false, false, false);
-        (self.doubt, self.ask_due) = (None, false);
-        self.early = Early::default();
+        (self.unverified, self.ask_due) = (None, false);
+        self.early = EarlyDatagrams::default();
         (self.present_due, self.ready_due) = (false, false);
         if phase != ReceiverPhase::Finished {
             self.inner = None;
@@ -373,7 +373,7 @@ impl ReceiverSession {
 
     fn fail(&mut self, failure: ReceiverFailure) {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
-        // A catch-up session, or none at all, will serve it: keep seeking.
+        // A catch-up session will serve this receiver.
         let later = matches!(failure, ReceiverFailure::Refused(RefuseReason::Later, _));
         self.later |= later;
         let done = matches!(failure, ReceiverFailure::Refused(RefuseReason::Done, _));
@@ -382,9 +382,9 @@ impl ReceiverSession {
             self.remember_done(true);
         }
         if (self.config.keep_seeking || later || done) && untouched && !self.delivered {
-            self.pass_by(failure);
+            self.record_missed_session(failure);
             if let Some(invited) = self.invited.take() {
-                self.aside.add(invited.association, invited.sender, FOREVER);
+                self.ignored.add(invited.association, invited.sender, NO_EXPIRY);
                 if later {
                     self.begin_overhearing(invited.association, invited.sender);
                 }
@@ -396,11 +396,11 @@ impl ReceiverSession {
     }
 
     /// Ignores the present sender, which does not answer, so that others get a turn.
-    fn set_aside(&mut self, now: Time) {
+    fn ignore_unresponsive(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
             let Invited { association, sender, largest, invitations, .. } = invited;
             let (session, seen) = ((association, sender), (largest, invitations));
-            self.aside.put(Other { session, until: now + AWHILE, has_answered: false, seen });
+            self.ignored.put(IgnoredSession { session, until: now + IGNORE_TIME, has_answered: false, seen });
             let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
             self.unanswered = Some((invited.name, count + 1));
         }
@@ -408,7 +408,7 @@ impl ReceiverSession {
     }
 
     /// Restarts the silence timeout, as the sender is alive.
-    fn heard(&mut self, now: Time) {
+    fn restart_silence_timer(&mut self, now: Time) {
         self.invited.iter_mut().for_each(|invited| invited.successor = None);
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Silence, now + self.config.silence);
@@ -416,8 +416,8 @@ impl ReceiverSession {
     }
 
     /// Restarts the timeouts after the process was suspended, since a suspended receiver could not hear the sender.
-    fn note_sleep(&mut self, now: Time) {
-        if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + ASLEEP) {
+    fn note_suspension(&mut self, now: Time) {
+        if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + SUSPENSION_THRESHOLD) {
             self.unconfirmed = 0;
             self.timers.arm(Timer::Silence, now + self.config.silence);
             if !self.config.silent {
@@ -427,8 +427,8 @@ impl ReceiverSession {
     }
 
     /// Restarts the timeouts after a packet that only the sender could have sent.
-    fn confirmed(&mut self, now: Time) {
-        self.heard(now);
+    fn on_authenticated_packet(&mut self, now: Time) {
+        self.restart_silence_timer(now);
         self.unconfirmed = 0;
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Confirm, now + self.config.silence);
@@ -436,26 +436,26 @@ impl ReceiverSession {
     }
 
     /// Random delay, which spreads the answers of many receivers.
-    fn spread(&mut self) -> Duration {
-        self.within(SPREAD)
+    fn random_delay(&mut self) -> Duration {
+        self.random_within(ANSWER_SPREAD)
     }
 
     /// Random delay of up to this time, at least 1 ns.
-    fn within(&mut self, time: Duration) -> Duration {
+    fn random_within(&mut self, time: Duration) -> Duration {
         Duration::from_nanos(1 + self.delays.below(time.as_nanos() as u64))
     }
 
     /// Schedules PROGRESS at the interval that the sender asks for. The first one is sent at a random time within the
     /// interval, so that the packets of many members do not arrive together.
-    fn show_life(&mut self, now: Time, millis: u16) {
+    fn schedule_progress(&mut self, now: Time, millis: u16) {
         let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
-        self.unasked = (UNASKED, interval);
+        self.unsolicited = (MAX_UNSOLICITED_PROGRESS, interval);
         if self.timers.armed(Timer::Progress).is_some() {
             return;
         }
         let at = match self.progress_sent {
-            Some(sent) => now.max(sent + interval) + self.spread(),
-            None => now + self.within(interval),
+            Some(sent) => now.max(sent + interval) + self.random_delay(),
+            None => now + self.random_within(interval),
         };
         self.timers.arm(Timer::Progress, at);
     }
@@ -474,14 +474,14 @@ impl ReceiverSession {
     /// Passes the early datagrams to the machine, until so many events are pending that the host should take them
     /// first.
     fn feed_early(&mut self, now: Time) {
-        while self.events.waiting() < AT_ONCE {
+        while self.events.waiting() < MAX_PENDING_EVENTS {
             let Some((source, unicast, bytes)) = self.early.pop() else { return };
             let destination = if unicast { Dest::Node(LOCAL_NODE) } else { Dest::group(self.config.group) };
             let (ingress, scope) = (PortId(0), Scope::GLOBAL);
             self.feed(now, Received { source, destination: &destination, ingress, scope, bytes: &bytes });
         }
         if !self.early.is_empty() {
-            self.timers.arm(Timer::Early, now + SOON);
+            self.timers.arm(Timer::Early, now + EARLY_RETRY_DELAY);
         }
     }
 
@@ -523,22 +523,22 @@ impl ReceiverSession {
             Timer::Join if self.is_welcomed() => {
                 // A stranger could have announced that gathering ended.
                 let Some(Invited { state, gathering, .. }) = self.invited else { return };
-                if now.since(gathering) < GATHERING_LASTS {
+                if now.since(gathering) < GATHERING_TIMEOUT {
                     self.join_due = state == State::Gathering;
-                    let wait = if self.join_due { JOIN_WAIT_MAX } else { GATHERING_AGAIN };
+                    let wait = if self.join_due { JOIN_WAIT_MAX } else { GATHERING_CHECK_INTERVAL };
                     self.timers.arm(Timer::Join, now + wait);
                 }
             }
             Timer::Join if self.awaits_sizes() => self.timers.arm(Timer::Join, now + JOIN_WAIT_MIN),
             Timer::Join => {
                 self.join_due = true;
-                let wait = self.join_wait + self.spread();
+                let wait = self.join_wait + self.random_delay();
                 self.timers.arm(Timer::Join, now + wait);
                 self.join_wait = (self.join_wait * 2).min(JOIN_WAIT_MAX);
             }
             Timer::Present => {
                 self.present_due = true;
-                let wait = self.present_wait + self.spread();
+                let wait = self.present_wait + self.random_delay();
                 self.timers.arm(Timer::Present, now + wait);
                 self.present_wait = (self.present_wait * 2).min(PRESENT_WAIT_MAX);
             }
@@ -551,16 +551,16 @@ impl ReceiverSession {
             Timer::Progress => {
                 self.progress_due = true;
                 self.progress_sent = Some(now);
-                let (left, interval) = self.unasked;
+                let (left, interval) = self.unsolicited;
                 if left > 0 {
-                    self.unasked.0 -= 1;
-                    let at = now + interval + self.spread();
+                    self.unsolicited.0 -= 1;
+                    let at = now + interval + self.random_delay();
                     self.timers.arm(Timer::Progress, at);
                 }
             }
-            Timer::Ask => self.on_ask_timer(now),
+            Timer::Ask => self.on_query_timer(now),
             Timer::Early => self.feed_early(now),
-            Timer::Confirm if self.unconfirmed < UNCONFIRMED_LIMIT => {
+            Timer::Confirm if self.unconfirmed < MAX_UNCONFIRMED_QUERIES => {
                 self.unconfirmed += 1;
                 self.ask_due = true;
                 self.timers.arm(Timer::Confirm, now + self.config.silence / 16);
@@ -582,9 +582,9 @@ impl ReceiverSession {
                 }
             }
             Timer::Silence if self.config.silent && !self.delivered && self.is_busy() => {
-                self.leave_alone(now + AWHILE);
+                self.unfollow(now + IGNORE_TIME);
             }
-            Timer::Silence if !self.is_welcomed() && self.is_busy() => self.set_aside(now),
+            Timer::Silence if !self.is_welcomed() && self.is_busy() => self.ignore_unresponsive(now),
             Timer::Silence | Timer::Confirm => self.fail(ReceiverFailure::SenderSilent),
         }
     }
@@ -634,15 +634,15 @@ impl Machine for ReceiverSession {
         }
         // A packet without the common envelope is recognised by the protocol's own header.
         if from_sender {
-            self.contradict();
+            self.on_sender_continues();
         }
         if from_sender && welcomed {
-            self.heard(now);
+            self.restart_silence_timer(now);
         }
         let assembling = self.phase == ReceiverPhase::Assembling;
         if assembling {
             // A peer that sends data was told that all members are ready.
-            self.doubt(now, State::Running, "");
+            self.verify_state(now, State::Running, "");
         }
         if !welcomed || assembling || !self.early.is_empty() {
             if !self.early.keep(&datagram) {
@@ -654,7 +654,7 @@ impl Machine for ReceiverSession {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.note_sleep(now);
+        self.note_suspension(now);
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
         }
@@ -762,11 +762,11 @@ impl Receiver for ReceiverSession {
 }
 
 /// Time over which answers to the group are spread.
-const SPREAD: Duration = Duration::from_millis(20);
+const ANSWER_SPREAD: Duration = Duration::from_millis(20);
 /// Maximum number of pending events while early datagrams are passed on.
-const AT_ONCE: usize = 512;
+const MAX_PENDING_EVENTS: usize = 512;
 /// Delay after which the rest of the early datagrams is passed on.
-const SOON: Duration = Duration::from_micros(1);
+const EARLY_RETRY_DELAY: Duration = Duration::from_micros(1);
 /// Lower bound of the PROGRESS interval, whatever the sender asks for.
 const PROGRESS_MIN: Duration = Duration::from_millis(100);
 /// Upper bound of the PROGRESS interval.
@@ -784,23 +784,23 @@ const READY_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval between REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Number of LEAVE packets, which nothing acknowledges.
-const LEAVES: usize = 3;
+const LEAVE_REPEATS: usize = 3;
 /// Time after its last gathering invitation for which a sender still counts as gathering.
-const GATHERING_LASTS: Duration = Duration::from_millis(1500);
+const GATHERING_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval at which to check whether the sender gathers again.
-const GATHERING_AGAIN: Duration = Duration::from_millis(250);
+const GATHERING_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Time without an answer after which another sender gets a turn.
-const PATIENCE: Duration = Duration::from_millis(600);
+const JOIN_TIMEOUT: Duration = Duration::from_millis(600);
 /// Time for which a session without answers is ignored.
-const AWHILE: Duration = Duration::from_secs(10);
+const IGNORE_TIME: Duration = Duration::from_secs(10);
 /// Time of ignoring a session for good.
-const FOREVER: Time = Time::MAX;
+const NO_EXPIRY: Time = Time::MAX;
 /// Maximum number of queries, a sixteenth of the silence timeout apart, to a sender that is heard but does not
 /// answer. At a loss of a fifth per port, three of five queries remain without an answer.
-const UNCONFIRMED_LIMIT: u32 = 32;
+const MAX_UNCONFIRMED_QUERIES: u32 = 32;
 /// Number of PROGRESS packets sent after one heartbeat, so that a member stays alive if some heartbeats are lost.
-const UNASKED: u32 = 4;
+const MAX_UNSOLICITED_PROGRESS: u32 = 4;
 /// Minimum silence timeout, whatever is configured.
 const MIN_SILENCE: Duration = Duration::from_millis(1);
 /// Lateness of a timer that shows that the process was suspended.
-const ASLEEP: Duration = Duration::from_secs(1);
+const SUSPENSION_THRESHOLD: Duration = Duration::from_secs(1);

@@ -11,10 +11,10 @@ use carillon_wire::session::{
 
 use super::failure::ReceiverFailure;
 use super::peers::{Peers, one_sender};
-use super::sizes::ENOUGH;
+use super::sizes::SIZE_INVITATIONS;
 use super::state::{Decline, Invited, ReceiverPhase, Timer};
-use super::{AWHILE, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverSession};
-use crate::session::unserved::LATE;
+use super::{IGNORE_TIME, JOIN_TIMEOUT, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverSession};
+use crate::session::unserved::ARRIVED_AFTER_START;
 use crate::session::{LOCAL_NODE, ReceiverSessionConfig, bounds, secret};
 
 impl ReceiverSession {
@@ -40,7 +40,7 @@ impl ReceiverSession {
             return self.on_invitation(now, source, packet.association, &invite, len);
         }
         if let Body::Welcome { nonce, .. } | Body::Answer { nonce, .. } = packet.body
-            && self.on_answer_aside(packet.association, source, nonce)
+            && self.on_query_answer(packet.association, source, nonce)
         {
             return;
         }
@@ -79,11 +79,11 @@ impl ReceiverSession {
             Body::Welcome { member, terms, .. } => {
                 self.learn_terms(terms);
                 self.on_welcome(now, member);
-                self.confirmed(now);
+                self.on_authenticated_packet(now);
             }
             Body::Challenge { cookie, .. } => self.on_challenge(now, cookie),
             Body::Refuse { reason, text, .. } => {
-                self.confirmed(now);
+                self.on_authenticated_packet(now);
                 self.on_refuse(reason, &text);
             }
             Body::ReportAck { .. } if self.verdict.is_some() && !self.acknowledged => {
@@ -98,12 +98,12 @@ impl ReceiverSession {
             Body::Answer { state, terms, text, .. } => {
                 self.learn_terms(terms);
                 if self.is_welcomed() {
-                    self.confirmed(now);
+                    self.on_authenticated_packet(now);
                 }
                 self.on_answer(now, state, &text);
             }
             Body::Roster(page) => {
-                self.contradict();
+                self.on_sender_continues();
                 self.on_roster(now, &page);
             }
             Body::Measure { edition } => self.on_measure(now, edition),
@@ -149,17 +149,17 @@ impl ReceiverSession {
             // A sender that does not answer may not exist, so the next one gets its turn.
             Some(invited) => {
                 let waits = self.phase == ReceiverPhase::Joining && invited.member.is_none();
-                (waits && now.since(invited.since) >= PATIENCE, waits)
+                (waits && now.since(invited.since) >= JOIN_TIMEOUT, waits)
             }
         };
         // A sender that answered a query exists.
         if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
             return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
         }
-        let answered = self.aside.has_answered(association, source) && (free || waits);
-        if !answered && (!free || self.aside.has(now, association, source)) {
+        let answered = self.ignored.has_answered(association, source) && (free || waits);
+        if !answered && (!free || self.ignored.has(now, association, source)) {
             if free || waits {
-                self.ask_aside(now, association, source, invite.state);
+                self.query_ignored(now, association, source, invite.state);
             }
             return self.events.dropped(DropReason::Foreign);
         }
@@ -170,25 +170,25 @@ impl ReceiverSession {
             State::Running | State::Assembling if !self.config.keep_seeking && !waits => {}
             // The claim may be forged. If it is true, the sender will confirm it to this receiver alone.
             State::Running | State::Assembling => {
-                self.ask_aside(now, association, source, invite.state);
+                self.query_ignored(now, association, source, invite.state);
                 return self.events.dropped(DropReason::Foreign);
             }
             State::Closing => {
-                self.decline(association, source, LATE, len);
-                self.aside.add(association, source, now + AWHILE);
+                self.decline(association, source, ARRIVED_AFTER_START, len);
+                self.ignored.add(association, source, now + IGNORE_TIME);
                 // A catch-up session may follow for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
             State::Finished | State::Aborted => return self.events.dropped(DropReason::Foreign),
         }
         if waits {
-            self.set_aside(now);
+            self.ignore_unresponsive(now);
         }
-        let (largest, invitations) = self.aside.take(association, source);
+        let (largest, invitations) = self.ignored.take(association, source);
         self.invited_to(now, source, association, invite, len);
         if let Some(invited) = &mut self.invited {
             // While two senders invite in turn, earlier observations of a sender count again at its next turn.
-            (invited.largest, invited.invitations) = (largest, (invitations + 1).min(ENOUGH - 1));
+            (invited.largest, invited.invitations) = (largest, (invitations + 1).min(SIZE_INVITATIONS - 1));
         }
         let problem = self.accept(source, association, invite).err();
         if let Some(invited) = &mut self.invited {
@@ -196,7 +196,7 @@ impl ReceiverSession {
         }
         self.set_phase(ReceiverPhase::Joining);
         self.join_wait = JOIN_WAIT_MIN;
-        let delay = self.spread();
+        let delay = self.random_delay();
         self.timers.arm(Timer::Join, now + delay);
         self.timers.arm(Timer::Silence, now + self.config.silence);
     }
@@ -246,7 +246,7 @@ impl ReceiverSession {
     pub(super) fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
         let text = Text::clean(text);
         let one = Opening::datagram_len(self.config.name.len()) + 1 + text.len();
-        let left = (len * DECLINES / one).min(DECLINES);
+        let left = (len * MAX_DECLINES / one).min(MAX_DECLINES);
         self.decline_due = (left > 0).then_some(Decline { association, sender, text, left });
     }
 
@@ -386,7 +386,7 @@ impl ReceiverSession {
 
     /// Sends the next JOIN soon, if it would have waited longer.
     pub(super) fn join_soon(&mut self, now: Time) {
-        let at = now + self.spread();
+        let at = now + self.random_delay();
         if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
             self.timers.arm(Timer::Join, at);
             self.join_wait = JOIN_WAIT_MIN;
@@ -400,14 +400,14 @@ impl ReceiverSession {
         }
         if matches!(invite.state, State::Finished | State::Aborted) {
             if self.is_busy() || self.phase == ReceiverPhase::Reporting {
-                self.doubt(now, invite.state, &invite.reason);
+                self.verify_state(now, invite.state, &invite.reason);
             }
             return;
         }
-        self.contradict();
+        self.on_sender_continues();
         let (busy, member) = (self.is_busy(), self.is_welcomed());
         if member {
-            self.heard(now);
+            self.restart_silence_timer(now);
         }
         let Some(invited) = &mut self.invited else { return };
         invited.state = invite.state;
@@ -424,11 +424,11 @@ impl ReceiverSession {
             _ if self.phase == ReceiverPhase::Joining => self.join_soon(now),
             State::Assembling => self.begin_presence(now),
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
-                self.doubt(now, invite.state, "");
+                self.verify_state(now, invite.state, "");
             }
             // Send PROGRESS as a keepalive, as the sender may wait for this member.
             State::Running | State::Closing if busy => {
-                self.show_life(now, invite.progress_interval);
+                self.schedule_progress(now, invite.progress_interval);
             }
             State::Running | State::Closing | State::Finished | State::Aborted => {}
         }
@@ -493,7 +493,7 @@ impl ReceiverSession {
             self.decline_due.take_if(|decline| decline.left == 0);
             return Some(Transmit::now(dest));
         }
-        if let Some(transmit) = self.emit_earlier_decline(buf).or_else(|| self.due_aside(buf)) {
+        if let Some(transmit) = self.emit_earlier_decline(buf).or_else(|| self.due_query(buf)) {
             return Some(transmit);
         }
         let job = self.invited.as_ref().and_then(|invited| Some((invited.job?, invited.sender)));
@@ -567,7 +567,7 @@ impl ReceiverSession {
 }
 
 /// Maximum number of times that a sender is told that its invitation is declined.
-const DECLINES: usize = 3;
+const MAX_DECLINES: usize = 3;
 /// Maximum number of bytes sent at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;
 /// Bytes that may be sent for a challenge of 24 bytes.

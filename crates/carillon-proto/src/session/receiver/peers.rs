@@ -144,7 +144,7 @@ impl Peers {
     }
 
     /// Members that turn to this one.
-    pub fn turned_here(&self) -> Vec<&PeerMember> {
+    pub fn child_members(&self) -> Vec<&PeerMember> {
         let children = self.table.children(LOCAL_NODE);
         self.members.iter().filter(|member| children.contains(&member.node)).collect()
     }

@@ -21,7 +21,7 @@ pub(super) struct Probing {
     /// True if the last answers have had their time.
     waited: bool,
     /// Outstanding probes by token, with target and time.
-    open: BTreeMap<u64, (usize, Time)>,
+    outstanding: BTreeMap<u64, (usize, Time)>,
     /// True if the measurement is complete.
     pub done: bool,
     /// True if the result is to be reported to the sender.
@@ -50,7 +50,7 @@ impl Probing {
             queue: VecDeque::new(),
             due: None,
             waited: false,
-            open: BTreeMap::new(),
+            outstanding: BTreeMap::new(),
             done: false,
             report_due: false,
             echoes: VecDeque::new(),
@@ -59,57 +59,57 @@ impl Probing {
 
     pub fn begin(&mut self, edition: u32, targets: impl Iterator<Item = (u16, NodeId)>) {
         let target = |(rank, node)| Target { rank, node, answers: 0, least: None };
-        (self.edition, self.targets) = (edition, targets.take(MOST_TARGETS).map(target).collect());
+        (self.edition, self.targets) = (edition, targets.take(MAX_TARGETS).map(target).collect());
         (self.rounds, self.due, self.waited) = (0, None, false);
         (self.done, self.report_due) = (false, false);
         self.queue.clear();
-        self.open.clear();
+        self.outstanding.clear();
     }
 
     /// Interval between probes.
     fn spacing(&self) -> Duration {
-        SPACING.max(ROUND / u32::try_from(self.targets.len()).unwrap_or(u32::MAX).max(1))
+        MIN_SPACING.max(MIN_ROUND_TIME / u32::try_from(self.targets.len()).unwrap_or(u32::MAX).max(1))
     }
 
     /// Prepares the next probe, or ends the measurement. Returns the time of the next call.
     pub fn on_timer(&mut self, now: Time) -> Option<Time> {
         if self.queue.is_empty() {
-            let all = self.rounds < ROUNDS;
+            let all = self.rounds < PROBES_PER_TARGET;
             let asked = |(_, target): &(usize, &Target)| all || target.least.is_none();
             self.queue = self.targets.iter().enumerate().filter(asked).map(|(at, _)| at).collect();
             if self.queue.is_empty() || self.waited {
                 self.finish();
                 return None;
             }
-            if self.rounds == MOST_ROUNDS {
+            if self.rounds == MAX_ROUNDS {
                 self.queue.clear();
                 self.waited = true;
-                return Some(now + PATIENCE);
+                return Some(now + LAST_ANSWER_TIMEOUT);
             }
             self.rounds += 1;
         }
         self.due = self.queue.pop_front();
-        let ends_all = self.queue.is_empty() && self.rounds >= ROUNDS;
-        Some(now + if ends_all { AGAIN } else { self.spacing() })
+        let ends_all = self.queue.is_empty() && self.rounds >= PROBES_PER_TARGET;
+        Some(now + if ends_all { RETRY_INTERVAL } else { self.spacing() })
     }
 
     pub fn probe(&mut self, now: Time) -> Option<(NodeId, u64)> {
         let at = self.due.take()?;
         let token = self.tokens.bits();
-        self.open.insert(token, (at, now));
+        self.outstanding.insert(token, (at, now));
         Some((self.targets[at].node, token))
     }
 
     pub fn on_echo(&mut self, now: Time, from: NodeId, token: u64) -> Result<(), DropReason> {
         let asked = |&(at, _): &(usize, Time)| self.targets.get(at).is_some_and(|target| target.node == from);
-        if !self.open.get(&token).is_some_and(asked) {
+        if !self.outstanding.get(&token).is_some_and(asked) {
             return Err(DropReason::Redundant);
         }
-        let Some((at, since)) = self.open.remove(&token) else { return Ok(()) };
+        let Some((at, since)) = self.outstanding.remove(&token) else { return Ok(()) };
         let (target, took) = (&mut self.targets[at], now.since(since));
         target.answers += 1;
         target.least = Some(target.least.map_or(took, |least| least.min(took)));
-        if !self.done && self.targets.iter().all(|target| target.answers >= ROUNDS) {
+        if !self.done && self.targets.iter().all(|target| target.answers >= PROBES_PER_TARGET) {
             self.finish();
         }
         Ok(())
@@ -136,16 +136,16 @@ impl Probing {
 }
 
 /// Number of probes per target. Queues only lengthen the time, so the minimum counts.
-const ROUNDS: usize = 3;
+const PROBES_PER_TARGET: usize = 3;
 /// Maximum number of probes to a target without an answer.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 /// Interval between the rounds to targets without an answer.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Minimum duration of a round.
-const ROUND: Duration = Duration::from_millis(20);
+const MIN_ROUND_TIME: Duration = Duration::from_millis(20);
 /// Minimum interval between two probes.
-const SPACING: Duration = Duration::from_millis(2);
+const MIN_SPACING: Duration = Duration::from_millis(2);
 /// Time to wait for the last answers: the round trip of a path over two satellites.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of targets: the sender and the first helpers.
-const MOST_TARGETS: usize = Distances::MAX_ENTRIES;
+const MAX_TARGETS: usize = Distances::MAX_ENTRIES;

@@ -3,7 +3,7 @@
 use carillon_core::{Dest, DropReason, NodeId, Received, Time, Transmit};
 use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, Text, emit_decline};
 
-use super::{AWHILE, ReceiverSession};
+use super::{IGNORE_TIME, ReceiverSession};
 
 /// Sender of a session that this release cannot read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl ReceiverSession {
         let name = name.or(known.and_then(|known| known.name));
         self.other_sender = Some(OtherSender { name, node, release });
         // Notify the sender rarely, and only while no session is joined, since it may be forged.
-        if self.invited.is_none() && !self.config.silent && !self.aside.has(now, association, node) {
-            self.aside.add(association, node, now + AWHILE);
+        if self.invited.is_none() && !self.config.silent && !self.ignored.has(now, association, node) {
+            self.ignored.add(association, node, now + IGNORE_TIME);
             match earlier {
                 Some(EarlierPacket { version, .. }) => {
                     self.earlier_decline = Some(EarlierDecline { version, association, sender: node });

@@ -5,7 +5,7 @@ use carillon_wire::session::{Invite, State};
 
 use super::failure::ReceiverFailure;
 use super::state::{ReceiverPhase, Timer};
-use super::{FOREVER, ReceiverSession};
+use super::{NO_EXPIRY, ReceiverSession};
 
 impl ReceiverSession {
     /// Handles an invitation to a new session. The receiver follows the first session that it hears from the
@@ -17,7 +17,7 @@ impl ReceiverSession {
         association: AssociationId,
         invite: &Invite<'_>,
     ) {
-        let had = self.aside.has(now, association, source);
+        let had = self.ignored.has(now, association, source);
         if self.phase != ReceiverPhase::Seeking || invite.state != State::Gathering || had {
             return self.events.dropped(DropReason::Foreign);
         }
@@ -26,7 +26,7 @@ impl ReceiverSession {
             // A stranger could otherwise end the receiver's session.
             Err(problem) => {
                 self.unfit = Some((invite.sender.to_string(), problem));
-                self.leave_alone(FOREVER);
+                self.unfollow(NO_EXPIRY);
             }
             Ok(()) => {
                 if let Some(invited) = &mut self.invited {
@@ -40,9 +40,9 @@ impl ReceiverSession {
     }
 
     /// Stops following the present session, which has brought no data, so that another one gets its turn.
-    pub(super) fn leave_alone(&mut self, until: Time) {
+    pub(super) fn unfollow(&mut self, until: Time) {
         if let Some(invited) = self.invited.take() {
-            self.aside.add(invited.association, invited.sender, until);
+            self.ignored.add(invited.association, invited.sender, until);
         }
         self.end(ReceiverPhase::Seeking);
     }
@@ -55,7 +55,9 @@ impl ReceiverSession {
             }
             // Data received so far may still be stored.
             State::Finished | State::Aborted => {}
-            State::Gathering | State::Assembling | State::Running | State::Closing => self.heard(now),
+            State::Gathering | State::Assembling | State::Running | State::Closing => {
+                self.restart_silence_timer(now)
+            }
         }
     }
 

@@ -9,7 +9,8 @@ use super::state::{Invited, ReceiverPhase};
 impl Invited {
     /// Returns true if a larger datagram than those received may still arrive, within the limit of the interface.
     fn may_see_larger(&self, interface: u32) -> bool {
-        self.invitations < ENOUGH && u32::from(self.largest) < interface.min(self.sizes.longest.into())
+        self.invitations < SIZE_INVITATIONS
+            && u32::from(self.largest) < interface.min(self.sizes.longest.into())
     }
 }
 
@@ -32,7 +33,7 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_ref().filter(|_| invite.sizes.are_shown()) else {
             return invite.max_payload;
         };
-        let comes = if invited.invitations < ENOUGH { longest } else { invited.largest };
+        let comes = if invited.invitations < SIZE_INVITATIONS { longest } else { invited.largest };
         let comes = u32::from(comes).min(self.config.max_datagram);
         invite.max_payload.saturating_sub(u32::from(longest).saturating_sub(comes)).max(1)
     }
@@ -62,14 +63,14 @@ impl ReceiverSession {
         let Some(invited) = &mut self.invited else { return };
         let waited = invited.problem.is_none() && invited.may_see_larger(self.config.max_datagram);
         invited.invitations = invited.invitations.saturating_add(1);
-        if !waited || invited.invitations < ENOUGH || self.phase != ReceiverPhase::Joining {
+        if !waited || invited.invitations < SIZE_INVITATIONS || self.phase != ReceiverPhase::Joining {
             return;
         }
         let Invited { association, sender, largest, .. } = *invited;
         let least = invite.sizes.least;
         let problem = match largest < least {
             true => {
-                let other = LADDER.into_iter().find(|&other| other < least);
+                let other = COMMON_DATAGRAM_SIZES.into_iter().find(|&other| other < least);
                 let other = other.map_or_else(String::new, |other| format!(": send with --datagram {other}"));
                 Some(format!("datagrams of {least} bytes do not reach the receiver{other}"))
             }
@@ -84,7 +85,7 @@ impl ReceiverSession {
 }
 
 /// Number of invitations after which each size was shown, and the largest this often.
-pub(super) const ENOUGH: u32 = 8;
+pub(super) const SIZE_INVITATIONS: u32 = 8;
 /// Datagram sizes that common networks carry: frames of 1500 bytes, the minimum MTU of IPv6, and that of IPv4 (RFC
 /// 791: 576 bytes).
-const LADDER: [u16; 3] = [1472, 1232, 548];
+const COMMON_DATAGRAM_SIZES: [u16; 3] = [1472, 1232, 548];

@@ -132,7 +132,7 @@ pub(super) enum Timer {
 
 /// Announced state that the sender has not confirmed.
 #[derive(Clone, Debug)]
-pub(super) struct Doubt {
+pub(super) struct UnverifiedState {
     pub state: State,
     pub reason: String,
     /// Number of queries sent.

@@ -24,7 +24,7 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.association != association) else {
             return false;
         };
-        if now + silence < over + SUCCEEDED {
+        if now + silence < over + SUCCESSION_SILENCE {
             return false;
         }
         if invited.sender == source {
@@ -35,7 +35,7 @@ impl ReceiverSession {
             return false;
         }
         match invited.successor {
-            Some((known, since)) if known == association => now.since(since) >= SUCCEEDED,
+            Some((known, since)) if known == association => now.since(since) >= SUCCESSION_SILENCE,
             _ => {
                 invited.successor = Some((association, now));
                 false
@@ -45,4 +45,4 @@ impl ReceiverSession {
 }
 
 /// Silence after which a sender that gathers for another session has ended this one: five heartbeats.
-const SUCCEEDED: Duration = Duration::from_secs(1);
+const SUCCESSION_SILENCE: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use carillon_wire::session::{Cookie, MemberRole, Nonce, Origin, RefuseReason, St
 
 use super::SenderSession;
 use super::state::{Reply, SenderPhase, Timer};
-use crate::session::config::{Gather, Helping};
-use crate::session::ledger::{Applicant, Entry, Found};
+use crate::session::config::{Gather, HelperSelection};
+use crate::session::ledger::{Applicant, Entry, LedgerMatch};
 use crate::session::roster::{Joining, MemberOutcome};
 use crate::session::secret;
 use crate::session::unserved::UnservedReason;
@@ -83,13 +83,13 @@ impl SenderSession {
         // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
         let out_of_place = match (helps, helping, &self.config.gather) {
             (true, _, _) if !may_help => true,
-            (false, Helping::Names(names), _) if names.contains(own) => true,
+            (false, HelperSelection::Names(names), _) if names.contains(own) => true,
             (_, _, Gather::Names(names)) => names.contains(own) != receives,
             (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(own),
             _ => false,
         };
         // Those who are to help have their places.
-        let free = self.config.most_members() - helping.count();
+        let free = self.config.member_limit() - helping.count();
         let is_full = (helps && has_helpers)
             || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
@@ -110,7 +110,9 @@ impl SenderSession {
         };
         let refusal = match &name {
             // The place of a helper that is expected by name is for one.
-            Some(name) if helps && name != own && matches!(self.config.helping, Helping::Names(_)) => {
+            Some(name)
+                if helps && name != own && matches!(self.config.helping, HelperSelection::Names(_)) =>
+            {
                 Some(RefuseReason::NameTaken)
             }
             Some(name) if started && self.want(name) => Some(RefuseReason::Later),
@@ -163,9 +165,9 @@ impl SenderSession {
     /// Finds the receiver that a JOIN speaks for.
     fn speaker(&mut self, now: Time, who: &Applicant<'_>, started: bool) -> Speaker {
         let (index, has_moved) = match self.ledger.find(who, |entry| self.is_there(now, entry)) {
-            Found::Nobody => return Speaker::New,
-            Found::Entry(index) => (index, false),
-            Found::Moved(index) => (index, true),
+            LedgerMatch::New => return Speaker::New,
+            LedgerMatch::Entry(index) => (index, false),
+            LedgerMatch::Moved(index) => (index, true),
         };
         let entry = self.ledger.entry(index);
         // Of a receiver at the same host and place a new process speaks, whatever the former one said last.
@@ -226,7 +228,7 @@ impl SenderSession {
     }
 
     fn add_to_ledger(&mut self, who: &Applicant<'_>) -> Option<usize> {
-        if self.phase != SenderPhase::Gathering && self.wanting.len() >= self.config.most_members() {
+        if self.phase != SenderPhase::Gathering && self.wanting.len() >= self.config.member_limit() {
             // No place is left in the next session.
             return None;
         }

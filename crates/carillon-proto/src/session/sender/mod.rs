@@ -11,7 +11,7 @@ use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{EarlierPacket, Identity, MemberRole, OtherRelease, State, Text};
 
-use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
+use super::config::{EarlierSessions, Gather, HelperSelection, SenderSessionConfig, trial_table};
 use super::ledger::Ledger;
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
@@ -126,7 +126,7 @@ impl SenderSession {
         let named = seeds.part("session").part(&config.name);
         let identity = Identity(named.stream("session.identity").bits());
         let session = SenderSession {
-            ledger: config.former.ledger.clone(),
+            ledger: config.earlier.ledger.clone(),
             undecided: BTreeMap::new(),
             max_payload: config.max_payload,
             shortened: None,
@@ -201,8 +201,8 @@ impl SenderSession {
     /// The expected names that have not joined.
     pub fn missing(&self) -> Vec<String> {
         let helpers = match &self.config.helping {
-            Helping::Names(names) => Some(names),
-            Helping::Nobody | Helping::Count(_) => None,
+            HelperSelection::Names(names) => Some(names),
+            HelperSelection::Nobody | HelperSelection::Count(_) => None,
         };
         let helpers = helpers.into_iter().flatten().filter(|name| !self.roster.has_name(name)).cloned();
         let names: BTreeSet<String> = self.missing_receivers().0.into_iter().chain(helpers).collect();
@@ -261,8 +261,8 @@ impl SenderSession {
     }
 
     /// Those whom this session, and those before it, have given up, for the next one.
-    pub fn former(&self) -> Former {
-        let mut former = self.config.former.clone();
+    pub fn earlier(&self) -> EarlierSessions {
+        let mut former = self.config.earlier.clone();
         former.sessions.push(self.config.association);
         former.ledger = self.ledger.next();
         for name in self.reported_since.keys() {
@@ -513,7 +513,7 @@ impl SenderSession {
     fn finish_inner(&mut self, now: Time) {
         let finished = self.with_inner(|inner| inner.as_sender().map(|sender| sender.finish(now)));
         if finished.is_some() && self.config.has_peers() {
-            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+            self.timers.arm(Timer::Standstill, now + self.config.stall_timeout());
         }
     }
 
@@ -521,7 +521,7 @@ impl SenderSession {
     fn await_progress(&mut self, now: Time) {
         if self.timers.armed(Timer::Standstill).is_none() {
             self.got_on = false;
-            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+            self.timers.arm(Timer::Standstill, now + self.config.stall_timeout());
         }
     }
 
@@ -533,7 +533,7 @@ impl SenderSession {
             // What is still awaited is others' business: their streams may be silent.
             return;
         }
-        let limit = self.config.standstill();
+        let limit = self.config.stall_timeout();
         if std::mem::take(&mut self.got_on) {
             // Nobody waits before it has finished, or has more than the protocol takes, or the protocol says again what it lacks.
             if self.finishing || self.pulse.blocked {

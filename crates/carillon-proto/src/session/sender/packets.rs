@@ -12,7 +12,7 @@ use super::state::{Reply, SenderPhase, Timer};
 use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
-use crate::session::unserved::{LATE, Unserved, UnservedReason};
+use crate::session::unserved::{ARRIVED_AFTER_START, Unserved, UnservedReason};
 
 impl SenderSession {
     /// The member `source` with this nonce; otherwise the packet is counted as dropped.
@@ -66,7 +66,7 @@ impl SenderSession {
 
     /// Somebody is to be served in a further session, unless they are too many.
     pub(super) fn want(&mut self, name: &str) -> bool {
-        if self.wanting.len() < self.config.most_members() {
+        if self.wanting.len() < self.config.member_limit() {
             self.wanting.insert(name.to_owned());
         }
         self.wanting.contains(name)
@@ -167,7 +167,7 @@ impl SenderSession {
         // A member that says it lives but gets nowhere does not hold up the end for ever: each
         // 64th of the whole buys it time, so the wait is bounded even for one that lies.
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
-        let limit = self.config.standstill();
+        let limit = self.config.stall_timeout();
         // One that has reported, as an old packet may not know, cannot be lost any more.
         let waited_for = member.outcome == MemberOutcome::Active && member.part.receives();
         let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
@@ -251,7 +251,7 @@ impl SenderSession {
         source: NodeId,
         nonce: Nonce,
     ) -> bool {
-        let Some(name) = self.config.former.members.get(&(association, source, nonce)) else { return false };
+        let Some(name) = self.config.earlier.members.get(&(association, source, nonce)) else { return false };
         self.reported_since.entry(name.clone()).or_insert(now);
         self.replies.insert(source, Reply::Former(association, nonce));
         true
@@ -279,7 +279,7 @@ impl SenderSession {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        let late = text == LATE && self.config.further;
+        let late = text == ARRIVED_AFTER_START && self.config.further;
         let known = if late { self.late(source, name) } else { None };
         if known.is_some_and(|index| self.is_done(index)) {
             return self.events.dropped(DropReason::OutOfWindow);

@@ -6,8 +6,8 @@ use carillon_core::{AssociationId, NodeId, Time};
 
 /// Ignored sessions, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
-    list: VecDeque<Other>,
+pub(super) struct IgnoredSessions {
+    list: VecDeque<IgnoredSession>,
     /// Session to query next.
     pub due: Option<Session>,
 }
@@ -17,7 +17,7 @@ pub(super) type Session = (AssociationId, NodeId);
 
 /// Record of an ignored session.
 #[derive(Debug)]
-pub(super) struct Other {
+pub(super) struct IgnoredSession {
     pub session: Session,
     /// Time until which the session is not joined, unless its sender answers a query.
     pub until: Time,
@@ -26,15 +26,15 @@ pub(super) struct Other {
     pub seen: (u16, u32),
 }
 
-impl Aside {
+impl IgnoredSessions {
     /// Ignores a session until this time.
     pub fn add(&mut self, association: AssociationId, sender: NodeId, until: Time) {
-        self.put(Other { session: (association, sender), until, has_answered: false, seen: (0, 0) });
+        self.put(IgnoredSession { session: (association, sender), until, has_answered: false, seen: (0, 0) });
     }
 
-    pub fn put(&mut self, other: Other) {
+    pub fn put(&mut self, other: IgnoredSession) {
         self.list.retain(|one| one.session != other.session);
-        if self.list.len() >= MOST {
+        if self.list.len() >= MAX_IGNORED_SESSIONS {
             self.list.pop_front();
         }
         self.list.push_back(other);
@@ -56,11 +56,11 @@ impl Aside {
         at.and_then(|at| self.list.remove(at)).map_or((0, 0), |one| one.seen)
     }
 
-    pub fn find(&self, session: Session) -> Option<&Other> {
+    pub fn find(&self, session: Session) -> Option<&IgnoredSession> {
         self.list.iter().find(|one| one.session == session)
     }
 }
 
 /// Maximum number of ignored sessions remembered: new ones displace the oldest, so that forged invitations take no
 /// memory.
-const MOST: usize = 16;
+const MAX_IGNORED_SESSIONS: usize = 16;

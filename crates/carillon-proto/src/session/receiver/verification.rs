@@ -11,49 +11,49 @@ use carillon_wire::session::{RefuseReason, State};
 
 use super::ReceiverSession;
 use super::failure::ReceiverFailure;
-use super::state::{Doubt, Invited, ReceiverPhase, Timer};
+use super::state::{Invited, ReceiverPhase, Timer, UnverifiedState};
 
 impl ReceiverSession {
     /// Begins to verify an announced state.
-    pub(super) fn doubt(&mut self, now: Time, state: State, reason: &str) {
-        if self.doubt.is_none() {
+    pub(super) fn verify_state(&mut self, now: Time, state: State, reason: &str) {
+        if self.unverified.is_none() {
             let reason = reason.to_owned();
-            self.doubt = Some(Doubt { state, reason, asked: 0, contradicted: false });
+            self.unverified = Some(UnverifiedState { state, reason, asked: 0, contradicted: false });
             if matches!(state, State::Finished | State::Aborted) {
-                let delay = self.spread();
+                let delay = self.random_delay();
                 self.timers.arm(Timer::Ask, now + delay);
             } else {
                 // The other members have begun, so ask at once.
-                self.on_ask_timer(now);
+                self.on_query_timer(now);
             }
         }
     }
 
     /// Records that the sender was heard continuing. A packet right after the announcement may be older than it,
     /// since multicast and unicast packets wait in different sockets, so only packets after the first query count.
-    pub(super) fn contradict(&mut self) {
-        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.asked > 1) {
-            doubt.contradicted = true;
+    pub(super) fn on_sender_continues(&mut self) {
+        if let Some(unverified) = self.unverified.as_mut().filter(|unverified| unverified.asked > 1) {
+            unverified.contradicted = true;
         }
     }
 
-    pub(super) fn on_ask_timer(&mut self, now: Time) {
-        let Some(doubt) = &mut self.doubt else { return };
-        if doubt.asked < ASKS {
-            doubt.asked += 1;
+    pub(super) fn on_query_timer(&mut self, now: Time) {
+        let Some(unverified) = &mut self.unverified else { return };
+        if unverified.asked < MAX_STATE_QUERIES {
+            unverified.asked += 1;
             self.ask_due = true;
-            self.timers.arm(Timer::Ask, now + ASK_INTERVAL);
+            self.timers.arm(Timer::Ask, now + STATE_QUERY_INTERVAL);
             return;
         }
-        let Some(doubt) = self.doubt.take() else { return };
-        let over = matches!(doubt.state, State::Finished | State::Aborted);
-        if doubt.contradicted || !over {
+        let Some(unverified) = self.unverified.take() else { return };
+        let on_session_over = matches!(unverified.state, State::Finished | State::Aborted);
+        if unverified.contradicted || !on_session_over {
             return;
         }
         match self.is_welcomed() {
-            true => self.over(doubt.state, &doubt.reason),
+            true => self.on_session_over(unverified.state, &unverified.reason),
             // No authenticated packet said that the session exists.
-            false => self.set_aside(now),
+            false => self.ignore_unresponsive(now),
         }
     }
 
@@ -62,17 +62,17 @@ impl ReceiverSession {
         if let Some(problem) = self.invited.as_mut().and_then(|invited| invited.problem.take()) {
             // The sender exists, so the invitation that cannot be accepted was genuine: decline it.
             if let Some(Invited { association, sender, .. }) = self.invited {
-                self.decline(association, sender, &problem, CONFIRMED);
+                self.decline(association, sender, &problem, CONFIRMED_INVITE_BYTES);
             }
             return self.fail(ReceiverFailure::BadInvitation(problem));
         }
         self.timers.cancel(Timer::Ask);
         self.ask_due = false;
-        let doubt = self.doubt.take();
+        let unverified = self.unverified.take();
         match state {
             State::Finished | State::Aborted => {
-                let heard = doubt.as_ref().map_or("", |doubt| &doubt.reason);
-                self.over(state, if reason.is_empty() { heard } else { reason });
+                let heard = unverified.as_ref().map_or("", |unverified| &unverified.reason);
+                self.on_session_over(state, if reason.is_empty() { heard } else { reason });
             }
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
                 self.start(now);
@@ -86,7 +86,7 @@ impl ReceiverSession {
     }
 
     /// Ends the session in this state.
-    fn over(&mut self, state: State, reason: &str) {
+    fn on_session_over(&mut self, state: State, reason: &str) {
         let member = self.is_welcomed();
         match (&self.phase, state) {
             // The sender asks for nothing more; the application's report stands.
@@ -102,8 +102,8 @@ impl ReceiverSession {
 }
 
 /// Credit for declining a genuine invitation, in bytes of invitations received.
-const CONFIRMED: usize = 1024;
+const CONFIRMED_INVITE_BYTES: usize = 1024;
 /// Maximum number of queries for a state.
-const ASKS: u32 = 6;
+const MAX_STATE_QUERIES: u32 = 6;
 /// Interval between these queries.
-const ASK_INTERVAL: Duration = Duration::from_millis(100);
+const STATE_QUERY_INTERVAL: Duration = Duration::from_millis(100);

@@ -10,9 +10,9 @@
 use carillon_core::{AssociationId, Dest, Duration, NodeId, Time, Transmit};
 use carillon_wire::session::{Body, Nonce, Packet, State};
 
-use super::aside::Other;
+use super::ignored::IgnoredSession;
 use super::state::{Invited, ReceiverPhase};
-use super::{FOREVER, ReceiverSession};
+use super::{NO_EXPIRY, ReceiverSession};
 
 impl ReceiverSession {
     /// Nonce for this sender, the same each time, which no other node can know.
@@ -23,17 +23,24 @@ impl ReceiverSession {
 
     /// Schedules a query in answer to an invitation, unless the present sender may still answer. The query is shorter
     /// than any invitation.
-    pub(super) fn ask_aside(&mut self, now: Time, association: AssociationId, sender: NodeId, state: State) {
-        let waits_still = self.invited.as_ref().is_some_and(|invited| now.since(invited.since) < ALONE);
-        let for_good = self.aside.find((association, sender)).is_some_and(|one| one.until == FOREVER);
+    pub(super) fn query_ignored(
+        &mut self,
+        now: Time,
+        association: AssociationId,
+        sender: NodeId,
+        state: State,
+    ) {
+        let waits_still =
+            self.invited.as_ref().is_some_and(|invited| now.since(invited.since) < EXCLUSIVE_JOIN_TIME);
+        let for_good = self.ignored.find((association, sender)).is_some_and(|one| one.until == NO_EXPIRY);
         if !waits_still && !for_good && matches!(state, State::Gathering | State::Assembling | State::Running)
         {
-            self.aside.due = Some((association, sender));
+            self.ignored.due = Some((association, sender));
         }
     }
 
     /// Handles the answer of an ignored session. Returns true if it was queried.
-    pub(super) fn on_answer_aside(
+    pub(super) fn on_query_answer(
         &mut self,
         association: AssociationId,
         sender: NodeId,
@@ -50,16 +57,16 @@ impl ReceiverSession {
             return false;
         }
         let (until, seen) =
-            self.aside.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
-        if until != FOREVER {
-            self.aside.put(Other { session, until, has_answered: true, seen });
+            self.ignored.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
+        if until != NO_EXPIRY {
+            self.ignored.put(IgnoredSession { session, until, has_answered: true, seen });
         }
         true
     }
 
     /// Writes the next query, if one is due.
-    pub(super) fn due_aside(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (association, sender) = self.aside.due.take()?;
+    pub(super) fn due_query(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (association, sender) = self.ignored.due.take()?;
         Packet { association, body: Body::Ask { nonce: self.nonce_for(association, sender) } }.emit(buf);
         Some(Transmit::now(Dest::Node(sender)))
     }
@@ -67,4 +74,4 @@ impl ReceiverSession {
 
 /// Time in which only the present sender is asked. Most senders that exist answer within it, even if the first JOIN
 /// is lost.
-const ALONE: Duration = Duration::from_millis(250);
+const EXCLUSIVE_JOIN_TIME: Duration = Duration::from_millis(250);

@@ -11,7 +11,7 @@ use carillon_core::{Dest, NodeId, Received};
 
 /// Budget of bytes sent through the protocol.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct SendBudget {
     received: u64,
     offered: u64,
     sent: u64,
@@ -21,7 +21,7 @@ pub(super) struct Budget {
     others: u64,
 }
 
-impl Budget {
+impl SendBudget {
     /// Adds bytes received from the sender or another member.
     pub fn earn(&mut self, bytes: usize) {
         self.received = self.received.saturating_add(bytes as u64);
@@ -29,7 +29,7 @@ impl Budget {
 
     /// Adds a message that the own application offered.
     pub fn offer(&mut self, bytes: usize) {
-        self.offered = self.offered.saturating_add(bytes as u64 + ABOUT_A_MESSAGE);
+        self.offered = self.offered.saturating_add(bytes as u64 + MESSAGE_OVERHEAD);
     }
 
     /// Sets the number of members that turn to this one, and of all others.
@@ -40,9 +40,9 @@ impl Budget {
     /// Returns true if this many bytes may be sent, and counts them as sent.
     pub fn spend(&mut self, bytes: usize) -> bool {
         let sent = self.sent.saturating_add(bytes as u64);
-        let received = self.received.saturating_mul(RATIO * (1 + self.children));
-        let offered = self.offered.saturating_mul(RATIO * (1 + self.others));
-        let may = sent <= received.saturating_add(offered).saturating_add(ALLOWANCE);
+        let received = self.received.saturating_mul(AMPLIFICATION_LIMIT * (1 + self.children));
+        let offered = self.offered.saturating_mul(AMPLIFICATION_LIMIT * (1 + self.others));
+        let may = sent <= received.saturating_add(offered).saturating_add(INITIAL_ALLOWANCE);
         if may {
             self.sent = sent;
         }
@@ -52,16 +52,16 @@ impl Budget {
 
 /// Datagrams received before the machine was started, kept for it up to a bound.
 #[derive(Debug, Default)]
-pub(super) struct Early {
+pub(super) struct EarlyDatagrams {
     datagrams: VecDeque<(NodeId, bool, Bytes)>,
     bytes: usize,
 }
 
-impl Early {
+impl EarlyDatagrams {
     /// Keeps a copy of a datagram. Returns false if there is no room.
     pub fn keep(&mut self, datagram: &Received<'_>) -> bool {
         let len = datagram.bytes.len();
-        let room = self.bytes + len <= EARLY_BYTES && self.datagrams.len() < EARLY_DATAGRAMS;
+        let room = self.bytes + len <= MAX_EARLY_BYTES && self.datagrams.len() < MAX_EARLY_DATAGRAMS;
         if room {
             self.bytes += len;
             let unicast = matches!(datagram.destination, Dest::Node(_));
@@ -85,15 +85,15 @@ impl Early {
 }
 
 /// Maximum ratio of bytes sent to bytes received or offered, per recipient.
-const RATIO: u64 = 3;
+const AMPLIFICATION_LIMIT: u64 = 3;
 /// Bytes that a message costs beyond its payload: headers, and control packets about it.
-const ABOUT_A_MESSAGE: u64 = 64;
+const MESSAGE_OVERHEAD: u64 = 64;
 /// Bytes that may be sent before any were received.
-const ALLOWANCE: u64 = 64 << 10;
+const INITIAL_ALLOWANCE: u64 = 64 << 10;
 /// Maximum number of bytes kept before the start.
-const EARLY_BYTES: usize = 1 << 20;
+const MAX_EARLY_BYTES: usize = 1 << 20;
 /// Maximum number of datagrams kept before the start.
-const EARLY_DATAGRAMS: usize = 1024;
+const MAX_EARLY_DATAGRAMS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -104,9 +104,10 @@ mod tests {
     #[test]
     fn what_may_be_sent_follows_what_came_and_what_is_offered() {
         // Exactly this many more bytes, and none after.
-        let spends =
-            |budget: &mut Budget, bytes| !budget.spend(bytes + 1) && budget.spend(bytes) && !budget.spend(1);
-        let mut budget = Budget::default();
+        let spends = |budget: &mut SendBudget, bytes| {
+            !budget.spend(bytes + 1) && budget.spend(bytes) && !budget.spend(1)
+        };
+        let mut budget = SendBudget::default();
         assert!(spends(&mut budget, 64 << 10));
         budget.earn(1000);
         assert!(spends(&mut budget, 3 * 1000));
