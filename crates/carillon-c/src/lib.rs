@@ -40,9 +40,9 @@ thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
 }
 
-const END: i64 = -1;
-const FAILED: i64 = -2;
-const TOO_LONG: i64 = -3;
+const STATUS_END: i64 = -1;
+const STATUS_FAILED: i64 = -2;
+const STATUS_TOO_LONG: i64 = -3;
 
 /// The daemon through which sockets go that are opened from now on, if through one.
 static DAEMON: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -53,7 +53,7 @@ static DAEMON: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// The string is NULL or ends with 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_through(daemon: *const c_char) -> c_int {
-    guarded(FAILED as c_int, || {
+    guarded(STATUS_FAILED as c_int, || {
         // SAFETY: the caller gives a string as this function asks for it.
         let path = unsafe { text(daemon)? }.map(|path| match path {
             "" => default_path(),
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn carillon_send(
     message: *const u8,
     length: usize,
 ) -> c_int {
-    guarded(FAILED as c_int, || {
+    guarded(STATUS_FAILED as c_int, || {
         // SAFETY: it is NULL or made by `carillon_connect`, and used by this thread alone, as the header asks.
         let sender = unsafe { sender.as_mut() }.ok_or("there is no sender: NULL")?;
         if length > carillon_transfer::socket::MAX_MESSAGE_LEN || (message.is_null() && length > 0) {
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn carillon_send(
 /// The sender is NULL or was connected and not closed, and is not used after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
-    guarded(FAILED as c_int, || {
+    guarded(STATUS_FAILED as c_int, || {
         // SAFETY: it was made by `Box::into_raw` in `carillon_connect`, and is used no more.
         let sender = unsafe { owned(sender) }.ok_or("there is no sender: NULL")?;
         let report = sender.0.close().map_err(said)?;
@@ -194,20 +194,20 @@ pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener
 /// The session is NULL or was accepted and not freed; the buffer has room for so many bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_recv(session: *mut carillon_session, buffer: *mut u8, size: usize) -> i64 {
-    guarded(FAILED, || {
+    guarded(STATUS_FAILED, || {
         // SAFETY: it is NULL or made by `carillon_accept`, and used by this thread alone, as the header asks.
         let session = unsafe { session.as_mut() }.ok_or("there is no session: NULL")?;
         let message = match session.next.take() {
             Some(message) => message,
             None => match session.inbound.recv().map_err(said)? {
                 Some(message) => message,
-                None => return Ok(END),
+                None => return Ok(STATUS_END),
             },
         };
         let length = message.bytes.len();
         if length > size || (buffer.is_null() && length > 0) {
             session.next = Some(message);
-            return Ok(TOO_LONG);
+            return Ok(STATUS_TOO_LONG);
         }
         if session.from.as_bytes() != message.sender.as_bytes() {
             session.from = line(&message.sender);

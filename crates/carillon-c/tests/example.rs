@@ -72,7 +72,7 @@ fn the_example_talks_to_listeners_in_other_processes() {
 
 /// One function, as the daemon is that of the process.
 #[test]
-fn null_and_what_is_no_text_are_errors_and_sockets_go_through_a_daemon() {
+fn null_and_bad_text_are_errors_and_daemon_carries_data() {
     let last = || {
         // SAFETY: it is a string that ends with 0, until this thread's next call.
         unsafe { CStr::from_ptr(carillon_error()) }.to_str().expect("it is text").to_owned()

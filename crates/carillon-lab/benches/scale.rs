@@ -36,12 +36,12 @@ const STAR: &str = "star";
 const FROM_ROOT: &str = " from the root";
 
 /// The argument before a protocol, a number of receivers and the children on each level.
-const ONE: &str = "--one";
+const SINGLE_RUN_FLAG: &str = "--one";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [flag, protocol, receivers, fanout] = &arguments[..]
-        && flag == ONE
+        && flag == SINGLE_RUN_FLAG
     {
         let receivers = receivers.parse().expect("a number");
         return match POLLED.iter().any(|(name, ..)| name == protocol) {
@@ -99,7 +99,7 @@ fn in_a_process(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
 fn output_of(protocol: &str, receivers: u32, fanout: &str) -> String {
     let program = std::env::current_exe().expect("this program");
     let output = std::process::Command::new(program)
-        .args([ONE, protocol, &receivers.to_string(), fanout])
+        .args([SINGLE_RUN_FLAG, protocol, &receivers.to_string(), fanout])
         .stderr(std::process::Stdio::inherit())
         .output()
         .expect("it can be started");

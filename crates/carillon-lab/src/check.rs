@@ -82,7 +82,7 @@ pub fn table(checks: &[Check]) -> Result<Table, TableError> {
 /// many hold.
 pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
     let holding = checks.iter().filter(|check| check.verdict == CheckVerdict::Holds).count();
-    let shown: Vec<&Check> = match checks.len() <= FEW {
+    let shown: Vec<&Check> = match checks.len() <= MAX_LISTED_CHECKS {
         true => checks.iter().collect(),
         false => checks.iter().filter(|check| check.verdict != CheckVerdict::Holds).collect(),
     };
@@ -111,4 +111,4 @@ pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
 }
 
 /// So many are shown whole.
-const FEW: usize = 80;
+const MAX_LISTED_CHECKS: usize = 80;

@@ -250,7 +250,7 @@ const RANGES: &[Range] = &[
         key: "protocol.timeout",
         protocol: Some(false),
         min: 0,
-        max: TIME,
+        max: MAX_BIT_TIMES,
         default: None,
         value: bits,
     },
@@ -259,7 +259,7 @@ const RANGES: &[Range] = &[
         key: "protocol.ack_wait",
         protocol: Some(false),
         min: 0,
-        max: TIME,
+        max: MAX_BIT_TIMES,
         default: Some(0),
         value: bits,
     },
@@ -277,7 +277,7 @@ const RANGES: &[Range] = &[
         key: "protocol.timeout",
         protocol: Some(true),
         min: 0,
-        max: TIME,
+        max: MAX_BIT_TIMES,
         default: None,
         value: bits,
     },
@@ -286,7 +286,7 @@ const RANGES: &[Range] = &[
         key: "protocol.ack_timeout",
         protocol: Some(true),
         min: 1,
-        max: TIME,
+        max: MAX_BIT_TIMES,
         default: Some(95_000),
         value: bits,
     },
@@ -304,7 +304,7 @@ const RANGES: &[Range] = &[
         key: "protocol.ack_wait",
         protocol: Some(true),
         min: 0,
-        max: TIME,
+        max: MAX_BIT_TIMES,
         default: Some(0),
         value: bits,
     },
@@ -319,14 +319,14 @@ const RANGES: &[Range] = &[
     },
 ];
 
-const WORDS: &[&str] =
+const WORD_VARIABLES: &[&str] =
     &["LOGFILE", "STATSFILE", "PROTO", "REPETITIONS", "SAWTIMEOUTMETHOD", "SAWRETRANS", "BAPPKTIMEOUTMETHOD"];
 
 /// The longest time in bit times: a day and more at 10 Mbit/s.
-const TIME: i64 = 1_000_000_000_000;
+const MAX_BIT_TIMES: i64 = 1_000_000_000_000;
 
 fn is_known(name: &str) -> bool {
-    WORDS.contains(&name) || names().any(|known| known == name)
+    WORD_VARIABLES.contains(&name) || names().any(|known| known == name)
 }
 
 fn names() -> impl Iterator<Item = String> {
@@ -337,7 +337,7 @@ fn names() -> impl Iterator<Item = String> {
 
 /// What an unknown variable may have been meant to be: the known one sharing most letters in place.
 fn nearest(name: &str) -> String {
-    let known = WORDS.iter().map(|word| (*word).to_owned()).chain(names());
+    let known = WORD_VARIABLES.iter().map(|word| (*word).to_owned()).chain(names());
     let alike = |known: &String| known.chars().zip(name.chars()).filter(|(a, b)| a == b).count();
     known.max_by_key(alike).map_or_else(String::new, |known| format!("did you mean `{known}`?"))
 }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_folder_is_refused() {
+    fn other_folder_is_refused() {
         let a = folder(&format!("{HEAD}0.1,x,1,1,,,,,,,,,\n"));
         let other = folder(&HEAD.replace("loss.p", "group.receivers"));
         let error = |b: &Path| SummaryComparison::of(a.path(), b).unwrap_err().to_string();

@@ -6,16 +6,16 @@ use carillon_core::{Event, NodeId, Observer, Time, TraceEvent};
 
 /// Writes each event as one line of text.
 #[derive(Debug)]
-pub struct PlayByPlay<W> {
+pub struct TextLog<W> {
     out: W,
     /// The first thing that went wrong; nothing is written after it.
     problem: Option<io::Error>,
 }
 
-impl<W: Write + Send> PlayByPlay<W> {
+impl<W: Write + Send> TextLog<W> {
     /// Writes to `out`.
     pub fn new(out: W) -> Self {
-        PlayByPlay { out, problem: None }
+        TextLog { out, problem: None }
     }
 
     /// Says which run follows.
@@ -40,7 +40,7 @@ impl<W: Write + Send> PlayByPlay<W> {
     }
 }
 
-impl<W: Write + Send> Observer for PlayByPlay<W> {
+impl<W: Write + Send> Observer for TextLog<W> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.write(format_args!("{}\n", TraceEvent { time, node, event }));
     }

@@ -28,7 +28,7 @@ fn every_plan_is_valid_and_named_after_its_file() {
 /// "This requires only one control message per broadcast when the system is busy": an acknowledgment,
 /// which passes the token on. What follows the last message is all there is besides.
 #[test]
-fn a_busy_group_sends_one_control_packet_for_each_message_whatever_the_resilience() {
+fn busy_group_sends_one_control_packet_per_message() {
     for resilience in [0, 1, 2, 4, 9] {
         let messages = 10.0 * 200.0;
         let control = control(&run(10, 0.0, 200, &settings(resilience), "")) * messages;
@@ -40,7 +40,7 @@ fn a_busy_group_sends_one_control_packet_for_each_message_whatever_the_resilienc
 /// acknowledgment, and a confirmation. "It will require additional control messages" with more: a
 /// transfer for each.
 #[test]
-fn an_idle_group_sends_two_and_one_more_for_each_degree_of_resilience() {
+fn idle_group_sends_two_plus_resilience_control_packets() {
     for (resilience, expected) in [(0, 2.0), (1, 2.0), (2, 3.0), (4, 5.0), (9, 10.0)] {
         let result = run(1, 0.0, 50, &settings(resilience), "rate = \"2 packet/s\"");
         assert_eq!(control(&result), expected, "L = {resilience}");

@@ -3,7 +3,7 @@
 use crate::on_lan::{self, mean};
 
 #[test]
-fn a_crowd_is_not_asked_again_faster_than_its_answers_get_through() {
+fn large_group_is_not_polled_faster_than_it_can_answer() {
     // Where it was, answers met so many others that 51 packets without a message went for each message.
     let result = on_lan::run("receivers = 700", "name = \"carillon\"", 0.01, 150, "");
     assert!(result.messages.iter().all(|message| !message.failed));

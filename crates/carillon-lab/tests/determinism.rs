@@ -79,7 +79,7 @@ fn tables_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_to_the_same_bytes() {
+fn interrupted_sweep_resumes_to_the_same_bytes() {
     let whole = folder(2);
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

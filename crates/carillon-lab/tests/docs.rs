@@ -59,7 +59,7 @@ fn every_key_of_a_scenario_is_documented_and_no_other() {
 }
 
 #[test]
-fn the_page_of_erramilli_and_singh_has_their_parameters_with_their_defaults() {
+fn erramilli_singh_page_lists_parameters_and_defaults() {
     let entry = carillon_proto::find("erramilli-singh").unwrap();
     for parameter in entry.parameters {
         let delivery = entry.delivery_settings.iter().find(|(name, _)| *name == parameter.name);
@@ -141,7 +141,7 @@ fn metrics(network: &str, protocol: &str) -> Vec<(&'static str, Vec<f64>)> {
 }
 
 #[test]
-fn a_metric_is_there_where_what_it_needs_is_given_and_nowhere_else() {
+fn metric_exists_only_where_its_needs_are_met() {
     let names = |network: &str, protocol: &str| -> BTreeSet<&str> {
         metrics(network, protocol).into_iter().map(|(name, _)| name).collect()
     };
@@ -174,7 +174,7 @@ fn a_metric_is_there_where_what_it_needs_is_given_and_nowhere_else() {
 }
 
 #[test]
-fn every_protocol_has_a_latency_for_each_delivery_from_the_offer() {
+fn every_protocol_has_a_latency_for_each_delivery() {
     for entry in carillon_proto::REGISTRY {
         let metrics = metrics("kind = \"lan\"\n[group]\nreceivers = 2", entry.name);
         let (_, latencies) = metrics.iter().find(|(name, _)| *name == "delivery_latency_s").unwrap();
@@ -357,7 +357,7 @@ fn the_architecture_page_says_who_uses_each_block() {
                 .collect()
         };
         let (by, within) = (users(&protocols), users(&blocks));
-        let by = if by.len() > MANY { "nearly all".to_owned() } else { by.join(", ") };
+        let by = if by.len() > MAX_LISTED_USERS { "nearly all".to_owned() } else { by.join(", ") };
         let within = if within.is_empty() { String::new() } else { format!("in {}", within.join(", ")) };
         let both = [by, within].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
         format!("|{}|{}| {both} |", cells[1], cells[2])
@@ -370,7 +370,7 @@ fn the_architecture_page_says_who_uses_each_block() {
 }
 
 /// With more users than this a list says less than "nearly all".
-const MANY: usize = 12;
+const MAX_LISTED_USERS: usize = 12;
 
 /// For each protocol or block below a folder, what its files import, tests apart.
 fn imports(folder: &str) -> Vec<(String, BTreeSet<String>)> {

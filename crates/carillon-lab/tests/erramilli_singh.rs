@@ -36,7 +36,7 @@ fn without_losses_a_message_goes_out_once_and_nobody_asks() {
 }
 
 #[test]
-fn a_loss_is_for_ever_if_no_status_message_finds_it_before_the_back_window_moves_on() {
+fn loss_is_final_after_the_back_window_moves_on() {
     // A message each 100 ms, B = 1: K rounds are left to each loss.
     let (first, round) = lost(0.05);
     for k in [0, 1, 2] {
@@ -60,7 +60,7 @@ fn in_a_stream_each_message_of_back_window_is_a_round_more() {
 }
 
 #[test]
-fn without_pacing_the_back_window_has_moved_on_before_a_nak_can_come() {
+fn unpaced_back_window_moves_on_before_a_nak_arrives() {
     let result = run(10, 0.01, 1000, "send_interval = \"0 bit\"", "");
     assert!(undelivered(&result) > 0.3, "{}", undelivered(&result));
     let result = run(10, 0.01, 1000, "", "");

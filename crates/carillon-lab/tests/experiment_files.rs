@@ -89,7 +89,7 @@ fn a_table_and_a_figure_of_ones_own_are_run_and_judged() {
 }
 
 #[test]
-fn what_a_testbed_gave_stands_beside_the_simulation_until_it_is_measured_anew() {
+fn stored_testbed_numbers_appear_beside_the_simulation() {
     let text = format!(
         "{HEAD}{TABLE}[experiment.table.testbed]\nsettings = {{ \"workload.message_bytes\" = \"1500\" }}\n\
          measured = \"measured.csv\"\nconditions = \"Two cores\"\n"

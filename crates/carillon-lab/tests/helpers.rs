@@ -13,10 +13,11 @@ use carillon_lab::scenario::{Scenario, ScenarioFile};
 use carillon_testkit::TREE;
 
 /// The same as a protocol that needs helpers, and as one whose receivers ask.
-static NEEDY: ProtocolEntry = ProtocolEntry { name: "needy", helpers: Helpers::Required(2), ..TREE };
-static ASKING: ProtocolEntry = ProtocolEntry { name: "asking", confirmed: false, ..TREE };
-static ALONE: ProtocolEntry = ProtocolEntry { name: "alone", helpers: Helpers::None, ..TREE };
-static PROTOCOLS: &[&ProtocolEntry] = &[&TREE, &NEEDY, &ASKING, &ALONE];
+static HELPERS_REQUIRED: ProtocolEntry =
+    ProtocolEntry { name: "needy", helpers: Helpers::Required(2), ..TREE };
+static NAK_BASED: ProtocolEntry = ProtocolEntry { name: "asking", confirmed: false, ..TREE };
+static WITHOUT_HELPERS: ProtocolEntry = ProtocolEntry { name: "alone", helpers: Helpers::None, ..TREE };
+static PROTOCOLS: &[&ProtocolEntry] = &[&TREE, &HELPERS_REQUIRED, &NAK_BASED, &WITHOUT_HELPERS];
 
 const LAN: &str = "kind = \"lan\"";
 /// The source is 0, routers are 1 to 3 and 4 to 9, and 10 to 21 receive.
@@ -119,12 +120,12 @@ fn errors_name_the_key_and_what_would_do() {
 
 /// Who sent something to the sender, and how many repairs came from others than it.
 #[derive(Default)]
-struct Watch {
+struct RepairObserver {
     to_sender: Vec<NodeId>,
     repairs: Vec<NodeId>,
 }
 
-impl Observer for Watch {
+impl Observer for RepairObserver {
     fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
         if let Event::Forwarded { repair: true, .. } = *event {
             self.repairs.push(node);
@@ -152,7 +153,7 @@ fn everything_is_delivered_by_helpers_on_both_kinds_of_network() {
         (GRAPH, "helpers = [10, 4]\ntree = [0, 1]", 12),
     ] {
         let run = the_run(network, group, "test-tree");
-        let mut watch = Watch::default();
+        let mut watch = RepairObserver::default();
         let result = run_one(&run, &mut watch).expect("it comes to an end");
         assert_eq!(samples(&result, "undelivered_share"), [0.0], "{group}");
         assert_eq!(samples(&result, "delivery_latency_s").len(), 60 * receivers, "{group}: receivers only");
@@ -173,7 +174,7 @@ fn helpers_hear_the_group() {
             file.with_all(&[("loss.p", "0 %"), ("protocol.wait", "2 s")]).map_err(|error| error.to_string())
         });
         let run = Plan::new(&file.expect("a scenario")).expect("a plan").runs.remove(0);
-        let mut watch = Watch::default();
+        let mut watch = RepairObserver::default();
         let result = run_one(&run, &mut watch).expect("it comes to an end");
         assert_eq!(watch.repairs, []);
         assert!(samples(&result, "retransmissions_per_message").iter().all(|count| *count == 0.0), "{group}");
@@ -204,7 +205,7 @@ fn a_helper_is_nobodys_receiver() {
 
 /// A helper that dies is missed by its children until those above have found out, or the ends are told.
 #[test]
-fn a_helper_that_dies_holds_its_children_up_until_they_turn_to_somebody_else() {
+fn dead_helper_stalls_children_until_they_change_parent() {
     let measured = |death: &str, protocol: &str| {
         let text = format!(
             "name = \"x\"\n[network]\n{GRAPH}\nlink_rate = \"100 Mbit/s\"\n[group]\nhelpers = \"exchanges\"\nhelpers_if_any = true\n{death}\n\

@@ -64,7 +64,7 @@ fn receiver(
 }
 
 #[test]
-fn a_receiver_that_comes_late_joins_over_udp_and_has_everything_from_then_on() {
+fn late_receiver_over_udp_has_everything_since_its_join() {
     let Some(group) = loopback_group() else { return };
     let open = || {
         let config = EndpointConfig {

@@ -52,7 +52,7 @@ fn under_loss_the_same_deliveries_and_the_same_kinds_of_events() {
 }
 
 fn for_all(loss: f64) {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _one = MULTICAST_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let chosen = chosen(REGISTRY, REGISTRY.iter().copied());
     // With losses one of three, unless it is asked for.
     let step = if loss > 0.0 && chosen.len() > 1 { sampling_step(3) } else { 1 };
@@ -85,7 +85,7 @@ type Way = (&'static str, &'static [(&'static str, &'static str)], &'static [f64
 /// The settings of XTP that name what an association is, each of which a trial seldom draws.
 #[test]
 fn each_paradigm_of_xtp_is_the_same_over_udp() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _one = MULTICAST_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let ways: &[Way] = &[
         ("xtp", &[("paradigm", "stream")], &[0.0, 0.1]),
         ("xtp", &[("paradigm", "stream"), ("data_in_first", "true")], &[0.0, 0.1]),
@@ -357,4 +357,4 @@ fn over_udp(scenario: &Scenario) -> Option<Outcome> {
 }
 
 /// Real time is shared: one run after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+static MULTICAST_LOCK: Mutex<()> = Mutex::new(());

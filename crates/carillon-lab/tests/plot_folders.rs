@@ -175,7 +175,7 @@ fn table_4_1(settings: &[(&str, &str)]) -> Figure {
 }
 
 #[test]
-fn published_means_stand_beside_a_table_that_is_repeated_and_beside_no_other() {
+fn published_means_appear_only_beside_repeated_tables() {
     let published = |figure: &Figure| {
         figure.series.iter().find_map(|series| match &series.marks {
             Marks::Points { points, .. } if series.name.contains("published") => Some(points.clone()),

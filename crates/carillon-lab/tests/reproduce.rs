@@ -7,7 +7,7 @@ use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
-    Comparison, EXPERIMENTS, Laboratory, Options, Outcome, Shows, Verdict, find, matching,
+    Comparison, EXPERIMENTS, ExperimentKind, Laboratory, Options, Outcome, Verdict, find, matching,
 };
 use carillon_lab::results::Existing;
 
@@ -32,9 +32,9 @@ fn table(laboratory: &mut Laboratory<'_>, id: &str) -> Comparison {
 }
 
 #[test]
-fn every_shipped_scenario_is_valid_and_named_after_its_experiment() {
+fn shipped_scenarios_are_valid_and_named_by_experiment() {
     for experiment in EXPERIMENTS.iter() {
-        let Shows::Table(table) = &experiment.shows else { continue };
+        let ExperimentKind::Table(table) = &experiment.shows else { continue };
         let file = table.plan.scenario().unwrap();
         assert_eq!(file.name(), experiment.id);
         assert!(!Plan::new(&file).unwrap().runs.is_empty());
@@ -91,7 +91,7 @@ fn a_known_deviation_is_shown_with_its_reason_and_fails_nothing() {
 }
 
 #[test]
-fn a_table_without_published_numbers_says_so_and_has_no_column_for_them() {
+fn table_without_published_numbers_has_no_such_column() {
     let comparison = table(&mut laboratory(30, tempfile::tempdir().unwrap().path()), "segovia-4.9");
     assert_eq!(comparison.published_cells().count(), 0);
     let text = comparison.to_string();

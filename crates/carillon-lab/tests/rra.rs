@@ -16,7 +16,7 @@ fn run(receivers: u32, loss: f64, burst: u32) -> RunResult {
 }
 
 #[test]
-fn without_errors_nothing_collides_and_a_message_costs_one_acknowledgment() {
+fn without_errors_a_message_costs_one_acknowledgment() {
     let result = run(20, 0.0, 1);
     assert!(result.messages.iter().all(|message| message.collisions == 0.0 && message.retransmissions == 0));
     // 300 turns of d + a, then the polls that close the last round: a poll and its acknowledgment

@@ -4,7 +4,7 @@ use carillon_lab::metrics::without_latency;
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::ScenarioFile;
 
-const GOOD: &str = r#"name = "test"
+const VALID_SCENARIO: &str = r#"name = "test"
 
 [network]
 kind = "lan"
@@ -37,13 +37,13 @@ fn error(text: &str) -> String {
 }
 
 fn replaced(from: &str, to: &str) -> String {
-    assert!(GOOD.contains(from));
-    error(&GOOD.replace(from, to))
+    assert!(VALID_SCENARIO.contains(from));
+    error(&VALID_SCENARIO.replace(from, to))
 }
 
 #[test]
 fn a_scenario_resolves_to_what_it_says() {
-    let file = ScenarioFile::parse("test.toml", GOOD).unwrap();
+    let file = ScenarioFile::parse("test.toml", VALID_SCENARIO).unwrap();
     let plan = Plan::new(&file).unwrap();
     assert_eq!((plan.points.len(), plan.runs.len(), file.seed()), (1, 2, 7));
     let scenario = &plan.runs[0].scenario;
@@ -57,9 +57,9 @@ fn a_scenario_resolves_to_what_it_says() {
 
 /// Whether latencies are kept is known of a scenario before anything has run.
 #[test]
-fn a_run_of_more_than_ten_million_deliveries_says_why_it_has_no_latency() {
+fn run_above_ten_million_deliveries_explains_no_latency() {
     let reason = |messages: u64| {
-        let text = GOOD.replace("messages = 500", &format!("messages = {messages}"));
+        let text = VALID_SCENARIO.replace("messages = 500", &format!("messages = {messages}"));
         let file = ScenarioFile::parse("test.toml", &text).unwrap();
         without_latency(&Plan::new(&file).unwrap().runs[0].scenario)
     };
@@ -70,7 +70,7 @@ fn a_run_of_more_than_ten_million_deliveries_says_why_it_has_no_latency() {
 }
 
 #[test]
-fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
+fn errors_name_file_line_key_and_valid_values() {
     assert_eq!(
         replaced("receivers = 20", "recievers = 20"),
         "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `helpers_if_any`, `helper_dies`, `death_told`, `tree`"
@@ -108,7 +108,7 @@ fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
 #[test]
 fn sweeps_are_the_cross_product_with_the_last_axis_fastest() {
     let text = format!(
-        "{GOOD}[sweep]\n\"group.receivers\" = {{ from = 5, to = 15, step = 5 }}\n\"loss.p\" = [0, 0.01]\n"
+        "{VALID_SCENARIO}[sweep]\n\"group.receivers\" = {{ from = 5, to = 15, step = 5 }}\n\"loss.p\" = [0, 0.01]\n"
     );
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     let points: Vec<String> = file.points().iter().map(ToString::to_string).collect();
@@ -124,7 +124,7 @@ fn sweeps_are_the_cross_product_with_the_last_axis_fastest() {
 fn keys_may_be_swept_together() {
     let axis =
         "[sweep]\n\"group.receivers, protocol.timeout\" = [[20, \"45000 bit\"], [40, \"90000 bit\"]]\n";
-    let file = ScenarioFile::parse("test.toml", &format!("{GOOD}{axis}")).unwrap();
+    let file = ScenarioFile::parse("test.toml", &format!("{VALID_SCENARIO}{axis}")).unwrap();
     let plan = Plan::new(&file).unwrap();
     let seen: Vec<_> = plan
         .runs
@@ -138,7 +138,7 @@ fn keys_may_be_swept_together() {
 
 #[test]
 fn decimal_steps_stay_what_they_look_like() {
-    let text = format!("{GOOD}[sweep]\n\"loss.p\" = {{ from = 0.0, to = 0.3, step = 0.1 }}\n");
+    let text = format!("{VALID_SCENARIO}[sweep]\n\"loss.p\" = {{ from = 0.0, to = 0.3, step = 0.1 }}\n");
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     let last = file.points().pop().unwrap();
     assert_eq!(last.to_string(), " at loss.p = 0.3");
@@ -159,21 +159,21 @@ fn wrong_sweeps_are_refused() {
         ("\"group.sources\" = [1]", "senders"),
         ("\"group.receivers\" = [5, -1]", "-1"),
     ] {
-        let message = error(&format!("{GOOD}[sweep]\n{axis}\n"));
+        let message = error(&format!("{VALID_SCENARIO}[sweep]\n{axis}\n"));
         assert!(message.contains(expected), "{axis}: {message}");
     }
 }
 
 #[test]
 fn a_frame_without_room_for_the_headers_is_refused() {
-    let text = GOOD.replace("message_bytes = 1518", "message_bytes = 64");
+    let text = VALID_SCENARIO.replace("message_bytes = 1518", "message_bytes = 64");
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     // 64 - 18 - 9 = 37 bytes of payload: the least frame has room.
     let run = &Plan::new(&file).unwrap().runs[0];
     assert!(carillon_lab::run::run_one(run, &mut carillon_core::NoObserver).is_ok());
 }
 
-const OF_THEIR_OWN: &str = r#"
+const MIXED_CHILDREN: &str = r#"
 name = "both"
 [network]
 kind = "lan"
@@ -194,7 +194,7 @@ message_bytes = 1000
 
 #[test]
 fn protocols_are_compared_with_parameters_of_their_own() {
-    let file = ScenarioFile::parse("both.toml", OF_THEIR_OWN).unwrap();
+    let file = ScenarioFile::parse("both.toml", MIXED_CHILDREN).unwrap();
     let points: Vec<_> = file.points().iter().map(|point| file.resolve(point).unwrap()).collect();
     let [msaw, mbap] = &points[..] else { panic!("two points") };
     assert_eq!((msaw.protocol.name, msaw.config.size("ack_bytes").0), ("msaw", 100));
@@ -203,7 +203,7 @@ fn protocols_are_compared_with_parameters_of_their_own() {
     // They can be swept and set like any other key.
     let set = file.with("protocol.mbap.window", "4").unwrap();
     assert_eq!(set.resolve(&set.points()[1]).unwrap().config.count("window"), 4);
-    let swept = OF_THEIR_OWN.to_owned() + "\"protocol.mbap.window\" = [2, 3]\n";
+    let swept = MIXED_CHILDREN.to_owned() + "\"protocol.mbap.window\" = [2, 3]\n";
     let swept = ScenarioFile::parse("both.toml", &swept).unwrap();
     let windows: Vec<u64> = swept
         .points()
@@ -218,7 +218,7 @@ fn protocols_are_compared_with_parameters_of_their_own() {
 #[test]
 fn settings_of_a_protocol_that_is_not_run_are_looked_at_too() {
     let error = |from: &str, to: &str| {
-        ScenarioFile::parse("both.toml", &OF_THEIR_OWN.replace(from, to)).unwrap_err().to_string()
+        ScenarioFile::parse("both.toml", &MIXED_CHILDREN.replace(from, to)).unwrap_err().to_string()
     };
     let unknown = error("window = 12", "windw = 12");
     assert!(unknown.contains("both.toml:11") && unknown.contains("protocol.mbap.windw"), "{unknown}");
@@ -228,7 +228,7 @@ fn settings_of_a_protocol_that_is_not_run_are_looked_at_too() {
 #[test]
 fn sizes_have_units_or_are_bytes() {
     let message_bytes = |value: &str| {
-        let text = OF_THEIR_OWN.replace("message_bytes = 1000", &format!("message_bytes = {value}"));
+        let text = MIXED_CHILDREN.replace("message_bytes = 1000", &format!("message_bytes = {value}"));
         let file = ScenarioFile::parse("both.toml", &text).map_err(|error| error.to_string())?;
         Ok::<_, String>(file.resolve(&file.points()[0]).unwrap().workload.message_bytes)
     };
@@ -244,7 +244,7 @@ fn sizes_have_units_or_are_bytes() {
 #[test]
 fn what_would_take_all_memory_is_refused_before_it_is_taken() {
     let error = |key: &str, value: &str| {
-        let file = ScenarioFile::parse("both.toml", OF_THEIR_OWN).unwrap();
+        let file = ScenarioFile::parse("both.toml", MIXED_CHILDREN).unwrap();
         file.with(key, value).unwrap_err().to_string()
     };
     let runs = error("run.replications", "4000000000");
@@ -258,8 +258,8 @@ fn what_would_take_all_memory_is_refused_before_it_is_taken() {
 
 /// What compares all protocols names none of them.
 #[test]
-fn a_sweep_of_all_protocols_has_those_that_repair_and_run_on_the_network() {
-    let text = GOOD.replace("ack_wait = \"6000 bit\"\n", "profile = \"delivery\"\n")
+fn sweep_of_all_protocols_keeps_only_suitable_ones() {
+    let text = VALID_SCENARIO.replace("ack_wait = \"6000 bit\"\n", "profile = \"delivery\"\n")
         + "[sweep]\n\"protocol.name\" = \"all\"\n";
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     let fits = |entry: &&&carillon_core::ProtocolEntry| {
@@ -283,10 +283,11 @@ fn a_sweep_of_all_protocols_has_those_that_repair_and_run_on_the_network() {
 }
 
 #[test]
-fn a_run_that_is_not_done_or_cannot_begin_counts_as_it_stands_if_that_is_said() {
+fn unfinished_run_counts_only_if_the_scenario_keeps_it() {
     use carillon_lab::run::{RunError, run_one};
-    let lossy =
-        GOOD.replace("p = \"1 %\"", "p = \"60 %\"").replace("[run]\n", "[run]\ntime_limit = \"1 s\"\n");
+    let lossy = VALID_SCENARIO
+        .replace("p = \"1 %\"", "p = \"60 %\"")
+        .replace("[run]\n", "[run]\ntime_limit = \"1 s\"\n");
     let run = |text: &str| {
         let plan = Plan::new(&ScenarioFile::parse("test.toml", text).unwrap()).unwrap();
         run_one(&plan.runs[0], &mut carillon_core::NoObserver)
@@ -302,21 +303,21 @@ fn a_run_that_is_not_done_or_cannot_begin_counts_as_it_stands_if_that_is_said() 
     let (missing, metrics) = share(&keep(&lossy));
     assert!(missing > 0.1 && missing < 1.0 && metrics > 5, "{missing}");
     // A group that is too large for it: nothing is measured, and nothing is said to be 0.
-    let large = GOOD
+    let large = VALID_SCENARIO
         .replace("receivers = 20", "receivers = 200")
         .replace("name = \"msaw\"\nack_wait = \"6000 bit\"", "name = \"chang-maxemchuk\"");
     assert!(matches!(run(&large), Err(RunError::Config(_))));
     assert_eq!(share(&keep(&large)), (1.0, 1));
 }
 
-const FAST: &str = "name = \"fast\"\n[network]\nkind = \"star\"\nlatency = \"1 ms\"\n[group]\nreceivers = 3\n[protocol]\n\
+const FAST_STAR: &str = "name = \"fast\"\n[network]\nkind = \"star\"\nlatency = \"1 ms\"\n[group]\nreceivers = 3\n[protocol]\n\
                     name = \"carillon\"\n[workload]\nmessages = 200\nmessage_bytes = 1000\n[run]\n";
 
 #[test]
 fn a_machine_beyond_the_emission_limit_is_named_with_the_time() {
     use carillon_lab::run::{RunError, run_one};
     let run = |limits: &str| {
-        let text = format!("{FAST}{limits}\n");
+        let text = format!("{FAST_STAR}{limits}\n");
         let plan = Plan::new(&ScenarioFile::parse("test.toml", &text).unwrap()).unwrap();
         run_one(&plan.runs[0], &mut carillon_core::NoObserver)
     };
@@ -333,7 +334,7 @@ fn a_machine_beyond_the_emission_limit_is_named_with_the_time() {
 #[test]
 fn a_run_beyond_its_memory_limit_ends_as_an_error() {
     use carillon_lab::run::{RunError, run_one};
-    let text = format!("{FAST}memory_limit = \"100 kB\"\n");
+    let text = format!("{FAST_STAR}memory_limit = \"100 kB\"\n");
     let plan = Plan::new(&ScenarioFile::parse("test.toml", &text).unwrap()).unwrap();
     let error = run_one(&plan.runs[0], &mut carillon_core::NoObserver).unwrap_err();
     assert!(matches!(error, RunError::Memory { .. }), "{error}");

@@ -32,7 +32,7 @@ fn acknowledgments_ride_on_messages() {
 }
 
 #[test]
-fn a_silent_member_says_what_it_has_once_in_a_quarter_to_half_a_history() {
+fn silent_member_reports_within_half_a_history() {
     // 2.7: "if a node has not sent a multicast request to the sequence node for some time, it sends a
     // dummy".
     let messages = 2000;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
-    Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Settings, Sheet, Shows, Source, Study, find,
-    matching,
+    Analysis, EXPERIMENTS, ExperimentKind, Laboratory, Options, Outcome, Settings, Sheet, Source, Study,
+    find, matching,
 };
 use carillon_lab::results::Existing;
 use carillon_testkit::{is_long_or_skipped, is_long_tier};
@@ -45,10 +45,10 @@ fn sheet<'a>(study: &'a Study, name: &str) -> &'a Sheet {
 }
 
 #[test]
-fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
+fn study_scenarios_are_valid_with_separate_folders() {
     let mut plans: BTreeMap<&str, (Source, Settings)> = BTreeMap::new();
     for experiment in EXPERIMENTS.iter() {
-        let Shows::Study(study) = &experiment.shows else { continue };
+        let ExperimentKind::Study(study) = &experiment.shows else { continue };
         for plan in study.plans.0 {
             let what = (plan.plan, plan.settings);
             if let Some(other) = plans.insert(plan.id.0, what) {
@@ -94,10 +94,12 @@ fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
 }
 
 #[test]
-fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
+fn retransmission_study_uses_documented_law_waits() {
     let law = "R = a (1.625 r - 3)";
     assert!(include_str!("../../../docs/explanation/open-questions.md").contains(law));
-    let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
+    let ExperimentKind::Study(study) = &find("open-retransmission").unwrap().shows else {
+        panic!("it is a study")
+    };
     for plan in study.plans.0 {
         for point in plan.plan.scenario().unwrap().points() {
             let number = |key: &str| {
@@ -112,7 +114,7 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
 }
 
 #[test]
-fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
+fn unicast_repeats_pay_when_acknowledgments_dominate() {
     if !is_long_or_skipped() {
         return;
     }
@@ -157,7 +159,7 @@ fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
 }
 
 #[test]
-fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
+fn study_writes_all_findings_to_page_and_files() {
     let study = study("open-error-tolerance", if is_long_tier() { 20 } else { 6 });
     assert_eq!((study.sheets.len(), study.figures.len()), (4, 8));
     for figure in &study.figures {

@@ -141,7 +141,7 @@ fn more_rows_than_one_group_holds_come_back_in_order() {
 }
 
 #[test]
-fn the_same_table_gives_the_same_bytes_and_replaces_the_older_file() {
+fn same_table_gives_same_bytes_and_replaces_older_file() {
     let folder = tempfile::tempdir().unwrap();
     let (csv, parquet) = (folder.path().join("t.csv"), folder.path().join("t.parquet"));
     let write = || {

@@ -36,7 +36,7 @@ pub fn carry(
     shared.ready.wait();
     let (ports, start) = (opened?, shared.start());
     let mut lan = Lan::new(config, shared.nodes, seeds);
-    let (mut tape, mut arrival) = (Tape(Vec::new()), Arrival::default());
+    let (mut tape, mut arrival) = (EventRecorder(Vec::new()), Arrival::default());
     let mut fds: Vec<PollFd<'_>> =
         ports.iter().map(|port| PollFd::new(port.as_fd(), PollFlags::POLLIN)).collect();
     let mut buf = vec![0; 1 << 16];
@@ -49,7 +49,7 @@ pub fn carry(
                 }
             }
         }
-        let wait = lan.next_time().map_or(IDLE, |(due, _)| due.since(now).min(IDLE));
+        let wait = lan.next_time().map_or(MAX_IDLE_WAIT, |(due, _)| due.since(now).min(MAX_IDLE_WAIT));
         match ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for frames"),
@@ -80,10 +80,10 @@ pub fn carry(
 }
 
 /// How long nothing needs to be looked at if nothing is due.
-const IDLE: Duration = Duration::from_millis(5);
+const MAX_IDLE_WAIT: Duration = Duration::from_millis(5);
 
 /// Bytes of frames, with what the system adds to each, that may wait to be read at a port.
-const WAITING: usize = 64 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
 /// What is done with a frame.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
                 .context("cannot open a packet socket")?;
             bind(fd.as_raw_fd(), link).with_context(|| format!("cannot listen to {name}"))?;
             // A node hands its whole window over at once; what waits is the model's, and none of it is to be lost before.
-            setsockopt(&fd, sockopt::RcvBufForce, &WAITING)
+            setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
                 .with_context(|| format!("cannot set the buffer of {name}"))?;
             Ok(fd)
         })
@@ -163,9 +163,9 @@ fn write(port: &OwnedFd, frame: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Frames and collisions, as the simulator tells them.
-struct Tape(Vec<TraceEvent>);
+struct EventRecorder(Vec<TraceEvent>);
 
-impl Observer for Tape {
+impl Observer for EventRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.0.push(TraceEvent { time, node, event: event.clone() });
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_told_apart() {
+    fn any_bytes_are_classified() {
         let mut frame = datagram([10, 77, 0, 3]);
         for len in 0..42 {
             assert_eq!(classify(&mut frame.clone()[..len]), Frame::Other, "{len} bytes");

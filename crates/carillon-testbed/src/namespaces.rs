@@ -32,22 +32,19 @@ pub const INTERFACE: &str = "lan";
 const NETWORK: [u8; 2] = [10, 77];
 
 /// Nodes at most: the system's own limit on the ports of a bridge.
-const MOST_NODES: usize = 1000;
+const MAX_NODES: usize = 1000;
 
 /// How many this process has made.
-static TESTBEDS: AtomicU64 = AtomicU64::new(0);
+static CREATED_TESTBEDS: AtomicU64 = AtomicU64::new(0);
 
 impl Namespaces {
     /// Makes a namespace for each node and wires it to the middle; joins them by a bridge if the
     /// medium is one.
     pub fn create(nodes: usize, medium: Medium) -> anyhow::Result<Self> {
-        ensure!(
-            nodes <= MOST_NODES,
-            "a testbed has at most {MOST_NODES} nodes, and this scenario has {nodes}"
-        );
+        ensure!(nodes <= MAX_NODES, "a testbed has at most {MAX_NODES} nodes, and this scenario has {nodes}");
         permitted()?;
         // A process may have several testbeds at a time.
-        let number = TESTBEDS.fetch_add(1, Ordering::Relaxed);
+        let number = CREATED_TESTBEDS.fetch_add(1, Ordering::Relaxed);
         let namespaces = Namespaces { prefix: format!("carillon-{}-{number}", std::process::id()), nodes };
         namespaces.build(medium).context("cannot set up the testbed")?;
         Ok(namespaces)

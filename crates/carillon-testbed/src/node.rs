@@ -26,7 +26,7 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
     if shared.broken.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let tape = Tape { node, run, shared, events: Vec::new() };
+    let tape = NodeRecorder { node, run, shared, events: Vec::new() };
     let mut driver = Driver::with_clock(shared.start(), endpoint, machine, application, tape);
     let mut is_sending = run.scenario.is_sending(node);
     let mut edition = run.scenario.helpers.edition();
@@ -98,14 +98,14 @@ fn repairable(payload: u32, header: HeaderBytes, max_datagram: usize) -> u32 {
 }
 
 /// Keeps a node's events, with the numbers of the run.
-struct Tape<'a> {
+struct NodeRecorder<'a> {
     node: NodeId,
     run: &'a Run,
     shared: &'a Shared,
     events: Vec<TraceEvent>,
 }
 
-impl Observer for Tape<'_> {
+impl Observer for NodeRecorder<'_> {
     fn event(&mut self, time: Time, _node: NodeId, event: &Event) {
         let mut event = event.clone();
         match &mut event {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use carillon_core::{HelperTable, NodeId, Probability, TraceEvent};
-use carillon_lab::run::{Settled, is_over};
+use carillon_lab::run::{SettledCount, is_over};
 use carillon_lab::scenario::Scenario;
 
 use crate::namespaces::Medium;
@@ -24,7 +24,7 @@ pub struct Shared {
     /// Whether a node could not be set up: the others do not begin.
     pub broken: AtomicBool,
     pub finished: AtomicU64,
-    pub settled: Settled,
+    pub settled: SettledCount,
     pub over: AtomicBool,
     pub events: Mutex<Vec<TraceEvent>>,
     /// Who turns to which helper, in the run's numbers, and the edition of it, which is free to look at.
@@ -79,7 +79,7 @@ impl Shared {
             ready: Ready::new(nodes + usize::from(medium == Medium::Shared)),
             broken: AtomicBool::new(false),
             finished: AtomicU64::new(0),
-            settled: Settled::default(),
+            settled: SettledCount::default(),
             over: AtomicBool::new(false),
             events: Mutex::new(Vec::new()),
             helpers: Mutex::new(scenario.helpers.clone()),

@@ -70,7 +70,7 @@ impl Observer for Drops {
 }
 
 #[test]
-fn the_last_receiver_drops_one_packet_in_so_many_on_either_medium() {
+fn last_receiver_drops_set_share_on_either_medium() {
     if !can_make_namespaces() {
         return;
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use carillon_lab::command_file::CommandFile;
-use carillon_lab::log::PlayByPlay;
+use carillon_lab::log::TextLog;
 use carillon_lab::plan::Plan;
 use carillon_lab::results::{self, Contents, Writer};
 use carillon_lab::run::{RunError, RunResult, run_each, run_one};
@@ -226,7 +226,7 @@ type Take<'a> = dyn FnMut(usize, RunResult) -> anyhow::Result<()> + 'a;
 /// Runs all runs one after another and writes their events to the log file.
 fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
     let problem = || format!("cannot write {}", path.display());
-    let mut log = PlayByPlay::new(BufWriter::new(fs::File::create(path).with_context(problem)?));
+    let mut log = TextLog::new(BufWriter::new(fs::File::create(path).with_context(problem)?));
     for (at, run) in plan.runs.iter().enumerate() {
         log.begin_pass(run.point, run.replication, &plan.points[run.point].to_string());
         take(at, run_one(run, &mut log)?)?;

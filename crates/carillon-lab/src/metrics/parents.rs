@@ -25,7 +25,7 @@ struct Family {
 }
 
 /// No family.
-const NONE: u32 = u32::MAX;
+const NO_FAMILY: u32 = u32::MAX;
 
 impl Parents {
     /// Nothing yet; and for ever, on a network without parents.
@@ -37,8 +37,8 @@ impl Parents {
         let nodes = graph.topology.nodes();
         let mut parents = Parents {
             source: scenario.sender(),
-            own: vec![NONE; nodes],
-            of: vec![NONE; nodes],
+            own: vec![NO_FAMILY; nodes],
+            of: vec![NO_FAMILY; nodes],
             ..Parents::default()
         };
         let of_sender = (scenario.sender(), table.children_of_sender(&members));
@@ -71,7 +71,8 @@ impl Parents {
             _ if self.families.is_empty() => {}
             Dest::Node(to) => {
                 let between = [(self.own(from), self.of(to)), (self.of(from), self.own(to))];
-                let mine = between.into_iter().find(|(parent, child)| parent == child && *parent != NONE);
+                let mine =
+                    between.into_iter().find(|(parent, child)| parent == child && *parent != NO_FAMILY);
                 if let Some(family) = mine.and_then(|(family, _)| self.family(family)) {
                     family.packets += 1;
                 }
@@ -90,11 +91,11 @@ impl Parents {
     }
 
     fn own(&self, node: NodeId) -> u32 {
-        self.own.get(node.index()).copied().unwrap_or(NONE)
+        self.own.get(node.index()).copied().unwrap_or(NO_FAMILY)
     }
 
     fn of(&self, node: NodeId) -> u32 {
-        self.of.get(node.index()).copied().unwrap_or(NONE)
+        self.of.get(node.index()).copied().unwrap_or(NO_FAMILY)
     }
 
     fn family(&mut self, family: u32) -> Option<&mut Family> {
@@ -128,9 +129,9 @@ mod tests {
     use crate::scenario::ScenarioFile;
 
     /// Counts by parent, all frames, and all unicasts.
-    struct Both(Parents, u64, u64);
+    struct FrameCounter(Parents, u64, u64);
 
-    impl Observer for Both {
+    impl Observer for FrameCounter {
         fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
             self.0.event(node, event);
             self.1 += u64::from(matches!(event, Event::FrameSent { .. }));
@@ -142,14 +143,14 @@ mod tests {
         }
     }
 
-    fn counts(network: &str, group: &str, protocol: &str) -> Both {
+    fn counts(network: &str, group: &str, protocol: &str) -> FrameCounter {
         let text = format!(
             "name = \"test\"\n[network]\n{network}\nqueue = 1000\n[group]\n{group}\n[protocol]\nname = \"{protocol}\"\n\
              [workload]\nmessages = 20\nmessage_bytes = 500\n[loss]\nmodel = \"bernoulli\"\np = 0.05"
         );
         let plan = Plan::new(&ScenarioFile::parse("test", &text).unwrap()).unwrap();
         let run = &plan.runs[0];
-        let both = Both(Parents::new(&run.scenario), 0, 0);
+        let both = FrameCounter(Parents::new(&run.scenario), 0, 0);
         let mut world = build_world(&run.scenario, &run.seeds, both).unwrap();
         world.start();
         world.run(Time::ZERO + Duration::from_secs(60), |_| false);
@@ -160,16 +161,16 @@ mod tests {
     fn on_a_star_it_is_what_goes_over_the_links() {
         for protocol in ["pf", "ff", "rra"] {
             let star = "kind = \"star\"\nlatency = \"5 ms\"";
-            let Both(parents, frames, _) = counts(star, "receivers = 7", protocol);
+            let FrameCounter(parents, frames, _) = counts(star, "receivers = 7", protocol);
             assert_eq!(parents.costs(20.0), [frames as f64 / 140.0], "{protocol}");
         }
     }
 
     #[test]
-    fn in_a_tree_each_packet_hop_by_hop_is_of_one_parent_and_what_its_buffer_loses_too() {
+    fn tree_counts_each_frame_and_implosion_for_one_parent() {
         let tree =
             "kind = \"graph\"\ntopology = \"tree\"\nfanout = \"2 x 3 x 4\"\nlink_rate = \"100 Mbit/s\"";
-        let Both(parents, _, unicasts) = counts(tree, "helpers = 8", "prmp");
+        let FrameCounter(parents, _, unicasts) = counts(tree, "helpers = 8", "prmp");
         let (costs, children) = (parents.costs(20.0), [vec![2], vec![3; 2], vec![4; 6]].concat());
         assert_eq!(costs.len(), 9);
         let all: f64 = costs.iter().zip(&children).map(|(cost, &children)| cost * f64::from(children)).sum();
@@ -179,7 +180,7 @@ mod tests {
         );
         assert_eq!(parents.implosions(20.0), [0.0; 9]);
         let slow = format!("{tree}\nimplosion_rate = \"200 packet/s\"\nimplosion_buffer = 2");
-        let Both(parents, ..) = counts(&slow, "helpers = 8", "prmp");
+        let FrameCounter(parents, ..) = counts(&slow, "helpers = 8", "prmp");
         assert!(parents.implosions(20.0)[3..].iter().any(|&lost| lost > 0.0), "four children answer at once");
     }
 }

@@ -194,7 +194,7 @@ fn note<T: Clone>(notes: &mut Vec<Vec<T>>, source: NodeId, message: MessageId, w
 }
 
 /// Deliveries in a run whose latencies are kept, at most.
-const MOST_LATENCIES: u64 = 10_000_000;
+const MAX_KEPT_LATENCIES: u64 = 10_000_000;
 
 /// What does not belong to one message.
 #[derive(Clone, Debug, Default)]
@@ -233,6 +233,6 @@ pub fn without_latency(scenario: &Scenario) -> Option<&'static str> {
     if scenario.network.graph().is_some_and(|graph| graph.drops.is_some()) {
         return Some("with `loss.drop_one` it is the recovery that is measured (recovery_latency_s)");
     }
-    (expected_deliveries(scenario) > MOST_LATENCIES)
+    (expected_deliveries(scenario) > MAX_KEPT_LATENCIES)
         .then_some("of a run with more than 10 million deliveries they are not kept: send fewer messages")
 }

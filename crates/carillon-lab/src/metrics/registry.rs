@@ -6,7 +6,7 @@ use super::bounds::Terms;
 use super::need::Need;
 use super::of_run::{Run, per_loss};
 use super::recorder::{MessageRecord, Totals, expected_deliveries};
-use super::state::Keeper;
+use super::state::NodeRole;
 use crate::scenario::Scenario;
 
 /// A metric.
@@ -261,7 +261,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "greatest number of messages that the source kept at once: those not done with, or, where it is not told, those that somebody may still ask for",
         source: "",
-        samples: |run| run.totals.state.most(Keeper::Source),
+        samples: |run| run.totals.state.most(NodeRole::Source),
     },
     Metric {
         name: "held_by_helpers",
@@ -270,7 +270,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "the same of the helper that kept most, of those that do not deliver: for others, and until those before them have come",
         source: "",
-        samples: |run| run.totals.state.most(Keeper::Helper),
+        samples: |run| run.totals.state.most(NodeRole::Helper),
     },
     Metric {
         name: "held_by_receivers",
@@ -279,7 +279,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "the same of the receiver that kept most: until those before them have come, and for others that may ask it",
         source: "",
-        samples: |run| run.totals.state.most(Keeper::Receiver),
+        samples: |run| run.totals.state.most(NodeRole::Receiver),
     },
     Metric {
         name: "emitted_at_once",

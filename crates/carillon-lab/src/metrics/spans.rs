@@ -6,7 +6,7 @@ use std::time::Duration;
 /// a fifth of all that a run keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// In nanoseconds; [`LONG`] where it stands in `long`. In blocks, each of which goes as it is read.
+    /// In nanoseconds; [`LONG_SPAN_MARKER`] where it stands in `long`. In blocks, each of which goes as it is read.
     short: Vec<Vec<u32>>,
     /// The others, in their order.
     long: Vec<Duration>,
@@ -15,13 +15,13 @@ pub struct Spans {
 impl Spans {
     /// Adds one.
     pub fn push(&mut self, span: Duration) {
-        let nanos = u32::try_from(span.as_nanos()).ok().filter(|&nanos| nanos != LONG);
+        let nanos = u32::try_from(span.as_nanos()).ok().filter(|&nanos| nanos != LONG_SPAN_MARKER);
         if nanos.is_none() {
             self.long.push(span);
         }
-        match self.short.last_mut().filter(|block| block.len() < BLOCK) {
-            Some(block) => block.push(nanos.unwrap_or(LONG)),
-            None => self.short.push(vec![nanos.unwrap_or(LONG)]),
+        match self.short.last_mut().filter(|block| block.len() < SPANS_PER_BLOCK) {
+            Some(block) => block.push(nanos.unwrap_or(LONG_SPAN_MARKER)),
+            None => self.short.push(vec![nanos.unwrap_or(LONG_SPAN_MARKER)]),
         }
     }
 
@@ -29,7 +29,7 @@ impl Spans {
     pub fn into_seconds(self) -> Vec<f64> {
         let mut long = self.long.into_iter();
         let mut span = |nanos: u32| match nanos {
-            LONG => long.next().expect("it was added with its place"),
+            LONG_SPAN_MARKER => long.next().expect("it was added with its place"),
             nanos => Duration::from_nanos(nanos.into()),
         };
         let mut seconds = Vec::with_capacity(self.short.iter().map(Vec::len).sum());
@@ -41,19 +41,25 @@ impl Spans {
 }
 
 /// Spans in a block.
-const BLOCK: usize = 1 << 16;
+const SPANS_PER_BLOCK: usize = 1 << 16;
 
 /// It is too long for four bytes.
-const LONG: u32 = u32::MAX;
+const LONG_SPAN_MARKER: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn spans_of_any_length_come_back_in_their_order_and_to_the_same_bits() {
+    fn spans_of_any_length_keep_order_and_bits() {
         let mut rng = carillon_core::Seeds::new(1).stream("spans");
-        let least = [0, 1, u64::from(LONG) - 1, u64::from(LONG), u64::from(LONG) + 1];
+        let least = [
+            0,
+            1,
+            u64::from(LONG_SPAN_MARKER) - 1,
+            u64::from(LONG_SPAN_MARKER),
+            u64::from(LONG_SPAN_MARKER) + 1,
+        ];
         let drawn: Vec<u64> = (0..200_000).map(|_| rng.bits() >> (rng.below(50) + 14)).collect();
         let all: Vec<Duration> = least.into_iter().chain(drawn).map(Duration::from_nanos).collect();
         let mut spans = Spans::default();

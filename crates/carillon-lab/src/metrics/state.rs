@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 
 /// What a node is, for what it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeper {
+pub(super) enum NodeRole {
     Source,
     /// One that only helps.
     Helper,
@@ -45,9 +45,9 @@ impl State {
 
     pub(super) fn held(&mut self, node: NodeId, messages: u64) {
         let keeper = match node {
-            _ if node == self.source => Keeper::Source,
-            _ if self.helps.get(node.index()).is_some_and(|&helps| helps) => Keeper::Helper,
-            _ => Keeper::Receiver,
+            _ if node == self.source => NodeRole::Source,
+            _ if self.helps.get(node.index()).is_some_and(|&helps| helps) => NodeRole::Helper,
+            _ => NodeRole::Receiver,
         };
         let most = &mut self.most[keeper as usize];
         *most = (*most).max(Some(messages));
@@ -68,7 +68,7 @@ impl State {
     }
 
     /// The most messages that any node of a kind kept, if those tell.
-    pub(super) fn most(&self, keeper: Keeper) -> Vec<f64> {
+    pub(super) fn most(&self, keeper: NodeRole) -> Vec<f64> {
         self.most[keeper as usize].into_iter().map(|messages| messages as f64).collect()
     }
 

@@ -37,7 +37,7 @@ impl Traffic {
             }
             Event::RepairSent { .. } if node == self.source => self.repairs[0] += 1,
             Event::Forwarded { repair: true, .. } => self.repairs[1] += 1,
-            Event::Note(note) if note.name == HELD => {
+            Event::Note(note) if note.name == HELD_NOTE => {
                 let messages = note.fields.iter().find(|(name, _)| *name == "messages");
                 if let Some((_, Value::Count(messages))) = messages {
                     self.held = self.held.max(*messages);
@@ -95,4 +95,4 @@ impl Traffic {
 }
 
 /// What a receiver notes of what it holds for its application, out of order, and for others.
-const HELD: &str = "held";
+const HELD_NOTE: &str = "held";

@@ -92,7 +92,7 @@ struct Entry<'a> {
 }
 
 /// The column that says which folder a row is of.
-const FOLDER: &str = "folder";
+const FOLDER_KEY: &str = "folder";
 
 impl Folder {
     /// Reads a folder. One without a manifest is drawn too; its figure says less.
@@ -133,7 +133,7 @@ impl Folder {
 
 impl<'a> Entry<'a> {
     fn value(&self, key: &str) -> Option<String> {
-        if key == FOLDER {
+        if key == FOLDER_KEY {
             return Some(self.folder.name.clone());
         }
         match self.folder.summary.keys.iter().position(|swept| swept == key) {
@@ -176,13 +176,13 @@ pub fn figures(folders: &[Folder], spec: &PlotSpec) -> Result<Vec<Figure>, PlotE
         .collect();
     let mut swept = distinct(folders.iter().flat_map(|folder| folder.summary.keys.iter().cloned()));
     if folders.len() > 1 {
-        swept.push(FOLDER.to_owned());
+        swept.push(FOLDER_KEY.to_owned());
     }
     let known = |option: &str, key: &String| match all.iter().any(|entry| entry.value(key).is_some()) {
         true => Ok(()),
         false => Err(PlotError::Asked(format!(
             "{option} {key}: no such column; there are {}, and every key of the scenario",
-            if swept.is_empty() { FOLDER.to_owned() } else { swept.join(", ") }
+            if swept.is_empty() { FOLDER_KEY.to_owned() } else { swept.join(", ") }
         ))),
     };
     spec.x.iter().try_for_each(|key| known("--x", key))?;
@@ -267,7 +267,7 @@ impl Drawing {
             swept.iter().filter(|key| count(key) > 1 && !taken(key)).cloned().collect();
         let x = spec.x.clone().unwrap_or_else(|| {
             let most = varying.iter().max_by_key(|key| (numeric(chosen, key).is_some(), count(key)));
-            most.cloned().unwrap_or_else(|| FOLDER.to_owned())
+            most.cloned().unwrap_or_else(|| FOLDER_KEY.to_owned())
         });
         varying.retain(|key| *key != x);
         let places = |series: &[String]| {

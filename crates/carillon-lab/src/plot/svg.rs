@@ -7,9 +7,9 @@ use super::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
 
 const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 380.0;
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 36.0;
-const LINE: f64 = 18.0;
+const LEFT_MARGIN: f64 = 84.0;
+const RIGHT_MARGIN: f64 = 36.0;
+const LINE_HEIGHT: f64 = 18.0;
 
 /// Characters of a line of the title and of a note, at 8.8 and 7.4 a character, which few texts in the
 /// font exceed.
@@ -30,11 +30,11 @@ pub fn svg(figure: &Figure) -> String {
     let y = Scale::new(corners().map(|(_, y)| y).chain(range(&figure.y)), figure.y.log, 0.0);
     let title = title_lines(&figure.title);
     let notes: Vec<String> = figure.notes.iter().flat_map(|note| wrap(note, NOTE_CHARACTERS)).collect();
-    let top = 24.0 + LINE * (title.len() + notes.len()) as f64;
+    let top = 24.0 + LINE_HEIGHT * (title.len() + notes.len()) as f64;
     let legend = top + PLOT_HEIGHT + 62.0 + slope(&figure.x);
     let named: Vec<&Series> = figure.series.iter().filter(|series| !series.name.is_empty()).collect();
     let rows = named.len().div_ceil(2);
-    let height = legend + LINE * rows as f64 + 6.0;
+    let height = legend + LINE_HEIGHT * rows as f64 + 6.0;
     let frame = Frame { x, y, top };
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
@@ -46,15 +46,15 @@ pub fn svg(figure: &Figure) -> String {
     let heading =
         title.iter().map(|line| (line, bold)).chain(notes.iter().map(|line| (line, " fill=\"#444\"")));
     for (at, (line, style)) in heading.enumerate() {
-        text(&mut out, LEFT, 24.0 + LINE * at as f64, "start", style, line);
+        text(&mut out, LEFT_MARGIN, 24.0 + LINE_HEIGHT * at as f64, "start", style, line);
     }
     frame.axes(&mut out, figure);
     for series in &figure.series {
         frame.series(&mut out, series);
     }
     for (at, series) in named.into_iter().enumerate() {
-        let x = LEFT + if at < rows { 0.0 } else { (WIDTH - LEFT - RIGHT) / 2.0 };
-        let y = legend + LINE * (at % rows.max(1)) as f64;
+        let x = LEFT_MARGIN + if at < rows { 0.0 } else { (WIDTH - LEFT_MARGIN - RIGHT_MARGIN) / 2.0 };
+        let y = legend + LINE_HEIGHT * (at % rows.max(1)) as f64;
         key(&mut out, series, x, y - 4.0);
         text(&mut out, x + 40.0, y, "start", "", &series.name);
     }
@@ -94,12 +94,12 @@ pub fn panels_svg(figures: &[Figure]) -> String {
 /// How much room names at the horizontal axis need below a line of text; none if they stand level.
 fn slope(axis: &Axis) -> f64 {
     let longest = axis.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
-    let room = (WIDTH - LEFT - RIGHT) / axis.categories.len().max(1) as f64;
-    if longest * CHARACTER <= room { 0.0 } else { (longest * CHARACTER * 0.5).min(120.0) }
+    let room = (WIDTH - LEFT_MARGIN - RIGHT_MARGIN) / axis.categories.len().max(1) as f64;
+    if longest * CHARACTER_WIDTH <= room { 0.0 } else { (longest * CHARACTER_WIDTH * 0.5).min(120.0) }
 }
 
 /// The width of a character, which few exceed.
-const CHARACTER: f64 = 7.4;
+const CHARACTER_WIDTH: f64 = 7.4;
 
 /// The plot area and its two scales.
 struct Frame {
@@ -110,20 +110,23 @@ struct Frame {
 
 impl Frame {
     fn place(&self, x: f64, y: f64) -> (f64, f64) {
-        (LEFT + self.x.at(x) * (WIDTH - LEFT - RIGHT), self.top + (1.0 - self.y.at(y)) * PLOT_HEIGHT)
+        (
+            LEFT_MARGIN + self.x.at(x) * (WIDTH - LEFT_MARGIN - RIGHT_MARGIN),
+            self.top + (1.0 - self.y.at(y)) * PLOT_HEIGHT,
+        )
     }
 
     fn axes(&self, out: &mut String, figure: &Figure) {
-        let (right, bottom) = (WIDTH - RIGHT, self.top + PLOT_HEIGHT);
+        let (right, bottom) = (WIDTH - RIGHT_MARGIN, self.top + PLOT_HEIGHT);
         for &tick in &self.y.ticks {
             let y = bottom - self.y.at(tick) * PLOT_HEIGHT;
-            line(out, (LEFT, y), (right, y), "stroke=\"#ddd\"");
-            line(out, (LEFT - 5.0, y), (LEFT, y), "stroke=\"#000\"");
-            text(out, LEFT - 9.0, y + 4.0, "end", "", &tick_text(tick));
+            line(out, (LEFT_MARGIN, y), (right, y), "stroke=\"#ddd\"");
+            line(out, (LEFT_MARGIN - 5.0, y), (LEFT_MARGIN, y), "stroke=\"#000\"");
+            text(out, LEFT_MARGIN - 9.0, y + 4.0, "end", "", &tick_text(tick));
         }
         let slope = slope(&figure.x);
         for (at, &tick) in self.x.ticks.iter().enumerate() {
-            let x = LEFT + self.x.at(tick) * (right - LEFT);
+            let x = LEFT_MARGIN + self.x.at(tick) * (right - LEFT_MARGIN);
             line(out, (x, bottom), (x, bottom + 5.0), "stroke=\"#000\"");
             match figure.x.categories.get(at) {
                 None => text(out, x, bottom + 19.0, "middle", "", &tick_text(tick)),
@@ -136,11 +139,11 @@ impl Frame {
         }
         let _ = writeln!(
             out,
-            "<rect x=\"{LEFT}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{PLOT_HEIGHT}\" fill=\"none\" stroke=\"#000\"/>",
+            "<rect x=\"{LEFT_MARGIN}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{PLOT_HEIGHT}\" fill=\"none\" stroke=\"#000\"/>",
             self.top,
-            right - LEFT
+            right - LEFT_MARGIN
         );
-        text(out, (LEFT + right) / 2.0, bottom + 38.0 + slope, "middle", "", &figure.x.caption());
+        text(out, (LEFT_MARGIN + right) / 2.0, bottom + 38.0 + slope, "middle", "", &figure.x.caption());
         let middle = self.top + PLOT_HEIGHT / 2.0;
         let turned = format!(" transform=\"rotate(-90 16 {middle:.2})\"");
         text(out, 16.0, middle, "middle", &turned, &figure.y.caption());

@@ -44,7 +44,7 @@ struct Values {
     #[serde(default)]
     at: Table,
     #[serde(default)]
-    take: Take,
+    take: PointStatistic,
     /// A plan whose number it is divided by.
     over: Option<String>,
     /// A plan whose number is taken from it.
@@ -56,7 +56,7 @@ struct Values {
 /// What is taken of the points that are meant.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Take {
+enum PointStatistic {
     /// The mean, with its 95 % interval.
     #[default]
     Mean,
@@ -106,8 +106,8 @@ enum Rule {
 }
 
 /// The latencies that a source may have divided by another round trip.
-const LATENCY: &str = "normalized_recovery_latency";
-const PROPAGATION: &str = "normalized_recovery_latency_propagation";
+const LATENCY_METRIC: &str = "normalized_recovery_latency";
+const PROPAGATION_METRIC: &str = "normalized_recovery_latency_propagation";
 
 impl ClaimsSpec {
     /// Every claim, checked.
@@ -197,8 +197,8 @@ impl Values {
     /// The same latencies over twice the propagation delay.
     fn by_propagation(&self) -> Option<Self> {
         let is_whole = self.at.is_empty() && self.over.is_none();
-        let is_latency = is_whole && self.metrics == [LATENCY];
-        is_latency.then(|| Values { metrics: vec![PROPAGATION.to_owned()], ..self.clone() })
+        let is_latency = is_whole && self.metrics == [LATENCY_METRIC];
+        is_latency.then(|| Values { metrics: vec![PROPAGATION_METRIC.to_owned()], ..self.clone() })
     }
 
     fn numbers(&self, plans: &Plans<'_>) -> Vec<Number> {
@@ -249,18 +249,18 @@ impl Values {
 /// Swept keys and their values.
 type Place = Vec<(String, Value)>;
 
-impl Take {
+impl PointStatistic {
     fn of(&self, points: &[&SimulatedPoint], metric: &str) -> Option<Number> {
         let mean = |metric| Pooled::of(points.iter().copied(), metric).means.mean;
         Some(match self {
             // Of one point the means of its runs are as many numbers.
-            Take::Mean => match points {
+            PointStatistic::Mean => match points {
                 [] => return None,
                 [point] => Number::of(point.replications(metric)?, 1.0),
                 points => Number::of(&Pooled::of(points.iter().copied(), metric).means, 1.0),
             },
-            Take::Max => Pooled::of(points.iter().copied(), metric).max.into(),
-            Take::MaxMean(key) => {
+            PointStatistic::Max => Pooled::of(points.iter().copied(), metric).max.into(),
+            PointStatistic::MaxMean(key) => {
                 let keys = points.iter().filter_map(|point| point.number(key));
                 let mean = |at: f64| {
                     let there = points.iter().copied().filter(|point| point.number(key) == Some(at));
@@ -268,19 +268,19 @@ impl Take {
                 };
                 keys.map(mean).fold(f64::NAN, f64::max).into()
             }
-            Take::ArgMax(key) => {
+            PointStatistic::ArgMax(key) => {
                 let mean = |point: &&SimulatedPoint| Some((point.number(key)?, point.summary(metric)?.mean));
                 let means = points.iter().filter_map(mean);
                 means.max_by(|(_, one), (_, other)| one.total_cmp(other))?.0.into()
             }
-            Take::Confidence => {
+            PointStatistic::Confidence => {
                 let replications = points.iter().filter_map(|point| point.replications(metric));
                 let shares = replications.map(|all| 100.0 * (all.ci95_high - all.mean) / all.mean.abs());
                 shares.fold(f64::NAN, f64::max).into()
             }
             // Repairs that came to members: duplicates, and those that ended a loss. The one who sends a
             // repair does not hear it.
-            Take::Reached(receivers) => {
+            PointStatistic::Reached(receivers) => {
                 let others = mean("recoveries_per_loss") / receivers + mean("exposure");
                 (others / mean(metric)).into()
             }

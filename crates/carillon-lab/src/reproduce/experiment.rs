@@ -12,12 +12,12 @@ pub struct Experiment {
     /// What it is.
     pub title: &'static str,
     /// What it shows.
-    pub shows: Shows,
+    pub shows: ExperimentKind,
 }
 
 /// What an experiment shows.
 #[derive(Clone, Debug)]
-pub enum Shows {
+pub enum ExperimentKind {
     /// A table, made from a scenario of its own.
     Table(TableSpec),
     /// A figure, drawn from the scenarios of tables or from formulas.

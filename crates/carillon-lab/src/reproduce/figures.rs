@@ -127,10 +127,10 @@ impl FigureSpec {
         if let Some(parameter) = ["SAWrand", "BAPrand"].into_iter().find(|name| title.contains(name)) {
             notes.push(format!("{parameter}: longest random wait before an acknowledgment, in bit times"));
         }
-        if series.iter().any(|series| series.name == PUBLISHED_MEANS) {
+        if series.iter().any(|series| series.name == PUBLISHED_MEANS_LABEL) {
             notes.push("Filled marks are simulated means; outlines around them are published ones".into());
         }
-        if series.iter().any(|series| series.name == PUBLISHED) {
+        if series.iter().any(|series| series.name == PUBLISHED_LABEL) {
             notes.push("Extremes are those of more packets than the published run sent".into());
         }
         Figure {
@@ -154,7 +154,7 @@ impl FigureSpec {
 
 /// Data of the upper bounds, and of most figures.
 const DATA_BYTES: u32 = 1518;
-const PUBLISHED: &str = "published mean";
+const PUBLISHED_LABEL: &str = "published mean";
 
 /// A point of a curve, in the units of the table.
 struct CurvePoint<'a> {
@@ -284,7 +284,7 @@ fn means(curves: &[Curve], points: &[Vec<CurvePoint<'_>>], bounds: EachBound) ->
         let (colour, dash, marker) = (at as u8, DASHES[at % 3], MARKERS[at % MARKERS.len()]);
         let first = |name: &str| if at == 0 { name.to_owned() } else { String::new() };
         let band = points.iter().filter_map(CurvePoint::chance).collect();
-        bands.push(Series { name: first(CHANCE), colour, marks: Marks::Band { points: band } });
+        bands.push(Series { name: first(CHANCE_LABEL), colour, marks: Marks::Band { points: band } });
         let means = points.iter().filter_map(|point| Some((point.x, point.percentiles()?.1))).collect();
         let marks = Marks::Line { points: means, dash, marker: Some(marker) };
         lines.push(Series { name: curve.name.clone(), colour, marks });
@@ -297,7 +297,7 @@ fn means(curves: &[Curve], points: &[Vec<CurvePoint<'_>>], bounds: EachBound) ->
         }
         let printed: Vec<_> = points.iter().filter_map(|point| Some((point.x, point.published?))).collect();
         if !printed.is_empty() {
-            let name = if published.is_empty() { PUBLISHED_MEANS } else { "" };
+            let name = if published.is_empty() { PUBLISHED_MEANS_LABEL } else { "" };
             let marks = Marks::Points { points: printed, marker: marker.outline() };
             published.push(Series { name: name.into(), colour, marks });
         }
@@ -305,9 +305,9 @@ fn means(curves: &[Curve], points: &[Vec<CurvePoint<'_>>], bounds: EachBound) ->
     bands.into_iter().chain(lines).chain(bounded).chain(published).collect()
 }
 
-const CHANCE: &str = "3 standard errors, published run";
+const CHANCE_LABEL: &str = "3 standard errors, published run";
 
-const PUBLISHED_MEANS: &str = "published means (outlines)";
+const PUBLISHED_MEANS_LABEL: &str = "published means (outlines)";
 
 fn bound(points: &[CurvePoint<'_>], name: &str, colour: usize) -> Series {
     Series::new(name, colour, Marks::line(points.iter().filter_map(CurvePoint::bound), Dash::Dotted))
@@ -318,5 +318,5 @@ fn published(points: &[CurvePoint<'_>]) -> Option<Series> {
         points.iter().filter_map(|point| Some((point.x, point.published?))).collect();
     let found = !points.is_empty();
     let marks = Marks::Points { points, marker: Marker::Circle };
-    found.then(|| Series { name: PUBLISHED.into(), colour: 0, marks })
+    found.then(|| Series { name: PUBLISHED_LABEL.into(), colour: 0, marks })
 }

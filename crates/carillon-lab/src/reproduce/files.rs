@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::error::ReproduceError;
-use super::experiment::{Experiment, Shows};
+use super::experiment::{Experiment, ExperimentKind};
 use super::figures::FigureSpec;
 use super::kept::Text;
 use super::study::StudySpec;
@@ -92,7 +92,7 @@ fn parse(
 ) -> Result<Vec<Experiment>, String> {
     let document: Document =
         toml::from_str(file).map_err(|error| format!("{origin}: {}", error.to_string().trim_end()))?;
-    let values = Values { define: &document.define, read };
+    let values = Definitions { define: &document.define, read };
     let mut experiments: Vec<Experiment> = Vec::new();
     for (at, table) in document.experiment.into_iter().enumerate() {
         let id = table.get("id").and_then(Value::as_str).map(str::to_owned);
@@ -110,7 +110,7 @@ fn parse(
         .iter()
         .chain(known)
         .filter_map(|experiment| match &experiment.shows {
-            Shows::Table(table) => Some((experiment.id, *table)),
+            ExperimentKind::Table(table) => Some((experiment.id, *table)),
             _ => None,
         })
         .collect();
@@ -118,9 +118,9 @@ fn parse(
     for experiment in &mut experiments {
         let wrong = |what: String| format!("{origin}: experiment {}: {what}", experiment.id);
         match &mut experiment.shows {
-            Shows::Table(_) => {}
-            Shows::Figure(figure) => figure.find_tables(&tables).map_err(wrong)?,
-            Shows::Study(study) => {
+            ExperimentKind::Table(_) => {}
+            ExperimentKind::Figure(figure) => figure.find_tables(&tables).map_err(wrong)?,
+            ExperimentKind::Study(study) => {
                 for plan in study.plans.0 {
                     if !is_name(plan.id.0) {
                         return Err(wrong(format!("the plan {:?} is no name of a folder", plan.id)));
@@ -148,9 +148,9 @@ impl TryFrom<Entry> for Experiment {
 
     fn try_from(Entry { id, title, table, figure, study }: Entry) -> Result<Self, String> {
         let shows = match (table, figure, study) {
-            (Some(table), None, None) => Shows::Table(table),
-            (None, Some(figure), None) => Shows::Figure(figure),
-            (None, None, Some(study)) => Shows::Study(study),
+            (Some(table), None, None) => ExperimentKind::Table(table),
+            (None, Some(figure), None) => ExperimentKind::Figure(figure),
+            (None, None, Some(study)) => ExperimentKind::Study(study),
             _ => return Err("has one of `table`, `figure` and `study`".to_owned()),
         };
         if !is_name(id.0) {
@@ -161,15 +161,15 @@ impl TryFrom<Entry> for Experiment {
 }
 
 /// What values of a file stand for.
-struct Values<'a> {
+struct Definitions<'a> {
     define: &'a Table,
     read: &'a Reader<'a>,
 }
 
-impl Values<'_> {
+impl Definitions<'_> {
     /// A value with everything in it that names something replaced by what it names.
     fn resolved(&self, value: Value, depth: usize) -> Result<Value, String> {
-        if depth > DEEPEST {
+        if depth > MAX_NESTING_DEPTH {
             return Err("what is defined refers to itself".to_owned());
         }
         match value {
@@ -211,4 +211,4 @@ impl Values<'_> {
     }
 }
 
-const DEEPEST: usize = 32;
+const MAX_NESTING_DEPTH: usize = 32;

@@ -11,36 +11,36 @@ use crate::scenario::{ScenarioError, ScenarioFile};
 
 /// What stands in a file, kept as long as the program runs: experiments are read once and copied freely.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kept<T: ?Sized + 'static>(pub &'static T);
+pub struct Static<T: ?Sized + 'static>(pub &'static T);
 
 /// Text of a file.
-pub type Text = Kept<str>;
+pub type Text = Static<str>;
 
 /// A list of a file.
-pub type List<T> = Kept<[T]>;
+pub type List<T> = Static<[T]>;
 
 /// Keys of scenarios and what they are set to: a table of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings(pub &'static [(&'static str, &'static str)]);
 
-impl<T: ?Sized> Clone for Kept<T> {
+impl<T: ?Sized> Clone for Static<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: ?Sized> Copy for Kept<T> {}
+impl<T: ?Sized> Copy for Static<T> {}
 
-impl<T: ?Sized> Default for Kept<T>
+impl<T: ?Sized> Default for Static<T>
 where
     &'static T: Default,
 {
     fn default() -> Self {
-        Kept(Default::default())
+        Static(Default::default())
     }
 }
 
-impl<T: ?Sized> Deref for Kept<T> {
+impl<T: ?Sized> Deref for Static<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -56,13 +56,13 @@ impl fmt::Display for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Kept(String::deserialize(from)?.leak()))
+        Ok(Static(String::deserialize(from)?.leak()))
     }
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Kept(Vec::leak(Vec::deserialize(from)?)))
+        Ok(Static(Vec::leak(Vec::deserialize(from)?)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::comparison::Comparison;
 use super::error::ReproduceError;
-use super::experiment::{Experiment, Shows};
+use super::experiment::{Experiment, ExperimentKind};
 use super::findings::Plans;
 use super::kept::Source;
 use super::options::Options;
@@ -56,7 +56,7 @@ impl<'a> Laboratory<'a> {
     /// Runs what an experiment needs and has not been run, and makes its table or figure.
     pub fn reproduce(&mut self, experiment: &'static Experiment) -> Result<Outcome, ReproduceError> {
         match &experiment.shows {
-            Shows::Table(table) => {
+            ExperimentKind::Table(table) => {
                 self.simulate(experiment.id, table)?;
                 if let Some(testbed) = &table.testbed {
                     let file = table.plan.scenario()?.with_all(testbed.settings.0)?;
@@ -72,14 +72,14 @@ impl<'a> Laboratory<'a> {
                     None => comparison,
                 }))
             }
-            Shows::Figure(figure) => {
+            ExperimentKind::Figure(figure) => {
                 for (id, table) in figure.tables() {
                     self.simulate(id, &table)?;
                 }
                 let simulation = |id: &str| &self.simulations[id];
                 Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
             }
-            Shows::Study(study) => {
+            ExperimentKind::Study(study) => {
                 for plan in study.plans.0 {
                     let file = plan.plan.scenario()?.with_all(plan.settings.0)?;
                     match &plan.measured {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_law_behind_the_numbers_is_found_whatever_the_acknowledgment() {
+    fn fit_recovers_law_for_any_acknowledgment_size() {
         let law = Law { alpha: 1.65, beta: 3.0 };
         let fit = Fit::of(&[measured(law, 512.0), measured(law, 2048.0)]).unwrap();
         assert!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_between_two_waits_are_interpolated_and_outside_them_kept() {
+    fn latencies_interpolate_between_waits_and_clamp_outside() {
         let row = Row { receivers: 2.0, latencies: vec![(10.0, 5.0), (20.0, 3.0), (40.0, 7.0)] };
         let at = |wait: f64| row.latency(wait).unwrap();
         assert_eq!([0.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0].map(at), [5.0, 5.0, 4.0, 3.0, 5.0, 7.0, 7.0]);

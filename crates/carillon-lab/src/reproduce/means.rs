@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans, StudyPlan};
-use super::kept::{Kept, List, Text};
+use super::kept::{List, Static, Text};
 use super::mean::Mean;
 use super::quantities::{Key, Quantity, joined};
 use super::quotient::Quotient;
@@ -57,8 +57,8 @@ impl MeansSpec {
             if at == 0 && self.analysis.is_some() {
                 let (expected, shares) = beside_analysis(&means);
                 let heading = |column: &'static str, label: &'static str, digits: usize| Quantity {
-                    column: Kept(column),
-                    label: Kept(label),
+                    column: Static(column),
+                    label: Static(label),
                     digits,
                     ..*quantity
                 };

@@ -149,10 +149,10 @@ fn quotient(of: &[f64], by: &[f64]) -> (Number, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Kept;
+    use crate::reproduce::Static;
 
     #[test]
-    fn runs_are_compared_one_by_one_and_those_that_failed_are_counted() {
+    fn runs_are_paired_and_failed_runs_are_counted() {
         let (number, unpaired) = quotient(&[2.0, 1.0, 4.0], &[1.0, 2.0, f64::NAN]);
         assert!((number.value - 1.0).abs() < 1e-12, "twice and half: {}", number.value);
         assert_eq!(unpaired, 1);
@@ -165,25 +165,25 @@ mod tests {
     #[test]
     fn a_check_looks_at_its_cells_and_names_the_least() {
         let key = |column: &'static str| Key {
-            column: Kept(column),
-            label: Kept(column),
-            scenario: Kept(column),
+            column: Static(column),
+            label: Static(column),
+            scenario: Static(column),
             scale: 1.0,
             log: false,
         };
         let spec = |above: Option<f64>, not_above: Option<f64>, at_least: f64| PairedSpec {
-            of: Kept("a"),
-            by: Kept("b"),
+            of: Static("a"),
+            by: Static("b"),
             quantity: Quantity {
-                column: Kept("q"),
-                label: Kept("q"),
-                metric: Kept("q"),
+                column: Static("q"),
+                label: Static("q"),
+                metric: Static("q"),
                 scale: 1.0,
                 digits: 2,
                 bound: None,
                 log: false,
             },
-            keys: Kept(vec![key("loss")].leak()),
+            keys: Static(vec![key("loss")].leak()),
             across: key("size"),
             checks: vec![CellCheck {
                 id: "c".into(),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::experiment::Shows;
+use super::experiment::ExperimentKind;
 use super::files::EXPERIMENTS;
 use super::published::PublishedTable;
 use super::table::TableSpec;
@@ -19,7 +19,7 @@ impl PublishedValues<'_> {
     /// changed in more than its sweep, its messages and its runs.
     pub fn of(name: &str, scenario: &Value) -> Option<Self> {
         let tables = EXPERIMENTS.iter().filter_map(|experiment| match &experiment.shows {
-            Shows::Table(table) => Some((experiment.id, table)),
+            ExperimentKind::Table(table) => Some((experiment.id, table)),
             _ => None,
         });
         for (id, table) in tables {

@@ -48,10 +48,10 @@ impl Quotient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Kept;
+    use crate::reproduce::Static;
 
     #[test]
-    fn each_way_is_taken_with_the_plan_that_suits_it_best() {
+    fn each_method_uses_its_best_plan() {
         let mean = |loss: f64, plan: &str, way: &str, value: f64| Mean {
             row: vec![loss],
             way: Some(way.to_owned()),
@@ -68,15 +68,15 @@ mod tests {
             mean(5.0, "short", "unicast", 3.0),
         ];
         let quantity = Quantity {
-            column: Kept("q"),
-            label: Kept("q"),
-            metric: Kept("q"),
+            column: Static("q"),
+            label: Static("q"),
+            metric: Static("q"),
             scale: 1.0,
             digits: 2,
             bound: None,
             log: false,
         };
-        let quotient = Quotient { of: Kept("unicast"), by: Kept("multicast"), quantity, figures_by: 0 };
+        let quotient = Quotient { of: Static("unicast"), by: Static("multicast"), quantity, figures_by: 0 };
         let [one, other] = &quotient.means(&means)[..] else { panic!("two rows") };
         assert_eq!((one.row[0], one.number.value), (1.0, 0.75));
         assert!(other.row[0] == 5.0 && other.number.value.is_nan(), "there is nothing to divide by");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rises_with_the_window_to_one_and_falls_with_timeout_and_errors() {
+    fn rises_with_window_and_falls_with_timeout_and_errors() {
         let at = |window: f64| StatusAnalysis { window, ..PAPER }.normalized_throughput();
         assert!(at(500.0) < at(1000.0) && at(1000.0) < at(2500.0));
         assert_eq!(at(3000.0), 1.0);

@@ -27,23 +27,23 @@ pub(super) struct Journal {
 pub(super) struct Entry {
     pub steps: u64,
     pub wall: Duration,
-    messages: Part,
+    messages: JournalRange,
     /// The samples of each metric.
-    pub metrics: Vec<(&'static str, Part)>,
+    pub metrics: Vec<(&'static str, JournalRange)>,
 }
 
 /// So many things from here on. Samples have 8 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct JournalRange {
     at: u64,
     pub count: u64,
 }
 
-impl Part {
+impl JournalRange {
     /// The same in pieces of no more than so many things.
-    pub fn pieces(self, most: u64) -> impl Iterator<Item = Part> {
+    pub fn pieces(self, most: u64) -> impl Iterator<Item = JournalRange> {
         let starts = (0..self.count).step_by(usize::try_from(most).unwrap_or(usize::MAX));
-        starts.map(move |from| Part { at: self.at + 8 * from, count: most.min(self.count - from) })
+        starts.map(move |from| JournalRange { at: self.at + 8 * from, count: most.min(self.count - from) })
     }
 }
 
@@ -92,7 +92,7 @@ impl Journal {
     pub fn append(&mut self, run: usize, result: &RunResult, with_messages: bool) -> io::Result<()> {
         let messages = if with_messages { &result.messages[..] } else { &[] };
         let samples: usize = result.samples.iter().map(|(_, values)| 16 + 8 * values.len()).sum();
-        let length = (HEAD - 8 + messages.len() * MESSAGE + samples) as u64;
+        let length = (ENTRY_HEADER_BYTES - 8 + messages.len() * MESSAGE_RECORD_BYTES + samples) as u64;
         self.file.seek(SeekFrom::Start(self.end))?;
         // There may be ten million samples: they are not copied.
         let mut out = BufWriter::new(&self.file);
@@ -157,7 +157,7 @@ impl Journal {
     }
 
     /// The samples of a part, into a buffer after what is in it.
-    pub fn read(&mut self, part: Part, into: &mut Vec<f64>) -> io::Result<()> {
+    pub fn read(&mut self, part: JournalRange, into: &mut Vec<f64>) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(part.at))?;
         let mut reader = BufReader::with_capacity(1 << 16, &self.file);
         let count = usize::try_from(part.count).map_err(io::Error::other)?;
@@ -196,7 +196,7 @@ fn lock(file: &File) -> io::Result<()> {
 
 /// The next record: which run, where its parts are, and where it ends; `None` if the file ends before.
 fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(usize, Entry, u64)>> {
-    if file_end - at < HEAD as u64 {
+    if file_end - at < ENTRY_HEADER_BYTES as u64 {
         return Ok(None);
     }
     let end = number(reader)?.checked_add(at + 8).filter(|end| *end <= file_end);
@@ -204,8 +204,8 @@ fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(
     let run = usize::try_from(number(reader)?).map_err(|_| wrong())?;
     let (steps, wall) = (number(reader)?, Duration::from_nanos(number(reader)?));
     let (messages, metrics) = (number(reader)?, number(reader)?);
-    let mut at = at + HEAD as u64;
-    let messages = part(reader, &mut at, messages, MESSAGE as u64, end)?;
+    let mut at = at + ENTRY_HEADER_BYTES as u64;
+    let messages = part(reader, &mut at, messages, MESSAGE_RECORD_BYTES as u64, end)?;
     let mut parts = Vec::new();
     for _ in 0..metrics {
         if end - at < 16 {
@@ -220,8 +220,8 @@ fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(
 }
 
 /// So many things of a size, which are skipped.
-fn part(reader: &mut impl Read, at: &mut u64, count: u64, size: u64, end: u64) -> io::Result<Part> {
-    let part = Part { at: *at, count };
+fn part(reader: &mut impl Read, at: &mut u64, count: u64, size: u64, end: u64) -> io::Result<JournalRange> {
+    let part = JournalRange { at: *at, count };
     let bytes = count.checked_mul(size).filter(|bytes| *bytes <= end - *at).ok_or_else(wrong)?;
     io::copy(&mut reader.by_ref().take(bytes), &mut io::sink())?;
     *at += bytes;
@@ -248,7 +248,7 @@ fn message(reader: &mut impl Read) -> io::Result<MessageRecord> {
 }
 
 /// Bytes before the messages of a record: its length, then run, steps, time, messages and metrics.
-const HEAD: usize = 6 * 8;
+const ENTRY_HEADER_BYTES: usize = 6 * 8;
 
 /// Bytes of a message.
-const MESSAGE: usize = 6 * 8;
+const MESSAGE_RECORD_BYTES: usize = 6 * 8;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::Value;
 
-use self::journal::{Journal, Part};
+use self::journal::{Journal, JournalRange};
 use crate::metrics::{MessageRecord, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
@@ -100,12 +100,12 @@ pub enum ResultsError {
 
 /// Whether there are results in a folder, which a further run would replace.
 pub fn has_results(dir: &Path) -> bool {
-    ["summary.csv", "manifest.json", "index.html", JOURNAL].iter().any(|name| dir.join(name).exists())
+    ["summary.csv", "manifest.json", "index.html", JOURNAL_FILE].iter().any(|name| dir.join(name).exists())
 }
 
 /// Whether a folder has a sweep that no process runs any more, and that did not come to its end.
 pub fn is_abandoned(dir: &Path) -> bool {
-    File::open(dir.join(JOURNAL)).is_ok_and(|journal| journal.try_lock().is_ok())
+    File::open(dir.join(JOURNAL_FILE)).is_ok_and(|journal| journal.try_lock().is_ok())
 }
 
 /// How far the sweep of a folder has come, if there is one: of so many runs so many are done.
@@ -158,7 +158,7 @@ fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(
     }
     match progress(dir) {
         Some((done, runs)) if done > 0 && done < runs && !has_journal => {
-            Err(there(format!("has {done} of {runs} runs and no {JOURNAL} to go on from: {other}")))
+            Err(there(format!("has {done} of {runs} runs and no {JOURNAL_FILE} to go on from: {other}")))
         }
         _ => Ok(()),
     }
@@ -191,7 +191,7 @@ fn differ(key: &str, there: &serde_json::Value, here: &serde_json::Value, into: 
 fn remove_leftovers(dir: &Path) {
     let is_leftover = |name: &str| {
         let temporary = name.starts_with('.') && name.contains(".parquet.") && name.ends_with(".tmp");
-        temporary || name == SCRATCH
+        temporary || name == SORT_SCRATCH_DIR
     };
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_leftover) {
@@ -230,7 +230,7 @@ impl<'a> Writer<'a> {
         check(dir, existing)?;
         fs::create_dir_all(dir).map_err(io_at(dir))?;
         let digest = digest(file, plan, contents);
-        let path = dir.join(JOURNAL);
+        let path = dir.join(JOURNAL_FILE);
         if existing == Existing::Resume {
             check_resumed(dir, file, path.exists())?;
         }
@@ -294,7 +294,7 @@ impl<'a> Writer<'a> {
 
     /// Takes the results of a run of the plan, and writes the rows whose turn has come.
     pub fn take(&mut self, run: usize, result: RunResult) -> Result<(), ResultsError> {
-        let path = self.dir.join(JOURNAL);
+        let path = self.dir.join(JOURNAL_FILE);
         self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
         // The journal has it.
         drop(result);
@@ -362,7 +362,7 @@ impl<'a> Writer<'a> {
         for (metric, part) in self.parts(run) {
             if let Some(samples) = &mut self.samples {
                 let (mut number, mut values, name) = (0, Vec::new(), Cell::from(metric));
-                for piece in part.pieces(sorted::IN_MEMORY as u64) {
+                for piece in part.pieces(sorted::MAX_SAMPLES_IN_MEMORY as u64) {
                     self.journal.read(piece, &mut values).map_err(io_at(&self.dir))?;
                     for value in values.drain(..) {
                         let own = [replication.clone(), name.clone(), Cell::count(number), value.into()];
@@ -384,8 +384,8 @@ impl<'a> Writer<'a> {
         Ok(summaries)
     }
 
-    fn summarise(&mut self, parts: &[Part]) -> Result<Summary, ResultsError> {
-        let scratch = self.dir.join(SCRATCH);
+    fn summarise(&mut self, parts: &[JournalRange]) -> Result<Summary, ResultsError> {
+        let scratch = self.dir.join(SORT_SCRATCH_DIR);
         sorted::summary(&mut self.journal, parts, &scratch).map_err(io_at(&scratch))
     }
 
@@ -397,7 +397,7 @@ impl<'a> Writer<'a> {
         let mut rows = table(&self.keys, &summary_columns());
         let mut means = std::mem::take(&mut self.means);
         for (at, &(metric, _)) in runs[0].iter().enumerate() {
-            let parts: Vec<Part> = runs.iter().map(|parts| parts[at].1).collect();
+            let parts: Vec<JournalRange> = runs.iter().map(|parts| parts[at].1).collect();
             let summary = match runs.len() {
                 1 => of_last[at],
                 _ => self.summarise(&parts)?,
@@ -416,7 +416,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn parts(&self, run: usize) -> Vec<(&'static str, Part)> {
+    fn parts(&self, run: usize) -> Vec<(&'static str, JournalRange)> {
         self.journal.run(run).map(|entry| entry.metrics.clone()).unwrap_or_default()
     }
 
@@ -492,13 +492,13 @@ const SAMPLE_COLUMNS: [(&str, ColumnKind); 4] = [
 ];
 
 /// Runs that are done, until all are.
-const JOURNAL: &str = "runs.partial";
+const JOURNAL_FILE: &str = "runs.partial";
 
 /// Differences between two scenarios that an error lists.
 const MAX_LISTED_DIFFERENCES: usize = 5;
 
 /// Samples that are being sorted.
-const SCRATCH: &str = "sort.partial";
+const SORT_SCRATCH_DIR: &str = "sort.partial";
 
 /// What tells one sweep from another: results of two never mix.
 fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {

@@ -7,17 +7,17 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::journal::{Journal, Part};
+use super::journal::{Journal, JournalRange};
 use crate::statistics::Summary;
 
 /// Summarises samples that stand in the journal, exactly, whatever their number.
-pub(super) fn summary(journal: &mut Journal, parts: &[Part], scratch: &Path) -> io::Result<Summary> {
-    summary_within(journal, parts, scratch, IN_MEMORY)
+pub(super) fn summary(journal: &mut Journal, parts: &[JournalRange], scratch: &Path) -> io::Result<Summary> {
+    summary_within(journal, parts, scratch, MAX_SAMPLES_IN_MEMORY)
 }
 
 fn summary_within(
     journal: &mut Journal,
-    parts: &[Part],
+    parts: &[JournalRange],
     scratch: &Path,
     in_memory: usize,
 ) -> io::Result<Summary> {
@@ -70,23 +70,23 @@ fn spill(buffer: &mut Vec<f64>, out: &mut impl Write) -> io::Result<u64> {
 struct Merge<'a> {
     readers: Vec<(BufReader<File>, u64)>,
     /// The next sample of each chunk, least first.
-    heads: BinaryHeap<Reverse<(Ordered, usize)>>,
+    heads: BinaryHeap<Reverse<(TotalOrderF64, usize)>>,
     failure: &'a RefCell<Option<io::Error>>,
 }
 
 /// A sample by the total order of numbers.
 #[derive(PartialEq, Clone, Copy)]
-struct Ordered(f64);
+struct TotalOrderF64(f64);
 
-impl Eq for Ordered {}
+impl Eq for TotalOrderF64 {}
 
-impl PartialOrd for Ordered {
+impl PartialOrd for TotalOrderF64 {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Ordered {
+impl Ord for TotalOrderF64 {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
@@ -120,7 +120,7 @@ impl<'a> Merge<'a> {
         *left -= 1;
         let mut bytes = [0; 8];
         match reader.read_exact(&mut bytes) {
-            Ok(()) => self.heads.push(Reverse((Ordered(f64::from_le_bytes(bytes)), chunk))),
+            Ok(()) => self.heads.push(Reverse((TotalOrderF64(f64::from_le_bytes(bytes)), chunk))),
             Err(error) => *self.failure.borrow_mut() = Some(error),
         }
     }
@@ -130,14 +130,14 @@ impl Iterator for Merge<'_> {
     type Item = f64;
 
     fn next(&mut self) -> Option<f64> {
-        let Reverse((Ordered(sample), chunk)) = self.heads.pop()?;
+        let Reverse((TotalOrderF64(sample), chunk)) = self.heads.pop()?;
         self.advance(chunk);
         Some(sample)
     }
 }
 
 /// Samples that are sorted in memory at a time: 16 MiB, and as many again of a run with which they become more.
-pub(super) const IN_MEMORY: usize = 1 << 21;
+pub(super) const MAX_SAMPLES_IN_MEMORY: usize = 1 << 21;
 
 #[cfg(test)]
 mod tests {
@@ -147,7 +147,7 @@ mod tests {
     use crate::run::RunResult;
 
     #[test]
-    fn what_is_sorted_on_disk_is_summarised_to_the_same_bits() {
+    fn sorting_on_disk_gives_the_same_summary_bits() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(&dir.path().join("journal"), &[7; 32], 40).unwrap();
         let mut state = 1_u64;
@@ -170,7 +170,7 @@ mod tests {
             };
             journal.append(run as usize, &result, false).unwrap();
         }
-        let parts: Vec<Part> = (0..40).map(|run| journal.run(run).unwrap().metrics[0].1).collect();
+        let parts: Vec<JournalRange> = (0..40).map(|run| journal.run(run).unwrap().metrics[0].1).collect();
         let expected = format!("{:?}", Summary::of(&mut samples));
         for in_memory in [1, 17, 400, 1 << 20] {
             let summary =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{NodeId, Observer, Time};
 
-use super::settled::Settled;
+use super::settled::SettledCount;
 use super::world::SimulatedWorld;
 use crate::metrics::expected_deliveries;
 use crate::scenario::Scenario;
@@ -38,7 +38,7 @@ impl Ending {
         &mut self,
         scenario: &Scenario,
         world: &mut SimulatedWorld<O>,
-        settled: &Settled,
+        settled: &SettledCount,
     ) -> bool {
         if self.finished < self.senders.len() && !world.take_senders_moved() {
             return false;

@@ -21,7 +21,7 @@ impl MemoryWatch {
     /// A watch for this limit; without one nine tenths of what is free now, beside what the process has.
     pub fn new(limit: Option<DataSize>) -> Self {
         let limit = limit.or_else(|| Some(DataSize(resident()?.saturating_add(available()? / 10 * 9))));
-        MemoryWatch { limit, next: Instant::now(), interval: INTERVAL, exceeded: None }
+        MemoryWatch { limit, next: Instant::now(), interval: CHECK_INTERVAL, exceeded: None }
     }
 
     /// Whether the process holds more than the limit.
@@ -66,7 +66,7 @@ fn field(path: &str, name: &str) -> Option<u64> {
 }
 
 /// Time between two looks, at least.
-const INTERVAL: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,7 @@ use carillon_sim::{Crashed, Runaway, StopReason};
 pub use ending::is_over;
 pub use error::RunError;
 pub use node::{NodeParts, Numbering, build_node, payload_bytes};
-pub use settled::Settled;
+pub use settled::SettledCount;
 pub use world::{SimulatedWorld, build_world};
 
 use crate::metrics::{self, MessageRecord, Recorder, Samples};
@@ -57,8 +57,8 @@ fn run_while(
 ) -> Result<Option<RunResult>, RunError> {
     let begin = Instant::now();
     let scenario = &run.scenario;
-    let settled = Settled::default();
-    let watch = Watch {
+    let settled = SettledCount::default();
+    let watch = RunObserver {
         scenario,
         recorder: Recorder::new(scenario),
         settled: settled.clone(),
@@ -80,7 +80,7 @@ fn run_while(
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
     let (mut stopped, mut spent) = (false, false);
-    let mut run_to = |world: &mut SimulatedWorld<Watch<'_>>, limit| {
+    let mut run_to = |world: &mut SimulatedWorld<RunObserver<'_>>, limit| {
         world.run(limit, |world| {
             // A look at it costs more than a step.
             stopped = world.steps() % 1024 == 0 && world.observer().stops();
@@ -110,7 +110,7 @@ fn run_while(
         reason = run_to(&mut world, limit);
     }
     let (steps, now) = (world.steps(), world.now());
-    let Watch { recorder, memory, .. } = world.into_observer();
+    let RunObserver { recorder, memory, .. } = world.into_observer();
     if let Some((resident, limit)) = memory.exceeded() {
         return Err(RunError::Memory { time: now, resident, limit });
     }
@@ -210,16 +210,16 @@ pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
 }
 
 /// The recorder, what the run ends by, and whoever else watches.
-struct Watch<'a> {
+struct RunObserver<'a> {
     scenario: &'a Scenario,
     recorder: Recorder,
-    settled: Settled,
+    settled: SettledCount,
     memory: MemoryWatch,
     stop: &'a (dyn Fn() -> bool + Sync),
     observer: &'a mut dyn Observer,
 }
 
-impl Observer for Watch<'_> {
+impl Observer for RunObserver<'_> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.recorder.event(time, node, event);
         self.observer.event(time, node, event);

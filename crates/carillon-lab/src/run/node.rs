@@ -9,7 +9,7 @@ use carillon_core::{
 use carillon_sim::applications::{Sink, Source};
 
 use super::error::RunError;
-use super::settled::Settled;
+use super::settled::SettledCount;
 use crate::scenario::Scenario;
 
 /// How a host numbers itself and the other nodes of the run.
@@ -66,7 +66,7 @@ pub fn build_node(
     payload: u32,
     node: NodeId,
     numbering: &Numbering,
-    settled: &Settled,
+    settled: &SettledCount,
 ) -> Result<NodeParts, ConfigError> {
     let sink = Sink::counting(numbering.node, settled.0.clone());
     let workload = &scenario.workload;

@@ -6,7 +6,7 @@ use carillon_sim::{Crashed, Hosts, Lan, Network, World};
 
 use super::error::RunError;
 use super::node::{Numbering, build, build_node, context, payload_bytes};
-use super::settled::Settled;
+use super::settled::SettledCount;
 use crate::drops;
 use crate::scenario::{RoutedNetwork, Scenario, ScenarioNetwork};
 
@@ -22,7 +22,7 @@ pub fn build_world<O: Observer>(
     seeds: &Seeds,
     observer: O,
 ) -> Result<SimulatedWorld<O>, RunError> {
-    build_counted(scenario, seeds, observer, &Settled::default())
+    build_counted(scenario, seeds, observer, &SettledCount::default())
 }
 
 /// The same; what is taken of messages, or given up, is counted.
@@ -30,7 +30,7 @@ pub(super) fn build_counted<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,
     observer: O,
-    settled: &Settled,
+    settled: &SettledCount,
 ) -> Result<SimulatedWorld<O>, RunError> {
     let payload = payload_bytes(scenario)?;
     let members = scenario.members();

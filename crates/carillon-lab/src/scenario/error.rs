@@ -58,7 +58,9 @@ fn in_words(message: &str, key: &str) -> String {
     let Some((before, expected)) = message.rsplit_once("expected ") else { return message.to_owned() };
     let name = key.rsplit('.').next().unwrap_or(key);
     let valid = match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" if ABOVE_ZERO.contains(&name) => "a whole number of 1 or more",
+        "u8" | "u16" | "u32" | "u64" | "usize" if POSITIVE_KEYS.contains(&name) => {
+            "a whole number of 1 or more"
+        }
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
         "i8" | "i16" | "i32" | "i64" => "a whole number",
         "a nonzero u32" | "a nonzero u64" => "a whole number of 1 or more",
@@ -72,7 +74,7 @@ fn in_words(message: &str, key: &str) -> String {
 }
 
 /// Keys whose value 0 is refused later on.
-const ABOVE_ZERO: &[&str] =
+const POSITIVE_KEYS: &[&str] =
     &["messages", "receivers", "senders", "replications", "height", "routers", "one_in", "times"];
 
 /// The text with control characters escaped.

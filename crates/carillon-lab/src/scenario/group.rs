@@ -10,7 +10,7 @@ use toml::Value;
 pub(super) struct Group {
     pub receivers: Option<u32>,
     pub senders: u32,
-    pub helpers: Option<Who>,
+    pub helpers: Option<HelperSelection>,
     pub helpers_if_any: bool,
     pub helper_dies: Option<Span>,
     pub death_told: Option<Span>,
@@ -34,7 +34,7 @@ impl Default for Group {
 /// `group.helpers`
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Value")]
-pub(super) enum Who {
+pub(super) enum HelperSelection {
     /// So many beside the receivers.
     Count(u32),
     /// These nodes.
@@ -45,16 +45,17 @@ pub(super) enum Who {
     Representatives,
 }
 
-impl TryFrom<Value> for Who {
+impl TryFrom<Value> for HelperSelection {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Self, String> {
         let count = |value: &Value| value.as_integer().and_then(|count| u32::try_from(count).ok());
-        let nodes = |values: &Vec<Value>| values.iter().map(count).collect::<Option<_>>().map(Who::Nodes);
+        let nodes =
+            |values: &Vec<Value>| values.iter().map(count).collect::<Option<_>>().map(HelperSelection::Nodes);
         let read = match value.as_str() {
-            Some("exchanges") => Some(Who::Exchanges),
-            Some("representatives") => Some(Who::Representatives),
-            _ => count(&value).map(Who::Count).or_else(|| value.as_array().and_then(nodes)),
+            Some("exchanges") => Some(HelperSelection::Exchanges),
+            Some("representatives") => Some(HelperSelection::Representatives),
+            _ => count(&value).map(HelperSelection::Count).or_else(|| value.as_array().and_then(nodes)),
         };
         read.ok_or_else(|| {
             format!(

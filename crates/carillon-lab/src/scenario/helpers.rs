@@ -10,7 +10,7 @@ use std::time::Duration;
 use carillon_core::{Helper, HelperTable, Helpers, NodeId, ProtocolEntry};
 use carillon_sim::graph::{DeliveryTree, PathTree, Topology};
 
-use super::group::{Tree, Who};
+use super::group::{HelperSelection, Tree};
 use super::network::ScenarioNetwork;
 
 /// What is wrong: the key, and what about it.
@@ -21,21 +21,21 @@ pub(super) fn table(
     protocol: &ProtocolEntry,
     network: &ScenarioNetwork,
     receivers: &[NodeId],
-    who: Option<&Who>,
+    who: Option<&HelperSelection>,
     tree: Option<&Tree>,
 ) -> Result<HelperTable, Problem> {
     let place = Places::of(network);
     let regions = match who {
-        Some(Who::Exchanges | Who::Representatives) => {
+        Some(HelperSelection::Exchanges | HelperSelection::Representatives) => {
             place.regions(receivers).map_err(|what| ("group.helpers", what))?
         }
         _ => BTreeMap::new(),
     };
     let count = match who {
         None => 0,
-        Some(Who::Count(count)) => *count as usize,
-        Some(Who::Nodes(nodes)) => nodes.len(),
-        Some(Who::Exchanges | Who::Representatives) => regions.len(),
+        Some(HelperSelection::Count(count)) => *count as usize,
+        Some(HelperSelection::Nodes(nodes)) => nodes.len(),
+        Some(HelperSelection::Exchanges | HelperSelection::Representatives) => regions.len(),
     };
     let name = protocol.name;
     let bad = |what: String| Err(("group.helpers", what));
@@ -54,9 +54,9 @@ pub(super) fn table(
         };
     }
     let helpers = match who {
-        Some(Who::Nodes(nodes)) => place.named(nodes, receivers),
-        Some(Who::Exchanges) => Ok(regions.keys().copied().collect()),
-        Some(Who::Representatives) => Ok(regions.values().copied().collect()),
+        Some(HelperSelection::Nodes(nodes)) => place.named(nodes, receivers),
+        Some(HelperSelection::Exchanges) => Ok(regions.keys().copied().collect()),
+        Some(HelperSelection::Representatives) => Ok(regions.values().copied().collect()),
         _ => place.chosen(count, receivers),
     };
     let helpers = helpers.map_err(|what| ("group.helpers", what))?;
@@ -65,7 +65,9 @@ pub(super) fn table(
     let table = match tree {
         Tree::Flat => Ok(HelperTable::balanced(&helpers, receivers, helpers.len())),
         Tree::Fanout(fanout) => Ok(HelperTable::balanced(&helpers, receivers, *fanout)),
-        Tree::Path if who == Some(&Who::Representatives) => place.along(&helpers, &regions, receivers),
+        Tree::Path if who == Some(&HelperSelection::Representatives) => {
+            place.along(&helpers, &regions, receivers)
+        }
         Tree::Path => {
             let at = helpers.iter().map(|&helper| (helper, helper)).collect();
             place.along(&helpers, &at, receivers)
@@ -185,7 +187,7 @@ impl<'a> Places<'a> {
         Ok(helpers)
     }
 
-    /// The routers that receivers hang on, each with the nearest of those to the source (of equals the lower number). Who
+    /// The routers that receivers hang on, each with the nearest of those to the source (of equals the lower number). HelperSelection
     /// hangs on the source itself is of no region.
     fn regions(&self, receivers: &[NodeId]) -> Result<BTreeMap<NodeId, NodeId>, String> {
         let Places::Graph { topology, paths } = self else {

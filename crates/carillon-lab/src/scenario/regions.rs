@@ -23,17 +23,19 @@ pub(super) fn tree(
     let (mut said, mut open) = (0_u64, 0_u64);
     let mut rest: Vec<&[Region]> = vec![regions];
     while let Some(level) = rest.pop() {
-        if level.len() > MOST as usize {
-            return bad(format!("has {} regions side by side: give {MOST} at most", level.len()));
+        if level.len() > MAX_PORTS as usize {
+            return bad(format!("has {} regions side by side: give {MAX_PORTS} at most", level.len()));
         }
         for region in level {
-            let far = |span: &Span| span.at(network.rate()) > LONGEST;
+            let far = |span: &Span| span.at(network.rate()) > MAX_ROUND_TRIP;
             if [Some(region.round_trip), region.local_round_trip].iter().flatten().any(far) {
-                return bad(format!("has a round trip of more than {} s", LONGEST.as_secs()));
+                return bad(format!("has a round trip of more than {} s", MAX_ROUND_TRIP.as_secs()));
             }
             match region.endpoints {
-                Some(endpoints) if endpoints > MOST => {
-                    return bad(format!("has {endpoints} endpoints at one exchange: give {MOST} at most"));
+                Some(endpoints) if endpoints > MAX_PORTS => {
+                    return bad(format!(
+                        "has {endpoints} endpoints at one exchange: give {MAX_PORTS} at most"
+                    ));
                 }
                 Some(endpoints) => said += u64::from(endpoints),
                 None => open += u64::from(is_open(region)),
@@ -49,10 +51,11 @@ pub(super) fn tree(
             return Err(("group.receivers", what.into()));
         }
     };
-    if open > 0 && (dealt > open * u64::from(MOST) || said + dealt > u64::from(u32::MAX)) {
-        return Err(("group.receivers", format!("is more than {MOST} endpoints at an exchange")));
+    if open > 0 && (dealt > open * u64::from(MAX_PORTS) || said + dealt > u64::from(u32::MAX)) {
+        return Err(("group.receivers", format!("is more than {MAX_PORTS} endpoints at an exchange")));
     }
-    let deal = Deal { rate: network.rate(), least: dealt / open.max(1), more: dealt % open.max(1) };
+    let deal =
+        ReceiverAllocation { rate: network.rate(), least: dealt / open.max(1), more: dealt % open.max(1) };
     let (topology, losses) = regional_tree(&deal.regions(regions, &mut 0));
     let own = losses.into_iter().map(|loss| OwnLink { deviation: Duration::ZERO, loss }).collect();
     Ok((topology, own))
@@ -64,13 +67,13 @@ fn is_open(region: &Region) -> bool {
 }
 
 /// Receivers for the regions that do not say how many they have: the first ones have one more.
-struct Deal {
+struct ReceiverAllocation {
     rate: BitRate,
     least: u64,
     more: u64,
 }
 
-impl Deal {
+impl ReceiverAllocation {
     /// The regions with everything known, `open` of those before them having been dealt to. A file nests them less deep
     /// than a call can be.
     fn regions(&self, regions: &[Region], open: &mut u64) -> Vec<regions::Region> {
@@ -84,7 +87,7 @@ impl Deal {
             };
             regions::Region {
                 uplink_delay: one_way(region.round_trip),
-                endpoint_delay: region.local_round_trip.map_or(LOCAL / 2, one_way),
+                endpoint_delay: region.local_round_trip.map_or(DEFAULT_LOCAL_ROUND_TRIP / 2, one_way),
                 rate: region.rate,
                 uplink_loss: region.uplink_p.map(LossModel::Bernoulli),
                 endpoint_loss: region.p.map(LossModel::Bernoulli),
@@ -99,9 +102,9 @@ impl Deal {
 const KEY: &str = "network.regions";
 
 /// Ports of a node, one of which leads up.
-const MOST: u32 = 65_000;
+const MAX_PORTS: u32 = 65_000;
 
 /// Between an exchange and an endpoint, and back.
-const LOCAL: Duration = Duration::from_millis(1);
+const DEFAULT_LOCAL_ROUND_TRIP: Duration = Duration::from_millis(1);
 
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_ROUND_TRIP: Duration = Duration::from_secs(3600);

@@ -490,7 +490,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_loss_needs_a_protocol_that_marks_first_transmissions() {
+    fn single_loss_requires_marked_first_transmissions() {
         let rra = carillon_proto::find("rra").expect("a protocol");
         assert_eq!(can_lose_one(rra), Ok(()));
         let error =

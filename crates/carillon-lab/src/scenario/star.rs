@@ -24,8 +24,8 @@ pub(super) struct Star {
 /// The star with so many children.
 pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> Result<Star, Problem> {
     let receivers = receivers.ok_or(("group.receivers", "is missing".to_owned()))?;
-    if !(1..=MOST).contains(&receivers) {
-        return Err(("group.receivers", format!("is {receivers}: a star has 1 to {MOST} children")));
+    if !(1..=MAX_CHILDREN).contains(&receivers) {
+        return Err(("group.receivers", format!("is {receivers}: a star has 1 to {MAX_CHILDREN} children")));
     }
     let kinds = match &network.children {
         None => {
@@ -47,10 +47,10 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
         Some(kinds) => kinds.clone(),
     };
     let rate = network.rate();
-    let far = |span: Span| span.at(rate) > LONGEST;
+    let far = |span: Span| span.at(rate) > MAX_LATENCY;
     if kinds.iter().any(|kind| far(kind.latency) || kind.deviation.is_some_and(far)) {
         let key = if network.children.is_some() { "network.children" } else { "network.latency" };
-        return Err((key, format!("is more than {} s", LONGEST.as_secs())));
+        return Err((key, format!("is more than {} s", MAX_LATENCY.as_secs())));
     }
     // In turn, so that every kind has its share however many there are.
     let each = || kinds.iter().cycle().take(receivers as usize);
@@ -67,7 +67,7 @@ impl Network {
     pub(super) fn input(&self) -> Result<Option<Input>, Problem> {
         match (self.implosion_rate, self.implosion_buffer) {
             (Some(rate), places) => {
-                let places = places.map_or(BUFFER, |places| places.get() as usize);
+                let places = places.map_or(DEFAULT_IMPLOSION_BUFFER, |places| places.get() as usize);
                 Ok(Some(Input { interval: rate.interval(), places }))
             }
             (None, None) => Ok(None),
@@ -79,12 +79,12 @@ impl Network {
 }
 
 /// Ports of a node.
-const MOST: u32 = 65_536;
+const MAX_CHILDREN: u32 = 65_536;
 
 /// Places of the parent's input buffer ("16 packets").
-const BUFFER: usize = 16;
+const DEFAULT_IMPLOSION_BUFFER: usize = 16;
 
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_LATENCY: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
@@ -119,7 +119,7 @@ mod tests {
     /// All acknowledgments come at once, and the parent works through them one by one: the message takes two latencies
     /// and a place in its buffer for each child.
     #[test]
-    fn as_long_as_the_buffer_holds_all_answers_a_message_takes_them_all() {
+    fn buffer_for_all_answers_needs_one_transmission() {
         let means = means("latency = \"1.5 ms\"\nimplosion_rate = \"1500 packet/s\"", 15, "");
         // 1000 bytes and an acknowledgment at 1 Gbit/s take 8 µs and less than 1 µs.
         let expected = 2.0 * 1.5e-3 + 15.0 / 1500.0 + 8e-6;
@@ -134,7 +134,7 @@ mod tests {
 
     /// The message is complete when the slowest link has carried it.
     #[test]
-    fn a_kind_of_children_may_have_links_of_a_rate_of_its_own() {
+    fn kind_of_children_may_have_its_own_link_rate() {
         let kinds =
             |rate: &str| format!("children = [{{ latency = \"1 ms\" }}, {{ latency = \"1 ms\"{rate} }}]");
         let [alike, slow] =
@@ -146,7 +146,7 @@ mod tests {
     /// Of twenty answers at once sixteen find a place; the message is sent again to all, who answer again, and now only
     /// four of those answers are lacking.
     #[test]
-    fn what_the_buffer_has_no_room_for_is_lost() {
+    fn answers_beyond_the_buffer_are_dropped() {
         let with = means("latency = \"1.5 ms\"\nimplosion_rate = \"1500 packet/s\"", 20, "");
         assert!(with["implosion_losses"] >= 4.0 / 20.0, "{with:?}");
         assert!(with["retransmissions_per_message"] >= 1.0, "{with:?}");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_its_key() {
+    fn inconsistent_values_are_refused_by_key() {
         for (network, group, what) in [
             ("", "receivers = 2", "`network.latency`"),
             ("latency = \"1 ms\"", "", "`group.receivers`"),

@@ -30,16 +30,16 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.edge_probability", &["random"]),
     ("network.alpha", &["waxman"]),
     ("network.beta", &["waxman"]),
-    ("network.host_delay", HOSTED),
-    ("network.topology_seed", HOSTED),
-    ("network.placement_seed", HOSTED),
+    ("network.host_delay", RANDOM_HOST_GENERATORS),
+    ("network.topology_seed", RANDOM_HOST_GENERATORS),
+    ("network.placement_seed", RANDOM_HOST_GENERATORS),
 ];
 
 /// Those whose hosts are placed at random; a file without hosts, such as GT-ITM's, is another.
-const HOSTED: &[&str] = &["random", "waxman", "transit-stub"];
+const RANDOM_HOST_GENERATORS: &[&str] = &["random", "waxman", "transit-stub"];
 
 /// How the names of files end.
-const ENDINGS: &[&str] = &[".edges", ".gb", ".alt"];
+const FILE_EXTENSIONS: &[&str] = &[".edges", ".gb", ".alt"];
 
 /// The generators.
 pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
@@ -73,7 +73,7 @@ pub(super) fn topology(
     };
     let without_hosts = file.as_ref().is_some_and(|(topology, _)| has_no_hosts(topology));
     for &(key, generators) in KEYS {
-        let hosted = without_hosts && generators == HOSTED;
+        let hosted = without_hosts && generators == RANDOM_HOST_GENERATORS;
         if sweep::has(table, key) && !generators.contains(&name) && !hosted {
             let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
             return Err((key, what));
@@ -191,7 +191,7 @@ fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    if !ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+    if !FILE_EXTENSIONS.iter().any(|ending| name.ends_with(ending)) {
         return Err(format!(
             "\"{name}\" is neither a file (.edges, or .gb or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
             GENERATORS.join(", ")
