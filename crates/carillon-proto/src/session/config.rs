@@ -496,7 +496,7 @@ pub struct ReceiverSessionConfig {
     /// Failure with which an earlier session expelled the receiver. It becomes final unless an invitation arrives
     /// within `silence`.
     pub returning: Option<ReceiverFailure>,
-    /// True if the receiver never sends. It follows the first session that gathers and whose protocol needs no
+    /// True if the receiver never sends. It follows the first session that gathers and has a protocol without
     /// answers. Nothing it receives is authenticated.
     pub silent: bool,
     /// Number of the receiver's process, drawn at random and the same in all its sessions. Each job sees a number

@@ -1,105 +1,105 @@
-//! Who holds the sender up: for how long, and whether for too long.
+//! Tracking of members that hold the sender up: for how long, and if it is too long.
 //!
-//! The sender looks at its members at every tick, of which there are [`TICKS`] in a member timeout.
-//! Time counts against a member while the protocol waits for it, nothing new goes out, and it has
-//! acknowledged nothing since the tick before. What the sender itself is the cause of does not count:
-//! its rate, and the time in which it was not running.
+//! The sender examines its members at every tick, of which a member timeout has [`TICKS`]. Time counts against a
+//! member while the protocol waits for it, nothing new is sent, and it has acknowledged nothing since the previous
+//! tick. Delays of the sender itself do not count: its rate limit, and the time in which it was suspended.
 
 use carillon_core::{Duration, PathMeasure};
 
-/// What the sender keeps of a member's holding it up.
+/// Lag of one member, over recent ticks and in total.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hold {
-    /// It was awaited at the last tick.
+    /// True if the member was awaited at the last tick.
     pub awaited: bool,
-    /// Messages it had acknowledged by then.
+    /// Messages acknowledged by the last tick.
     acknowledged: u64,
-    /// For so long, and so many ticks, it has been awaited and has acknowledged nothing.
+    /// Time and number of ticks for which the member was awaited without progress.
     pub stalled: (Duration, u32),
-    /// The last ticks, the newest lowest: whether it was awaited in them.
+    /// Bit per tick, newest lowest: the member was awaited.
     awaited_in: u128,
-    /// The same: whether it kept others waiting that had what it has not.
+    /// Bit per tick: the member kept others waiting that had what it misses.
     held_in: u128,
-    /// The last ticks: whether most of the others had all that was sent, and it had not, though it got on perhaps; or its path bounded what was sent.
+    /// Bit per tick: most others had all that was sent and this member had not, or its path bounded the sending.
     behind_in: u128,
-    /// Those of them in which it had, since the session began, next to nothing of what most have.
+    /// Bit per tick: in addition the member had only a small part of what most others have, since the session began.
     far_behind_in: u128,
-    /// All the time that it held the sender up.
+    /// Total time for which the member held the sender up.
     waited: Duration,
-    /// The path to it, as it was last measured.
+    /// Last measurement of its path.
     pub path: Option<PathMeasure>,
-    /// For how long its path had bounded what went out by then, at the last tick.
+    /// Total time for which its path bounded the sending, at the last tick.
     pub held_before: Duration,
-    /// Packets sent when it was asked what it had answered by then.
+    /// Packets sent before its last answered poll, at the last tick.
     pub answered_before: u64,
-    /// In the last tick most of the others waited for it, since it leaves questions unanswered.
+    /// True if most others waited for it at the last tick because it left polls unanswered.
     pub keeps_waiting: bool,
 }
 
-/// How a member stands, for whoever watches the session.
+/// State of a member for observers of the session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
-    /// Since it was last heard; the time in which the sender was not running does not count.
+    /// Time since the member was last heard, without suspensions of the sender.
     pub silent: Duration,
-    /// The protocol waited for it when the members were last looked at.
+    /// True if the protocol waited for the member at the last tick.
     pub awaited: bool,
-    /// The path to it, as it was measured last, if the protocol measures paths.
+    /// Last measurement of its path, if the protocol measures paths.
     pub path: Option<PathMeasure>,
 }
 
-/// What happened between two looks at the members.
+/// Events between two ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tick {
-    /// Its length, without what the sender itself is the cause of.
+    /// Length of the tick, without delays of the sender itself.
     pub counted: Duration,
-    /// Nothing new went out.
+    /// True if nothing new was sent.
     pub quiet: bool,
-    /// There is more to send, or this is the last of it.
+    /// True if there is more to send, or the end was reached.
     pub wanting: bool,
-    /// A member is not waited for.
+    /// True if some member is not awaited.
     pub free: bool,
-    /// Most are not.
+    /// True if most members are not awaited.
     pub mostly_free: bool,
-    /// What most have acknowledged.
+    /// Messages that most members have acknowledged.
     pub usual: u64,
-    /// The member has answered, or was asked in vain: what it has acknowledged is about what it has.
+    /// True if the member answered or was polled in vain, so that its acknowledgments are up to date.
     pub is_known: bool,
 }
 
-/// Whether a member is behind the others.
+/// Reason why a member counts as behind the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
-    /// Its path bounds what goes out.
+    /// Its path bounds the sending.
     Bounds,
-    /// If it is awaited and most others are not.
+    /// Behind if the member is awaited and most others are not.
     IfAwaited,
-    /// It answers, has room, and has about what the others have: what it lacks is what was lost last.
+    /// The member is not behind: it answers, has room, and has about as much as the others; it only misses recent losses.
     No,
 }
 
 impl Tick {
-    /// Whether a member that is awaited or not was what most others waited for.
+    /// Returns true if most others waited for a member with this state.
     pub fn holds(self, awaited: bool) -> bool {
         awaited && self.quiet && self.wanting && self.mostly_free && !self.counted.is_zero()
     }
 }
 
-/// How a member's path bounded what went out since the last tick.
+/// Time for which a member's path bounded the sending since the last tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// The member's.
+    /// Index of the member.
     pub index: usize,
-    /// For so long it did.
+    /// Time for which its path bounded the sending.
     pub held: Duration,
-    /// Packets wait in its queues for so long.
+    /// Queueing delay of its packets.
     pub queued: Duration,
-    /// And take so long there and back.
+    /// Round-trip time of its path.
     pub round_trip: Duration,
 }
 
 impl Bound {
-    /// The one whose path alone did, if packets wait in its queues and hardly in those of most others:
-    /// where packets are lost at random hardly anybody ever has all that was sent, so that this tells who is slow.
+    /// Member with the path that alone bounded the sending, if packets queue on it and hardly on most other paths.
+    /// Under random loss hardly any member ever has everything sent, so only this reveals a slow path.
+    // The path with the longest hold must have held half of the tick, and three quarters of the time of all paths.
     pub fn alone(bounds: &[Bound], elapsed: Duration) -> Option<usize> {
         let most = bounds.iter().max_by_key(|bound| bound.held)?;
         let all: Duration = bounds.iter().map(|bound| bound.held).sum();
@@ -113,8 +113,10 @@ impl Bound {
 }
 
 impl Hold {
-    /// Takes in what a tick shows of the member: whether the protocol waits for it, whether it is behind if so, and what it has acknowledged.
+    /// Records a tick: whether the protocol waits for the member, whether it is behind, and its acknowledged
+    /// messages.
     pub fn note(&mut self, tick: Tick, awaited: bool, behind: Behind, acknowledged: u64) {
+        // Shift the histories by one tick, and set the lowest bit if the condition held.
         let got_on = self.acknowledged != acknowledged;
         let all_along = awaited && self.awaited;
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
@@ -134,6 +136,7 @@ impl Hold {
         } else if tick.quiet {
             self.stalled.0 += tick.counted;
             self.stalled.1 = self.stalled.1.saturating_add(1);
+            // A stall counts from its beginning once it is long enough.
             self.waited += match self.stalled.1.cmp(&NOTED) {
                 std::cmp::Ordering::Less => Duration::ZERO,
                 std::cmp::Ordering::Equal => self.stalled.0,
@@ -150,12 +153,12 @@ impl Hold {
         }
     }
 
-    /// How long it has held the sender up.
+    /// Total time for which the member held the sender up.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Whether it has acknowledged more than the first messages, which may be shorter than the rest.
+    /// Returns true if the member acknowledged more than the first messages, which may be shorter than the others.
     pub fn got_on(&self) -> bool {
         self.acknowledged > FIRST
     }
@@ -168,7 +171,7 @@ impl Hold {
         (self.behind_in & LANE_MASK).count_ones()
     }
 
-    /// In how many of the last ticks it made most of the others wait, if those are so many that it is left behind.
+    /// Number of the last ticks in which the member made most others wait, if there are enough to set it aside.
     pub fn left_behind(&self) -> Option<u32> {
         let behind = self.behind();
         let far_behind = (self.far_behind_in & LANE_MASK).count_ones();
@@ -180,35 +183,38 @@ impl Hold {
     }
 }
 
-/// Messages that say little: a network that carries no long datagrams may carry these.
+/// Number of initial messages that show little: a network that drops long datagrams may carry these.
 const FIRST: u64 = 8;
-/// Looks at the members in a member timeout.
+/// Ticks per member timeout.
 pub(super) const TICKS: u32 = 20;
-/// The sender was held up if it was for this many ticks: a round trip or a repair is not worth telling.
+/// Minimum number of stalled ticks that count: a round trip or a repair is not worth counting.
 const NOTED: u32 = 2;
-/// Others were kept waiting if they were for this many: 2 s of 5. With a fifth of all lost both ways at
-/// each port a message and its acknowledgment get through in two tries of five, so that at four tries a
-/// second most of the time passes without progress, but a tenth of it in pauses this long.
+/// Minimum number of stalled ticks that count as keeping others waiting: 2 s of 5. With a loss of a fifth in both
+/// directions at each port, two of five messages are acknowledged. At four tries a second, most of the time passes
+/// without progress, but only a tenth of it in stalls this long.
 const STALL: u32 = 8;
-/// Ticks over which a member's pace is judged: four member timeouts.
+/// Ticks over which the pace of a member is judged: four member timeouts.
 pub(super) const WINDOW: u32 = 4 * TICKS;
 const WINDOW_MASK: u128 = (1 << WINDOW) - 1;
-/// A member that kept the others waiting in so many of them is given up: half.
+/// Number of these in which a member may keep the others waiting: half.
 pub(super) const MOST_HELD: u32 = WINDOW / 2;
-/// A member is too slow only if it was awaited in so many of them: three quarters.
+/// Number of these in which a member must be awaited to count as too slow: three quarters.
 pub(super) const MOST_AWAITED: u32 = WINDOW / 4 * 3;
-/// Ticks over which it is judged whether a member makes most of the others wait: the time of most repairs, and a few more.
+/// Ticks over which is judged if a member makes most others wait: the time of most repairs and a margin.
 pub(super) const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
-/// It does if it is behind in so many of them: three quarters.
+/// Number of these from which the member is set aside: three quarters.
 const MOST_BEHIND: u32 = 6;
-/// One that has less than this part of what most have is behind from the beginning on, and has no bad moment: so many are enough.
+/// Divisor of what most others have, below which a member is far behind from the beginning on.
 const FAR: u64 = 8;
+/// Number of ticks from which a member far behind is set aside.
 const MOST_FAR_BEHIND: u32 = 3;
-/// A path that held the sender up for half of a tick, and for three quarters of the time that anybody's did, bounds what goes out if packets wait in its
-/// queues for so long, this part of its round trip, and so many times as long as in those of most others: links that are equally busy are not told apart.
+/// Minimum queueing delay of a path that bounds the sending alone. Without this and the next bounds, equally busy
+/// links could not be told apart.
 const LEAST_QUEUED: Duration = Duration::from_millis(1);
+/// Minimum queueing delay as a divisor of the round-trip time.
 const QUEUED_PART: u32 = 8;
+/// Factor of that delay over the median of the other paths.
 const MUCH_LONGER: u32 = 4;
 
 #[cfg(test)]
@@ -228,7 +234,7 @@ mod tests {
     #[test]
     fn a_stall_counts_from_its_beginning_once_it_is_longer_than_a_repair_takes() {
         let mut hold = Hold::default();
-        // The first look at which it is awaited; then a tick of stall, and progress.
+        // First tick at which the member is awaited; then a tick of stall, and progress.
         for acknowledged in [5, 5, 6] {
             hold.note(TICK, true, Behind::IfAwaited, acknowledged);
         }
@@ -297,11 +303,11 @@ mod tests {
             (1..=LANE_WINDOW).find(|_| note().is_some())
         };
         let ticks = |usual, behind| ticks_of(usual, behind, true);
-        // The first look says only that it is awaited now.
+        // The first tick only shows that the member is awaited now.
         assert_eq!(ticks(10 * FAR + 1, Behind::IfAwaited), Some(1 + MOST_FAR_BEHIND));
         assert_eq!(ticks(10 * FAR, Behind::IfAwaited), Some(1 + MOST_BEHIND));
         assert_eq!(ticks(10 * FAR + 1, Behind::No), None);
-        // One that was not asked may have everything.
+        // A member that was not polled may have everything.
         assert_eq!(ticks_of(10 * FAR + 1, Behind::IfAwaited, false), Some(1 + MOST_BEHIND));
     }
 
@@ -315,22 +321,22 @@ mod tests {
             round_trip: Duration::ZERO,
         };
         let alone = |bounds: &[Bound]| Bound::alone(bounds, millis(200));
-        // Half of the tick at least.
+        // It must hold for half of the tick.
         assert_eq!(alone(&[bound(4, 0, 0), bound(7, 100, 5), bound(9, 0, 0)]), Some(7));
         assert_eq!(alone(&[bound(4, 0, 0), bound(7, 99, 5), bound(9, 0, 0)]), None);
-        // Three quarters of what anybody's did at least.
+        // It must have three quarters of the time of all paths.
         assert_eq!(alone(&[bound(4, 150, 5), bound(7, 50, 0), bound(9, 0, 0)]), Some(4));
         assert_eq!(alone(&[bound(4, 149, 5), bound(7, 50, 0), bound(9, 0, 0)]), None);
-        // Packets wait for it, four times as long as for most others.
+        // Its packets must queue four times as long as most others.
         assert_eq!(alone(&[bound(4, 200, 1), bound(7, 0, 0)]), Some(4));
         assert_eq!(alone(&[bound(4, 200, 0), bound(7, 0, 0)]), None);
         assert_eq!(alone(&[bound(4, 200, 8), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), Some(4));
         assert_eq!(alone(&[bound(4, 200, 7), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), None);
-        // And an eighth of a round trip.
+        // They must queue for an eighth of a round trip.
         let far = Bound { round_trip: millis(40), ..bound(4, 200, 5) };
         assert_eq!(alone(&[far, bound(7, 0, 0)]), Some(4));
         assert_eq!(alone(&[Bound { queued: millis(4), ..far }, bound(7, 0, 0)]), None);
-        // Of one there is nobody else to be slower than.
+        // A single member cannot be slower than others.
         assert_eq!((alone(&[far]), alone(&[])), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! The sender's list of members.
+//! Members of a session, as the sender knows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,77 +8,77 @@ use carillon_wire::session::{Identity, MemberRole, Nonce};
 use super::hold::Hold;
 use super::secret;
 
-/// A receiver that has joined, as far as the sender knows.
+/// Receiver that has joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The number the sender gave it, in order of joining.
+    /// Number that the sender gave the member, in order of joining.
     pub number: u32,
-    /// Its name.
+    /// Name of the member.
     pub name: String,
-    /// Its node.
+    /// Node of the member.
     pub node: NodeId,
-    /// What it does. Who only helps reports nothing.
+    /// Role of the member. A member that only helps does not report.
     pub part: MemberRole,
-    /// When it joined.
+    /// Time of its join.
     pub joined: Time,
-    /// When its report came.
+    /// Time of its report.
     pub finished: Option<Time>,
-    /// Repairs that went out while it lacked something; 0 if the protocol does not say who does.
+    /// Repairs sent while the member was missing something; 0 if the protocol does not tell.
     pub repairs: u64,
-    /// How long the sender was held up by it.
+    /// Time for which the member held the sender up.
     pub waited: Duration,
-    /// Bytes it has dealt with, by its own word.
+    /// Bytes that the member has processed, as it states.
     pub bytes: u64,
-    /// Bytes it can hold for its application, by its own word.
+    /// Bytes that the member can hold for its application, as it states.
     pub receive_buffer: u32,
-    /// Bytes of the largest datagram shown that has come to it, by its own word.
+    /// Size of the largest datagram shown that reached the member, as it states.
     pub largest: u16,
-    /// What its application attached to its JOIN, at most [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes.
+    /// Data that its application attached to the JOIN, at most [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes.
     pub attached: Vec<u8>,
-    /// What became of it.
+    /// Result of the member.
     pub outcome: MemberOutcome,
 }
 
-/// What became of a member.
+/// Result of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberOutcome {
-    /// It takes part.
+    /// The member takes part.
     Active,
-    /// It has everything, verified.
+    /// The member has everything, verified.
     Verified,
-    /// It said that it failed, and why.
+    /// The member reported a failure, with this reason.
     Failed(String),
-    /// The sender gave it up, and why.
+    /// The sender expelled the member, for this reason.
     Lost(String),
 }
 
-/// What the sender keeps of a member for itself.
+/// Private state of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub nonce: Nonce,
-    /// What names it in the group.
+    /// Identity of the member in the group.
     pub identity: Identity,
-    /// What marks its packets to the sender.
+    /// Token that marks its packets to the sender.
     pub token: AssociationId,
-    /// Given up: its packets are refused.
+    /// True if the member was expelled: its packets are refused.
     pub expelled: bool,
-    /// Given up since others could have more without it.
+    /// True if the member was set aside, since others could receive much faster without it.
     pub is_aside: bool,
-    /// Given up while nothing was heard of it.
+    /// True if the member was expelled while it was silent.
     pub was_silent: bool,
-    /// When it was last told so.
+    /// Time of the last notice of its expulsion.
     pub refused: Option<Time>,
-    /// Bytes it had dealt with when it was last found to get on, and when that was.
+    /// Bytes that the member had processed at its last progress, and the time.
     pub mark: (u64, Time),
-    /// The same when its pace was last judged, from closing on.
+    /// Bytes and time at the last check of its pace, from closing on.
     pub pace: Option<(u64, Time)>,
-    /// When it was last heard, by the time that the session was running.
+    /// Time at which the member was last heard, in the time in which the session ran.
     pub heard: Time,
-    /// How it holds the sender up.
+    /// Tracker of the time for which it holds the sender up.
     pub hold: Hold,
 }
 
-/// What a member says of itself when it joins.
+/// Statements of a member in its JOIN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joining<'a> {
     pub name: &'a str,
@@ -88,22 +88,23 @@ pub(super) struct Joining<'a> {
     pub attached: &'a [u8],
 }
 
-/// The members, in order of joining.
+/// Members in order of joining.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     members: Vec<Member>,
     records: Vec<Record>,
     by_node: BTreeMap<NodeId, usize>,
     names: BTreeSet<String>,
-    /// Receivers and peers, and apart from these those who only help.
+    /// Number of active members that receive, and after it of those that only help.
     active: usize,
     helping: usize,
     verified: usize,
-    /// Those who help, and those who only help, whatever has become of them.
+    /// Number of members that help, whatever their result.
     helpers: usize,
+    /// Number of members that only help, whatever their result.
     only_helpers: usize,
     joined_ever: u32,
-    /// Members that lack messages, and how many as of the last word of the protocol.
+    /// Members with missing messages, and their number at the protocol's last notice.
     lacking: BTreeMap<NodeId, u32>,
 }
 
@@ -149,7 +150,7 @@ impl Roster {
         }
     }
 
-    /// Forgets a member, as if it had never joined.
+    /// Removes a member, as if it had never joined.
     pub fn remove(&mut self, index: usize) {
         self.set_outcome(index, MemberOutcome::Failed(String::new()));
         let member = self.members.remove(index);
@@ -170,7 +171,7 @@ impl Roster {
         self.verified += usize::from(*new == MemberOutcome::Verified);
     }
 
-    /// Marks a member as given up, unless its own word already says what became of it.
+    /// Marks a member as expelled, unless it has reported a result itself.
     pub fn lose(&mut self, index: usize, reason: String) {
         match self.members[index].outcome {
             MemberOutcome::Active => {
@@ -182,12 +183,12 @@ impl Roster {
         }
     }
 
-    /// The protocol is about to repair so many messages for this member.
+    /// Records that the protocol is about to repair this number of messages for a member.
     pub fn lacks(&mut self, index: usize, messages: u32) {
         self.lacking.insert(self.members[index].node, messages);
     }
 
-    /// A repair went out: it counts for everyone who still lacks something.
+    /// Counts a repair for each member that still misses something.
     pub fn repaired(&mut self) {
         for (node, left) in &mut self.lacking {
             *left = left.saturating_sub(1);
@@ -222,32 +223,32 @@ impl Roster {
         self.names.contains(name)
     }
 
-    /// The members that have neither reported nor been given up.
+    /// Members that have neither reported nor been expelled.
     pub fn active(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.members.len()).filter(|&index| self.members[index].outcome == MemberOutcome::Active)
     }
 
-    /// Whether a member that offers messages has not reported yet.
+    /// Returns true if a member that offers messages has not reported yet.
     pub fn awaits_offers(&self) -> bool {
         self.active().any(|index| self.members[index].part.offers())
     }
 
-    /// So many of these receive.
+    /// Number of active members that receive.
     pub fn active_count(&self) -> usize {
         self.active
     }
 
-    /// So many of these only help.
+    /// Number of active members that only help.
     pub fn helping_count(&self) -> usize {
         self.helping
     }
 
-    /// Members that receive, whatever has become of them.
+    /// Number of members that receive, whatever their result.
     pub fn receivers(&self) -> usize {
         self.members.len() - self.only_helpers
     }
 
-    /// Members that help.
+    /// Number of members that help.
     pub fn helpers(&self) -> usize {
         self.helpers
     }
@@ -256,12 +257,12 @@ impl Roster {
         self.verified
     }
 
-    /// The nodes in ascending order, each with the number that names it on the wire.
+    /// Nodes in ascending order, each with its identity on the wire.
     pub fn identities(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
         self.by_node.iter().map(|(&node, &index)| (node, self.records[index].identity.0))
     }
 
-    /// Whether a member's identity could be taken for this one: packets may carry its low half only.
+    /// Returns true if a member has the same lower half of its identity, as packets may carry only that half.
     pub fn has_identity(&self, identity: Identity) -> bool {
         self.records.iter().any(|record| record.identity.0 as u32 == identity.0 as u32)
     }

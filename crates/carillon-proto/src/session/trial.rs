@@ -25,13 +25,14 @@ const MIN_HELD: u32 = 6;
 const TRIAL_TICKS: u32 = 3;
 /// Packets of a trial below which nothing is concluded.
 const MIN_PACKETS: u64 = 16;
-/// Ticks until the next trial after one that found nobody held: at first, and at most.
+/// Ticks until the next trial after one without result: initial value.
 const FIRST_REST: u32 = 16;
+/// Maximum number of ticks until the next trial.
 const MAX_REST: u32 = 128;
 /// Ticks for which those that wait outside may wait for less than they had themselves, once everything was sent.
 const TAIL: u32 = 16;
 
-/// What the sender sees of a member at a tick.
+/// Observation of a member at a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
     /// The member's place in the roster.
@@ -44,7 +45,7 @@ pub(super) struct Sight {
     pub held: Duration,
 }
 
-/// What the sender did until a tick.
+/// Activity of the sender until a tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// The time, without that in which the sender did not run.
@@ -61,25 +62,25 @@ pub(super) struct Progress {
     pub is_waited_for: bool,
 }
 
-/// What is to be done after a tick.
+/// Action after a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing changes.
+    /// Continue without a change.
     GoOn,
     /// A trial begins: the fastest member alone is followed.
     Begin,
     /// The trial is over; these members, by their places, are set aside, each with the reason.
     End(Vec<(usize, String)>),
-    /// All members that are waited for are set aside, for this reason: those that wait outside could have more.
+    /// Set all awaited members aside, for this reason: receivers that wait outside could have more.
     SetAllAside(String),
 }
 
 /// The trials of a session.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
-    /// Whether the sender was held up in each of the last ticks, the newest in the lowest bit.
+    /// Bit per tick, newest lowest: the sender was held up.
     held_in: u32,
-    /// Whether it sent less than those could have had that wait outside.
+    /// Bit per tick: the sender sent less than the members that wait outside could have received.
     slow_in: u32,
     held_up: Duration,
     /// The last ticks, and how much had been sent.
@@ -105,7 +106,7 @@ struct Running {
     rate: f64,
     /// Members that held the others most since the trial before.
     holders: BTreeSet<usize>,
-    /// What was seen after the first tick.
+    /// Observations after the first tick.
     base: Option<(Progress, Vec<Sight>)>,
 }
 
@@ -166,7 +167,7 @@ impl Trials {
         is_slow.then(|| "let less through than one that waits for its turn had".to_owned())
     }
 
-    /// The members that held the others at least half as long as the one that did most, unless these are all.
+    /// Members that held the others at least half as long as the one that did most, unless all did.
     fn holders(&self, seen: &[Sight]) -> BTreeSet<usize> {
         let held = |sight: &Sight| {
             let before = self.held_before.get(&sight.index).copied().unwrap_or_default();
@@ -178,7 +179,7 @@ impl Trials {
         if holders.len() == seen.len() { BTreeSet::new() } else { holders }
     }
 
-    /// The trial is over: who is set aside.
+    /// Ends the trial, and decides which members are set aside.
     fn judge(&mut self, progress: Progress, seen: &[Sight]) -> Step {
         let Some(Running { rate, holders, base: Some((base, then)), .. }) = self.running.take() else {
             return Step::End(Vec::new());
@@ -266,7 +267,7 @@ mod tests {
     }
 
     impl Held {
-        /// One more tick, in which so much was sent and arrived at each.
+        /// Adds a tick with this number of messages sent, and of packets arrived at each member.
         fn tick(&mut self, sent: u64, arrived: [u64; 2]) -> Step {
             (self.ticks, self.sent) = (self.ticks + 1, self.sent + sent);
             for (index, (sight, arrived)) in self.seen.iter_mut().zip(arrived).enumerate() {
@@ -341,7 +342,7 @@ mod tests {
         (held.seen[0].acknowledged, held.seen[1].acknowledged) = (1000, 20);
         held.until_trial(0);
         assert_eq!(held.trial([0, 0]), [1]);
-        // One that has not everything either waits for nobody.
+        // A member without everything waits for no other one.
         let mut held = Held { sent: 1000, ..Held::default() };
         (held.seen[0].acknowledged, held.seen[1].acknowledged) = (999, 20);
         held.until_trial(0);

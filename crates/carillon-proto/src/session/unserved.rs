@@ -1,35 +1,35 @@
-//! Those whom a session does not serve: who came late, was refused, or was not heard again.
+//! Receivers that a session does not serve: they were late, refused, or not heard again.
 
 use std::fmt;
 
 use carillon_core::{Duration, NodeId, Span, Time};
 use carillon_wire::session::{OtherRelease, RefuseReason};
 
-/// A receiver that spoke up and is no member when the session starts, or came later.
+/// Receiver that sent a packet and is no member when the session starts, or came later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// Its name, by its own word.
+    /// Name that the receiver states.
     pub name: String,
-    /// Its node.
+    /// Node of the receiver.
     pub node: NodeId,
-    /// When this was found.
+    /// Time at which this was found.
     pub at: Time,
-    /// Why it is not served.
+    /// Reason why it is not served.
     pub reason: UnservedReason,
 }
 
-/// Why a receiver is not served.
+/// Reason why a receiver is not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnservedReason {
-    /// The sender did not let it in.
+    /// The sender refused it.
     Refused(RefuseReason),
-    /// It was invited and does not take part, and why.
+    /// The receiver declined the invitation, with this reason.
     Declined(String),
-    /// It joined and left before the start, and why.
+    /// The receiver joined and left before the start, with this reason.
     Left(String),
-    /// It joined, and was not heard for this long before the start.
+    /// The receiver joined, and was silent for this long before the start.
     Silent(Duration),
-    /// Its release speaks another version.
+    /// Its release uses another wire version.
     Release(OtherRelease),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for UnservedReason {
     }
 }
 
-/// So many of them, each node once; of the rest only their number.
+/// Bounded list with one entry per node, and the number of further receivers.
 #[derive(Debug, Default)]
 pub(super) struct UnservedList {
     list: Vec<Unserved>,
@@ -67,7 +67,7 @@ pub(super) struct UnservedList {
 impl UnservedList {
     pub fn add(&mut self, new: Unserved) {
         let known = self.list.iter().position(|old| old.node == new.node);
-        // One that is started again and again takes one place.
+        // A receiver that restarts again and again takes one entry.
         let same = |old: &Unserved| old.name == new.name && old.reason == new.reason;
         let known = known.or_else(|| self.list.iter().position(same).filter(|_| self.list.len() >= MOST));
         match known {
@@ -77,7 +77,7 @@ impl UnservedList {
         }
     }
 
-    /// It is served after all, perhaps from another node.
+    /// Removes a receiver that is served after all, perhaps from another node.
     pub fn remove(&mut self, node: NodeId, name: &str) {
         self.list.retain(|one| one.node != node && one.name != name);
     }
@@ -91,9 +91,9 @@ impl UnservedList {
     }
 }
 
-/// What a receiver says, and what is said of one, that was not there at the start.
+/// Reason for a receiver that was not present at the start, as it states it itself and as reports show it.
 pub(super) const ARRIVED_AFTER_START: &str = "came after the start";
-/// Places in the list: strangers can fill it.
+/// Maximum number of entries, since strangers could fill the list.
 const MOST: usize = 64;
 
 #[cfg(test)]

@@ -471,7 +471,7 @@ impl ReceiverSession {
         self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
     }
 
-    /// Passes the early datagrams to the machine, until so many events are pending that the host should take them
+    /// Passes the early datagrams to the machine, until enough events are pending that the host should take them
     /// first.
     fn feed_early(&mut self, now: Time) {
         while self.events.waiting() < MAX_PENDING_EVENTS {

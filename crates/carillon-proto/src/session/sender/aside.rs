@@ -1,4 +1,4 @@
-//! Members that are set aside since others could have much more without them, and are served by a further session.
+//! Setting aside: members without which the others could receive much faster are left to a catch-up session.
 
 use carillon_core::{Duration, Time};
 use carillon_wire::session::MemberRole;
@@ -11,17 +11,17 @@ use crate::session::roster::MemberOutcome;
 use crate::session::trial::{Progress, Sight, Step};
 
 impl SenderSession {
-    /// Whether a further session serves those that this one sets aside.
+    /// Returns true if a catch-up session serves the members that this one sets aside.
     pub(super) fn sets_aside(&self) -> bool {
         self.config.slow == Slow::Lane && (self.config.further || self.config.lanes)
     }
 
-    /// Whether everything that was offered, and will be, has gone out.
+    /// Returns true if everything offered was sent, and no more will be offered.
     fn is_all_sent(&self) -> bool {
         self.finishing && self.pulse.sent >= self.pulse.offered
     }
 
-    /// Measures now and then what the fastest member could have, and sets aside the members that could not keep up.
+    /// Tries at times how fast the fastest member could receive, and sets aside the members that cannot keep up.
     pub(super) fn try_fastest(&mut self, now: Time, awake: Time, elapsed: Duration, seen: &[Seen]) {
         if !self.sets_aside() || elapsed.is_zero() || self.config.has_roster() {
             return;
@@ -52,7 +52,7 @@ impl SenderSession {
             Step::End(aside) => {
                 self.follow_fastest(now, false);
                 for (index, reason) in aside {
-                    // One that is silent is another rule's: it has not shown what it could have.
+                    // A silent member falls under another rule: it has not shown what it could receive.
                     if !self.is_silent(awake, index) {
                         self.set_aside(now, index, reason);
                     }
@@ -83,14 +83,14 @@ impl SenderSession {
         }
     }
 
-    /// Whether somebody that was set aside waits for a further session.
+    /// Returns true if a member that was set aside waits for a catch-up session.
     fn has_aside_waiting(&self) -> bool {
         let is_aside = |index| self.roster.record(index).is_aside;
         let members = self.roster.members().iter().enumerate();
         members.filter(|(index, _)| is_aside(*index)).any(|(_, member)| self.wanting.contains(&member.name))
     }
 
-    /// Whether all that a further session is to serve were set aside by this one.
+    /// Returns true if this session set aside all receivers that a catch-up session is to serve.
     pub fn wants_only_aside(&self) -> bool {
         let members = self.roster.members().iter().enumerate();
         let aside = members.filter(|(index, _)| self.roster.record(*index).is_aside);
@@ -98,7 +98,8 @@ impl SenderSession {
         !self.wanting.is_empty() && self.wanting.iter().all(|name| aside.contains(&name.as_str()))
     }
 
-    /// Lets members go that reported everything [some ticks](VERIFIED_TICKS) ago: they do not wait until the slowest has it too.
+    /// Releases members that reported everything [some ticks](VERIFIED_TICKS) ago, so that they need not wait for the
+    /// slowest one.
     pub(super) fn release_verified(&mut self, now: Time, tick: Duration) {
         if self.config.has_roster() {
             return;
@@ -116,5 +117,5 @@ impl SenderSession {
     }
 }
 
-/// Ticks for which a member that has everything stays, so that the protocol has its last acknowledgments from it.
+/// Number of ticks for which a verified member stays, so that the protocol gets its last acknowledgments.
 const VERIFIED_TICKS: u32 = 8;

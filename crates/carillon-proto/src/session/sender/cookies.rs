@@ -1,9 +1,10 @@
-//! Cookies: a receiver has a place only after an answer from its address.
+//! Cookies: a receiver gets a place only after it has answered from its address.
 //!
-//! Anybody can write any address on a JOIN. So the sender answers the first one with a CHALLENGE and forgets both; the cookie
-//! in it is a keyed hash of the receiver's address, its nonce and the time. A JOIN with the cookie shows that the
-//! CHALLENGE was received at that address. The key is drawn for each session. A CHALLENGE is shorter than any JOIN, so
-//! that nobody is sent more than was sent in its name, and it is not counted among the answers to strangers.
+//! A JOIN may carry a forged address. The sender therefore answers the first one with a CHALLENGE and keeps no state
+//! (RFC 4987, section 3.6, and RFC 9000, section 8.1, do the same). Its cookie is a keyed hash of the receiver's
+//! address, its nonce and the time. A JOIN with the cookie proves that the CHALLENGE arrived at that address. The key
+//! is drawn for each session. A CHALLENGE is shorter than any JOIN, so it cannot amplify an attack, and it does not
+//! count among the answers to strangers.
 
 use carillon_core::{DropReason, Duration, NodeId, Time};
 use carillon_wire::session::{Cookie, Nonce};
@@ -13,16 +14,16 @@ use super::packets::MAX_STRANGERS;
 use super::state::Reply;
 
 impl SenderSession {
-    /// The cookie of a receiver in a time slot.
+    /// Cookie of a receiver in a time slot.
     pub(super) fn cookie(&self, node: NodeId, nonce: Nonce, slot: u64) -> Cookie {
-        // Where there are addresses the number of a node that is not answered may change.
+        // With addresses, the number of an unanswered node may change, so the address identifies it.
         let place = self.config.addresses.of_node(node);
         let place = place.map_or_else(|| node.0.to_string(), |address| address.to_string());
         let of = self.cookies.part(&format!("{place} {} {slot}", nonce.0));
         Cookie(of.stream("session.cookie").bits())
     }
 
-    /// Whether a JOIN has the cookie of this time slot or of the one before.
+    /// Returns true if a JOIN has the cookie of this time slot or of the previous one.
     pub(super) fn is_answered(&self, now: Time, node: NodeId, nonce: Nonce, cookie: Option<Cookie>) -> bool {
         let slot = slot(now);
         cookie.is_some_and(|cookie| {
@@ -30,7 +31,7 @@ impl SenderSession {
         })
     }
 
-    /// Asks a receiver to join again with a cookie.
+    /// Asks a receiver to repeat its JOIN with a cookie.
     pub(super) fn challenge(&mut self, now: Time, node: NodeId, nonce: Nonce) {
         if self.replies.len() < self.config.max_members + MAX_STRANGERS || self.replies.contains_key(&node) {
             self.replies.insert(node, Reply::Challenge(nonce, slot(now)));
@@ -39,7 +40,7 @@ impl SenderSession {
         }
     }
 
-    /// Whether one address has as many places as it may have.
+    /// Returns true if an address has as many members as it may have.
     pub(super) fn has_too_many_at(&self, node: NodeId) -> bool {
         let limit = (self.config.max_members / MAX_SHARE).max(1);
         let Some(address) = self.config.addresses.of_node(node).filter(|_| self.roster.receivers() >= limit)
@@ -55,7 +56,8 @@ fn slot(now: Time) -> u64 {
     now.since(Time::ZERO).as_secs() / SLOT.as_secs()
 }
 
-/// A cookie is good for one to two slots.
+/// Duration of a time slot. A cookie is valid for one to two slots.
 const SLOT: Duration = Duration::from_secs(8);
-/// One address has one place in so many at most: it may be a host of many receivers, or one that wants all places.
+/// Divisor of the number of members that bounds the members at one address: a host may run many receivers, or try to
+/// take all places.
 const MAX_SHARE: usize = 2;

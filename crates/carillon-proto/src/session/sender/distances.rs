@@ -1,5 +1,5 @@
-//! A tree by measured distance: the members tell how far they are from the helpers and from the sender, and each turns to the
-//! nearest.
+//! Helper tree by measured distance: members report their distance to the helpers and the sender, and each turns to
+//! the nearest.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::state::SenderPhase;
 use crate::session::LOCAL_NODE;
 
 impl SenderSession {
-    /// Whether the tree is to be made by distances that are not known yet.
+    /// Returns true if the tree depends on distances that are not known yet.
     pub(super) fn is_measuring(&self) -> bool {
         self.config.nearest
             && self.phase == SenderPhase::Assembling
@@ -19,18 +19,19 @@ impl SenderSession {
             && self.roster.helpers() > 0
     }
 
-    /// All have told, or had their time for it: a new roster says who turns to whom.
+    /// Ends the measurement, since all members have reported or had their time. A new roster then assigns members to
+    /// helpers.
     pub(super) fn end_measuring(&mut self, now: Time) {
         self.measured.over = true;
         self.assemble(now);
     }
 
-    /// The members are to be asked, again if they were.
+    /// Schedules the request for distances, again if it was sent before.
     pub(super) fn ask_distances(&mut self) {
         self.measured.due = self.is_measuring();
     }
 
-    /// A table of these helpers and members by distance, except for those whose `place` is said.
+    /// Helper table by distance, except for members with a configured `place`.
     pub(super) fn by_distance(
         &self,
         helpers: &[NodeId],
@@ -69,7 +70,7 @@ impl SenderSession {
         else {
             return self.events.dropped(DropReason::OutOfWindow);
         };
-        // Nobody is asked about itself, nor about those who do not help.
+        // Ignore distances of a node to itself, and to nodes that do not help.
         let helps = |node: &NodeId| {
             self.roster.index_of(*node).is_some_and(|index| self.roster.members()[index].part.helps())
         };
@@ -84,7 +85,7 @@ impl SenderSession {
         self.measured.of.insert(source, told);
     }
 
-    /// A member wants to know how far away the sender is.
+    /// Handles a probe of a member that measures its distance to the sender.
     pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
         let known = self.roster.index_of(source).is_some_and(|index| !self.roster.record(index).expelled);
         match known && self.is_measuring() && self.measured.echoes.len() < MOST_ECHOES {
@@ -93,14 +94,14 @@ impl SenderSession {
         }
     }
 
-    /// The next answer to a probe.
+    /// Writes the next answer to a probe.
     pub(super) fn emit_echo(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (node, token) = self.measured.echoes.pop_front()?;
         Packet { association: self.config.association, body: Body::Echo { token } }.emit(buf);
         Some(Transmit::now(Dest::Node(node)))
     }
 
-    /// The members are asked, if it is due; behind the roster.
+    /// Writes the request for distances, if it is due, after the roster.
     pub(super) fn emit_measure(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = std::mem::take(&mut self.measured.due) && self.is_measuring();
         let edition = self.assembly.as_ref().filter(|_| due)?.edition;
@@ -109,5 +110,5 @@ impl SenderSession {
     }
 }
 
-/// Answers that wait: three of each of the most members.
+/// Maximum number of answers waiting to be sent: three for each member of the largest roster.
 const MOST_ECHOES: usize = 3072;

@@ -1,4 +1,4 @@
-//! Receivers that ask to join: which of the job's receivers they are, and whether they are let in.
+//! Admission of receivers: which receiver of the job a JOIN stands for, and whether it is admitted.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::session::roster::{Joining, MemberOutcome};
 use crate::session::secret;
 use crate::session::unserved::UnservedReason;
 
-/// Which receiver of the job a JOIN speaks for.
+/// Receiver of the job that a JOIN stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaker {
     /// The receiver with this index in the ledger.
@@ -48,14 +48,14 @@ impl SenderSession {
             self.replies.insert(source, Reply::Welcome);
             return;
         }
-        // Nothing is remembered of a JOIN whose address nobody has answered from.
+        // Keep no state for a JOIN until its address has answered a challenge.
         if !self.is_answered(now, source, nonce, cookie) {
             return self.challenge(now, source, nonce);
         }
         if let Some(index) = self.roster.index_of(source)
             && self.phase == SenderPhase::Gathering
         {
-            // The receiver was started anew, or somebody says so: then it is still there.
+            // The receiver was restarted, or its address is forged: in the latter case the true one is still heard.
             if now.since(self.roster.record(index).heard) < STILL_THERE {
                 return self.events.dropped(DropReason::NotAMember);
             }
@@ -76,11 +76,11 @@ impl SenderSession {
         let helping = &self.config.helping;
         let (may_help, has_helpers) = (helping.allows(own), self.roster.helpers() >= helping.count());
         if joining.part == MemberRole::ReceivesAndHelps && (!may_help || has_helpers) {
-            // It is willing, and not needed.
+            // The member is willing to help, but not needed as a helper.
             joining.part = MemberRole::Receives;
         }
         let (receives, helps) = (joining.part.receives(), joining.part.helps());
-        // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
+        // A helper's name is reserved for it, a helper must be permitted, and an expected receiver must receive.
         let out_of_place = match (helps, helping, &self.config.gather) {
             (true, _, _) if !may_help => true,
             (false, HelperSelection::Names(names), _) if names.contains(own) => true,
@@ -88,7 +88,7 @@ impl SenderSession {
             (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(own),
             _ => false,
         };
-        // Those who are to help have their places.
+        // Reserve the places of expected helpers.
         let free = self.config.member_limit() - helping.count();
         let is_full = (helps && has_helpers)
             || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
@@ -109,7 +109,7 @@ impl SenderSession {
             Some(_) => None,
         };
         let refusal = match &name {
-            // The place of a helper that is expected by name is for one.
+            // The place of a helper expected by name is reserved for it.
             Some(name)
                 if helps && name != own && matches!(self.config.helping, HelperSelection::Names(_)) =>
             {
@@ -127,7 +127,7 @@ impl SenderSession {
             }
             return self.refuse(now, source, nonce, reason);
         }
-        // The process that spoke for it before is gone.
+        // An earlier process of the same receiver is gone.
         if let Some(index) = self.roster.members().iter().position(|member| member.name == name) {
             self.forget(now, index, UnservedReason::Left(String::new()));
         }
@@ -148,13 +148,13 @@ impl SenderSession {
         }
     }
 
-    /// Whether this receiver of the job was heard just now.
+    /// Returns true if this receiver of the job was heard just now.
     fn is_there(&self, now: Time, entry: &Entry) -> bool {
         let heard = self.heard_last(entry);
         entry.waits || heard.is_some_and(|heard| self.awake(now).since(heard) < STILL_THERE)
     }
 
-    /// When this receiver of the job was last heard in this session, unless it was given up.
+    /// Time at which this receiver was last heard in this session, unless it was expelled.
     fn heard_last(&self, entry: &Entry) -> Option<Time> {
         let index = self.roster.index_of(entry.node)?;
         let record = self.roster.record(index);
@@ -162,7 +162,7 @@ impl SenderSession {
         (!is_lost && !record.expelled).then_some(record.heard)
     }
 
-    /// Finds the receiver that a JOIN speaks for.
+    /// Receiver that a JOIN stands for.
     fn speaker(&mut self, now: Time, who: &Applicant<'_>, started: bool) -> Speaker {
         let (index, has_moved) = match self.ledger.find(who, |entry| self.is_there(now, entry)) {
             LedgerMatch::New => return Speaker::New,
@@ -170,7 +170,7 @@ impl SenderSession {
             LedgerMatch::Moved(index) => (index, true),
         };
         let entry = self.ledger.entry(index);
-        // Of a receiver at the same host and place a new process speaks, whatever the former one said last.
+        // At the same host and place, a new process replaces the old one without delay.
         if entry.node == who.node || (started && !has_moved) || self.is_done(index) {
             return Speaker::Known(index);
         }
@@ -184,10 +184,11 @@ impl SenderSession {
             self.undecided.pop_first();
         }
         let since = *self.undecided.entry(who.node).or_insert(awake);
+        // Packets from the old node after the first JOIN from the new one show that there are two receivers.
         if heard > since { Speaker::New } else { Speaker::Undecided }
     }
 
-    /// Whether this receiver of the job has everything.
+    /// Returns true if this receiver of the job has everything.
     pub(super) fn is_done(&self, index: usize) -> bool {
         let entry = self.ledger.entry(index);
         let verified = |index: usize| self.roster.members()[index].outcome == MemberOutcome::Verified;
@@ -196,11 +197,11 @@ impl SenderSession {
             || self.roster.index_of(entry.node).is_some_and(verified)
     }
 
-    /// Whether this receiver of the job has everything, also by what this JOIN says.
+    /// Returns true if this receiver has everything, according to the ledger or to this JOIN.
     fn note_done(&mut self, now: Time, index: usize, who: &Applicant<'_>) -> bool {
         let is_done = self.is_done(index);
         let entry = self.ledger.entry(index);
-        // Only the process that was verified can say so.
+        // Only the process that was verified can claim it.
         let says_so =
             who.origin.filter(|origin| origin.is_done).is_some_and(|origin| entry.is_process(origin));
         if is_done || !says_so {
@@ -213,7 +214,7 @@ impl SenderSession {
         true
     }
 
-    /// The name in the job of the receiver that this JOIN speaks for, which is in the ledger now; `None` if they are too many.
+    /// Adds the receiver of a JOIN to the ledger. Returns its name in the job; `None` if there are too many.
     fn taken_down(&mut self, speaker: Speaker, who: &Applicant<'_>) -> Option<String> {
         let index = match speaker {
             Speaker::Known(index) => {
@@ -229,7 +230,7 @@ impl SenderSession {
 
     fn add_to_ledger(&mut self, who: &Applicant<'_>) -> Option<usize> {
         if self.phase != SenderPhase::Gathering && self.wanting.len() >= self.config.member_limit() {
-            // No place is left in the next session.
+            // The catch-up session has no place left.
             return None;
         }
         let limit = LEDGER_LIMIT * self.config.max_members;
@@ -237,7 +238,7 @@ impl SenderSession {
         self.ledger.add(who, limit, |name| Some(name) == sender)
     }
 
-    /// The receiver of the job that came late, by what it says to an invitation.
+    /// Receiver of the job that declines because it is late.
     pub(super) fn late(&mut self, node: NodeId, own: &str) -> Option<usize> {
         let who = Applicant { own, node, host: self.config.addresses.of_node(node), origin: None };
         let index = self.ledger.declined(&who).or_else(|| self.add_to_ledger(&who))?;
@@ -246,9 +247,9 @@ impl SenderSession {
     }
 }
 
-/// A member that was heard in this time, while gathering, has not been started anew.
+/// Time since its last packet within which a gathering member cannot have been restarted.
 const STILL_THERE: Duration = Duration::from_millis(2500);
-/// Maximum number of nodes of which it is not decided which receivers they are.
+/// Maximum number of nodes with an undecided identity.
 const MAX_UNDECIDED: usize = 64;
 /// Maximum number of receivers in the ledger of a job, as a multiple of the members of a session.
 const LEDGER_LIMIT: usize = 4;

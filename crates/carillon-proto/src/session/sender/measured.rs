@@ -1,8 +1,8 @@
-//! How far members are from helpers and from the sender, as they have told, and who turns to whom by that.
+//! Distances that members reported, and the helper tree derived from them.
 //!
-//! Helpers stand in the order of their distance from the sender, and turn only to such as stand before them: so no circle can
-//! form, and whoever takes the place of one that is lost (its parent) is the one towards the sender that was nearest to it,
-//! and has what those below it lack.
+//! Helpers are ordered by their distance from the sender, and turn only to helpers before them, so that no cycle can
+//! form. If a helper is lost, its parent takes its place: the nearest helper in the direction of the sender, which
+//! has the data that the members below need.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,30 +10,31 @@ use carillon_core::{Duration, NodeId};
 
 use crate::session::LOCAL_NODE;
 
-/// What members have told of how far they are from others.
+/// Distances reported by the members.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
-    /// Of those who have told: from whom, and how far. The sender is [`LOCAL_NODE`].
+    /// Distances by reporting node and target. The sender is [`LOCAL_NODE`].
     pub of: BTreeMap<NodeId, BTreeMap<NodeId, Duration>>,
-    /// Nobody is waited for any more: the tree is made by what is known.
+    /// True if no more reports are awaited, and the tree is made from the present ones.
     pub over: bool,
-    /// The members are to be asked.
+    /// True if the members are to be asked.
     pub due: bool,
     pub echoes: VecDeque<(NodeId, u64)>,
 }
 
 impl Measured {
-    /// How far it is from one to another, as far as one of them has measured it; no way is longer than an unknown one.
+    /// Distance between two nodes, as either has measured it; the maximum if neither has.
     fn between(&self, one: NodeId, other: NodeId) -> Duration {
         let told = |from, to| self.of.get(&from).and_then(|told| told.get(&to)).copied();
         told(one, other).or_else(|| told(other, one)).unwrap_or(Duration::MAX)
     }
 
-    /// Where these helpers turn to: `fanout` of them at most to each other one. In the order of their distance.
+    /// Parents of these helpers, in the order of their distance from the sender. Each helper has at most `fanout`
+    /// others below it.
     pub fn parents(&self, helpers: &[NodeId], fanout: usize) -> Vec<(NodeId, Option<NodeId>)> {
         let from_sender = |&node: &NodeId| self.between(node, LOCAL_NODE);
         let mut ordered = helpers.to_vec();
-        // Among equals in the order of joining.
+        // Equal distances keep the order of joining.
         ordered.sort_by_key(from_sender);
         let mut children: BTreeMap<NodeId, usize> = BTreeMap::new();
         let mut placed: Vec<(NodeId, Option<NodeId>)> = Vec::new();
@@ -52,8 +53,8 @@ impl Measured {
         placed
     }
 
-    /// The helper that a member turns to, where each has so many children: the nearest, and of those that are about as near
-    /// the one with the fewest. `None` if the sender is clearly nearer, or it knows of none.
+    /// Helper of a member: the nearest one, or among nearly equal ones that with the fewest children. `None` if the
+    /// sender is clearly nearer or no distance is known.
     pub fn nearest(
         &self,
         member: NodeId,
@@ -70,21 +71,21 @@ impl Measured {
         best.map(|(_, helper)| helper)
     }
 
-    /// Whether the tree is to be made by what is known.
+    /// Returns true if the tree is made from the present reports.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Whether a member has told.
+    /// Returns true if a member has reported.
     pub fn has(&self, node: &NodeId) -> bool {
         self.of.contains_key(node)
     }
 }
 
-/// By more than what two measures of the same way differ in: less than half as far, and by a millisecond.
+/// Returns true if a distance is less than half of another one and shorter by more than the noise.
 fn is_clearly_nearer(one: Duration, other: Duration) -> bool {
     one.saturating_mul(2).saturating_add(NOISE) <= other
 }
 
-/// What two measures of one way may differ in, however short it is.
+/// Difference that two measurements of the same path may have.
 const NOISE: Duration = Duration::from_millis(1);

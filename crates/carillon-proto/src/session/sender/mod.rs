@@ -1,4 +1,4 @@
-//! The sending side of a session.
+//! Sender side of a session.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -39,88 +39,88 @@ use sizes::Showing;
 use state::{Assembly, Farewell, Reply, Timer};
 pub use state::{Rival, SenderPhase};
 
-/// Gathers receivers, sends through the protocol's own machine, and collects reports.
+/// Session at a sender: it gathers receivers, sends through the protocol's machine, and collects reports.
 ///
-/// Of a protocol of peers it is a member that delivers too: then it is also a
-/// [`Receiver`], whose deliveries the host takes.
+/// Among peers it is also a member and a [`Receiver`], and the host takes its deliveries.
 ///
-/// It invites from [`start`](Machine::start) on. Until the gathering rule holds, [`offer`](Sender::offer) says
+/// It invites from [`start`](Machine::start) on. Until gathering ends, [`offer`](Sender::offer) returns
 /// [`OfferError::Full`](carillon_core::OfferError::Full).
 #[derive(Debug)]
 pub struct SenderSession {
     config: SenderSessionConfig,
-    /// The settings as invitations carry them.
+    /// Settings as invitations carry them.
     settings: String,
     seeds: Seeds,
     phase: SenderPhase,
     roster: Roster,
     unserved: UnservedList,
-    /// The receivers of the job.
+    /// Receivers of the job.
     ledger: Ledger,
     /// Nodes that may be known receivers at another address, with the time of their first JOIN.
     undecided: BTreeMap<NodeId, Time>,
-    /// The names of those whom a further session is to serve.
+    /// Names of the receivers that a catch-up session is to serve.
     wanting: BTreeSet<String>,
-    /// Who reported to a session before this one, since that was over, and when.
+    /// Receivers that reported to an earlier session after its end, with the time.
     reported_since: BTreeMap<String, Time>,
-    /// Bytes that what was offered stands for and that are in no message.
+    /// Bytes of the offered data that are in no message, as receivers have them or need not get them.
     unsent: u64,
     rivals: Vec<Rival>,
-    /// The protocol's machine, from the end of gathering to the beginning of the farewell.
+    /// Machine of the protocol, from the end of gathering until the end is announced.
     inner: Option<Box<dyn Machine>>,
-    /// The members' agreement on who they are, if they know each other: from the end of gathering on.
+    /// Agreement on the roster, from the end of gathering, if members know each other.
     assembly: Option<Assembly>,
     measured: Measured,
-    /// What names this node among peers.
+    /// Identity of this node among peers.
     identity: Identity,
     timers: Timers<Timer>,
     invite_due: bool,
-    /// How many invitations were due.
+    /// Number of invitations.
     invitations: u32,
-    /// How many of them since the phase began.
+    /// Number of invitations in this phase.
     invited: u32,
     /// Number of the next notice to earlier releases; beyond the last one if none is due.
     next_notice: usize,
-    /// The last node that said that it runs another release, and which.
+    /// Last node that claimed another release, with the release.
     claimed_release: Option<(NodeId, OtherRelease)>,
-    /// The roster is to be told again.
+    /// True if the roster is to be announced again.
     roster_due: bool,
-    /// At most one answer for each node.
+    /// Pending answers, at most one per node.
     replies: BTreeMap<NodeId, Reply>,
-    /// The key of the cookies.
+    /// Key of the cookies.
     cookies: Seeds,
-    /// Answers to strangers since this time.
+    /// Start of the present second, and the number of answers to strangers in it.
     strangers: (Time, u32),
     farewell: Option<Farewell>,
-    /// The largest payload of a message, and why it is not larger.
+    /// Maximum payload of a message.
     max_payload: u32,
+    /// Reason why the payload is smaller than configured.
     shortened: Option<Shortened>,
     showing: Showing,
     wait_over: bool,
-    /// `gather_limit` has passed, and the session starts without those that have not joined.
+    /// True if `gather_limit` has passed, and the session starts with the receivers that have joined.
     limit_over: bool,
-    /// `finish` was called.
+    /// True after `finish` was called.
     finishing: bool,
     offered_bytes: u64,
-    /// What the sender itself does, as far as members are judged by it.
+    /// Activity of the sender itself, for fair judgment of members.
     pulse: Pulse,
-    /// Something came of the messages since the standstill timer was armed.
+    /// True if messages made progress since the stall timer was armed.
     got_on: bool,
-    /// Whom the protocol has given up: those who turned to them have to be told.
+    /// Lost members: those below them in the tree must be notified.
     lost: Vec<NodeId>,
-    /// The protocol says that there are too few members to go on.
+    /// True if the protocol reports too few members to continue.
     too_few: bool,
-    /// Among peers, what the protocol had delivered and the application has not taken.
+    /// Deliveries that the protocol had made and the application has not taken (peers only).
     left_over: VecDeque<Delivery>,
-    /// Packets that the protocol has sent again, or in the place of others.
+    /// Number of repairs that the protocol has sent.
     repairs: u64,
     failure: Option<String>,
     events: Events,
 }
 
 impl SenderSession {
-    /// A session that will gather; an error if the settings make no sense for it. The protocol's
-    /// own are tried by building its sender for one member.
+    /// Creates a session that will gather. Fails if the settings are invalid; the protocol's own settings are tried
+    /// by building its sender for one member.
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
         let named = seeds.part("session").part(&config.name);
@@ -169,13 +169,13 @@ impl SenderSession {
             failure: None,
             events: Events::default(),
         };
-        // What is wrong with the settings is said at once, and not when the members have come.
+        // Report invalid settings at once, and not when the members have joined.
         session.build(&[(NodeId(0), 0)], trial_table(session.config.protocol))?;
         Ok(session)
     }
 
-    /// Gives the session up: tells the group why, three times a heartbeat apart, and is then
-    /// [`SenderPhase::Aborted`]. Does nothing once the session is over. Drain afterwards.
+    /// Aborts the session: announces the reason three times, a heartbeat apart, and then is [`SenderPhase::Aborted`].
+    /// Does nothing once the session is over. Drain the session afterwards.
     pub fn abort(&mut self, _now: Time, reason: &str) {
         if self.is_over() {
             return;
@@ -188,17 +188,17 @@ impl SenderSession {
         self.say_farewell(State::Aborted, self.config.heartbeat);
     }
 
-    /// How far the session is.
+    /// Phase of the session.
     pub fn phase(&self) -> SenderPhase {
         self.phase
     }
 
-    /// The members in order of joining.
+    /// Members in order of joining.
     pub fn members(&self) -> &[Member] {
         self.roster.members()
     }
 
-    /// The expected names that have not joined.
+    /// Expected names that have not joined.
     pub fn missing(&self) -> Vec<String> {
         let helpers = match &self.config.helping {
             HelperSelection::Names(names) => Some(names),
@@ -221,36 +221,37 @@ impl SenderSession {
         }
     }
 
-    /// Who spoke up and is not served: each node once, in order of appearance, at most 64.
+    /// Unserved receivers: each node once, in order of appearance, at most 64.
     pub fn unserved(&self) -> &[Unserved] {
         self.unserved.list()
     }
 
-    /// How many more there were than have a place in the list.
+    /// Number of unserved receivers beyond the list.
     pub fn more_unserved(&self) -> u64 {
         self.unserved.more()
     }
 
-    /// The names of those whom a further session is to serve, if one follows: they came late, or were given up, and have been
-    /// heard since.
+    /// Names of the receivers that a catch-up session is to serve: they were late, or were expelled and heard since.
     pub fn wanting(&self) -> &BTreeSet<String> {
         &self.wanting
     }
 
-    /// What the application has offered stands for so many bytes more than are in its messages: members have them from before,
-    /// or need not be sent them.
+    /// Sets the number of bytes that the offered data have beyond the messages, because members have them already or
+    /// need not get them.
     pub fn note_unsent(&mut self, bytes: u64) {
         self.unsent = bytes;
     }
 
-    /// Whether a member that was given up may do better in a further session: it receives, and got something in this one.
+    /// Returns true if an expelled member may do better in a catch-up session: it receives, and received something in
+    /// this one.
     fn may_go_on(&self, index: usize) -> bool {
         let member = &self.roster.members()[index];
         let record = self.roster.record(index);
         member.part == MemberRole::Receives && (member.bytes > 0 || record.hold.got_on() || record.is_aside)
     }
 
-    /// Receivers that got something, were given up, and have not been heard since, with the time when they were heard last.
+    /// Receivers that received something, were expelled, and have not been heard since, with the time at which they
+    /// were last heard.
     pub fn missed(&self) -> impl Iterator<Item = (&str, Time)> {
         self.roster.members().iter().enumerate().filter_map(|(index, member)| {
             let lost = matches!(member.outcome, MemberOutcome::Lost(_)) && self.may_go_on(index);
@@ -260,7 +261,7 @@ impl SenderSession {
         })
     }
 
-    /// Those whom this session, and those before it, have given up, for the next one.
+    /// State of the job for its next session: receivers, and members expelled so far.
     pub fn earlier(&self) -> EarlierSessions {
         let mut former = self.config.earlier.clone();
         former.sessions.push(self.config.association);
@@ -289,41 +290,41 @@ impl SenderSession {
         former
     }
 
-    /// Packets that the protocol has sent again, or in the place of others.
+    /// Number of repairs that the protocol has sent.
     pub fn repairs(&self) -> u64 {
         self.repairs
     }
 
-    /// The names of those of sessions before this one that have said since that they have everything, verified, and when.
+    /// Names of receivers that reported complete data to an earlier session since its end, with the time.
     pub fn reported_since(&self) -> impl Iterator<Item = (&str, Time)> {
         self.reported_since.iter().map(|(name, at)| (name.as_str(), *at))
     }
 
-    /// Other senders that were heard on the group.
+    /// Other senders heard on the group.
     pub fn rivals(&self) -> &[Rival] {
         &self.rivals
     }
 
-    /// Why the session was aborted, if it was.
+    /// Reason for the abortion of the session, if it was aborted.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// The session's number.
+    /// Number of the session.
     pub fn association(&self) -> carillon_core::AssociationId {
         self.config.association
     }
 
-    /// What a member sent through the protocol, as it was before it was marked as its own.
+    /// Packet of a member with its token replaced by the association again.
     fn opened(&self, index: usize, datagram: &Received<'_>) -> Option<Bytes> {
         let unicast = matches!(datagram.destination, Dest::Node(_));
         if self.config.lets_relays_in() {
-            // Routers read the packets that pass them, so that they are not marked.
+            // Routers read the packets that pass them, so members use no token.
             return Some(datagram.bytes.clone());
         }
         match unicast {
             true => secret::unseal(self.config.association, self.roster.record(index).token, datagram.bytes),
-            // Only peers have anything to say to the group.
+            // Only peers send multicast packets of the protocol.
             false => self.config.has_peers().then(|| datagram.bytes.clone()),
         }
     }
@@ -332,8 +333,8 @@ impl SenderSession {
         self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
     }
 
-    /// An invitation is due now, and the next one a heartbeat later; sooner when a phase has just begun: whoever did not
-    /// hear that would hold the others up.
+    /// Sends an invitation now and arms the timer for the next one. The first ones of a phase follow each other more
+    /// quickly, since a member that misses them would hold the others up.
     fn invite(&mut self, now: Time) {
         self.invite_due = true;
         let soon = QUICK.saturating_sub(self.invited);
@@ -343,7 +344,8 @@ impl SenderSession {
         if gathering {
             self.showing.begin(&self.config.sizes);
         }
-        // From the first on: a session may start with the first receiver that joins. Later too: others may come.
+        // Notices begin with the first invitation, as a session may start with the first receiver. They continue
+        // later, as more receivers may come.
         let runs = matches!(self.phase, SenderPhase::Assembling | SenderPhase::Running);
         if (gathering || runs) && self.invitations % NOTICE_EVERY == 1 {
             self.next_notice = 0;
@@ -365,7 +367,7 @@ impl SenderSession {
         members: &[(NodeId, u64)],
         helpers: HelperTable,
     ) -> Result<Box<dyn Machine>, ConfigError> {
-        // Among peers this node is the first.
+        // Among peers this node has the first rank.
         let (role, own) = match self.config.has_peers() {
             true => (Role::Peer, Some((LOCAL_NODE, self.identity.0))),
             false => (Role::Sender, None),
@@ -395,7 +397,7 @@ impl SenderSession {
         }
     }
 
-    /// Does what has become possible; called after every change.
+    /// Performs the steps that have become possible. Called after every change.
     fn advance(&mut self, now: Time) {
         if self.is_over() {
             return;
@@ -419,7 +421,7 @@ impl SenderSession {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
             let nobody = self.roster.active_count() + self.roster.verified_count() == 0;
             if nobody && !matches!(self.config.gather, Gather::Silent(_)) {
-                // Nobody is left to send to.
+                // No member is left.
                 self.say_farewell(State::Finished, FAREWELL_SPACING);
             } else if self.finishing
                 && inner.is_none_or(|inner| inner.is_finished())
@@ -435,7 +437,7 @@ impl SenderSession {
         }
     }
 
-    /// Whether no peer waits for anything that is to come.
+    /// Returns true if no peer waits for further messages.
     fn all_have_reported(&self) -> bool {
         let waits = self.roster.active_count() > 0 || self.roster.awaits_offers();
         self.finishing && self.config.has_peers() && !waits
@@ -459,13 +461,14 @@ impl SenderSession {
         enough && (self.limit_over || self.roster.helpers() >= self.config.helping.count())
     }
 
-    /// The time for gathering is over: starts with those that have joined, unless they may not or cannot do without the others.
+    /// Handles the end of the gathering time: starts with the receivers that have joined, unless that is not
+    /// permitted or not possible.
     fn on_gather_limit(&mut self, now: Time) {
         let limit = self.config.gather_limit.unwrap_or_default();
         let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
         let has_helpers = self.config.protocol.helpers.allow(self.roster.helpers());
         if joined > 0 && has_helpers && !self.config.all_or_nothing {
-            // What follows from it `advance` does.
+            // `advance` does the rest.
             self.limit_over = true;
             return;
         }
@@ -517,7 +520,7 @@ impl SenderSession {
         }
     }
 
-    /// From now on something has to come of the messages before long.
+    /// Arms the stall timer: messages must make progress from now on.
     fn await_progress(&mut self, now: Time) {
         if self.timers.armed(Timer::Standstill).is_none() {
             self.got_on = false;
@@ -525,17 +528,18 @@ impl SenderSession {
         }
     }
 
-    /// Members that live but hear no packet of the protocol, or too few of them to go on, would keep
-    /// the group waiting for good.
+    /// Handles a stall. Live members that receive no packets of the protocol, or too few members, would otherwise
+    /// block the group forever.
     fn on_standstill_timeout(&mut self, now: Time) {
         let done = self.with_inner(|inner| inner.as_sender().is_none_or(|sender| sender.is_finished()));
         if self.phase != SenderPhase::Running || done != Some(false) {
-            // What is still awaited is others' business: their streams may be silent.
+            // Other members' streams are still awaited, and may be idle.
             return;
         }
         let limit = self.config.stall_timeout();
         if std::mem::take(&mut self.got_on) {
-            // Nobody waits before it has finished, or has more than the protocol takes, or the protocol says again what it lacks.
+            // Members wait only if this one has finished or is blocked. Otherwise the protocol itself repeats what
+            // they miss.
             if self.finishing || self.pulse.blocked {
                 self.timers.arm(Timer::Standstill, now + limit);
             }
@@ -556,7 +560,7 @@ impl SenderSession {
             let (node, bytes) = (member.node, member.bytes);
             match member.outcome {
                 MemberOutcome::Active => self.roster.record_mut(index).mark = (bytes, now),
-                // It reported early and was kept waiting, so that it went on acknowledging.
+                // The member reported early and stayed, to send further acknowledgments.
                 MemberOutcome::Verified if !self.config.has_peers() => {
                     self.replies.insert(node, Reply::ReportAck);
                 }
@@ -575,19 +579,19 @@ impl SenderSession {
         self.inner = None;
         self.roster_due = false;
         if self.config.has_peers() {
-            // Nobody needs anybody any more.
+            // No member needs another any longer.
             let verified = |member: &&Member| member.outcome == MemberOutcome::Verified;
             let nodes = self.roster.members().iter().filter(verified).map(|member| member.node);
             self.replies.extend(nodes.map(|node| (node, Reply::ReportAck)));
         }
-        // Receivers that report are answered one by one; helpers have nothing but this.
+        // Reporting receivers are answered individually, while helpers only get these announcements.
         let left = if self.roster.helpers() > 0 { 2 * FAREWELLS } else { FAREWELLS };
         self.farewell = Some(Farewell { state, left, spacing });
         self.invite_due = true;
         self.set_phase(SenderPhase::Closing);
     }
 
-    /// Calls the protocol's machine, if there is one, does what it gives notice of, and takes over its events.
+    /// Calls the protocol's machine, if it exists, and processes its notices and events.
     fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
@@ -602,7 +606,7 @@ impl SenderSession {
                         if self.config.has_peers()
                             && std::mem::replace(&mut self.roster.record_mut(index).expelled, true)
                         {
-                            // It has been told of this one, and tells so.
+                            // The protocol's machine reported the loss and has announced it.
                             continue;
                         }
                         self.roster.lose(index, "stopped acknowledging".to_owned());
@@ -619,12 +623,12 @@ impl SenderSession {
                     self.roster.repaired();
                 }
                 Notice::TooFewMembers => self.too_few |= self.config.has_peers(),
-                // Whoever offered it may wait for it.
+                // The application that offered the message may wait for this notice.
                 Notice::Completed { .. } => self.events.notify(notice),
                 Notice::Sent { .. } | Notice::LossFinal { .. } => {}
             }
         }
-        // Who is lost has been recorded above, once.
+        // Lost members were recorded above, once.
         let others = |event: &Event| !matches!(event, Event::MemberLost { .. });
         std::iter::from_fn(|| inner.poll_event()).filter(others).for_each(|event| self.events.push(event));
         Some(result)
@@ -646,7 +650,7 @@ impl SenderSession {
             Timer::GatherLimit => self.on_gather_limit(now),
             Timer::Assemble => self.on_assemble_timeout(now),
             Timer::Standstill => self.on_standstill_timeout(now),
-            // They may be too few to agree on anything more, and need not.
+            // Too few peers may be left to agree on anything, which is not needed any longer.
             Timer::Rest if self.phase == SenderPhase::Running && self.all_have_reported() => self.close(now),
             Timer::Rest => {}
             Timer::Watch => self.watch(now),
@@ -657,7 +661,7 @@ impl SenderSession {
                 if !rest.is_zero() {
                     self.timers.arm(timer, now + rest);
                 } else if !self.is_needed(index) {
-                    // It has said what became of it.
+                    // The member has reported its result.
                 } else if self.phase == SenderPhase::Gathering {
                     self.forget(now, index, UnservedReason::Silent(self.config.member_timeout));
                 } else {
@@ -698,11 +702,11 @@ impl Machine for SenderSession {
                 self.heard(now, index);
                 self.with_inner(|inner| inner.handle_datagram(now, Received { bytes: &bytes, ..datagram }));
             } else {
-                // Somebody else, in its name.
+                // A stranger used the member's address.
                 self.events.dropped(DropReason::NotAMember);
             }
         } else if self.config.lets_relays_in() && self.inner.is_some() {
-            // What a router asks for it asks for members; the protocol looks at who may say what.
+            // A router forwards requests of members. The protocol checks their origin.
             self.with_inner(|inner| inner.handle_datagram(now, datagram));
         } else {
             self.events.dropped(DropReason::NotAMember);
@@ -726,7 +730,7 @@ impl Machine for SenderSession {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
-            // Answers first: a member learns that its report arrived before it hears that all is over.
+            // Answers first: a member gets the acknowledgment of its report before the announcement of the end.
             if let Some(transmit) = self.emit_echo(buf).or_else(|| self.emit_reply(buf)) {
                 return Some(transmit);
             }
@@ -736,7 +740,7 @@ impl Machine for SenderSession {
             if self.emit_notice(buf) {
                 return Some(Transmit::now(Dest::group(self.config.group)));
             }
-            // The longest datagram shown is the last that goes out now.
+            // The longest datagram shown is sent last.
             if let Some(transmit) = self.emit_size(buf) {
                 return Some(transmit);
             }
@@ -790,14 +794,14 @@ impl Receiver for SenderSession {
     }
 }
 
-/// So many invitations follow the first of a phase sooner than a heartbeat, each after twice the time of the one before.
+/// Number of invitations after the first of a phase that come sooner than a heartbeat, at doubling intervals.
 const QUICK: u32 = 3;
-/// Earlier releases are told with each so many invitations.
+/// Interval of notices to earlier releases, in invitations.
 const NOTICE_EVERY: u32 = 5;
-/// How often the group is told that the session is over; twice as often where some help.
+/// Number of announcements of the end; doubled in sessions with helpers.
 const FAREWELLS: u32 = 3;
 /// The time between the farewells of a session that went well: just long enough that one burst of
 /// losses does not take all.
 const FAREWELL_SPACING: Duration = Duration::from_millis(10);
-/// A protocol of peers may take so long to its own end when all members have reported.
+/// Time that a protocol of peers has for its own end after all members have reported.
 const REST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What the application offers: the session takes it for the protocol's machine.
+//! Messages of the application: the session accepts them for the protocol's machine.
 
 use bytes::Bytes;
 use carillon_core::{MessageId, OfferError, Sender, Time};
@@ -7,7 +7,7 @@ use super::SenderSession;
 use super::state::SenderPhase;
 
 impl SenderSession {
-    /// Offers a message by this call of the machine.
+    /// Offers a message with this call of the machine.
     fn offer_by(
         &mut self,
         now: Time,
@@ -48,7 +48,7 @@ impl Sender for SenderSession {
 
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
-        // It is under way, though it does not go out.
+        // The message counts as sent, although it is not transmitted.
         self.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
         Ok(message)
     }

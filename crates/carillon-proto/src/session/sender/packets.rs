@@ -1,4 +1,4 @@
-//! The packets of a sending session: what comes in, and what goes out.
+//! Packets of a sender's session: handling of received ones, and creation of new ones.
 
 use carillon_core::{
     AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
@@ -15,7 +15,7 @@ use crate::session::secret;
 use crate::session::unserved::{ARRIVED_AFTER_START, Unserved, UnservedReason};
 
 impl SenderSession {
-    /// The member `source` with this nonce; otherwise the packet is counted as dropped.
+    /// Member `source` with this nonce. Records a drop if there is none.
     pub(super) fn member(&mut self, source: NodeId, nonce: Nonce) -> Option<usize> {
         let index = self.roster.index_of(source).filter(|&index| self.roster.record(index).nonce == nonce);
         if index.is_none() {
@@ -24,14 +24,14 @@ impl SenderSession {
         index
     }
 
-    /// A member gave a sign of life.
+    /// Records that a member was heard, and arms its silence timer if necessary.
     pub(super) fn heard(&mut self, now: Time, index: usize) {
         self.roster.record_mut(index).heard = self.awake(now);
         let waiting = match self.phase {
             SenderPhase::Gathering | SenderPhase::Running | SenderPhase::Closing => !self.is_over(),
             SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
         };
-        // The timer looks at when the member was heard, so it need not be armed again for each packet.
+        // The timer checks the time of the last packet, so it need not be armed again for each one.
         let timer = Timer::MemberSilent(self.roster.members()[index].node);
         if waiting && self.is_needed(index) && self.timers.armed(timer).is_none() {
             self.timers.arm(timer, now + self.config.member_timeout);
@@ -42,7 +42,7 @@ impl SenderSession {
         self.answer(now, node, Reply::Refuse(nonce, reason));
     }
 
-    /// Answers anybody: members always, strangers not more often than [`STRANGERS_RATE`] in a second.
+    /// Schedules an answer. Members always get one, strangers at most [`STRANGERS_RATE`] per second.
     pub(super) fn answer(&mut self, now: Time, node: NodeId, reply: Reply) {
         let member = self.roster.index_of(node).is_some();
         if !member {
@@ -64,7 +64,7 @@ impl SenderSession {
         }
     }
 
-    /// Somebody is to be served in a further session, unless they are too many.
+    /// Schedules a receiver for the catch-up session. Returns false if there are too many.
     pub(super) fn want(&mut self, name: &str) -> bool {
         if self.wanting.len() < self.config.member_limit() {
             self.wanting.insert(name.to_owned());
@@ -72,12 +72,12 @@ impl SenderSession {
         self.wanting.contains(name)
     }
 
-    /// Tells an expelled member so, at most once a heartbeat.
+    /// Notifies an expelled member, at most once per heartbeat.
     pub(super) fn refuse_expelled(&mut self, now: Time, index: usize) {
         self.events.dropped(DropReason::NotAMember);
         let (node, heartbeat) = (self.roster.members()[index].node, self.config.heartbeat);
         if self.roster.members()[index].outcome == MemberOutcome::Verified {
-            // It has everything, and was let go.
+            // A verified member was released; it only needs the acknowledgment.
             self.replies.insert(node, Reply::ReportAck);
             return;
         }
@@ -85,7 +85,8 @@ impl SenderSession {
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
             let (nonce, was_silent, is_aside) = (record.nonce, record.was_silent, record.is_aside);
-            // Who was silent and got nothing may have stood still; who was heard and got nothing would not get it then either.
+            // A silent member without data may have been suspended. A member that was heard and received nothing
+            // would receive nothing in a catch-up session either.
             let follows = self.config.further || self.config.lanes && is_aside;
             let may_go_on = was_silent || self.may_go_on(index);
             let serves = follows && self.config.slow != Slow::Drop && may_go_on;
@@ -114,7 +115,7 @@ impl SenderSession {
             }
             return self.events.dropped(DropReason::Foreign);
         }
-        // Nonces are for the sender alone: one that all have heard is no secret.
+        // Nonces must come by unicast, since a multicast nonce is no secret.
         let to_all = matches!(packet.body, Body::Present { .. });
         if to_all != matches!(datagram.destination, Dest::Group { .. }) {
             return self.events.dropped(DropReason::NotAMember);
@@ -164,11 +165,11 @@ impl SenderSession {
         let bytes = bytes.min(self.offered_bytes);
         let member = self.roster.member_mut(index);
         member.bytes = member.bytes.max(bytes);
-        // A member that says it lives but gets nowhere does not hold up the end for ever: each
-        // 64th of the whole buys it time, so the wait is bounded even for one that lies.
+        // A closing member that makes no progress must not delay the end forever. Each 64th of the data extends its
+        // time, so the wait is bounded even for a member that lies.
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
         let limit = self.config.stall_timeout();
-        // One that has reported, as an old packet may not know, cannot be lost any more.
+        // A member that has reported cannot be lost; this packet may be an old one.
         let waited_for = member.outcome == MemberOutcome::Active && member.part.receives();
         let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
         let record = self.roster.record_mut(index);
@@ -180,7 +181,7 @@ impl SenderSession {
         }
     }
 
-    /// A member has everything, or not; `may_go_on` if it may do better in a further session.
+    /// Handles a report. `may_go_on` is true if a catch-up session may serve the member better.
     fn on_report(
         &mut self,
         now: Time,
@@ -192,20 +193,19 @@ impl SenderSession {
     ) {
         let Some(index) = self.member(source, nonce) else { return };
         let verified = outcome == MemberOutcome::Verified;
-        // Nobody can have everything before everything has been offered; one that offers has only to
-        // have offered its own.
+        // Everything cannot have arrived before everything was offered. A peer that offers only needs to have offered
+        // its own messages.
         let part = self.roster.members()[index].part;
         let offers = self.config.has_peers() && part.offers();
-        // Who only helps has nothing to report.
+        // A member that only helps has nothing to report.
         if !part.receives()
             || self.phase <= SenderPhase::Assembling
             || (verified && !self.finishing && !offers)
         {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        // A lost member that speaks up after all knows better than the sender what it has; that it has
-        // not got everything is no news. And one that has reported may find out better: what it said
-        // last is true.
+        // The member knows best what it has, so a lost one may still report success, and its failure is no news. A
+        // member that has reported may correct itself: its last report counts.
         let believed = match self.roster.members()[index].outcome {
             MemberOutcome::Active => true,
             MemberOutcome::Lost(_) => verified,
@@ -215,7 +215,7 @@ impl SenderSession {
         if believed {
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.set_outcome(index, outcome);
-            // Among peers the sender does not know how much there is.
+            // Among peers the sender does not know the total number of bytes.
             let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes + self.unsent };
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(most);
@@ -230,10 +230,9 @@ impl SenderSession {
                 self.want(&name);
             }
         }
-        // One that has verified is kept waiting while the protocol may still need its
-        // acknowledgments; one that has failed may go.
+        // A verified member stays while the protocol may need its acknowledgments; a failed one may leave.
         let kept = match self.config.has_peers() {
-            // Peers need each other to the end.
+            // Peers need each other until the end.
             true => !self.is_over(),
             false => self.phase == SenderPhase::Running,
         };
@@ -243,7 +242,7 @@ impl SenderSession {
         self.heard(now, index);
     }
 
-    /// A report of a session before this one, from one that was there.
+    /// Handles a report to an earlier session from one of its members.
     fn on_former_report(
         &mut self,
         now: Time,
@@ -267,14 +266,15 @@ impl SenderSession {
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
             self.release(now, source);
         } else if !self.roster.record(index).expelled {
-            // It has what it wanted, and its last acknowledgment may be lost: nothing waits for it, no peer and not the protocol.
+            // The member has everything, and its last acknowledgment may be lost. Neither peers nor the protocol wait
+            // for it.
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.record_mut(index).expelled = true;
             self.release(now, source);
         }
     }
 
-    /// A receiver was invited and cannot take part, or came too late.
+    /// Handles a receiver that declines the invitation or is too late.
     fn on_decline(&mut self, now: Time, source: NodeId, name: &str, text: &str) {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
@@ -285,7 +285,7 @@ impl SenderSession {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         let name = known.map_or_else(|| name.to_owned(), |index| self.ledger.entry(index).name.clone());
-        // It is told by invitations that it is too late, and says so.
+        // A late receiver declines because invitations told it so.
         let reason = if late && self.want(&name) {
             UnservedReason::Refused(RefuseReason::Later)
         } else {
@@ -294,7 +294,7 @@ impl SenderSession {
         self.leave_out(now, source, &name, reason);
     }
 
-    /// Remembers one that is not served, unless it is: by this node or under this name.
+    /// Records an unserved receiver, unless this node or name is served.
     pub(super) fn leave_out(&mut self, at: Time, node: NodeId, name: &str, reason: UnservedReason) {
         let served = |member: &Member| {
             member.node == node || (member.name == name && member.outcome == MemberOutcome::Verified)
@@ -304,7 +304,7 @@ impl SenderSession {
         }
     }
 
-    /// The protocol need not wait for a member that has said it is out.
+    /// Stops the protocol's wait for a member that has left.
     pub(super) fn release(&mut self, now: Time, member: NodeId) {
         self.roster_due |= self.config.has_roster();
         self.lost.push(member);
@@ -315,7 +315,7 @@ impl SenderSession {
         });
     }
 
-    /// Strikes a member off the list before the session runs.
+    /// Removes a member before the session runs.
     pub(super) fn forget(&mut self, now: Time, index: usize, reason: UnservedReason) {
         let Member { node, name, .. } = self.roster.members()[index].clone();
         self.timers.cancel(Timer::MemberSilent(node));
@@ -325,26 +325,26 @@ impl SenderSession {
         self.events.push(Event::MemberLost { member: node });
     }
 
-    /// Gives a member up that the protocol still counts in, or has done with.
+    /// Expels a member that the protocol still counts, or has completed.
     pub(super) fn give_up(&mut self, now: Time, index: usize, reason: String) {
         let node = self.roster.members()[index].node;
         self.timers.cancel(Timer::MemberSilent(node));
         self.roster.lose(index, reason);
         self.events.push(Event::MemberLost { member: node });
-        // Even one that has reported: the others may still wait for it.
+        // Expel a verified member too, since the others may still wait for it.
         let was_silent = self.is_silent(self.awake(now), index);
         let record = self.roster.record_mut(index);
         (record.expelled, record.was_silent) = (true, was_silent);
         self.release(now, node);
     }
 
-    /// The interval of PROGRESS in milliseconds, as invitations tell it.
+    /// PROGRESS interval in milliseconds, as invitations state it.
     pub(super) fn progress_interval(&self) -> u16 {
         let interval = self.config.progress_interval(self.roster.members().len());
         u16::try_from(interval.as_millis()).unwrap_or(u16::MAX)
     }
 
-    /// The state as it is told.
+    /// State as invitations state it.
     fn state(&self) -> State {
         match (self.farewell, self.phase) {
             (Some(farewell), _) => farewell.state,
@@ -357,7 +357,7 @@ impl SenderSession {
         }
     }
 
-    /// What it says to the group.
+    /// Invitation to the group.
     fn invitation(&self) -> Invite<'_> {
         let name = |name| Name::new(name).expect("names were checked when the session was made");
         let settings =
@@ -436,7 +436,7 @@ impl SenderSession {
                     Packet { association, body: Body::ReportAck { nonce } }.emit(buf);
                     return Some(Transmit::now(Dest::Node(node)));
                 }
-                // Overtaken by events.
+                // Obsolete: the member is gone.
                 (Reply::Welcome | Reply::ReportAck, _) => continue,
             };
             Packet { association: self.config.association, body }.emit(buf);
@@ -446,9 +446,9 @@ impl SenderSession {
     }
 }
 
-/// Answers to others than members in a second.
+/// Maximum number of answers to strangers per second.
 const STRANGERS_RATE: u32 = 500;
-/// Answers kept for others than members.
+/// Maximum number of pending answers to strangers.
 pub(super) const MAX_STRANGERS: usize = 64;
-/// What counts as progress: one part in so many of all bytes offered.
+/// Divisor of all bytes offered: this share counts as progress.
 const PROGRESS_STEPS: u64 = 64;

@@ -1,12 +1,11 @@
-//! The organiser of a session whose members are peers, or may turn to helpers: everyone is to know everyone before it
-//! runs.
+//! Organiser of a session with a roster: members that are peers, or that turn to helpers, learn of each other before
+//! it runs.
 //!
-//! The roster names the members in order of rank, this one first. It is told to the group again and
-//! again until each member has said that it knows all of it, and has heard all of them; those who
-//! cannot say so in time are left out, those that are not heard at all before the others, who may lack
-//! nothing but them; and who is left gets a new edition. While the session runs it
-//! tells who is gone. Where there are helpers it says too who turns to whom; when one is gone everybody works out by the
-//! same rule who turns to whom from then on.
+//! The roster lists the members by rank, with the organiser first. It is repeated until each member has reported that
+//! it knows the whole roster and has received from all members. Members that cannot report so in time are expelled.
+//! Silent ones go first, as the others may only wait for them. The remaining members get a new edition. While the
+//! session runs, the roster announces lost members. With helpers it also assigns each member to its helper. After a
+//! loss all nodes derive the new assignment by the same rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +19,7 @@ use super::state::{Assembly, SenderPhase, Timer};
 use crate::session::roster::MemberOutcome;
 
 impl SenderSession {
-    /// Gathering is over: tells the members of each other. Begins anew when one of them is gone.
+    /// Ends gathering and announces the roster. Called again if a member is lost.
     pub(super) fn assemble(&mut self, now: Time) {
         let ranks: Vec<NodeId> =
             self.roster.active().map(|index| self.roster.members()[index].node).collect();
@@ -45,8 +44,8 @@ impl SenderSession {
         self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
 
-    /// Who turns to whom among these: those to whom it is said as it is said, the others by distance if that is known, and
-    /// else in a balanced tree in order of joining.
+    /// Assignment of members to helpers: configured ones first, the others by distance if known, and else in a
+    /// balanced tree in order of joining.
     fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
         let part = |node: NodeId| self.roster.index_of(node).map(|index| self.roster.members()[index].part);
         let helps = |node: &&NodeId| part(**node).is_some_and(MemberRole::helps);
@@ -90,7 +89,7 @@ impl SenderSession {
         HelperTable::new(entries, turns).unwrap_or_else(|_| HelperTable::balanced(helpers, members, fanout))
     }
 
-    /// One is lost: if it helped, or turned to a helper, the protocol has to know who turns to whom now.
+    /// Updates the assignment after the loss of a member, and notifies the protocol.
     pub(super) fn update_helpers(&mut self, now: Time, lost: NodeId) {
         let awake = self.awake(now);
         let Some(assembly) = &mut self.assembly else { return };
@@ -103,7 +102,7 @@ impl SenderSession {
         }
     }
 
-    /// Runs when all are ready; tells a new roster when one is gone.
+    /// Starts the session once all members are ready. Announces a new roster if one was lost.
     pub(super) fn go_on_assembling(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
         if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
@@ -124,7 +123,7 @@ impl SenderSession {
         if !rest.is_zero() {
             return self.timers.arm(Timer::Assemble, now + rest);
         }
-        // One that nobody hears keeps all the others from being ready: it is not their fault.
+        // A member that is not heard keeps all others from being ready, so only silent members are expelled first.
         let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
         let (there, reason) = match absent {
             true => (&assembly.present, format!("silent for {}", Span::Time(limit))),
@@ -143,7 +142,7 @@ impl SenderSession {
     pub(super) fn on_ready(&mut self, now: Time, source: NodeId, nonce: Nonce, edition: u32) {
         let Some(index) = self.roster.index_of(source).filter(|&i| self.roster.record(i).nonce == nonce)
         else {
-            // A member of nothing that waits for a start: better it knows.
+            // A node that waits for the start and is no member should know it.
             self.refuse(now, source, nonce, RefuseReason::AlreadyStarted);
             return self.events.dropped(DropReason::NotAMember);
         };
@@ -158,7 +157,7 @@ impl SenderSession {
         }
     }
 
-    /// A member makes itself heard by the others; to this one it is a sign of life.
+    /// Handles the PRESENT of a member, which is a keepalive to the organiser.
     pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
         match self.roster.index_of(source) {
             Some(index) if self.config.has_roster() && self.roster.record(index).identity == identity => {
@@ -168,7 +167,7 @@ impl SenderSession {
         }
     }
 
-    /// A member is there, and can be heard.
+    /// Records that a member is present and can be heard.
     pub(super) fn is_present(&mut self, now: Time, index: usize) {
         self.heard(now, index);
         if let Some(assembly) = &mut self.assembly {
@@ -176,7 +175,7 @@ impl SenderSession {
         }
     }
 
-    /// The members in order of rank but for this one and who only helps, each with what names it on the wire.
+    /// Members by rank with their identities, without the organiser and members that only help.
     pub(super) fn ranked<'a>(&'a self, assembly: &'a Assembly) -> impl Iterator<Item = (NodeId, u64)> + 'a {
         let index = |&node: &NodeId| self.roster.index_of(node);
         assembly
@@ -187,8 +186,7 @@ impl SenderSession {
             .map(|index| (self.roster.members()[index].node, self.roster.record(index).identity.0))
     }
 
-    /// At each heartbeat: the roster again as long as someone may not know it, now and then if
-    /// someone in it is gone.
+    /// Schedules the roster at a heartbeat: always while assembling, and at times while a lost member is in it.
     pub(super) fn repeat_roster(&mut self) {
         let Some(assembly) = &mut self.assembly else { return };
         if self.phase == SenderPhase::Assembling {
@@ -199,7 +197,7 @@ impl SenderSession {
         }
     }
 
-    /// The next page of the roster, if it is to be told.
+    /// Writes the next page of the roster, if it is due.
     pub(super) fn emit_roster(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let Some(assembly) = self.assembly.as_ref().filter(|_| self.roster_due) else {
             self.roster_due = false;
@@ -222,7 +220,7 @@ impl SenderSession {
         Some(Transmit::now(Dest::group(self.config.group)))
     }
 
-    /// The roster as it is told.
+    /// Entries of the roster.
     fn peers(&self) -> impl Iterator<Item = Peer<'_>> {
         let own = Name::new(&self.config.name).map(|name| Peer {
             identity: self.identity,
@@ -248,5 +246,5 @@ impl SenderSession {
     }
 }
 
-/// Once in so many heartbeats those who are gone are named again.
+/// Number of heartbeats between announcements of lost members.
 const REST: u32 = 5;

@@ -1,4 +1,4 @@
-//! What a sending session does itself: what of it takes time for which no member is to blame.
+//! Activity of the sender itself, so that its own delays are not blamed on members.
 
 use std::collections::VecDeque;
 
@@ -6,38 +6,41 @@ use carillon_core::{Duration, Notice, Time};
 
 use crate::session::trial::Trials;
 
-/// What the sender keeps of its own doings for the sake of fairness.
+/// Counters and times of the sender's own activity.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    /// When the session was last called, and for how long it was not, in all.
+    /// Time of the last call of the session.
     pub called: Option<Time>,
+    /// Total time for which the session was not called (suspended).
     pub asleep: Duration,
-    /// When the members were last looked at, as the session counts time.
+    /// Time at which the members were last examined, in the time in which the session ran.
     pub ticked: Option<Time>,
-    /// When the protocol last gave a datagram out that the network has not asked for more after.
+    /// Time at which the protocol last provided a datagram after which the network has not asked for another.
     handed: Option<Time>,
-    /// Since the last tick: time that the rate took, of sending what is outstanding once.
+    /// Time since the last tick in which the rate limit delayed the first transmission of outstanding messages.
     pub own: Duration,
-    /// Messages sent, and completed.
+    /// Messages sent for the first time.
     pub sent: u64,
+    /// Messages sent at the previous tick.
     pub sent_before: u64,
+    /// Messages completed.
     pub completed: u64,
-    /// Messages sent again since one was completed.
+    /// Retransmissions since the last completed message.
     repeated: u64,
-    /// Messages completed by each of the last ticks.
+    /// Completed messages at each of the last ticks.
     pub history: VecDeque<u64>,
     /// Messages offered.
     pub offered: u64,
-    /// What the fastest member could have, as trials measure it.
+    /// Trials that measure how fast the fastest member could receive.
     pub trials: Trials,
-    /// The last offer was not taken.
+    /// True if the last offer was refused.
     pub blocked: bool,
-    /// When a helper was lost last.
+    /// Time of the last loss of a helper.
     pub helper_lost: Option<Time>,
 }
 
 impl Pulse {
-    /// Counts what the protocol does.
+    /// Counts the protocol's activity.
     pub fn note(&mut self, notice: &Notice) {
         match notice {
             Notice::Sent { repair: false, .. } => self.sent += 1,
@@ -50,16 +53,16 @@ impl Pulse {
         }
     }
 
-    /// The network asks for a datagram: it was busy with the last one until now.
+    /// Records that the network asks for a datagram: it was busy with the last one until now.
     pub fn asked(&mut self, now: Time) {
         let busy = self.handed.take().map_or(Duration::ZERO, |handed| now.since(handed));
-        // Repeating for ever is not the rate's doing.
+        // Repeating the same messages without end is not the fault of the rate.
         if self.repeated <= self.sent.saturating_sub(self.completed) {
             self.own += busy;
         }
     }
 
-    /// The protocol gave one out.
+    /// Records that the protocol provided a datagram.
     pub fn handed(&mut self, now: Time) {
         self.handed = Some(now);
     }

@@ -1,8 +1,8 @@
-//! Receivers of other releases: the sender tells earlier ones that it is there, and remembers those that cannot be served.
+//! Receivers of other releases: the sender notifies earlier releases, and remembers receivers that it cannot serve.
 //!
-//! A receiver with another wire version answers an invitation with DECLINE, whose opening every release reads. A receiver from
-//! before wire versions is told by notices in its own format. Nobody is served by this; the report names each such receiver,
-//! its release and address, and the transfer is no success.
+//! A receiver with another wire version answers an invitation with DECLINE, and every release can read its opening. A
+//! receiver from before wire versions gets notices in its own format. Neither is served: the report names each such
+//! receiver with its release and address, and the transfer fails.
 
 use carillon_core::{Dest, DropReason, NodeId, Received, Time};
 use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, emit_notices};
@@ -12,7 +12,7 @@ use super::state::Reply;
 use crate::session::unserved::UnservedReason;
 
 impl SenderSession {
-    /// Appends the next notice to earlier releases, if one is due.
+    /// Writes the next notice to earlier releases, if one is due.
     pub(super) fn emit_notice(&mut self, buf: &mut Vec<u8>) -> bool {
         let Some(name) = Name::new(&self.config.name) else { return false };
         if !emit_notices(self.next_notice, self.config.association, name, buf) {
@@ -22,12 +22,12 @@ impl SenderSession {
         true
     }
 
-    /// A packet from before wire versions.
+    /// Handles a packet from before wire versions.
     pub(super) fn on_earlier_release(&mut self, now: Time, source: NodeId, packet: EarlierPacket<'_>) {
         let is_ours = packet.association == self.config.association && !self.is_over();
         match packet.body {
             EarlierBody::Ask(nonce) if is_ours => {
-                // Its name comes with the DECLINE that follows, unless that is lost.
+                // The name comes with the DECLINE that follows, unless that is lost.
                 let release = OtherRelease::Earlier(packet.version);
                 self.leave_out(now, source, UNNAMED, UnservedReason::Release(release));
                 self.answer(now, source, Reply::Earlier(nonce));
@@ -40,7 +40,7 @@ impl SenderSession {
         }
     }
 
-    /// A packet of the session that this release cannot read: a receiver with another wire version, or nonsense.
+    /// Handles a packet that this release cannot read: from a receiver with another wire version, or damaged.
     pub(super) fn on_unreadable(&mut self, now: Time, datagram: &Received<'_>) {
         let (source, bytes) = (datagram.source, datagram.bytes);
         let opening = Opening::peek(bytes).filter(|(session, _)| *session == self.config.association);
@@ -50,12 +50,12 @@ impl SenderSession {
             return self.events.dropped(DropReason::Malformed);
         };
         if self.is_over() || Some((source, release)) != self.claimed_release.replace((source, release)) {
-            // A receiver declines more than once. One packet may be a damaged one.
+            // A receiver declines more than once, while a single packet may be damaged.
             return self.events.dropped(DropReason::Foreign);
         }
         self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
     }
 }
 
-/// Stands for the name of a receiver that has not shown it.
+/// Placeholder for the name of a receiver that has not revealed it.
 const UNNAMED: &str = "a receiver";

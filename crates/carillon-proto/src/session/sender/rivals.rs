@@ -1,8 +1,8 @@
-//! Other senders on the same group: receivers join whichever they hear first, so whoever runs them
-//! wants to know.
+//! Other senders on the same group.
 //!
-//! A sender of a one-sender protocol hears the group while it gathers only. It therefore answers the
-//! other's invitation with one of its own, to that sender alone, which then knows too.
+//! Receivers join the sender that they hear first, so the user of either sender should know of the other. A sender of
+//! a one-sender protocol listens to the group only while it gathers. It therefore answers the invitation of another
+//! sender with a unicast of its own.
 
 use carillon_core::{AssociationId, NodeId, Time};
 use carillon_wire::session::{Body, DatagramSizes, Invite, Name, Packet, Settings, State, Text};
@@ -11,7 +11,7 @@ use super::SenderSession;
 use super::state::{Reply, Rival, SenderPhase};
 
 impl SenderSession {
-    /// An invitation to another session, of so many bytes.
+    /// Handles an invitation of another session with a packet of `len` bytes.
     pub(super) fn on_rival(
         &mut self,
         now: Time,
@@ -32,7 +32,7 @@ impl SenderSession {
             let name = invite.sender.to_string();
             self.rivals.push(Rival { name, node, association, heard: now, answers: ANSWERS });
         }
-        // One that only claims to be a sender does not make this one send more than it is sent.
+        // A node that only claims to be a sender cannot make this one send more than it receives.
         let answer = Packet { association: self.config.association, body: self.short_invite() };
         let affordable = answer.wire_len() <= len * MOST_GAIN;
         let rival = &mut self.rivals[index];
@@ -42,7 +42,7 @@ impl SenderSession {
         }
     }
 
-    /// An invitation without what only receivers need.
+    /// Invitation without the fields that only receivers need.
     pub(super) fn short_invite(&self) -> Body<'_> {
         let name = |name| Name::new(name).expect("names were checked when the session was made");
         Body::Invite(Invite {
@@ -60,9 +60,9 @@ impl SenderSession {
     }
 }
 
-/// Other senders remembered.
+/// Maximum number of other senders remembered.
 const MOST: usize = 8;
-/// Answers to each, since the network may lose them.
+/// Number of answers to each, since some may be lost.
 const ANSWERS: u32 = 3;
-/// An answer is at most this many times as long as what it answers.
+/// Maximum ratio of the lengths of an answer and the packet it answers.
 const MOST_GAIN: usize = 3;

@@ -1,8 +1,9 @@
-//! How long datagrams may be to reach all members.
+//! Datagram size that reaches all members.
 //!
-//! Of the network between nobody knows what it carries: a switch drops what is too long for it without a word, and so does a tunnel. So the sender
-//! shows datagrams of several sizes while it gathers, each member says which was the largest that came to it, and when the session begins none
-//! is longer than what has come to all. RFC 8899 does the same on one path, with probes that are answered one by one.
+//! Switches and tunnels drop datagrams that are too long for them without a notice. While gathering, the sender
+//! therefore shows datagrams of several sizes. Each member reports the largest that it received, and the session uses
+//! none that is longer than the smallest of these. RFC 8899 does the same on a single path, with probes that are
+//! acknowledged.
 
 use std::collections::VecDeque;
 
@@ -15,26 +16,27 @@ use super::state::SenderPhase;
 use crate::session::config::SenderSessionConfig;
 use crate::session::roster::{Member, MemberOutcome};
 
-/// What is to be shown.
+/// Datagrams to show.
 #[derive(Debug, Default)]
 pub(super) struct Showing {
     due: VecDeque<u16>,
-    /// Whose turn it is of those that are not the longest.
+    /// Index of the next size other than the largest.
     turn: usize,
 }
 
-/// That not all datagrams can be as long as they might.
+/// Reduction of the datagram size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortened {
-    /// Bytes of a datagram, at most.
+    /// Maximum size of a datagram in bytes.
     pub datagram: u16,
-    /// A member to whom no longer one comes.
+    /// Member that no longer datagram reaches.
     pub member: String,
 }
 
 impl Showing {
-    /// An invitation goes out, and with it by turns one of the others, and the longest. This last: what hosts hand over together, equal ones and a shorter
-    /// one behind them, is let through whole by some virtual networks that drop one as long by itself.
+    /// Prepares the datagrams that follow an invitation: one of the shorter sizes in turn, then the largest. The
+    /// largest is sent last: some virtual networks forward a batch of equal datagrams with a shorter one at its end,
+    /// but drop a single one of that length.
     pub fn begin(&mut self, sizes: &[u16]) {
         self.due.clear();
         let Some((longest, others)) = sizes.split_first() else { return };
@@ -47,7 +49,7 @@ impl Showing {
 }
 
 impl SenderSessionConfig {
-    /// What invitations say of the datagrams that are shown.
+    /// Sizes as invitations state them.
     pub(super) fn shown(&self) -> DatagramSizes {
         match (self.sizes.first(), self.sizes.last()) {
             (Some(&longest), Some(&least)) => DatagramSizes { longest, least },
@@ -57,17 +59,17 @@ impl SenderSessionConfig {
 }
 
 impl SenderSession {
-    /// The largest payload of a message; once the session runs, one whose packets reach all members.
+    /// Maximum payload of a message; once the session runs, with packets that reach all members.
     pub fn max_payload(&self) -> u32 {
         self.max_payload
     }
 
-    /// Why datagrams are shorter than they might be, if they are.
+    /// Reason why datagrams are shorter than configured, if they are.
     pub fn shortened(&self) -> Option<&Shortened> {
         self.shortened.as_ref()
     }
 
-    /// The next datagram that is to be shown.
+    /// Writes the next datagram to show.
     pub(super) fn emit_size(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         if self.phase != SenderPhase::Gathering || self.farewell.is_some() {
             self.showing.due.clear();
@@ -77,13 +79,13 @@ impl SenderSession {
         Some(Transmit::now(Dest::group(self.config.group)))
     }
 
-    /// Nobody more joins: messages are as long as all can take.
+    /// Sets the size of messages to the largest that all members can receive, as no more members join.
     pub(super) fn settle_sizes(&mut self) {
         let DatagramSizes { longest, least } = self.config.shown();
         let takes_part = |member: &&Member| member.part.receives() && member.outcome == MemberOutcome::Active;
         let members = self.roster.members().iter().filter(takes_part);
         let Some(member) = members.min_by_key(|member| member.largest) else { return };
-        // Whoever says less than what it could join with does not make them shorter than that.
+        // A member cannot reduce the size below the one it had to receive to join.
         let datagram = member.largest.max(least);
         if datagram < longest {
             self.shortened = Some(Shortened { datagram, member: member.name.clone() });

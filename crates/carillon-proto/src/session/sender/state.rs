@@ -1,80 +1,79 @@
-//! How far a sending session is, and what it has in hand: its phases and timers, answers that are due, the members' agreement, the
-//! other senders.
+//! State of a sender's session: phases, timers, pending answers, the roster agreement, and other senders.
 
 use std::collections::BTreeSet;
 
 use carillon_core::{AssociationId, Duration, HelperTable, NodeId, Time};
 use carillon_wire::session::{Nonce, RefuseReason, State};
 
-/// How far a [`SenderSession`](super::SenderSession) is.
+/// Phase of a [`SenderSession`](super::SenderSession).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SenderPhase {
     /// Waits for receivers.
     Gathering,
-    /// Waits until its members, who are peers, have heard of each other.
+    /// Waits until its members have received from each other.
     Assembling,
     /// Sends messages.
     Running,
-    /// Waits for reports, or tells the group that the session is over or aborted.
+    /// Waits for reports, or announces the end or abortion of the session.
     Closing,
-    /// Every member has reported or is lost, and the group has been told.
+    /// Every member has reported or is lost, and the end was announced.
     Finished,
-    /// Given up, and the group has been told.
+    /// The session was aborted, which was announced.
     Aborted,
 }
 
 impl SenderPhase {
-    /// All their names.
+    /// Names of all phases.
     pub const NAMES: &'static [&'static str] =
         &["gathering", "assembling", "running", "closing", "finished", "aborted"];
 
-    /// Its name.
+    /// Name of the phase.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// The next invitation is due.
     Invite,
-    /// The time of `Gather::Wait` or `Gather::Settle` is over.
+    /// End of the time of `Gather::Wait` or `Gather::Settle`.
     GatherWait,
     /// Gathering has taken too long.
     GatherLimit,
-    /// The members have had time enough to hear of each other.
+    /// The members had enough time to receive from each other.
     Assemble,
-    /// Among peers nothing may have got through for too long, although this one has finished or there
-    /// are too few.
+    /// Among peers, no message may have been delivered for too long, although this member has finished or too few are
+    /// left.
     Standstill,
-    /// All members have reported, and the protocol, of peers, has had time to come to its own end.
+    /// Every member has reported, and the protocol of peers had time to come to its own end.
     Rest,
-    /// The members are to be looked at: who is waited for.
+    /// The members are to be examined.
     Watch,
     /// This member may have been silent for too long.
     MemberSilent(NodeId),
 }
 
-/// What is to be said to one node.
+/// Pending packet to one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
     Welcome,
     ReportAck,
     Refuse(Nonce, RefuseReason),
-    /// It has to say again that it wants to join, with the cookie of this time slot.
+    /// Challenge to repeat the JOIN with the cookie of this time slot.
     Challenge(Nonce, u64),
-    /// To another sender: this one is there.
+    /// Invitation to another sender, which shows that this one exists.
     Invite,
-    /// How far the session is.
+    /// State of the session.
     Answer(Nonce),
-    /// The same, to a receiver from before wire versions.
+    /// State of the session for a receiver from before wire versions.
     Earlier(Nonce),
-    /// To one of a session before this one: its report is known.
+    /// Acknowledgment of a report to an earlier session.
     Former(AssociationId, Nonce),
 }
 
-/// The last invitations, which tell that the session is over.
+/// Last invitations, which announce the end of the session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Farewell {
     pub state: State,
@@ -82,39 +81,39 @@ pub(super) struct Farewell {
     pub spacing: Duration,
 }
 
-/// How far the members are in learning of each other.
+/// Agreement of the members on the roster.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub edition: u32,
-    /// When it was first told, by the time in which this one was running.
+    /// Time of the first announcement of this edition, in the time in which the session ran.
     pub told: Time,
-    /// The members but this one, in order of rank.
+    /// Members by rank, without the organiser.
     pub ranks: Vec<NodeId>,
-    /// The ranks of the helpers to whom these turn, as the edition tells it: 0 is this one.
+    /// Rank of each member's helper, as the edition states it; 0 is the organiser.
     pub parents: Vec<u16>,
-    /// Who turns to whom now.
+    /// Present assignment of members to helpers.
     pub table: HelperTable,
-    /// Those who were heard since it was first told.
+    /// Members heard since the first announcement of this edition.
     pub present: BTreeSet<NodeId>,
-    /// Those who know all of this edition.
+    /// Members that know the whole edition.
     pub ready: BTreeSet<NodeId>,
-    /// The rank with which the page to be told next begins; 0 before the first.
+    /// First rank of the next page; 0 before the first page.
     pub next: usize,
-    /// Heartbeats until the roster is told again while the session runs.
+    /// Heartbeats until the roster is repeated while the session runs.
     pub rest: u32,
 }
 
-/// Another sender that was heard on the group.
+/// Another sender on the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rival {
-    /// Its name, by its own word.
+    /// Name that the sender states.
     pub name: String,
-    /// Its node.
+    /// Node of the sender.
     pub node: NodeId,
-    /// Its session.
+    /// Session of the sender.
     pub association: AssociationId,
-    /// When it was first heard.
+    /// Time at which it was first heard.
     pub heard: Time,
-    /// How often it may still be answered.
+    /// Number of answers left.
     pub(super) answers: u32,
 }

@@ -1,4 +1,4 @@
-//! The sender looks at its members: who is waited for, and who for too long.
+//! Examination of the members at each tick: which of them the sender waits for, and which for too long.
 
 use carillon_core::{BitRate, Duration, NodeId, Span, Time};
 use carillon_wire::session::MemberRole;
@@ -11,35 +11,35 @@ use crate::session::hold::{
 };
 use crate::session::roster::MemberOutcome;
 
-/// What is seen of a member at a tick.
+/// Observation of a member at a tick.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// The member's.
+    /// Index of the member.
     pub index: usize,
-    /// The protocol waits for it.
+    /// True if the protocol waits for the member.
     pub awaited: bool,
-    /// Messages it has acknowledged.
+    /// Messages that the member has acknowledged.
     pub acknowledged: u64,
-    /// Questions in a row that it has left unanswered.
+    /// Number of consecutive polls that the member has not answered.
     unanswered: u32,
 }
 
 impl SenderSession {
-    /// Called first of all: a sender that was not running has heard nobody, and it is nobody's fault.
+    /// Records the time of a call. A suspended sender heard no member, which is not their fault, so this comes first.
     pub(super) fn note_time(&mut self, now: Time) {
         let gap = self.pulse.called.replace(now).map_or(Duration::ZERO, |called| now.since(called));
-        // At each heartbeat at least it is called.
+        // The host calls the session at each heartbeat at least.
         if gap > 2 * self.config.heartbeat {
             self.pulse.asleep += gap - self.config.heartbeat;
         }
     }
 
-    /// The time without that in which the session was not running.
+    /// Time in which the session ran, without suspensions.
     pub(super) fn awake(&self, now: Time) -> Time {
         Time::from_nanos(now.as_nanos().saturating_sub(self.pulse.asleep.as_nanos() as u64))
     }
 
-    /// How each of the members stands, in their order.
+    /// State of each member, in order.
     pub fn standings(&self, now: Time) -> impl Iterator<Item = Standing> + '_ {
         let awake = self.awake(now);
         (0..self.roster.members().len()).map(move |index| {
@@ -49,12 +49,12 @@ impl SenderSession {
         })
     }
 
-    /// Whether the protocol takes no more messages for now: the last one that was offered was not taken.
+    /// Returns true if the protocol refused the last message offered.
     pub fn is_blocked(&self) -> bool {
         self.pulse.blocked
     }
 
-    /// Takes note of what the protocol has measured, while it is there to be asked.
+    /// Records the protocol's path measurements while its machine exists.
     pub(super) fn note_paths(&mut self) {
         let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
         for index in 0..self.roster.members().len() {
@@ -68,13 +68,13 @@ impl SenderSession {
         (self.config.member_timeout / TICKS).max(Duration::from_nanos(1))
     }
 
-    /// From now on the members are looked at.
+    /// Begins to examine the members.
     pub(super) fn begin_watch(&mut self, now: Time) {
         self.pulse.ticked = Some(self.awake(now));
         self.timers.arm(Timer::Watch, now + self.tick());
     }
 
-    /// Looks at the members: who is waited for, and who for too long.
+    /// Examines the members: which of them the sender waits for, and which for too long.
     pub(super) fn watch(&mut self, now: Time) {
         self.timers.arm(Timer::Watch, now + self.tick());
         self.note_paths();
@@ -106,7 +106,7 @@ impl SenderSession {
         let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
         acknowledged.sort_unstable();
         let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
-        // A member that has more than another, and as much as any, is not behind, however many have less.
+        // A member that has as much as any other and more than one of them is not behind, even if most have less.
         let (least, most) = (acknowledged.first().copied(), acknowledged.last().copied());
         let leads = |acknowledged: u64| least < most && Some(acknowledged) == most;
         let tick = Tick {
@@ -118,9 +118,9 @@ impl SenderSession {
             usual,
             is_known: true,
         };
-        // Most have at least three quarters more of what is under way than it.
+        // A member is behind if most others have at least three quarters more of the messages in flight.
         let under_way = self.pulse.sent.saturating_sub(completed);
-        // Of one that was not asked yet it is not known how far it is.
+        // Nothing is known of a member that was not polled yet.
         let asks = seen.iter().any(|seen| self.roster.record(seen.index).hold.path.is_some());
         for &Seen { index, awaited, acknowledged, unanswered } in &seen {
             let hold = &mut self.roster.record_mut(index).hold;
@@ -152,7 +152,7 @@ impl SenderSession {
         self.release_verified(now, self.tick());
     }
 
-    /// The member whose path alone has [bounded](Bound::alone) since the last tick what went out.
+    /// Member with the path that alone [bounded](Bound::alone) the sending since the last tick.
     fn bounding(&mut self, members: &[(usize, NodeId)], elapsed: Duration) -> Option<usize> {
         let mut bounds = Vec::with_capacity(members.len());
         for &(index, _) in members {
@@ -165,12 +165,12 @@ impl SenderSession {
         Bound::alone(&bounds, elapsed)
     }
 
-    /// Whether nothing was heard of a member for longer than it takes to be heard if it is there.
+    /// Returns true if a member was silent for longer than a live member is.
     pub(super) fn is_silent(&self, awake: Time, index: usize) -> bool {
         awake.since(self.roster.record(index).heard) >= self.tick() * SILENT
     }
 
-    /// Why a member is given up before it was silent for the whole of the time that it has, and whether it is set aside.
+    /// Reason to expel a member before its silence timeout, and true if it is only set aside.
     fn too_slow(&self, awake: Time, index: usize) -> Option<(String, bool)> {
         if self.config.slow == Slow::Wait {
             return None;
@@ -182,9 +182,9 @@ impl SenderSession {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
             return Some((format!("silent for {silent:.1} s while most of the others waited"), false));
         }
-        // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
+        // Members below a lost helper miss the repairs that it would have sent: they are late once, and not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
-        // It loses nothing by it: a further session begins where it is, if it will be waited for.
+        // The member loses nothing: a catch-up session begins where it stands.
         let left_behind = hold.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
         if let Some(behind) = left_behind {
             let (behind, window) = (self.tick() * behind, self.tick() * LANE_WINDOW);
@@ -192,7 +192,7 @@ impl SenderSession {
             return Some((format!("kept most of the others waiting for {behind:.1} s of {window}"), true));
         }
         let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
-        // A helper answers for those below it: one of them that is silent is to be given up before it is.
+        // A helper answers for the members below it, so a silent one of them must be expelled before the helper is.
         let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
         if hold.stalled.0 >= patience {
             return Some((format!("acknowledged nothing for {}", Span::Time(patience)), false));
@@ -209,28 +209,28 @@ impl SenderSession {
         if hold.awaited_for() < MOST_AWAITED {
             return None;
         }
-        // Small messages count as full ones: what a slow path bounds is their number too.
+        // Small messages count as full ones, since a slow path bounds their number too.
         let bytes = (self.pulse.completed - oldest).saturating_mul(self.max_payload.into());
         self.below_least(bytes, window).map(|reason| (reason, false))
     }
 
-    /// Says so if so many bytes in this time are less than the least progress.
+    /// Reason to expel a member if these bytes in this time are below the minimum rate.
     fn below_least(&self, bytes: u64, time: Duration) -> Option<String> {
         let time_text = Span::Time(time);
         if bytes == 0 {
             return Some(format!("made no progress for {time_text}"));
         }
         let rate = BitRate::new((bytes as f64 * 8.0 / time.as_secs_f64()) as u64);
-        // A sender that is slow itself asks no more than that.
+        // A slow sender expects no more than a share of its own rate.
         let least = BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / SLOWER))?;
         let made = rate.map_or_else(|| "less than 1 bit/s".to_owned(), rounded);
         (rate < Some(least)).then(|| format!("made {made} of at least {} for {time_text}", rounded(least)))
     }
 
-    /// Waits for reports: a member has to get on by its own word.
+    /// Waits for reports: a member must make progress, as it states itself.
     fn watch_reports(&mut self, now: Time, elapsed: Duration) {
         let (awake, window) = (self.awake(now), self.tick() * WINDOW);
-        // However slow, who does this part in this time will be done before long.
+        // A member that does this share in this time will be done before long.
         let enough = (self.offered_bytes / STEPS).max(1);
         let reporting = self.roster.active().filter(|&index| self.roster.members()[index].part.receives());
         for index in reporting.collect::<Vec<_>>() {
@@ -249,7 +249,7 @@ impl SenderSession {
         }
     }
 
-    /// Whether the session goes on only with this member or without it.
+    /// Returns true if the session still needs or awaits this member.
     pub(super) fn is_needed(&self, index: usize) -> bool {
         match self.roster.members()[index].outcome {
             MemberOutcome::Active => true,
@@ -263,21 +263,23 @@ impl SenderSession {
     }
 }
 
-/// A rate in its largest unit, in whole numbers.
+/// Rate in its largest unit, as a whole number.
 fn rounded(rate: BitRate) -> String {
     let bps = rate.bps();
     let unit = [1_000_000_000, 1_000_000, 1_000].into_iter().find(|&unit| bps >= 10 * unit).unwrap_or(1);
     BitRate::new(bps / unit * unit).unwrap_or(rate).to_string()
 }
 
-/// One that others wait for is asked again and again: so many questions in a row hardly anybody leaves unanswered that is there, if a fifth is lost both ways one of three
-/// thousand. They are asked further and further apart, and the longer the further away it is.
+/// Number of consecutive unanswered polls that show an absent member. With a loss of a fifth in both directions, a
+/// live member leaves as many unanswered in one of three thousand cases. The polls are sent at growing intervals, and
+/// more rarely on long paths.
 const UNANSWERED: u32 = 8;
-/// Who leaves them unanswered is given up, to be served later, if it was not heard for so many ticks: longer than a system keeps a process from running.
+/// Number of silent ticks after which a member with that many unanswered polls is expelled and served later. It is
+/// longer than a system suspends a process.
 const SILENT: u32 = 3;
-/// The least progress is at most this part of the sender's own rate.
+/// Divisor of the sender's own rate that bounds the minimum rate.
 const SLOWER: u64 = 8;
-/// Of all that was sent, what is progress at any rate.
+/// Divisor of all bytes offered: this share per window always counts as enough progress.
 const STEPS: u64 = 64;
 
 #[cfg(test)]
