@@ -16,7 +16,7 @@ fn source() -> Member {
 
 /// Receives a session message in which a member reports its first missing message of rank 0.
 fn receive_report(member: &mut Member, from: u32, number: u32, next: u32) -> Vec<String> {
-    let entry = [Entry { member: 0, next: next, came_us: 0, sent_us: 0 }.to_bytes()];
+    let entry = [Entry { member: 0, next, came_us: 0, sent_us: 0 }.to_bytes()];
     let (sources, others) = (Entries::new(&entry), Entries::default());
     let session = Session { from, number, clock_us: number * 1000, next: 0, oldest: 0, sources, others };
     member.receive(Packet::Session(session))
