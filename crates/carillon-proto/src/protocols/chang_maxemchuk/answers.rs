@@ -1,4 +1,4 @@
-//! What other sites have asked for and is still to be sent to them.
+//! Answers that this site owes to requests of other sites.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,32 @@ use super::order::Order;
 use super::token::Token;
 use crate::blocks::reformation::To;
 
-/// Answers that are due. Only what was asked for is kept; the answer itself is made when it is sent.
+/// Pending answers. The queue keeps only requests; the answer is built when it is sent, so that it is current.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// By site and timestamp, whether the message goes with the acknowledgment.
+    /// Requested acknowledgments by site and timestamp; true if the message goes with the acknowledgment.
     repairs: BTreeMap<(u16, u64), bool>,
-    /// Sites that want to know how far this one is.
+    /// Sites that asked for the position of this site.
     pub confirmations: BTreeSet<u16>,
-    /// Sites that asked for what is not kept any more.
+    /// Sites that requested entries which this site has purged.
     pub purged: BTreeSet<u16>,
-    /// All are to know how far this one is.
+    /// True while a confirmation to all sites is due.
     pub announced: bool,
 }
 
-/// Repairs due at most.
+/// Maximum number of pending repairs; it bounds the memory that requests can take.
 const MAX_PENDING_REPAIRS: usize = 4096;
 
 impl Answers {
-    /// A site asks for an acknowledgment, with its message or without.
+    /// Queues an acknowledgment for a site, with its message if `with_message`. Drops the request if the queue is
+    /// full.
     pub fn repair(&mut self, site: u16, timestamp: u64, with_message: bool) {
         if self.repairs.len() < MAX_PENDING_REPAIRS {
             *self.repairs.entry((site, timestamp)).or_default() |= with_message;
         }
     }
 
-    /// A repair that is due, if what was asked for is still kept.
+    /// Returns the next repair whose entry is still in the log.
     pub fn poll_repair(
         &mut self,
         context: &mut Context,
@@ -59,13 +60,14 @@ impl Answers {
         }
     }
 
-    /// Another answer to one site.
+    /// Returns the next answer to one site: a purge notice or a confirmation.
     pub fn poll(
         &mut self,
         context: &mut Context,
         order: &Order,
         token: &Token,
     ) -> Option<(u16, Body<'static>)> {
+        // Purge notices come first: their addressee cannot continue without a new list.
         if let Some(site) = self.purged.pop_first() {
             let below = order.log.base();
             context.control("purged", below);

@@ -1,4 +1,4 @@
-//! Parameters.
+//! Parameters of the protocol and the settings that a site derives from them.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Paramete
 
 use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
 
+/// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "resilience",
@@ -82,9 +83,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// For files over a real network: several messages of a source at a time.
+/// Settings for files over a real network: several messages of a source in flight.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
-    // A token that moves after each message would take a way across the network for each.
+    // A token that moves after each message would cost one network delay per message.
     ("transfer_every", "8"),
     ("window", "32"),
     ("retries", "10"),
@@ -95,31 +96,42 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("idle_timeout", "50 ms"),
 ];
 
-/// As many messages as fit the receivers' buffers; nobody is given up before the session would.
+/// Settings that the host derives: the window fits the buffers of the receivers, and no member is expelled before the
+/// session expels it.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
     &[("window", HostValue::Window { min: 1, max: 64 }), ("failure_timeout", HostValue::MemberTimeout)];
 
-/// The settings, read.
+/// Settings of a site, read from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
+    /// L: transfers of the token that must be accepted before a message is delivered.
     pub resilience: u64,
+    /// Acknowledgments that a token site gives before it passes the token on.
     pub transfer_every: u64,
+    /// Maximum number of unacknowledged messages of one source.
     pub window: u64,
+    /// Maximum number of messages that wait for the application.
     pub buffer: usize,
-    /// Messages that may wait for their acknowledgment, of all sources together.
+    /// Maximum number of messages of all sources that wait for their acknowledgment.
     pub waiting: usize,
-    /// R, and how long it takes at least.
+    /// R repetitions, and the minimum time that they take.
     pub patience: FailureTimeout,
+    /// Interval at which a source repeats a message.
     pub message_timeout: Duration,
+    /// Interval at which a token site repeats a transfer.
     pub transfer_timeout: Duration,
+    /// Interval at which a site repeats a request.
     pub request_timeout: Duration,
+    /// Time without anything to acknowledge after which a token site passes the token on or confirms.
     pub confirm_timeout: Duration,
+    /// Interval at which a packet of the reformation is repeated.
     pub reform_timeout: Duration,
-    /// After how long an idle group sends the token around, if it does.
+    /// Time after which an idle group sends the token around; `None` with `tail = "none"`.
     pub idle_timeout: Option<Duration>,
 }
 
 impl Settings {
+    /// Reads the settings; refuses an interval of zero.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name: &str| match config.span(name).at(context.bit_rate) {
             Duration::ZERO => Err(ConfigError::Conflict(format!("`{name}` is zero: give a span above zero"))),

@@ -1,12 +1,12 @@
-//! What the protocol says of itself.
+//! Description of the protocol for test suites and for its documentation page.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
-/// What the entry says for suites and for its page.
+/// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Survives L failures if a majority lives.
+    // The protocol survives L failures while a majority is alive.
     guarantee: DeliveryGuarantee::Peers { crashes: |nodes| (nodes - 1) / 2 },
     trial: |trial| {
         let resilience = trial.crashes.into();
@@ -17,7 +17,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .set("transfer_timeout", "30 ms")
             .set("request_timeout", "15 ms");
         trial.ms("confirm_timeout", 1, 15).ms("idle_timeout", 20, 100);
-        // Without crashes and with much loss, patience: nobody who lives is to be given up.
+        // Heavy loss without crashes needs many retries, so that no live site is expelled.
         let patient = trial.crashes == 0 || trial.network == TrialNetwork::Loopback;
         trial.set("retries", if patient { 40 } else { 8 });
     },
@@ -38,6 +38,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     ..ProtocolEntry::PLAIN
 };
 
+/// State diagram of the token at one site.
 pub(super) const TOKEN: States = States {
     of: "member",
     transitions: &[

@@ -1,11 +1,12 @@
-//! Chang and Maxemchuk's reliable broadcast.
+//! Reliable broadcast of Chang and Maxemchuk (1984): total order by a rotating token site.
 //!
-//! Segovia 1996, section 2.9, describes it: all messages go to all sites, and one of them, the token
-//! site, acknowledges each with a timestamp that gives it its place in the one order. Sources repeat
-//! what is not acknowledged; everyone else finds losses by missing timestamps and asks. The token goes
-//! around with the acknowledgments, and a message is delivered when `L` sites have accepted the token
-//! after it, so that a new list of sites can be made after `L` failures without losing it. What the
-//! source leaves open is decided in `docs/protocols/chang-maxemchuk.md`.
+//! All messages go to all sites. The token site acknowledges each message with a timestamp, which is its position in
+//! the total order; a source repeats a message until it is acknowledged, and other sites request missing timestamps.
+//! The token moves with the acknowledgments. A message is delivered when `L` sites have accepted the token after it,
+//! so that the order survives `L` failures.
+//!
+//! Source: Segovia 1996, section 2.9. Rules that the source leaves open are decided in
+//! `docs/protocols/chang-maxemchuk.md`.
 
 mod answers;
 mod config;

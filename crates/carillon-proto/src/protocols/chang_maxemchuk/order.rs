@@ -1,4 +1,4 @@
-//! What a site holds: the order as far as it knows it, messages that have no place in it yet, and its own.
+//! Total order as one site knows it, messages without a timestamp, and the outbox of the site.
 
 use std::collections::btree_map;
 
@@ -12,48 +12,47 @@ use super::log::{Early, Entry, Transfers};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{MAX_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 
-/// The order of the present token list, and what is to get a place in it.
+/// Total order of the present token list, and the messages that wait for a position in it.
 #[derive(Debug)]
 pub(super) struct Order {
     settings: Settings,
-    /// The token list, and its first token site. The token goes around by rank.
+    /// Token list with its first token site. The token moves by rank.
     pub view: View,
     pub log: OrderLog<Entry, Early>,
-    /// The way of the token, by the acknowledgments of this list in the log.
+    /// Transfers of the token, counted from the acknowledgments of this list in the log.
     pub transfers: Transfers,
     inbox: Unplaced,
-    /// How far beyond the log an acknowledgment is kept; and how many more messages of a source whose acknowledgments are
-    /// missing here, as long as none of its messages is: it sends on while this site has not heard that it may.
+    /// Number of timestamps beyond the log for which an acknowledgment is kept. A source may send the same number of
+    /// further messages, because it may know acknowledgments that this site has not received.
     ahead: u64,
     pub outbox: Outbox,
 }
 
-/// What a message is to a site that hears it.
+/// Classification of a received message by its position in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageState {
-    /// It has its place in the order already.
+    /// Message with a timestamp already.
     Acknowledged,
-    /// It is or has been kept until it is acknowledged.
+    /// Message that is kept until it is acknowledged.
     Waiting,
-    /// Messages of its source before it are missing.
+    /// Message beyond a gap of its source.
     Ahead,
 }
 
 impl Order {
-    /// Messages that are here, with a place and without.
+    /// Number of messages that this site keeps, with and without a timestamp.
     pub fn held(&self) -> u64 {
         (self.log.len() + self.inbox.len()) as u64
     }
 
-    /// Of the first list.
+    /// Creates the order of the first list.
     pub fn new(build: &BuildContext, settings: Settings, view: View) -> Self {
         let sites = build.members.len();
-        // While a site lacks something it does not accept the token, so the others get no further
-        // ahead of it than once around.
+        // A site with a gap does not accept the token, so the others get at most one round ahead of it.
         let ahead = (sites as u64 + 1) * settings.transfer_every;
         let mut outbox = Outbox::new(settings.window as usize, Until::Ordered, build.max_payload as usize);
         if build.rejoining {
-            // One that comes back does not know the numbers of its messages.
+            // A returning site does not know the numbers of its earlier messages and must not reuse them.
             outbox.finish();
         }
         Order {
@@ -67,7 +66,7 @@ impl Order {
         }
     }
 
-    /// A message came: it is kept until it is acknowledged.
+    /// Keeps a message until it is acknowledged, and returns its classification.
     pub fn on_msg(&mut self, context: &mut Context, id: Id, payload: Bytes) -> MessageState {
         let place = self.place(id);
         match place {
@@ -84,7 +83,7 @@ impl Order {
         place
     }
 
-    /// An acknowledgment beyond the log, perhaps with its message.
+    /// Keeps an acknowledgment beyond the log, with its message if present.
     pub fn on_ack(&mut self, context: &mut Context, ack: Ack, payload: Option<Bytes>) {
         if ack.timestamp >= self.limit() {
             return context.events.dropped(DropReason::OutOfWindow);
@@ -103,17 +102,18 @@ impl Order {
         context.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
     }
 
-    /// A site has accepted all below this timestamp.
+    /// Records that a site has accepted all entries below a timestamp.
     pub fn on_confirm(&mut self, site: u16, below: u64) {
         self.outbox.on_sequencer_alive();
         self.transfers.confirm(site, below);
     }
 
-    /// Puts into the log what its end lacked, and commits. Returns whether anything was put there.
+    /// Moves early entries into the log as far as they are contiguous, and commits. Returns true if the log grew.
     pub fn advance(&mut self, context: &mut Context) -> bool {
         let before = self.log.length();
         while let Some(early) = self.log.early().get(&self.log.length()) {
             let ack = early.ack;
+            // An acknowledgment out of its source's order or of the wrong site belongs to an older list.
             let in_turn = ack.message.is_none_or(|id| id.number == self.expected(id.source));
             if !in_turn || !self.may_follow(&ack) {
                 self.log.early_mut().remove(&ack.timestamp);
@@ -134,7 +134,7 @@ impl Order {
         self.log.length() > before
     }
 
-    /// Gives a message its place.
+    /// Appends an entry, which gives its message its position.
     pub fn append(&mut self, context: &mut Context, ack: Ack, payload: Bytes) {
         debug_assert_eq!(ack.timestamp, self.log.length(), "timestamps are given without gaps");
         let transfers = self.transfers.on_ack(ack);
@@ -149,20 +149,20 @@ impl Order {
         }
     }
 
-    /// Delivers what is committed by now, and forgets what all sites have.
+    /// Delivers the committed entries and purges entries that all sites have.
     pub fn commit(&mut self, context: &mut Context) {
         let (accepted, resilience) = (self.transfers.accepted(), self.resilience());
-        // So many sites and the one that gave the acknowledgment hold it then (section 2.9.1).
+        // L further sites and the site that gave the acknowledgment hold the message then (section 2.9.1).
         let is_committed = |entry: &Entry| accepted >= entry.transfers + resilience;
         while let Some(entry) = self.log.deliver_if(is_committed).cloned() {
             self.deliver(context, entry);
         }
-        // "Buffers may be purged" once the token has gone around. A site alone has no one to keep anything for.
+        // "Buffers may be purged" once the token has visited all sites. A site alone keeps entries for no other site.
         let round = if self.sites() > 1 { self.sites() } else { 0 };
         self.log.purge(|_, entry, _| accepted >= entry.transfers + round);
     }
 
-    /// The next of its own messages to be sent.
+    /// Sends the next message of this site that is due.
     pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>, view: u32) -> Option<Transmit> {
         let number = self.outbox.first_due()?;
         let (source, payload) = (context.rank, self.outbox.get(number)?.clone());
@@ -170,91 +170,92 @@ impl Order {
         context.emit(view, Body::Msg { id, payload: &payload }, buf);
         let before = self.outbox.send(number);
         let transmit = context.data_sent(To::Group, (source, number), buf.len(), before, before);
+        // The source keeps its own message like any other site, because it may become the token site.
         self.inbox.keep(source, number, payload);
         context.timers.arm(Timer::Message(number), context.now + self.settings.message_timeout);
         Some(transmit)
     }
 
-    /// The message to acknowledge next, with what it says: the sources that have one take turns.
+    /// Returns the next message to acknowledge. Sources with waiting messages take turns.
     pub fn next_message(&self) -> Option<(Id, Bytes)> {
         let expected = |source: usize| Id { source: source as u16, number: self.log.next(source) };
         let source = self.inbox.in_turn(|source| self.waits(expected(source)).is_some())?;
         Some((expected(source), self.waits(expected(source))?.clone()))
     }
 
-    /// A message that waits for its place.
+    /// Returns a message that waits for its timestamp.
     pub fn waits(&self, id: Id) -> Option<&Bytes> {
         self.inbox.get(id.source.into(), id.number)
     }
 
-    /// Whether messages are under way that have no place.
+    /// Returns true while a message of any source waits for its timestamp.
     pub fn has_waiting(&self) -> bool {
         !self.outbox.is_empty() || !self.inbox.is_empty()
     }
 
-    /// Whether the application is so far behind that nothing new is taken.
+    /// Returns true if the application is so far behind that the site accepts nothing new.
     pub fn is_full(&self, context: &Context) -> bool {
         context.waiting() >= self.settings.buffer
     }
 
-    /// Whether an acknowledgment may be one of this group.
+    /// Returns true if all sites and numbers in an acknowledgment are valid in this group.
     pub fn is_whole(&self, context: &Context, ack: &Ack) -> bool {
         let known = |rank: u16| usize::from(rank) < context.nodes.len();
         let numbered = |id: Id| known(id.source) && id.number < MAX_MESSAGES;
         known(ack.site) && known(ack.next) && ack.message.is_none_or(numbered)
     }
 
-    /// The number of a source's next message in the order.
+    /// Number of the source's next message in the order.
     pub fn expected(&self, source: u16) -> u64 {
         self.log.next(source.into())
     }
 
-    /// One past the last timestamp that may be kept.
+    /// First timestamp beyond the range that is kept.
     pub fn limit(&self) -> u64 {
         self.log.length().saturating_add(self.ahead)
     }
 
-    /// The timestamp of a message, if it is still kept.
+    /// Timestamp of a message, if its entry is still in the log.
     pub fn find(&self, id: Id) -> Option<u64> {
         let entry = self.log.iter().rev().find(|entry| entry.ack.message == Some(id));
         entry.map(|entry| entry.ack.timestamp)
     }
 
-    /// How many sites the list has.
+    /// Number of sites in the list.
     pub fn sites(&self) -> u64 {
         self.view.members.len() as u64
     }
 
-    /// L: never more than there are other sites.
+    /// L, limited to the number of other sites.
     pub fn resilience(&self) -> u64 {
         self.settings.resilience.min(self.sites() - 1)
     }
 
-    /// The site that has the token after this one: the list is a ring.
+    /// Site that receives the token after this one: the list is a ring.
     pub fn after(&self, rank: u16) -> u16 {
         let mut sites = self.view.members.iter();
         let later = sites.find(|&site| site > rank.into()).or(self.view.members.iter().next());
         later.map_or(rank, |site| site as u16)
     }
 
-    /// The token site, as far as this one knows.
+    /// Token site as far as this site knows.
     pub fn token_site(&self) -> u16 {
         self.transfers.last.map_or(self.view.leader() as u16, |ack| ack.next)
     }
 
-    /// Whether the last entry passed the token to this site.
+    /// Returns true if the last entry passed the token to this site.
     pub fn is_passed_here(&self, context: &Context) -> bool {
         self.transfers.last.is_some_and(|ack| ack.next != ack.site && usize::from(ack.next) == context.rank)
     }
 
-    /// The transfers after a message from which every site knows that it is committed: the token has
-    /// come to every site, and once more to those that had it before the message was committed.
+    /// Number of transfers after a message until every site knows that it is committed. The token visits every site
+    /// once, and `L` sites a second time, because they had it before the message was committed.
     pub fn whole_round(&self) -> u64 {
         self.sites() - 1 + self.resilience()
     }
 
-    /// Whether the token has been passed on as far as it goes without new messages: these are
-    /// committed, and with `tail = "confirm"` the token has been around since.
+    /// Returns true if the token rests until the next message: all messages are committed and, with `tail =
+    /// "confirm"`, the token has completed its round.
     pub fn is_settled(&self) -> bool {
         let transfers = match self.settings.idle_timeout {
             Some(_) => self.whole_round(),
@@ -263,6 +264,7 @@ impl Order {
         self.transfers.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
     }
 
+    /// Classifies a message by its distance from the next number of its source.
     fn place(&self, id: Id) -> MessageState {
         let Settings { window, .. } = self.settings;
         match id.number.checked_sub(self.expected(id.source)) {
@@ -278,21 +280,22 @@ impl Order {
         }
     }
 
-    /// Whether the site that has the token may have given this after the last entry: it passes the
-    /// token on in time, and to the next site of the list.
+    /// Returns true if an acknowledgment may follow the last entry: its site has the token, passes it on in time, and
+    /// passes it to the next site of the list.
     fn may_follow(&self, ack: &Ack) -> bool {
         let stays = ack.next == ack.site;
         let in_time = self.transfers.since + 1 < self.settings.transfer_every && ack.message.is_some();
         ack.site == self.token_site() && if stays { in_time } else { ack.next == self.after(ack.site) }
     }
 
-    /// A new list of sites begins here: all of them have what is in the log.
+    /// Starts a new view: all sites of the list hold the whole log.
     fn begin_view(&mut self) {
         self.transfers = Transfers::new(self.transfers.confirmed.len());
         self.log.early_mut().clear();
         self.log.iter_mut().for_each(|entry| entry.transfers = 0);
     }
 
+    /// Delivers an entry, and completes the message if this site sent it.
     fn deliver(&mut self, context: &mut Context, Entry { ack, payload, .. }: Entry) {
         let Some(id) = ack.message else { return };
         context.deliver(id.source.into(), id.number, payload);
@@ -301,7 +304,7 @@ impl Order {
         }
     }
 
-    /// Its messages before this one have their places at as many sites as they need.
+    /// Completes the site's own messages before `end`, which enough sites hold.
     fn complete_below(&mut self, context: &mut Context, end: u64) {
         while let Some((number, _)) = self.outbox.complete_below(end) {
             let window = self.settings.window as u32;
@@ -342,7 +345,7 @@ impl ViewOrder<Timer> for Order {
         self.log.skip_to(length, numbers);
         self.begin_view();
         self.inbox.retain(|_, _| false);
-        // Its messages of before may be in the order, unseen by it.
+        // Earlier messages of this site may be in the order without its knowledge.
         self.complete_below(context, own);
         true
     }
@@ -356,7 +359,7 @@ impl ViewOrder<Timer> for Order {
         let (most, log) = (self.settings.window + self.ahead, &self.log);
         self.inbox
             .retain(|source, number| number.checked_sub(log.next(source)).is_some_and(|ahead| ahead < most));
-        // What the new list dropped has no place any more: it is sent again.
+        // Messages that the new list dropped lose their timestamps and are sent again.
         self.outbox.reorder(self.log.next(context.rank));
     }
 }

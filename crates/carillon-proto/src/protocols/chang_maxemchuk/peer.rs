@@ -1,4 +1,4 @@
-//! A site: source, receiver, and token site when its turn comes.
+//! Site of the group: source, receiver and, in its turn, token site.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -18,11 +18,11 @@ use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player};
 
-/// A site of the group.
+/// Site of the group.
 #[derive(Debug)]
 pub struct Peer {
     settings: Settings,
-    /// The agreement on the token list.
+    /// Agreement on the token list.
     list: Membership<Entry>,
     order: Order,
     token: Token,
@@ -32,7 +32,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A site of the group of the context.
+    /// Creates a site of the group in `build`; fails if the group is too large or a setting is invalid.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         let mut context = Context::of_member(build, MAX_SITES)?;
@@ -52,12 +52,12 @@ impl Peer {
             watch: Watch::new(settings),
             answers: Answers::default(),
         };
-        // One that comes back takes no part yet.
+        // A returning site takes no part until a list with it is in force.
         site.follow(&mut context);
         Ok(Player::of(site, context))
     }
 
-    /// Does what the agreement asks for.
+    /// Applies the changes on which the sites agreed: each new list resets the parts of this site.
     fn follow(&mut self, context: &mut Context) {
         while let Some(change) = self.list.follow(context, &mut self.order) {
             let leads = self.list.agreement().view().leader() == context.rank;
@@ -68,16 +68,16 @@ impl Peer {
         }
     }
 
-    /// A packet of the normal phase. `bytes` is its datagram.
+    /// Handles a packet of the normal phase. `bytes` is its datagram.
     fn on_packet(&mut self, context: &mut Context, from: u16, packet: Packet<'_>, bytes: &Bytes) {
-        // These are only sent once a list is in force; what is asked for and answered while it is
-        // being formed shows nothing of that.
+        // Sites send these packets only while a list is in force. Requests and repairs are also exchanged during a
+        // reformation and prove nothing.
         if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
             self.list.agreement_mut().on_packet_of(context.now, from.into(), packet.view);
             self.follow(context);
         }
         let agreement = self.list.agreement_mut();
-        // The log is served to those who form a list; they are all promised to one ballot.
+        // The log serves the sites that form a list; all of them have promised the same ballot.
         if packet.view == agreement.promised().number {
             let order = &mut self.order;
             match packet.body {
@@ -99,7 +99,7 @@ impl Peer {
             }
         }
         if self.list.is_behind(packet.view) && context.timers.armed(Timer::Behind).is_none() {
-            // This site was cut out, and shows itself so that it is told.
+            // This site was excluded. It announces itself so that the others notify it.
             self.answers.announced = true;
             context.timers.arm(Timer::Behind, context.now + self.settings.request_timeout);
         }
@@ -108,7 +108,7 @@ impl Peer {
         }
     }
 
-    /// A packet of another site of the list in force.
+    /// Handles a packet of another site of the list in force.
     fn on_body(&mut self, context: &mut Context, from: u16, body: Body<'_>, bytes: &Bytes) {
         self.token.on_sign_of_life(&self.order, from);
         if matches!(body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
@@ -140,7 +140,7 @@ impl Peer {
         }
     }
 
-    /// Another site lacks acknowledgments or messages.
+    /// Queues the entries that another site requests.
     fn on_retrans(&mut self, context: &mut Context, from: u16, first: u64, below: u64) {
         let log = &self.order.log;
         context.received("retrans", first);
@@ -149,10 +149,10 @@ impl Peer {
             self.answers.purged.insert(from);
         }
         if first >= log.length() && self.list.agreement().takes_part() {
-            // It waits for the token to move: it is not moving yet, but this site lives.
+            // The requester waits for the token to move: the confirmation shows that this site is alive.
             self.answers.confirmations.insert(from);
         }
-        // No further than the log, and no more than a site asks for at a time.
+        // The answer ends with the log and is limited to the run that a site may request.
         let below = below.min(log.length()).min(first.saturating_add(MAX_REQUESTED_RUN));
         (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
     }
@@ -175,7 +175,7 @@ impl Peer {
         }
     }
 
-    /// An acknowledgment, perhaps with its message.
+    /// Handles an acknowledgment, with its message in a repair.
     fn on_ack(&mut self, context: &mut Context, from: u16, ack: Ack, payload: Option<Bytes>) {
         let length = self.order.log.length();
         if !self.order.is_whole(context, &ack) {
@@ -186,9 +186,10 @@ impl Peer {
             if usize::from(ack.next) != context.rank || ack.site != from {
                 return;
             }
-            // The site before this one has not heard that the token was accepted.
+            // The previous token site does not know that the token was accepted.
             if self.token.is_elsewhere() && ack.timestamp + 1 == length {
-                // It cannot be, for the application is slow. Sources wait for this site too: all are told.
+                // A slow application keeps this site from accepting the token. Sources wait for this site too, so all
+                // sites are notified.
                 self.answers.announced = true;
             } else {
                 self.answers.confirmations.insert(from);
@@ -207,14 +208,14 @@ impl Peer {
         self.advance(context);
     }
 
-    /// Goes on as far as is known by now.
+    /// Extends the log, and notes when the next site has accepted the token.
     fn advance(&mut self, context: &mut Context) {
         if self.order.advance(context) || self.order.transfers.is_last_accepted() {
             self.token.on_accepted(context);
         }
     }
 
-    /// A packet without a message of this site.
+    /// Returns the next packet that carries no message of this site.
     fn poll_packet(&mut self, context: &mut Context, takes_part: bool) -> Option<(To, Body<'static>)> {
         let order = &mut self.order;
         let unicast = self.answers.poll(context, order, &self.token).or_else(|| match takes_part {
@@ -236,6 +237,7 @@ impl Peer {
         }
         let body = match std::mem::take(&mut self.answers.announced) {
             true => Some(self.token.confirmation(context, order)),
+            // Answers to all sites go before the token site's own acknowledgments.
             false => self.token.poll(context, order),
         };
         body.map(|body| (To::Group, body))
@@ -287,7 +289,7 @@ impl Part for Peer {
             }
         };
         if failed {
-            // A site that should have answered has not: the sites that live make a new list.
+            // A site that should have answered has failed: the live sites form a new list.
             self.list.agreement_mut().begin(context.now);
         }
     }
@@ -313,7 +315,7 @@ impl Part for Peer {
             wire::Datagram::Reformation(packet).emit(context.association, buf);
             return Some(context.transmit(to));
         }
-        // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
+        // A packet of a reformation carries its ballot number; other packets carry the number of the list.
         let view = self.list.agreement().promised().number;
         if let Some(transmit) = self.answers.poll_repair(context, &self.order, view, buf) {
             return Some(transmit);
@@ -333,7 +335,7 @@ impl Part for Peer {
         self.order.outbox.finish();
     }
 
-    /// A list is made without it.
+    /// Starts a reformation without the member.
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(rank) = context.rank_of(member) {
             self.list.expel(context, rank);
@@ -341,7 +343,7 @@ impl Part for Peer {
         }
     }
 
-    /// Messages wait for the token, and it is there, or what this site lacks is.
+    /// Returns true if messages wait for the member, which has the token or the entries that this site is missing.
     fn awaits(&self, context: &Context, member: NodeId) -> bool {
         let Some(rank) = context.rank_of(member) else { return false };
         if !self.list.agreement().takes_part() {
@@ -357,11 +359,11 @@ impl Part for Peer {
         context.rank_of(member).map(|rank| self.order.transfers.confirmed[rank])
     }
 
-    /// Its own messages are delivered here; and if it has the token, that has been around since.
+    /// Returns true if the site's own messages are delivered here and the token is at rest or elsewhere.
     fn is_finished(&self) -> bool {
         self.order.outbox.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
     }
 }
 
-/// The greatest group whose agreement on a list of sites has room in a packet.
+/// Maximum number of sites: the agreement on a list must fit into a packet.
 const MAX_SITES: usize = 128;

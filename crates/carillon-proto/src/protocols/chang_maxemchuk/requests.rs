@@ -1,7 +1,7 @@
-//! What a site asks for: acknowledgments and messages it knows of and lacks (section 2.9.1:
-//! "retransmission request").
+//! Requests of a site for acknowledgments and messages that it is missing (section 2.9.1, "retransmission request").
 //!
-//! Not a `RequestSchedule`: there is one request for a whole run, and one timer for it and all else that the site waits for.
+//! One request covers a whole run of timestamps, and one timer serves all requests of a site. `RequestSchedule` of
+//! `blocks` has a timer per number and does not fit.
 
 use std::ops::Range;
 
@@ -18,50 +18,52 @@ use crate::blocks::{MissedPolls, RequestedRuns};
 #[derive(Debug)]
 pub(super) struct Requests {
     settings: Settings,
-    /// One past the greatest timestamp heard of.
+    /// First timestamp beyond all that are known to exist.
     known: u64,
-    /// The site that told of it: it holds all before.
+    /// Site that reported `known`, and therefore holds everything before it.
     pub informant: u16,
     asked: RequestedRuns,
-    /// How often nothing that it asked for has come.
+    /// Consecutive unanswered requests.
     pub silence: MissedPolls,
-    /// A message whose acknowledgment must exist, though its timestamp is not known.
+    /// Message that must have an acknowledgment of unknown timestamp.
     wanted: Option<MessageRequest>,
 }
 
+/// Request for a message by its number, because its timestamp is unknown.
 #[derive(Debug)]
 struct MessageRequest {
     id: Id,
     due: bool,
-    /// Whether it was asked for in vain.
+    /// True after an unanswered request: the next one goes to the source.
     again: bool,
 }
 
-/// Timestamps asked for at a time.
+/// Maximum number of timestamps in one request; it bounds the burst of repairs that follows.
 pub(super) const MAX_REQUESTED_RUN: u64 = 32;
 
 impl Requests {
-    /// Nothing is lacking.
+    /// Creates the requests of a site without gaps.
     pub fn new(settings: Settings) -> Self {
         let (asked, silence) = (RequestedRuns::default(), MissedPolls::default());
         Requests { settings, known: 0, informant: 0, asked, silence, wanted: None }
     }
 
-    /// A site holds all below this timestamp.
+    /// Records that a site holds all entries below a timestamp.
     pub fn learn(&mut self, below: u64, site: u16) {
         if below >= self.known {
             (self.known, self.informant) = (below, site);
         }
     }
 
-    /// A message's acknowledgment is missing. Asked for once until [`Requests::on_timeout`].
+    /// Records that the acknowledgment of a message is missing. The site requests it once until
+    /// [`Requests::on_timeout`].
     pub fn miss(&mut self, id: Id) {
         if self.wanted.as_ref().is_none_or(|wanted| wanted.id != id) {
             self.wanted = Some(MessageRequest { id, due: true, again: false });
         }
     }
 
-    /// No answer in time: all is asked for again. Returns whether the timestamps were too often.
+    /// Marks everything missing for another request. Returns true if timestamps stayed unanswered too often.
     pub fn on_timeout(&mut self) -> bool {
         if let Some(wanted) = &mut self.wanted {
             (wanted.due, wanted.again) = (true, true);
@@ -69,11 +71,12 @@ impl Requests {
         self.asked.again() && self.silence.missed(self.settings.patience, self.settings.request_timeout)
     }
 
-    /// The next request, and whom to ask.
+    /// Returns the next request and its addressee.
     pub fn poll(&mut self, context: &mut Context, order: &Order) -> Option<(u16, Body<'static>)> {
         if order.is_full(context) {
             return None;
         }
+        // The message got its timestamp meanwhile.
         self.wanted.take_if(|wanted| order.expected(wanted.id.source) > wanted.id.number);
         let gap = self.gap(order);
         if gap.is_none() && self.wanted.is_none() {
@@ -91,7 +94,7 @@ impl Requests {
             let wanted = self.wanted.as_mut().filter(|wanted| wanted.due)?;
             wanted.due = false;
             let (id, message) = (wanted.id, MessageId(wanted.id.number));
-            // The token site first; but its place may have been lost too, and the source knows.
+            // The token site is asked first. It may have lost the message too, so the source is asked next.
             let site = if wanted.again { id.source } else { order.token_site() };
             context.events.push(Event::LossFound { source: None, message });
             (site, Body::RetransMessage(id), id.number)
@@ -106,7 +109,7 @@ impl Requests {
         Some((site, body))
     }
 
-    /// The first run of timestamps that it knows of and of which the acknowledgment or the message is missing.
+    /// First run of known timestamps of which the acknowledgment or the message is missing.
     pub fn gap(&self, order: &Order) -> Option<Range<u64>> {
         let (from, early) = (order.log.length(), order.log.early());
         let known =

@@ -1,4 +1,4 @@
-//! The token site: gives timestamps, passes the token on (section 2.9.1).
+//! Token at one site: gives timestamps and passes the token on (section 2.9.1).
 
 use carillon_core::{Event, ObservedState};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
@@ -9,59 +9,60 @@ use super::describe::TOKEN;
 use super::order::Order;
 use crate::blocks::MissedPolls;
 
-/// Where the token is, as far as it concerns this site.
+/// State of the token at this site.
 #[derive(Debug)]
 pub(super) struct Token {
     settings: Settings,
     place: Location,
 }
 
+/// Location of the token as seen by this site.
 #[derive(Clone, Copy, Debug)]
 enum Location {
-    /// Another site has it.
+    /// Another site has the token.
     Elsewhere,
-    /// This site acknowledges.
+    /// This site gives acknowledgments.
     Here {
-        /// Acknowledgments given since it was accepted.
+        /// Acknowledgments given since the token was accepted.
         given: u64,
-        /// Whether the others have been shown that it was accepted.
+        /// True after the other sites were shown that the token was accepted.
         shown: bool,
-        /// What is to be sent if there is nothing to acknowledge.
+        /// Packet that is due if there is nothing to acknowledge.
         due: Option<IdlePacket>,
     },
-    /// It was passed on and the next site has not shown that it accepted it.
+    /// The token was passed on, and the next site has not shown yet that it accepted the token.
     Passing {
-        /// Repetitions since that site was heard.
+        /// Repetitions of the transfer since the last packet of the next site.
         silence: MissedPolls,
-        /// Whether the transfer is to be repeated now.
+        /// True while a repetition of the transfer is due.
         due: bool,
     },
 }
 
-/// What a token site sends that has nothing to acknowledge.
+/// Packet of a token site that has nothing to acknowledge.
 #[derive(Clone, Copy, Debug)]
 enum IdlePacket {
-    /// An acknowledgment of nothing that passes the token on.
+    /// Acknowledgment without a message that passes the token on.
     Transfer,
-    /// A confirmation.
+    /// Confirmation of the accepted token.
     Confirmation,
 }
 
 impl Token {
-    /// Before any message of a list, and between lists.
+    /// Creates the state at the start of a list; `is_here` at the first token site.
     pub fn new(settings: Settings, is_here: bool) -> Self {
         let here = Location::Here { given: 0, shown: true, due: None };
         Token { settings, place: if is_here { here } else { Location::Elsewhere } }
     }
 
-    /// Accepts the token if it was passed to this site, which lacks nothing before it.
+    /// Accepts the token if it was passed to this site and the site has all entries before it.
     pub fn accept(&mut self, context: &mut Context, order: &mut Order) {
         if !self.is_elsewhere() || !order.is_passed_here(context) || order.is_full(context) {
             return;
         }
         order.transfers.confirm(context.rank as u16, order.log.length());
         context.events.push(Event::StateChanged { state: "Here" });
-        // With the token on its round through an idle group there is nothing to wait for.
+        // On its round through an idle group the token need not wait at any site.
         let on_round = order.transfers.accepted_since_last_message().is_some_and(|passes| {
             self.settings.idle_timeout.is_some()
                 && passes > order.resilience().max(1)
@@ -72,9 +73,10 @@ impl Token {
         order.commit(context);
     }
 
-    /// A token site had nothing to acknowledge for a while.
+    /// Decides, after `confirm_timeout` without an acknowledgment, between a transfer and a confirmation.
     pub fn on_confirm_timeout(&mut self, context: &mut Context, order: &Order) {
         let Location::Here { shown, due, .. } = &mut self.place else { return };
+        // Uncommitted messages need further transfers before they can be delivered.
         let passes = order.transfers.accepted_since_last_message();
         if passes.is_some_and(|passes| passes < order.resilience()) {
             *due = Some(IdlePacket::Transfer);
@@ -90,21 +92,21 @@ impl Token {
         }
     }
 
-    /// The group has been idle: the token goes around.
+    /// Sends the token around an idle group.
     pub fn on_idle_timeout(&mut self) {
         if let Location::Here { due, .. } = &mut self.place {
             *due = Some(IdlePacket::Transfer);
         }
     }
 
-    /// The transfer has not been accepted in time: it is repeated. Returns whether too often.
+    /// Schedules the repetition of a transfer that was not accepted in time. Returns true after too many repetitions.
     pub fn on_transfer_timeout(&mut self) -> bool {
         let Location::Passing { silence, due } = &mut self.place else { return false };
         *due = true;
         silence.missed(self.settings.patience, self.settings.transfer_timeout)
     }
 
-    /// The site to which the token was passed lives, though it may not be able to accept it yet.
+    /// Notes that the next token site is alive, though it may not be able to accept the token yet.
     pub fn on_sign_of_life(&mut self, order: &Order, site: u16) {
         if let Location::Passing { silence, .. } = &mut self.place
             && order.transfers.last.is_some_and(|ack| ack.next == site)
@@ -113,7 +115,7 @@ impl Token {
         }
     }
 
-    /// The next site has the token.
+    /// Notes that the next site has accepted the token.
     pub fn on_accepted(&mut self, context: &mut Context) {
         if matches!(self.place, Location::Passing { .. }) {
             self.place = Location::Elsewhere;
@@ -121,7 +123,7 @@ impl Token {
         }
     }
 
-    /// What a token site sends next, if anything.
+    /// Returns the next packet of the token site.
     pub fn poll(&mut self, context: &mut Context, order: &mut Order) -> Option<Body<'static>> {
         match &mut self.place {
             Location::Elsewhere => None,
@@ -135,7 +137,7 @@ impl Token {
                 Some(Body::Ack(ack))
             }
             Location::Here { given, shown, due } => {
-                // A site alone has no one to pass the token to: it waits for its own application.
+                // A site alone cannot pass the token on: it waits for its own application.
                 let waits = order.sites() == 1 && order.is_full(context);
                 if let Some(message) = order.next_message().filter(|_| !waits) {
                     *given += 1;
@@ -154,7 +156,8 @@ impl Token {
         }
     }
 
-    /// How far this site has accepted all: not past a transfer to it that it cannot accept yet.
+    /// Builds the confirmation of all entries that this site has accepted, without a transfer to it that it cannot
+    /// accept yet.
     pub fn confirmation(&self, context: &mut Context, order: &Order) -> Body<'static> {
         let waits = self.is_elsewhere() && order.is_passed_here(context);
         let below = order.log.length() - u64::from(waits);
@@ -162,17 +165,17 @@ impl Token {
         Body::Confirm { site: context.rank as u16, below }
     }
 
-    /// Whether another site has it.
+    /// Returns true if another site has the token.
     pub fn is_elsewhere(&self) -> bool {
         matches!(self.place, Location::Elsewhere)
     }
 
-    /// Whether this site gives the timestamps.
+    /// Returns true if this site gives the timestamps.
     pub fn is_here(&self) -> bool {
         matches!(self.place, Location::Here { .. })
     }
 
-    /// Whether nothing is left to do with the token here: it is elsewhere, or at rest.
+    /// Returns true if this site has nothing left to do with the token: another site has it, or it is at rest.
     pub fn rests(&self, order: &Order) -> bool {
         match self.place {
             Location::Elsewhere => true,
@@ -181,7 +184,7 @@ impl Token {
         }
     }
 
-    /// Where the token is, while a list is in force.
+    /// State of the token for the generated diagram; `Reformation` while no list is in force.
     pub fn state(&self, takes_part: bool) -> ObservedState {
         let (state, turn) = match self.place {
             _ if !takes_part => ("Reformation", 0),
@@ -192,7 +195,7 @@ impl Token {
         ObservedState { of: TOKEN.of, about: 0, state, turn }
     }
 
-    /// Gives the next timestamp, to a message or to nothing, and passes the token on if so decided.
+    /// Gives the next timestamp, to a message or to an empty entry, and passes the token on if `transfer`.
     fn give(
         &mut self,
         context: &mut Context,

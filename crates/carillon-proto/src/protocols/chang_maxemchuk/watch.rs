@@ -1,9 +1,9 @@
-//! Who waits for the token to move, and hears nothing of it.
+//! Failure detection for sites that wait for the token to move.
 //!
-//! The source has two clocks that find a failed site: that of a source, and that of the site that
-//! passes the token on. Neither runs when the token site fails that has just acknowledged the last
-//! message, or if the one it passed the token to fails with it: that message would never be committed.
-//! So every site that waits for a transfer asks the token site after a while what follows.
+//! The source has two timers that detect a failed site: that of a message's source and that of the site that passes
+//! the token on. Neither runs if the token site fails right after it acknowledged the last message, or together with
+//! its successor, and the message would never be committed. Each site that waits for a transfer therefore asks the
+//! token site periodically.
 
 use std::time::Duration;
 
@@ -15,24 +15,25 @@ use super::order::Order;
 use super::token::Token;
 use crate::blocks::{FailureTimeout, MissedPolls};
 
-/// The questions that nobody has answered.
+/// Unanswered questions to the token site.
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: FailureTimeout,
-    /// Longer than a token that moves, or rests until the group counts as idle, is silent.
+    /// Interval between questions, longer than the silence of a moving token or of one that waits for the group to
+    /// become idle.
     timeout: Duration,
     due: bool,
     silence: MissedPolls,
 }
 
 impl Watch {
-    /// None yet.
+    /// Creates the watch without a pending question.
     pub fn new(settings: Settings) -> Self {
         let timeout = settings.message_timeout.saturating_add(settings.idle_timeout.unwrap_or_default());
         Watch { patience: settings.patience, timeout, due: false, silence: MissedPolls::default() }
     }
 
-    /// An acknowledgment or a confirmation was heard: the token is somewhere.
+    /// Restarts the interval after an acknowledgment or a confirmation, which shows that a token site is alive.
     pub fn on_token_activity(&mut self, context: &mut Context) {
         (self.due, self.silence) = Default::default();
         if context.timers.cancel(Timer::Watch) {
@@ -40,13 +41,13 @@ impl Watch {
         }
     }
 
-    /// Nothing was heard. Returns whether too often.
+    /// Makes a question due. Returns true after too many unanswered questions.
     pub fn on_timeout(&mut self) -> bool {
         self.due = true;
         self.silence.missed(self.patience, self.timeout)
     }
 
-    /// What this site asks the token site while it waits, if it is time to.
+    /// Returns the question to the token site, if one is due and this site waits for the token.
     pub fn poll(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! The reformation phase, and what leads to it. The phases are those of `blocks::reformation`.
+//! Tests of the reformation phase and of its causes. `blocks::reformation` defines the phases.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn ranks(ranks: &[usize]) -> Ranks {
     ranks.iter().copied().collect()
 }
 
-/// The vote of a site that has so much of the first list's order.
+/// Vote of a site that has `length` entries of the first list's order.
 fn vote(ballot: Ballot, length: u64) -> Packet<'static> {
     Packet::Vote { ballot, accepted: 0, length, members: Ranks::below(3), joiners: Ranks::default() }
 }
@@ -116,7 +116,7 @@ fn longest_log_survives_token_site_failure() {
     assert_eq!(site.at(399).len(), 3);
     let sent = site.at(480);
     assert_eq!(sent.last().map(String::as_str), Some("invite 1.1 to all"), "{sent:?}");
-    // Site 0 acknowledged a message of site 2, passed the token on, and failed: site 2 heard of it.
+    // Site 0 acknowledged a message of site 2, passed the token on, and failed; site 2 received the transfer.
     let invited = ballot(1, 1);
     assert!(site.agree(2, vote(invited, 1)).is_empty(), "site 0 may vote yet");
     let sent = site.at(700);
@@ -136,7 +136,7 @@ fn longest_log_survives_token_site_failure() {
     assert_eq!(site.take(), ["1:0 b"]);
 }
 
-/// Choice: who has left is not waited for at all.
+/// Choice: a reformation does not wait for a departed site.
 #[test]
 fn departed_site_is_removed_when_others_vote() {
     let mut site = Site::new(1, &[]);
@@ -157,7 +157,7 @@ fn departed_site_is_removed_when_others_vote() {
     assert!(!site.at(5_000).iter().any(|packet| packet.contains("invite")));
 }
 
-/// Choice: a list whose coordinator had not heard that one of its sites has left does not stay.
+/// Choice: a list does not stay if its coordinator did not know that one of its sites has left.
 #[test]
 fn a_list_with_a_site_that_has_left_is_replaced() {
     let mut site = Site::new(2, &[]);
@@ -227,7 +227,7 @@ fn a_site_that_is_ready_waits_for_the_list_to_be_in_force() {
     site.receive_in(1, 1, repair(0, (0, 0), (0, 1), "a"));
     site.receive_in(1, 1, Body::Retrans { from: 0, below: 1 });
     assert!(site.take().is_empty());
-    // Whatever its coordinator sends in the new list shows that it is.
+    // Any packet of the coordinator in the new list shows that the list is in force.
     site.receive_in(1, 1, msg(1, 0, "b"));
     assert_eq!(site.take(), ["0:0 a"]);
 }
@@ -242,7 +242,7 @@ fn a_packet_of_an_older_list_is_dropped() {
     assert!(site.take().is_empty());
 }
 
-/// Choice: a site that was cut out hears of the new list, and asks to join it.
+/// Choice: an excluded site learns of the new list and asks to join it.
 #[test]
 fn excluded_live_site_asks_to_rejoin() {
     let mut site = Site::new(0, &[]);
@@ -252,8 +252,8 @@ fn excluded_live_site_asks_to_rejoin() {
     assert!(site.take().is_empty());
 }
 
-/// "During the reformation phase, no messages are multicast": nor acknowledgments, whatever comes and
-/// whoever coordinates.
+/// "During the reformation phase, no messages are multicast": no acknowledgments either, in any phase and for any
+/// coordinator.
 #[test]
 fn no_list_packet_is_multicast_during_reformation() {
     let multicast = |sent: &[String]| {
@@ -261,7 +261,7 @@ fn no_list_packet_is_multicast_during_reformation() {
         sent.iter().filter(of_list).cloned().collect::<Vec<String>>()
     };
     let nothing: [String; 0] = [];
-    // What comes in each phase: messages to acknowledge, the token, and the application's own.
+    // Each phase receives messages to acknowledge, the token, and messages of its own application.
     let mut number = 0;
     let mut disturb = |site: &mut Site, view: u32| {
         let mut sent = site.receive_in(2, view, msg(2, number, "a"));
@@ -307,7 +307,7 @@ fn no_list_packet_is_multicast_during_reformation() {
     assert!(!multicast(&site.agree(2, Packet::Active { ballot: other })).is_empty());
 }
 
-/// Choice: it fetches what it missed, and delivers it before what is new.
+/// Choice: the site fetches the missing entries and delivers them before newer ones.
 #[test]
 fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
     let mut site = cut_out();
@@ -327,9 +327,8 @@ fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
     assert!(!lost, "it has everything");
 }
 
-/// Choice: what the coordinator has not, another member may have; it answers once it has accepted the
-/// list, for before that its order may be another.
-/// A member that has accepted the list supplies entries that its coordinator does not have.
+/// Choice: a member that has accepted the list supplies entries that its coordinator does not have. Before it
+/// accepts, its order may differ.
 #[test]
 fn accepting_member_supplies_entries_missing_at_coordinator() {
     let mut site = Site::new(0, &[]);
@@ -343,8 +342,7 @@ fn accepting_member_supplies_entries_missing_at_coordinator() {
     assert_eq!(site.receive_in(2, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 2"]);
 }
 
-/// Choice: what is purged is lost to it, and it says so.
-/// A site whose backlog is purged reports the loss and joins as a site that has lost its log.
+/// Choice: purged entries are lost to the site, which reports the loss and joins as a site without a log.
 #[test]
 fn site_with_purged_backlog_reports_loss_and_joins_empty() {
     let nothing: [String; 0] = [];
@@ -406,7 +404,7 @@ fn group_of_five_survives_two_failed_token_sites() {
     }
 }
 
-/// With L = 0 the source's own protocol survives nothing, and delivers nothing wrong either.
+/// L = 0 is the source's own protocol: it survives no failure, but delivers nothing wrong.
 #[test]
 fn without_resilience_a_group_stops_when_a_site_fails() {
     let group = Group::new(&ENTRY, 1).receivers(2).senders(3).messages(50).limit(Duration::from_secs(20));

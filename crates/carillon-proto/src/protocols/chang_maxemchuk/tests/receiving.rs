@@ -1,4 +1,4 @@
-//! What every site does: order, ask, commit; and what a source does.
+//! Tests of ordering, requests and commits at every site, and of the source.
 
 use carillon_core::{DropReason, Event, MessageId, OfferError};
 use carillon_wire::chang_maxemchuk::{Body, Id};
@@ -53,7 +53,7 @@ fn acknowledgment_of_missing_message_triggers_request() {
     assert_eq!(site.receive(0, ack(0, (1, 0), (0, 1))), ["view 0 retrans 0..1 to rank 0"]);
 }
 
-/// Choice: only what is missing is asked for, not all from the gap on.
+/// Choice: a site requests only missing entries, not everything after the gap.
 #[test]
 fn entries_beyond_a_gap_are_not_requested() {
     let mut site = Site::new(2, &[]);
@@ -78,7 +78,7 @@ fn an_old_acknowledgment_is_discarded() {
 fn early_message_is_discarded_and_gap_requested() {
     let mut site = Site::new(2, &[]);
     assert_eq!(site.receive(1, msg(1, 1, "b")), ["view 0 retrans 1:0 to rank 0"]);
-    // Choice: then its source is asked, which must have heard of it.
+    // Choice: the next request goes to the source, which must have the acknowledgment.
     assert_eq!(site.at(20), ["view 0 retrans 1:0 to rank 1"]);
     assert_eq!(site.drops()[0], DropReason::OutOfOrder);
     let mut source = Site::new(0, &[]);
@@ -133,7 +133,7 @@ fn a_message_completes_at_its_source_when_it_is_delivered() {
     assert!(completed(&mut site) && site.is_finished());
 }
 
-/// Choice: a site whose application is slow does not accept the token, and says that it lives.
+/// Choice: a site with a slow application does not accept the token, and shows that it is alive.
 #[test]
 fn the_token_waits_for_a_slow_application() {
     let mut site = Site::new(1, &[("buffer", "1"), ("resilience", "0")]);

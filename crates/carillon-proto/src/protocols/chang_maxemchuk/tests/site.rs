@@ -1,4 +1,4 @@
-//! One site of a group of three, alone on the bench.
+//! Fixture: one site of a group of three, driven by packets.
 
 use carillon_core::{BuildContext, NodeId, OfferError};
 use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
@@ -10,7 +10,7 @@ use super::super::ENTRY;
 /// The nodes of the sites by rank.
 const NODES: [NodeId; 3] = [NodeId(5), NodeId(9), NodeId(2)];
 
-/// What the site of a rank is told.
+/// Build context of the site of a rank.
 pub(super) fn context(rank: usize) -> BuildContext {
     peer_context(&NODES, rank, false)
 }
@@ -30,7 +30,7 @@ impl Site {
         Site(PeerFixture::new(&ENTRY, &context(rank), &settings, show))
     }
 
-    /// The application offers a message. Returns what was sent.
+    /// Offers a message of the application and returns the packets sent.
     pub(super) fn offer(&mut self, payload: &'static str) -> Result<Vec<String>, OfferError> {
         self.0.offer(payload)?;
         Ok(self.sent())
@@ -41,17 +41,17 @@ impl Site {
         self.0.is_finished()
     }
 
-    /// A packet of the normal phase comes in. Returns what was sent.
+    /// Receives a packet of the normal phase and returns the packets sent.
     pub(super) fn receive(&mut self, from: usize, body: Body<'_>) -> Vec<String> {
         self.receive_in(from, 0, body)
     }
 
-    /// A packet of some list comes in.
+    /// Receives a packet of the given list and returns the packets sent.
     pub(super) fn receive_in(&mut self, from: usize, view: u32, body: Body<'_>) -> Vec<String> {
         self.receive_datagram(from, Datagram::Normal(Packet { view, body }))
     }
 
-    /// A packet of the reformation comes in.
+    /// Receives a packet of the reformation and returns the packets sent.
     pub(super) fn agree(&mut self, from: usize, packet: reformation::Packet<'_>) -> Vec<String> {
         self.receive_datagram(from, Datagram::Reformation(packet))
     }
@@ -62,7 +62,7 @@ impl Site {
         self.receive_bytes(NODES[from], bytes)
     }
 
-    /// What the application can take, and takes: "source:number payload".
+    /// Takes all deliverable messages as "source:number payload".
     pub(super) fn take(&mut self) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some(delivery) = self.0.take() {
