@@ -1,4 +1,4 @@
-//! Parameters. The source gives no defaults: these suit a 10 Mbit/s Ethernet.
+//! Parameters of the protocol. The source gives no defaults; these suit a 10 Mbit/s Ethernet.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
 use crate::blocks::{Addressed, WireNumbers};
 
+/// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("mode", &["conference", "lecture"], "conference")
         .doc("conference: all members may send; lecture: the first member only, the others send sanity messages"),
@@ -42,7 +43,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("a sender with nothing more to send takes its messages for delivered when this many t2 bring no NAK (Carillon's)"),
 ];
 
-/// For files over a real network.
+/// Settings for files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("b", "4096"),
     ("k", "5"),
@@ -60,39 +61,46 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("finish_intervals", "10"),
 ];
 
-/// A member is given up when the session would, and no sooner.
+/// Settings that the host derives: a member is expelled exactly when the session expels it.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("failure_margin", HostValue::MemberTimeout)];
 
-/// The parameters as the machine uses them.
+/// Settings of a member, read from the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Only the first member may send.
+    /// True if only the first member may send.
     pub lecture: bool,
-    /// Back window B.
+    /// Back window B: messages kept for retransmission.
     pub b: u64,
+    /// Sequence numbers on the wire, from 1 to n.
     pub numbers: WireNumbers,
+    /// K: status messages before the interval grows from T1 to T2.
     pub k: u64,
     pub t1: Duration,
     pub t2: Duration,
     pub t3: Duration,
+    /// True if a NAK is answered with all messages from the requested one on.
     pub go_back: bool,
     pub scope: Addressed,
+    /// Time within which a repair to the same addressee is not repeated.
     pub repair_guard: Duration,
+    /// Time after which a receiver repeats its NAK; `None` for never.
     pub nak_timer: Option<Duration>,
+    /// True if a receiver requests every missing message, false if only the first.
     pub nak_all: bool,
-    /// Receive buffer for each source.
+    /// Receive buffer for each source, in messages.
     pub buffer: u64,
-    /// So many messages of it in use are a danger.
+    /// Number of buffered messages of one source that triggers a choke.
     pub choke_at: u64,
+    /// Minimum time between data packets of a node.
     pub send_interval: Duration,
-    /// A member silent for so long has failed.
+    /// Silence after which a member has failed.
     pub silence: Duration,
-    /// A sender that has heard no NAK for so long is done.
+    /// Time without a NAK after which a sender completes its messages.
     pub quiet: Duration,
 }
 
 impl Settings {
-    /// Checks that the parameters go together.
+    /// Reads the settings, and refuses combinations that the protocol does not allow.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name| config.span(name).at(context.bit_rate);
         let intervals = |name| u32::try_from(config.count(name)).unwrap_or(u32::MAX);
@@ -135,5 +143,5 @@ impl Settings {
     }
 }
 
-/// What the field of a choke can hold.
+/// Maximum pause T3: the field of a CHOKE has 32 bits for microseconds.
 const MAX_PAUSE: Duration = Duration::from_micros(u32::MAX as u64);

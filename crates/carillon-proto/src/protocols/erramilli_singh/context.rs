@@ -1,19 +1,19 @@
-//! Where source and sink act, and their timers.
+//! Context shared by source and sink, and their timers.
 
-/// Where source and sink act.
+/// Time, timers, events and group of a member.
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// T1 or T2 is over: say how far this node has come.
+    /// End of T1 or T2: send a status or sanity message.
     Idle,
-    /// The next data packet may go out.
+    /// Earliest time of the next data packet.
     Pace,
-    /// No NAK has come for long: all messages are done with.
+    /// End of the time without NAKs: complete all messages.
     Quiet,
-    /// The answer to the NAK to this member is overdue: ask again.
+    /// Answer to the NAK to this member overdue: repeat the NAK.
     Nak(usize),
-    /// This member has not been heard for long: it may have failed.
+    /// Member silent: check for its failure.
     Silence(usize),
 }

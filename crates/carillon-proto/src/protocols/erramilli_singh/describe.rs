@@ -1,11 +1,11 @@
-//! What the protocol says of itself.
+//! Description of the protocol for test suites and for its documentation page.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
-/// What the entry says for suites and for its page.
+/// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Every message can be repaired for as long as anyone may miss it if the back window holds all of them.
-    // Crashed nodes are nobody's concern.
+    // Every message can be repaired while a member may miss it, if the back window holds all messages. The protocol
+    // promises nothing about crashed nodes.
     guarantee: DeliveryGuarantee::Peers { crashes: |nodes| nodes - 1 },
     trial: |trial| {
         trial.count("b", 20, 100).count("k", 0, 8).ms("t1", 5, 16).ms("t2", 100, 201).ms("t3", 1, 30);

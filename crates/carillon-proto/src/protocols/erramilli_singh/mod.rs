@@ -1,15 +1,13 @@
-//! The protocol of Erramilli and Singh, ACM SIGCOMM '87 Workshop, as Segovia 1996, section 2.8,
-//! describes it.
+//! Protocol of Erramilli and Singh (ACM SIGCOMM Workshop 1987): NAKs and an implicit back window.
 //!
-//! Every member is a sender and a receiver. Receivers ask for what they miss (NAK); nobody
-//! acknowledges. A sender keeps its last B messages, the implicit back window, and forgets what is
-//! older. So that the last message of a burst is missed too, an idle sender says what its next
-//! message will be: K times in intervals of T1 (STATUS), then for ever in intervals of T2 (SANITY),
-//! which also shows that the node lives. A receiver whose buffer fills asks all senders to pause
+//! Every member is a sender and a receiver. Receivers request missing messages with NAKs and send no acknowledgments;
+//! a sender keeps its last B messages, the implicit back window. An idle sender states the number of its next
+//! message, K times in intervals of T1 (STATUS) and then in intervals of T2 (SANITY), so that receivers detect the
+//! loss of its last message and see that it is alive. A receiver with a nearly full buffer asks all senders to pause
 //! for T3 (CHOKE).
 //!
-//! Left out, as in the source: the set-up of the group, and the recovery of nodes that failed. What
-//! the source leaves open is decided in `docs/protocols/erramilli-singh.md`.
+//! Source: Segovia 1996, section 2.8. Group set-up and recovery of failed nodes are left out, as in the source. Open
+//! rules are decided in `docs/protocols/erramilli-singh.md`.
 
 mod config;
 mod context;
@@ -25,7 +23,7 @@ use carillon_wire::erramilli_singh::HEADER_LEN;
 
 pub use peer::ErramilliSinghPeer;
 
-/// Erramilli and Singh.
+/// Registry entry of the protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "erramilli-singh",
     family: "receiver-driven, negative acknowledgment, implicit back window",

@@ -1,4 +1,4 @@
-//! A member of the group: a source and a sink behind one interface.
+//! Member of the group: a source and a sink behind one interface.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::sink::Sink;
 use super::source::Source;
 use crate::blocks::{Part, Player};
 
-/// A member: sends, receives, and watches the others (section 2.8: "all the multicast group nodes
-/// are both senders and receivers").
+/// Member that sends, receives, and watches the others. Section 2.8: "all the multicast group nodes are both senders
+/// and receivers".
 #[derive(Debug)]
 pub struct ErramilliSinghPeer {
     source: Source,
@@ -25,11 +25,11 @@ pub struct ErramilliSinghPeer {
 }
 
 impl ErramilliSinghPeer {
-    /// The member at the node of the context.
+    /// Creates the member at the node of `build`; fails if a setting is invalid or the group is too large.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         let context = Context::of_member(build, MAX_MEMBERS)?;
-        // Who has forgotten the numbers of its messages cannot go on with them.
+        // A returning member has forgotten the numbers of its messages and cannot continue them.
         let may_offer = !build.rejoining && (context.rank == 0 || !settings.lecture);
         let sanity = build.seeds.stream("erramilli-singh.sanity");
         let sink = Sink::new(context.nodes.len(), build.rejoining, settings.clone());
@@ -79,7 +79,7 @@ impl Part for ErramilliSinghPeer {
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
             Timer::Idle => self.source.idle.expire(),
-            // `poll_transmit` looks at the time itself.
+            // `poll_transmit` reads the time itself.
             Timer::Pace => {}
             Timer::Quiet => self.source.on_quiet(context),
             Timer::Nak(rank) => self.sink.on_nak_timer(rank),
@@ -95,7 +95,7 @@ impl Part for ErramilliSinghPeer {
         self.sink.poll_delivery(context)
     }
 
-    /// In lecture mode only the first member sends: the others have finished before they begin.
+    /// Offers a message. In lecture mode only the first member may send.
     fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         self.source.offer(payload)
     }
@@ -109,5 +109,6 @@ impl Part for ErramilliSinghPeer {
     }
 }
 
-/// Members of a group. Packets could name 65 536; each member keeps a window of each other, and as many would fill 400 GB.
+/// Maximum number of members. Packets could name 65 536, but each member keeps a window for each other member, and
+/// this bounds the memory.
 const MAX_MEMBERS: usize = 4096;

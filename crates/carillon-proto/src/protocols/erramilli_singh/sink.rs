@@ -1,4 +1,4 @@
-//! The receiving side of a node.
+//! Receiving side of a member.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,33 +11,33 @@ use super::context::{Context, Timer};
 use crate::blocks::reformation::To;
 use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 
-/// Delivers the messages of each source in order, asks for those that are missing, asks for a pause
-/// when a buffer fills, and notices members that have failed.
+/// Receiving side: delivers the messages of each source in order, requests missing ones, sends chokes, and detects
+/// failed members.
 #[derive(Debug)]
 pub(super) struct Sink {
     settings: Settings,
-    /// One for each member; this node's own is not used.
+    /// State of each member by rank; the entry of this node is unused.
     members: Vec<Member>,
-    /// Whose the messages are that wait for the application.
+    /// Source of each message that waits for the application, in delivery order.
     waiting: VecDeque<usize>,
-    /// The members to send a NAK to.
+    /// Members to which a NAK is due.
     naks: BTreeSet<usize>,
     choke_due: bool,
-    /// No choke before this.
+    /// Time before which no further choke is sent.
     choking_until: Time,
 }
 
-/// What is known of another member.
+/// State of another member.
 #[derive(Debug)]
 struct Member {
     reception: ReceiveWindow,
-    /// When it was last heard.
+    /// Arrival time of its last packet.
     heard: Time,
     failed: bool,
 }
 
 impl Sink {
-    /// The receiving side in a group of so many; `joining` if the others have started before.
+    /// Creates the receiving side for a group of `members`; `joining` if the others have started earlier.
     pub fn new(members: usize, joining: bool, settings: Settings) -> Self {
         let member = |_| {
             let window = ReceiveWindow::new(settings.buffer, joining);
@@ -54,7 +54,7 @@ impl Sink {
         }
     }
 
-    /// The node starts: the others have their time to be heard.
+    /// Starts the silence timeout of every other member.
     pub fn start(&mut self, context: &mut Context) {
         for rank in (0..self.members.len()).filter(|&rank| rank != context.rank) {
             self.members[rank].heard = context.now;
@@ -62,8 +62,8 @@ impl Sink {
         }
     }
 
-    /// A packet of a member came in. Any packet is a sign of life: a busy sender, by the rules of the
-    /// source, sends no status messages.
+    /// Records a packet of a member. Every packet shows that the member is alive, because a busy sender sends no
+    /// status messages.
     pub fn on_sign_of_life(&mut self, context: &mut Context, rank: usize) {
         let member = &mut self.members[rank];
         member.heard = context.now;
@@ -73,12 +73,13 @@ impl Sink {
         }
     }
 
-    /// A message came in.
+    /// Handles a message.
     pub fn on_data(&mut self, context: &mut Context, rank: usize, sequence: u32, payload: Bytes) {
         let reception = &mut self.members[rank].reception;
         let Some(number) = self.settings.numbers.near(sequence, reception.expected()) else {
             return context.events.dropped(DropReason::Malformed);
         };
+        // A joining member starts with the first message that it receives.
         reception.join_at(number);
         let message = MessageId(number);
         let missing = reception.announce(number);
@@ -92,7 +93,7 @@ impl Sink {
         if let Some(missing) = missing {
             context.events.loss_found(None, missing);
         }
-        // Only what lies beyond the expected message shows that it is missing.
+        // Only a message beyond the expected one reveals a gap.
         if number > reception.expected() {
             self.naks.insert(rank);
         }
@@ -100,7 +101,7 @@ impl Sink {
         self.choke_due |= endangered && context.now >= self.choking_until;
     }
 
-    /// A source says how far it has come, and what it still holds.
+    /// Handles a status or sanity message: the next number of a source and the size of its back window.
     pub fn on_progress(
         &mut self,
         context: &mut Context,
@@ -119,6 +120,7 @@ impl Sink {
         if let Some(missing) = reception.announce(next) {
             context.events.loss_found(None, missing);
         }
+        // Messages before the back window cannot be repaired.
         if let Some(skipped) = reception.skip_to(oldest) {
             self.on_lost(context, rank, skipped);
         }
@@ -131,7 +133,7 @@ impl Sink {
         }
     }
 
-    /// A member had its time: it has failed, unless it was heard since.
+    /// Marks a member as failed, unless a packet of it has arrived since the timer was armed.
     pub fn on_silence(&mut self, context: &mut Context, rank: usize) {
         let member = &mut self.members[rank];
         let due = member.heard + self.settings.silence;
@@ -144,13 +146,13 @@ impl Sink {
         self.naks.remove(&rank);
     }
 
-    /// A NAK had its time.
+    /// Repeats the NAK to a member.
     pub fn on_nak_timer(&mut self, rank: usize) {
         self.members[rank].reception.request_again();
         self.naks.insert(rank);
     }
 
-    /// The next packet, if there is one. Whether a message is still missing is looked at now.
+    /// Returns the next choke or NAK. A NAK is built only when it leaves, so that it names what is still missing.
     pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let from = context.rank as u16;
         if std::mem::take(&mut self.choke_due) {
@@ -164,7 +166,7 @@ impl Sink {
             let reception = &mut self.members[rank].reception;
             let Some(number) = reception.next_request() else { continue };
             if self.settings.nak_all {
-                // Until there is none.
+                // The member stays queued until nothing more is missing.
                 self.naks.insert(rank);
             }
             let expected = self.settings.numbers.wire(number);
@@ -178,7 +180,7 @@ impl Sink {
         None
     }
 
-    /// The next message for the application.
+    /// Returns the next message for the application.
     pub fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
         let delivery = context.poll_delivery()?;
         if let Some(rank) = self.waiting.pop_front() {
@@ -187,7 +189,7 @@ impl Sink {
         Some(delivery)
     }
 
-    /// Messages that can be repaired no more are skipped, and named in the trace.
+    /// Skips messages that can no longer be repaired, and records their loss.
     fn on_lost(&mut self, context: &mut Context, rank: usize, skipped: Skipped) {
         let (first, count) = (skipped.range.start, skipped.lost());
         if count > 0 {

@@ -1,4 +1,4 @@
-//! The sending side of a node.
+//! Sending side of a member.
 
 use bytes::Bytes;
 use carillon_core::{DropReason, MessageId, OfferError, Outcome, Rng, TokenBucket, Transmit};
@@ -11,29 +11,32 @@ use crate::blocks::{
     Announcement, DueRepairs, Numbered, Outgoing, Reach, RepairScope, RequestOrigin, StatusSeries,
 };
 
-/// Sends messages, repeats what is asked for, and says how far it has come.
+/// Sending side: sends messages, answers NAKs with repairs, and announces its progress while idle.
 #[derive(Debug)]
 pub(super) struct Source {
     settings: Settings,
     /// Messages not sent yet, at most B.
     waiting: Outgoing,
-    /// `sendBuf`: the last B messages sent, the implicit back window. The oldest makes room for the newest, whoever lacks it.
+    /// `sendBuf`: the last B messages sent, the implicit back window. The newest message displaces the oldest, even
+    /// if a receiver misses it.
     window: Numbered<Bytes>,
+    /// Repairs and refusals that are due.
     repairs: DueRepairs<To>,
+    /// Series of status and sanity messages while idle.
     pub idle: StatusSeries,
-    /// No data packet before this.
+    /// Minimum interval between data packets.
     pace: TokenBucket,
-    /// No new message before this.
+    /// Pause of new messages after a choke.
     choked: TokenBucket,
     finished: bool,
-    /// Messages below this are done with.
+    /// First message that is not complete.
     completed: u64,
-    /// When sanity messages begin.
+    /// Random phase of the sanity messages.
     sanity: Rng,
 }
 
 impl Source {
-    /// The sending side of the member of this rank.
+    /// Creates the sending side; `may_offer` is false for a listener.
     pub fn new(may_offer: bool, settings: Settings, sanity: Rng) -> Self {
         Source {
             waiting: Outgoing::new(settings.b, !may_offer),
@@ -49,33 +52,33 @@ impl Source {
         }
     }
 
-    /// The node starts. Its first sanity message comes within T2, at random: nodes that start
-    /// together would for ever send theirs at the same moments.
+    /// Starts the idle series at a random time within T2, because nodes that start together would otherwise send
+    /// their sanity messages at the same moments for ever.
     pub fn start(&mut self, context: &mut Context) {
         let t2 = u64::try_from(self.settings.t2.as_nanos()).unwrap_or(u64::MAX);
         let phase = std::time::Duration::from_nanos(1 + self.sanity.below(t2));
         context.timers.arm(Timer::Idle, context.now + phase);
     }
 
-    /// Takes a message, unless B are waiting, or this node may not send.
+    /// Queues a message; refuses it while B messages wait or if this node may not send.
     pub fn offer(&mut self, payload: Bytes) -> Result<MessageId, OfferError> {
         let waiting = self.waiting.offer(payload)?;
         Ok(MessageId(self.window.end() + waiting))
     }
 
-    /// No more messages will be offered.
+    /// Marks the end of the offered messages.
     pub fn finish(&mut self, context: &mut Context) {
         self.waiting.finish();
         self.finished = true;
         self.stay(context);
     }
 
-    /// Whether everything offered is done with.
+    /// Returns true if every offered message is complete.
     pub fn is_finished(&self) -> bool {
         self.finished && self.waiting.is_empty() && self.completed == self.window.end()
     }
 
-    /// A receiver asks for a message.
+    /// Handles a NAK: queues the repair, or a refusal if the message has left the back window.
     pub fn on_nak(&mut self, context: &mut Context, rank: usize, expected: u32) {
         let next = self.window.end();
         let Some(number) = self.settings.numbers.before(expected, next) else {
@@ -88,6 +91,7 @@ impl Source {
             Reach::Group { .. } => To::Group,
         };
         let oldest = self.window.start();
+        // A status message tells the receiver which messages can still be repaired.
         if number < oldest {
             self.repairs.refuse(context.now, to);
         }
@@ -97,14 +101,14 @@ impl Source {
         }
     }
 
-    /// A receiver asks for a pause. All members have agreed on T3: a longer one is cut.
+    /// Handles a choke: pauses new messages, at most for the agreed T3.
     pub fn on_choke(&mut self, context: &mut Context, pause: std::time::Duration) {
         let last = MessageId(self.window.end().saturating_sub(1));
         context.events.received("choke", last);
         self.choked.pause(context.now, pause.min(self.settings.t3));
     }
 
-    /// Nothing was asked for in a long time: whoever lives has everything that can be repaired.
+    /// Completes all messages after a long time without NAKs: every live member has all that can be repaired.
     pub fn on_quiet(&mut self, context: &mut Context) {
         let busy = !self.waiting.is_empty() || !self.repairs.is_empty();
         if self.finished && !busy && self.idle.is_over() {
@@ -114,12 +118,12 @@ impl Source {
         }
     }
 
-    /// Where it is in its series of status and sanity messages.
+    /// Name of the present series for the state diagram.
     pub fn state(&self) -> &'static str {
         if self.idle.is_over() { "Sanity" } else { "Status" }
     }
 
-    /// The next packet, if there is one.
+    /// Returns the next packet: refusals first, then announcements, then data.
     pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(to) = self.repairs.pop_refusal(context.now) {
             return Some(self.announce(context, Announcement::Status, to, buf));
@@ -127,7 +131,7 @@ impl Source {
         if let Some((announcement, interval)) = self.idle.take() {
             context.timers.arm(Timer::Idle, context.now + interval);
             if announcement == Announcement::Status {
-                // The quiet time counts from the last status message on.
+                // The quiet time starts with the last status message.
                 self.stay(context);
             }
             return Some(self.announce(context, announcement, To::Group, buf));
@@ -135,8 +139,8 @@ impl Source {
         self.poll_data(context, buf)
     }
 
-    /// The next data packet. Repairs go first, and a choke does not hold them back: what waits for
-    /// them fills buffers too.
+    /// Returns the next data packet. Repairs go first and ignore a choke, because messages that wait for a repair
+    /// fill buffers too.
     fn poll_data(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = match (self.repairs.is_empty(), self.waiting.is_empty()) {
             (false, _) => self.pace.ready_at(context.now),
@@ -152,6 +156,7 @@ impl Source {
         }
         let payload = self.waiting.pop()?;
         let number = self.window.push(payload);
+        // The implicit back window: a message that leaves it counts as delivered (section 2.8).
         if let Some((gone, _)) = self.window.pop_beyond(self.settings.b) {
             self.repairs.forget(gone);
             if gone == self.completed {
@@ -181,7 +186,7 @@ impl Source {
         Some(transmit)
     }
 
-    /// Says how far this node has come.
+    /// Builds a status or sanity message with the next number and the size of the back window.
     fn announce(
         &mut self,
         context: &mut Context,
@@ -201,15 +206,14 @@ impl Source {
         context.transmit(to)
     }
 
-    /// The first message that is not done with is. Whether all have it is not known: nobody
-    /// acknowledges.
+    /// Completes the oldest open message. Without acknowledgments the sender cannot know that all members have it.
     fn complete(&mut self, context: &mut Context) {
         let (message, outcome) = (MessageId(self.completed), Outcome::Acknowledged);
         self.completed += 1;
         context.events.completed(message, outcome, 1);
     }
 
-    /// Something happened: the quiet time starts again.
+    /// Restarts the quiet time.
     fn stay(&mut self, context: &mut Context) {
         context.timers.arm(Timer::Quiet, context.now + self.settings.quiet);
     }

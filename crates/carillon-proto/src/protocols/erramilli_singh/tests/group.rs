@@ -1,4 +1,4 @@
-//! Groups whose losses are written down.
+//! Tests of whole groups with chosen losses.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use carillon_testkit::{Group, Link, Report, SENDER};
 
 use crate::protocols::erramilli_singh::ENTRY;
 
-/// One sender and one receiver a millisecond apart; the sender sends a message each millisecond,
-/// and the first datagrams of it with these numbers are lost.
+/// Runs one sender and one receiver 1 ms apart. The sender offers a message each millisecond, and the listed
+/// datagrams are lost.
 fn run(drops: impl IntoIterator<Item = u64>, settings: &[(&str, &str)]) -> Report {
     let mut group = Group::new(&ENTRY, 1)
         .receivers(1)
@@ -59,7 +59,7 @@ fn the_last_messages_are_missed_through_the_status_messages() {
     report.check_reliable().unwrap();
 }
 
-/// When all status messages are lost, the first sanity message reveals the missing data.
+/// The first sanity message reveals the missing data when all status messages are lost.
 #[test]
 fn first_sanity_message_reveals_loss_after_lost_statuses() {
     // Datagrams 10 to 13 are the K = 4 status messages, 10 ms apart; the sanity message comes 200 ms

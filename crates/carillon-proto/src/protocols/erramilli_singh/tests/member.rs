@@ -1,4 +1,4 @@
-//! One member of a group of three, alone on the bench.
+//! Fixture: one member of a group of three, driven by packets.
 
 use carillon_core::{BuildContext, NodeId};
 use carillon_testkit::{ASSOCIATION, PeerFixture, peer_context};
@@ -9,7 +9,7 @@ use super::super::ENTRY;
 /// The nodes of the members by rank.
 const MEMBERS: [NodeId; 3] = [NodeId(5), NodeId(9), NodeId(2)];
 
-/// What the member of a rank is told.
+/// Build context of the member of a rank.
 pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
     peer_context(&MEMBERS, rank, rejoining)
 }
@@ -32,13 +32,13 @@ impl Member {
         Member(PeerFixture::new(&ENTRY, &context, &[BASE, settings].concat(), show))
     }
 
-    /// A packet of the member that it names comes in. Returns what was sent.
+    /// Receives a packet of the member that it names, and returns the packets sent.
     pub(super) fn receive(&mut self, packet: Packet<'_>) -> Vec<String> {
-        self.hear_from(MEMBERS[usize::from(packet.sender())], packet)
+        self.receive_from(MEMBERS[usize::from(packet.sender())], packet)
     }
 
-    /// A packet comes in from a node.
-    pub(super) fn hear_from(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
+    /// Receives a packet from a node, and returns the packets sent.
+    pub(super) fn receive_from(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(source, bytes)
@@ -73,7 +73,7 @@ pub(super) fn data(sequence: u32) -> Packet<'static> {
     Packet::Data { source: 1, sequence, payload: b"x" }
 }
 
-/// Rank 1 says what it will send next, and how many messages before that it holds.
+/// Status of rank 1 with its next number and the number of messages that it holds.
 pub(super) fn status(next: u32, held: u32) -> Packet<'static> {
     Packet::Status(Progress { source: 1, next, held })
 }

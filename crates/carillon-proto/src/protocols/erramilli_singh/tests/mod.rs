@@ -1,5 +1,7 @@
-//! One rule each, in packets at stated times. Rules without another reference are those of section
-//! 2.8 of the thesis; "choice" are those of docs/protocols/erramilli-singh.md.
+//! Tests of one rule each, in packets at stated times.
+//!
+//! Rules without another reference are from section 2.8 of the thesis; "choice" refers to
+//! docs/protocols/erramilli-singh.md.
 
 mod group;
 mod member;

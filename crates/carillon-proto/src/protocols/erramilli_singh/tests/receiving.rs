@@ -258,15 +258,15 @@ fn returning_member_starts_with_first_packet() {
 #[test]
 fn packets_with_wrong_source_are_dropped() {
     let mut member = Member::new(&[]);
-    member.hear_from(node(2), data(1));
-    member.hear_from(NodeId(77), data(1));
-    member.hear_from(node(0), Packet::Data { source: 0, sequence: 1, payload: b"x" });
-    member.hear_from(node(1), Packet::Data { source: 9, sequence: 1, payload: b"x" });
+    member.receive_from(node(2), data(1));
+    member.receive_from(NodeId(77), data(1));
+    member.receive_from(node(0), Packet::Data { source: 0, sequence: 1, payload: b"x" });
+    member.receive_from(node(1), Packet::Data { source: 9, sequence: 1, payload: b"x" });
     assert_eq!(member.drops(), [DropReason::NotAMember; 4]);
     assert_eq!(member.take_all(), [0; 0]);
 }
 
-/// Each missing message is requested once, and again when the timer expires.
+/// Missing messages are requested once, and again when the timer expires.
 #[test]
 fn missing_message_is_requested_again_after_timer() {
     // Choice: an improvement on the source.

@@ -141,7 +141,7 @@ fn sequence_numbers_start_again_after_n() {
 
 #[test]
 fn message_completes_when_it_leaves_back_window() {
-    // Choice: nobody acknowledges.
+    // Choice: receivers send no acknowledgments.
     let mut member = Member::new(&[("b", "2")]);
     for payload in ["a", "b", "c"] {
         member.offer(payload).unwrap();
@@ -180,7 +180,7 @@ fn messages_complete_without_nak_after_last_status() {
     member.at(350);
     assert!(member.is_finished());
     assert_eq!(outcomes(&mut member), [(0, Outcome::Acknowledged)]);
-    // It still serves who asks late, and is finished all the same.
+    // A finished sender still answers late NAKs.
     assert_eq!(member.receive(nak(2, 1)).len(), 1);
     assert!(member.is_finished());
     assert_eq!(member.offer("b"), Err(OfferError::Finished));
@@ -271,7 +271,7 @@ fn a_choke_longer_than_the_agreed_t3_is_cut() {
     assert_eq!(member.at(20), ["data from 0 seq 1 len 1 to all"]);
 }
 
-/// In a lecture only the first member sends data; the others show that they are alive.
+/// Lecture mode: only the first member sends data; the others show that they are alive.
 #[test]
 fn lecture_listeners_only_show_liveness() {
     let mut first = Member::of(context(0, false), &[("mode", "lecture")]);
