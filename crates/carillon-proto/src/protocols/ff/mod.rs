@@ -1,7 +1,10 @@
-//! FF: full feedback.
+//! FF: full feedback, a sender-initiated protocol with positive acknowledgments.
 //!
-//! The sender-initiated protocol of Pingali, Towsley and Kurose as Barcellos and Ezhilchelvan simulate it beside PF: every receiver
-//! acknowledges every packet, and what not all have acknowledged in time is sent to all again. See `docs/protocols/ff.md`.
+//! Every receiver acknowledges every packet, and the sender multicasts a message again that some receiver has not
+//! acknowledged in time. FF serves as the baseline of PF.
+//!
+//! Source: Pingali, Towsley and Kurose 1994, as Barcellos and Ezhilchelvan 1998 simulate it. See
+//! `docs/protocols/ff.md`.
 
 mod receiver;
 mod sender;
@@ -19,7 +22,7 @@ use crate::blocks::retransmission::parameters::PAST_LIMIT;
 pub use receiver::FfReceiver;
 pub use sender::FfSender;
 
-/// Full feedback.
+/// Registry entry of FF.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "ff",
     family: "sender-driven, positive acknowledgment",
@@ -31,7 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     waits: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: &[WINDOW, IPG, RTT, RTT_MAX, RTO_MIN, RETRANSMISSION_LIMIT, BACKOFF, PAST, BURST],
-    // The last two are of polls.
+    // The remaining settings of PF concern polls.
     delivery_settings: &[
         DELIVERY_SETTINGS[0],
         DELIVERY_SETTINGS[2],

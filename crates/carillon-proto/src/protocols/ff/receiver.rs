@@ -1,4 +1,4 @@
-//! The receiving side: acknowledges whatever it has room for.
+//! Receiving side: acknowledges every packet that it accepts.
 
 use std::collections::VecDeque;
 
@@ -7,23 +7,25 @@ use carillon_wire::ff::{HEADER_LEN, Packet};
 
 use crate::blocks::{Arrival, MachineContext, Part, Player, ReceiveWindow};
 
-/// Delivers in order, and acknowledges each packet.
+/// Receiver that delivers in order and acknowledges each packet.
 #[derive(Debug)]
 pub struct FfReceiver {
     window: ReceiveWindow,
-    /// Packets to be acknowledged: number and time, as they came.
+    /// Pending acknowledgments: sequence number and timestamp of each packet, in order of arrival.
     acks: VecDeque<(u32, u64)>,
+    /// Maximum number of pending acknowledgments: one window of packets.
     max_acks: usize,
 }
 
 impl FfReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of the session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let room = build.max_messages(settings.count("window"));
         FfReceiver { window: ReceiveWindow::new(room, false), acks: VecDeque::new(), max_acks: room as usize }
             .play(build)
     }
 
+    /// Delivers the messages that are in order.
     fn deliver(&mut self, context: &mut MachineContext) {
         while let Some((number, payload)) = self.window.pop() {
             context.deliver_sent(number, payload);
@@ -53,6 +55,7 @@ impl Part for FfReceiver {
         if first > number || number - first > MAX_WINDOW_SPAN {
             return context.events.dropped(DropReason::Malformed);
         }
+        // The sender skips messages before `first`: they will not be repaired.
         if let Some(skipped) = self.window.skip_to(first) {
             context.events.loss_found(context.sender, expected);
             for (number, payload) in skipped.survivors {
@@ -62,7 +65,7 @@ impl Part for FfReceiver {
         }
         let missed = !self.window.early().is_empty();
         match self.window.insert(number, datagram.bytes.slice(HEADER_LEN..)) {
-            // It is not acknowledged, and will come again.
+            // Without an acknowledgment the sender repeats the packet.
             Arrival::NoRoom => return context.events.dropped(DropReason::BufferFull),
             Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
             Arrival::New => {
@@ -73,6 +76,7 @@ impl Part for FfReceiver {
             }
         }
         self.deliver(context);
+        // A duplicate is acknowledged too: its first acknowledgment may be lost.
         if self.acks.len() < self.max_acks {
             self.acks.push_back((seq, time));
         }
@@ -92,7 +96,7 @@ impl Part for FfReceiver {
     }
 }
 
-/// Sequence numbers on the wire have 32 bits.
+/// Sequence space: sequence numbers on the wire have 32 bits.
 pub(super) const MODULUS: u64 = 1 << 32;
-/// Messages between the oldest that the sender holds and the newest.
+/// Maximum number of messages between the oldest that the sender holds and the newest; a larger span is malformed.
 const MAX_WINDOW_SPAN: u64 = 65_536;

@@ -1,4 +1,4 @@
-//! The sending side: sends to all, again and again, until all have acknowledged.
+//! Sending side: multicasts each message until all receivers have acknowledged it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,31 +16,35 @@ use crate::protocols::pf::config::MIN_TIMEOUT;
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends each message to all; what is not acknowledged in time by all goes to all again.
+/// Sender that multicasts each message, and multicasts it again after a timeout without all acknowledgments.
 #[derive(Debug)]
 pub struct FfSender {
     members: Members,
     messages: Numbered<Message>,
-    /// One past the highest message sent.
+    /// First message not sent yet.
     sent: u64,
     finished: bool,
-    /// Messages that are to be sent again.
+    /// Messages that are due for retransmission.
     again: BTreeSet<u64>,
+    /// Round-trip estimate of each receiver.
     round_trips: Vec<RoundTrip>,
-    /// Receivers that nobody waits for.
+    /// Receivers that have left or were expelled.
     gone: MemberSet,
+    /// Maximum number of messages that are not acknowledged by all.
     window: u64,
+    /// Maximum number of retransmissions of a message, unless `past_limit` is `Wait`.
     limit: u32,
     past_limit: PastLimit,
-    /// The estimate of a round trip to begin with, the longest, and the least timeout.
+    /// Initial round-trip estimate, its maximum, and the minimum timeout.
     spans: (Duration, Duration, Duration),
-    /// How often the timeout of a message may double.
+    /// Maximum number of doublings of a message's timeout.
     doublings: u32,
     pace: TokenBucket,
-    /// Bytes of a packet at the rate of the pace.
+    /// Size of a packet in bytes at the rate of the token bucket.
     packet: u64,
 }
 
+/// Message with at least one acknowledgment missing.
 #[derive(Debug)]
 struct Message {
     payload: Bytes,
@@ -53,14 +57,14 @@ struct Message {
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Somebody should have acknowledged this message and has not.
+    /// Acknowledgments of this message overdue.
     Message(u64),
-    /// The next packet may leave.
+    /// Earliest time of the next packet.
     Pace,
 }
 
 impl FfSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members of `build`.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let span = |name: &str| settings.span(name).at(build.bit_rate);
         let gap = span("ipg");
@@ -81,7 +85,7 @@ impl FfSender {
             },
             spans: (span("rtt"), span("rtt_max"), span("rto_min").max(MIN_TIMEOUT)),
             doublings: if settings.switch("backoff") { MAX_TIMEOUT_DOUBLINGS } else { 0 },
-            // At a bit each nanosecond a gap is an eighth as many bytes.
+            // The bucket runs at 1 bit per nanosecond, so the gap in nanoseconds divided by eight is a size in bytes.
             pace: TokenBucket::new((!gap.is_zero()).then_some(BitRate::mbps(1000)), span("burst")),
             packet: (gap.as_nanos() / 8) as u64,
             members,
@@ -89,7 +93,8 @@ impl FfSender {
         .play(build)
     }
 
-    /// Twice the greatest round trip among those who have not acknowledged a message.
+    /// Timeout of a message: twice the longest round-trip time of the receivers without an acknowledgment, within the
+    /// configured limits.
     fn timeout(&self, number: u64) -> Duration {
         let (unknown, most, least) = self.spans;
         let lacks = |index: &usize| {
@@ -112,7 +117,7 @@ impl FfSender {
         }
         context.received("ack", number);
         if let Some(message) = self.messages.get_mut(number) {
-            // Of what is over no answer is awaited, and no round trip taken.
+            // Late acknowledgments of a completed message give no round-trip sample.
             if message.first_sent.is_some_and(|(first, _)| first <= at) {
                 self.round_trips[index].on_sample(context.now.since(at).min(self.spans.1));
             }
@@ -125,6 +130,7 @@ impl FfSender {
         self.advance(context);
     }
 
+    /// Schedules a retransmission, or gives up the message or its receivers past the limit.
     fn on_timeout(&mut self, context: &mut Context, number: u64) {
         let Some(message) = self.messages.get_mut(number) else { return };
         if message.acknowledged.len() == self.members.len() {
@@ -156,6 +162,7 @@ impl FfSender {
         self.advance(context);
     }
 
+    /// Stops waiting for a receiver in all messages.
     fn remove(&mut self, index: usize) {
         self.gone.insert(index);
         for message in self.messages.iter_mut() {
@@ -199,7 +206,7 @@ impl Part for FfSender {
     }
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        // Those that were missing may be gone, or told of it meanwhile.
+        // Receivers with a pending retransmission may have acknowledged it or left meanwhile.
         while let Some(&number) = self.again.first()
             && self.messages.get(number).is_some_and(|m| m.acknowledged.len() == self.members.len())
         {
@@ -255,7 +262,7 @@ impl Part for FfSender {
             repeats: 0,
             failed: false,
         });
-        // With nobody left to acknowledge, the message is with all receivers at once.
+        // Without a receiver left, the message is complete at once.
         self.advance(context);
         Ok(MessageId(number))
     }
@@ -264,6 +271,7 @@ impl Part for FfSender {
         self.finished = true;
     }
 
+    /// Completes the oldest messages that all receivers have acknowledged.
     fn advance(&mut self, context: &mut Context) {
         let is_over = |message: &Message| message.acknowledged.len() == self.members.len();
         while self.messages.first().is_some_and(is_over) {
@@ -298,5 +306,6 @@ impl Part for FfSender {
     }
 }
 
-/// A message that one receiver never acknowledges goes to all again and again: less and less often.
+/// Maximum number of timeout doublings: a receiver that never acknowledges a message must not fill the network with
+/// retransmissions. Exponential back-off as in RFC 6298, section 5.5.
 const MAX_TIMEOUT_DOUBLINGS: u32 = 2;

@@ -40,7 +40,8 @@ fn timed_out_message_is_multicast_again() {
     bench.at(30_000).receive(1, &ack(0, 0)).receive(2, &ack(1, 1_000_000)).receive(1, &ack(1, 1_000_000));
     bench.at(190_000);
     assert_eq!(shown(&mut bench), Vec::<String>::new());
-    // Twice 10 ms, of the receiver that lacks it; all have the other.
+    // The timeout is twice 10 ms for the receiver that misses the message; the other one has been acknowledged by
+    // all.
     bench.at(210_000);
     assert_eq!(shown(&mut bench).len(), 1);
     bench.receive(2, &ack(0, 0));

@@ -1,4 +1,4 @@
-//! Both machines.
+//! Sender and receiver of k-fold repetition.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -9,22 +9,26 @@ use carillon_wire::kfold::{HEADER_LEN, Packet};
 
 use crate::blocks::{MachineContext, Part, Player};
 
-/// Sends each message so many times.
+/// Sender that transmits each message `copies` times.
 #[derive(Debug)]
 pub struct KfoldSender {
+    /// Number of transmissions of each message.
     copies: u64,
+    /// Time between two packets.
     interval: Duration,
-    /// The message that is being sent, and how often it has been.
+    /// Message in transmission, and the number of copies sent.
     current: Option<(Bytes, u64)>,
+    /// Number of the current or next message.
     number: u64,
+    /// Earliest time of the next packet.
     next_at: Time,
-    /// The next packet is due.
+    /// True while a packet is due and waits for room at the driver.
     due: bool,
     finishing: bool,
 }
 
 impl KfoldSender {
-    /// The sender of a group.
+    /// Creates the sender of a group.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         KfoldSender {
             copies: settings.count("copies"),
@@ -56,7 +60,7 @@ impl Part for KfoldSender {
         context.events.dropped(DropReason::Foreign);
     }
 
-    // A packet that is due waits for room, not for a time.
+    // A packet that is due waits for room at the driver, not for a time.
     fn poll_timeout(&self) -> Option<Time> {
         self.current.as_ref().filter(|_| !self.due).map(|_| self.next_at)
     }
@@ -102,18 +106,19 @@ impl Part for KfoldSender {
     }
 }
 
-/// Delivers what comes and is newer than what came.
+/// Receiver that delivers each message newer than the last, without waiting for gaps.
 #[derive(Debug)]
 pub struct KfoldReceiver {
+    /// First number that is still accepted.
     next: u64,
-    /// Messages kept for the application, at most: more are as good as lost.
+    /// Maximum number of messages kept for the application; further messages are dropped.
     room: u64,
 }
 
 impl KfoldReceiver {
-    /// A receiver of a group.
+    /// Creates a receiver of a group.
     pub fn new(build: &BuildContext) -> Player<Self> {
-        KfoldReceiver { next: 0, room: build.max_messages(MAX_UNSENT_MESSAGES) }.play(build)
+        KfoldReceiver { next: 0, room: build.max_messages(MAX_BUFFERED_MESSAGES) }.play(build)
     }
 }
 
@@ -133,6 +138,7 @@ impl Part for KfoldReceiver {
             context.events.dropped(DropReason::BufferFull);
         } else {
             context.events.received("data", number);
+            // Without repair, a gap is final: the sender never goes back to an earlier message.
             for message in (self.next..number).map(MessageId) {
                 context.events.loss_found(context.sender, message);
                 context.events.loss_final(context.sender, message);
@@ -143,6 +149,7 @@ impl Part for KfoldReceiver {
     }
 }
 
-const MAX_UNSENT_MESSAGES: u64 = 1024;
-/// A number further ahead is not believed.
+/// Upper limit of messages kept for the application; a small memory limit reduces it.
+const MAX_BUFFERED_MESSAGES: u64 = 1024;
+/// Maximum distance of a number from the next expected one; packets beyond it are dropped as implausible.
 const MAX_SEQUENCE_JUMP: u64 = 1024;

@@ -1,7 +1,7 @@
-//! K-fold repetition: a sender says everything several times, and nobody answers.
+//! K-fold repetition: a sender transmits every message several times, without feedback.
 //!
-//! The least that is a protocol here, as an example of what one consists of; and what a protocol that repairs
-//! is to be compared with. See `docs/protocols/kfold.md`.
+//! The smallest protocol of the laboratory serves as an example of the parts of a protocol, and as the baseline for
+//! protocols with repair. See `docs/protocols/kfold.md`.
 
 mod machines;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
 pub use machines::{KfoldReceiver, KfoldSender};
 
-/// K-fold repetition.
+/// Registry entry of k-fold repetition.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "kfold",
     family: "best effort, without feedback",

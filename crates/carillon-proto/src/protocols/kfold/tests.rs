@@ -26,7 +26,7 @@ fn taken(receiver: &mut MachineFixture) -> Vec<u64> {
     std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
 }
 
-/// Each message is sent `copies` times, one interval apart, and then the next message follows.
+/// The sender transmits each message `copies` times, one interval apart, before the next message.
 #[test]
 fn message_is_sent_k_times_before_the_next() {
     let mut sender = sender("3", "1000 bit");
