@@ -1,4 +1,4 @@
-//! Parameters, and what a parent goes by.
+//! Parameters of polling feedback, and the rules that a parent derives from them.
 
 use std::time::Duration;
 
@@ -7,43 +7,44 @@ use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Param
 use crate::blocks::retransmission::parameters::PAST_LIMIT;
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
 
-/// The parameters, of which the protocol over many levels has the same.
+/// S, the window. PRMP, the protocol over many levels, uses the same parameters.
 pub(crate) const WINDOW: Parameter = Parameter::count("window", (1, 65_536), "64")
     .doc("S: messages that the buffers of a parent and of each child hold; as many as there are messages is the infinite window (IW)");
-/// IPG.
+/// IPG, the inter-packet gap.
 pub(crate) const IPG: Parameter = Parameter::span("ipg", "1 ms")
     .doc("IPG: the least time from one transmission of a parent to the next, whatever it is");
-/// ε.
+/// ε, the length of an epoch.
 pub(crate) const EPOCH: Parameter = Parameter::span("epoch", "10 ms")
     .doc("ε: responses are planned by epochs of this length, rounded up to a multiple of ipg");
-/// RR.
+/// RR, the response rate.
 pub(crate) const RESPONSE_RATE: Parameter = Parameter::count("response_rate", (1, 1_000_000_000), "1500")
     .doc("RR: responses that may come to a parent in a second; each epoch has a quota RQ of floor(RR ε), one at least");
-/// MTR.
+/// MTR, the multicast threshold ratio.
 pub(crate) const MTR: Parameter = Parameter::probability("mtr", "0.2")
     .doc("MTR: a packet that so many of the children need goes to all, others go to each that needs it");
-/// The first estimate.
+/// Initial estimate of a round-trip time.
 pub(crate) const RTT: Parameter =
     Parameter::span("rtt", "20 ms").doc("the estimate of a round trip before a child has answered (the source leaves the set-up of connections open)");
-/// The longest one believed.
+/// Maximum round-trip time that an estimate accepts.
 pub(crate) const RTT_MAX: Parameter =
     Parameter::span("rtt_max", "2 s").doc("RTT_MAX: no round trip is taken to be longer");
-/// Least RTO.
+/// Minimum retransmission timeout (RTO).
 pub(crate) const RTO_MIN: Parameter = Parameter::span("rto_min", "0 ms")
     .doc("responses are waited for twice the greatest estimate of a round trip among the children asked (RTO), and this long at least (Carillon's: machines may stop for a while)");
-/// The end of patience.
+/// Number of consecutive unanswered polls after which a child has failed.
 pub(crate) const ABSENT_POLLS: Parameter = Parameter::count("absent_polls", (1, 1_000_000), "10")
     .doc("so many polls in a row that a child does not answer mean that it has failed (\"a user configurable protocol variable\")");
-/// What becomes of it.
+/// Consequence of a failed child.
 pub(crate) const PAST: Parameter = Parameter {
     default: "expel",
     doc: "a child that has not answered that often: expel it from the set of children (the paper), skip what it has not acknowledged, or wait: ask on until told that it is gone (both Carillon's; delivery waits)",
     ..PAST_LIMIT
 };
-/// What may go at once.
+/// Burst that the token bucket allows.
 pub(crate) const BURST: Parameter = Parameter::span("burst", "0 ms")
     .doc("what a parent could have sent in so much time may go at once, so that a timer that is late costs nothing (Carillon's; 0: the paper's gap)");
 
+/// Parameters in the order of the protocol's page.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     WINDOW,
     IPG,
@@ -59,7 +60,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     REPAIR_BUDGET,
 ];
 
-/// For files over a real network.
+/// Settings for files over a real network.
 pub(crate) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ipg", "40 us"),
     ("response_rate", "20000"),
@@ -69,40 +70,49 @@ pub(crate) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("repair_budget", "9"),
 ];
 
-/// No more is under way than fits the receivers' buffers: no receiver says how much reaches it.
+/// Settings that the host derives: no more data is in flight than fits the receivers' buffers, because no receiver
+/// reports how much reaches it.
 pub(crate) const HOST_SETTINGS: &[(&str, HostValue)] =
     &[("window", HostValue::Window { min: 16, max: 8192 })];
 
-/// What a parent goes by.
+/// Rules of a parent, read from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
+    /// S: messages that the buffers of a parent and of a child hold.
     pub window: u64,
-    /// IPG.
+    /// IPG: minimum time between two transmissions of a parent.
     pub gap: Duration,
+    /// ε: length of an epoch, a multiple of the gap.
     pub epoch: Duration,
-    /// RQ.
+    /// RQ: number of responses planned for an epoch.
     pub quota: u32,
+    /// MTR: share of the children that must miss a packet before it is multicast.
     pub multicast_ratio: f64,
+    /// Round-trip estimate of a child before its first response.
     pub round_trip: Duration,
+    /// Maximum round-trip sample.
     pub round_trip_max: Duration,
+    /// Minimum time to wait for a response.
     pub timeout_min: Duration,
+    /// Consecutive unanswered polls after which a child has failed.
     pub absent_polls: u32,
     pub past_limit: PastLimit,
-    /// The gap as a rate, the bytes of a packet at it, and what may go at once.
+    /// Token bucket of the gap: its rate, the bytes of a packet at this rate, and the burst.
     pub rate: Option<BitRate>,
     pub packet: u64,
     pub burst: Duration,
     pub repair_budget: u64,
-    /// A message is done with when all children have consumed it, not when they have it: inner nodes consume what all below them have.
+    /// True if a message completes only when all children have consumed it. Inner nodes consume a message when all
+    /// nodes below them have it.
     pub consumed: bool,
-    /// How long a child that has children itself may be silent.
+    /// Maximum silence of a child that has children of its own.
     pub helper_timeout: Duration,
-    /// Children may have what this parent has not: it is somebody else that sends.
+    /// True if children may have messages that this parent has not, because another node sends too.
     pub ahead: bool,
 }
 
 impl Rules {
-    /// Those of the settings.
+    /// Reads the rules; refuses a zero interval and an epoch without room for a response.
     pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let span = |name: &str| settings.span(name).at(context.bit_rate);
         let (gap, epoch) = (span("ipg"), span("epoch"));
@@ -136,7 +146,7 @@ impl Rules {
                 "wait" => PastLimit::Wait,
                 _ => PastLimit::Skip,
             },
-            // At a bit each nanosecond a gap is an eighth as many bytes.
+            // The bucket runs at 1 bit per nanosecond, so the gap in nanoseconds divided by eight is a size in bytes.
             rate: (!gap.is_zero()).then_some(BitRate::mbps(1000)),
             packet: (gap.as_nanos() / 8) as u64,
             burst: span("burst"),
@@ -148,9 +158,10 @@ impl Rules {
     }
 }
 
-/// No answer is waited for less long, however near the others are: time has to pass.
+/// Lower limit of the response timeout. It exceeds zero, so that time passes even at a round-trip time of zero.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_micros(10);
 
+/// Duration of so many nanoseconds, capped at the largest 64-bit value.
 fn nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

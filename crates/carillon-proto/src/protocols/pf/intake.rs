@@ -1,4 +1,4 @@
-//! The side of a child: what it has, and what it says when it is asked.
+//! Child side: its receive window and its responses to polls.
 
 use bytes::Bytes;
 use carillon_core::{DropReason, Time, expand};
@@ -7,32 +7,32 @@ use carillon_wire::pf::{Packet, Resp};
 
 use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 
-/// A child's window W, and the poll that it is to answer.
+/// Receive window W of a child, and the poll that it has to answer.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// What its parent calls it.
+    /// Identifier of the child in polls of its parent.
     identity: u32,
     size: u64,
     pub window: ReceiveWindow,
-    /// One past HR.
+    /// First number beyond HR, the highest message known to exist.
     highest: u64,
-    /// The newest poll that asks it, which its response answers with all before it: POLL.TS and POLL.SEQ.
+    /// Newest poll that names this child, as POLL.TS and POLL.SEQ. One response answers it and all earlier polls.
     asked: Option<(u64, u32)>,
-    /// The map of the last response, kept for its room.
+    /// Buffer for the map of a response, reused to avoid allocations.
     map: Vec<u8>,
 }
 
-/// A message that has come from the parent.
+/// Message number of a packet from the parent.
 #[derive(Debug)]
 pub(crate) struct ReceivedMessage {
-    /// Its number.
+    /// Number of the message.
     pub number: u64,
-    /// What the parent does not hold any more.
+    /// Messages that the parent no longer holds.
     pub skipped: Option<Skipped>,
 }
 
 impl Intake {
-    /// Nothing has come; there is room for so many messages.
+    /// Creates an empty window of `size` messages.
     pub fn new(identity: u32, size: u64) -> Self {
         Intake {
             identity,
@@ -44,8 +44,8 @@ impl Intake {
         }
     }
 
-    /// A packet of the parent. What it says of messages gone is done; the message itself is the caller's to keep
-    /// ([`Intake::keep`]).
+    /// Handles a packet of the parent: skips messages that the parent no longer holds, and notes a poll. The caller
+    /// stores the message with [`Intake::keep`].
     pub fn on_packet(&mut self, packet: &Packet<'_>) -> Result<ReceivedMessage, DropReason> {
         let (number, first, poll) = match *packet {
             Packet::Data { seq, first, poll, .. } => (seq, first, poll),
@@ -56,7 +56,7 @@ impl Intake {
         let number = expand(number.into(), MODULUS, expected);
         let first = expand(first.into(), MODULUS, expected);
         let last = poll.map_or(number, |poll| expand(poll.last.into(), MODULUS, expected));
-        // What a parent holds lies before the last that it has sent, and never further ahead than a window goes.
+        // The parent holds a range that ends with its last sent message and is at most a window long.
         if first > last.saturating_add(1) || number > last || last - first.min(last) > MAX_WINDOW_SPAN {
             return Err(DropReason::Malformed);
         }
@@ -69,7 +69,7 @@ impl Intake {
         Ok(ReceivedMessage { number, skipped })
     }
 
-    /// The message that has come is kept if there is room.
+    /// Stores a received message; fails for a duplicate or without room.
     pub fn keep(&mut self, number: u64, payload: Bytes) -> Result<(), DropReason> {
         match self.window.insert(number, payload) {
             Arrival::New => Ok(()),
@@ -78,7 +78,8 @@ impl Intake {
         }
     }
 
-    /// Its response to the newest poll, if it is asked. For its parent it goes no further than `held`: what it has not consumed, or must keep.
+    /// Emits the response to the newest poll, if one is pending. `held` limits LE to messages that this child has
+    /// consumed and need not keep.
     pub fn response(&mut self, held: u64, emit: impl FnOnce(Packet<'_>)) -> Option<u64> {
         let (time, last) = self.asked.take()?;
         let expected = self.window.expected();
@@ -97,18 +98,18 @@ impl Intake {
         Some(expected.saturating_sub(1))
     }
 
-    /// LE of a child whose application takes what is in order.
+    /// LE of a child whose application takes messages in order.
     pub fn left(&self) -> u64 {
         self.window.expected() - self.window.waiting()
     }
 }
 
-/// POLL.TS as it is written.
+/// POLL.TS: the sending time in nanoseconds.
 pub(crate) fn stamp(at: Time) -> u64 {
     at.as_nanos()
 }
 
-/// Numbers on the wire have 32 bits.
+/// Sequence space: numbers on the wire have 32 bits.
 pub(crate) const MODULUS: u64 = 1 << 32;
-/// Messages between the oldest that a parent holds and the newest.
+/// Maximum number of messages between the oldest that a parent holds and the newest; a larger span is malformed.
 const MAX_WINDOW_SPAN: u64 = 65_536;

@@ -1,7 +1,10 @@
 //! PF: polling feedback.
 //!
-//! Barcellos and Ezhilchelvan: a parent sends to its children and polls them, each at such a time that responses come no faster than it
-//! can take them in. See `docs/protocols/pf.md`.
+//! A parent sends messages to its children and polls them for their state. It plans each poll by the child's
+//! round-trip time, so that responses arrive no faster than the parent can process them, which avoids feedback
+//! implosion.
+//!
+//! Source: Barcellos and Ezhilchelvan 1998. See `docs/protocols/pf.md`.
 
 pub(crate) mod config;
 pub(crate) mod describe;
@@ -16,7 +19,7 @@ use carillon_wire::pf::{HEADER_LEN, POLL_HEADER_LEN};
 pub use receiver::PfReceiver;
 pub use sender::PfSender;
 
-/// Polling feedback.
+/// Registry entry of polling feedback.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pf",
     family: "sender-driven, positive and negative acknowledgment by polls",
@@ -40,5 +43,5 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// A DATA, and a DATAPOLL that asks as many as one may.
+/// Header sizes: of DATA, and of a DATAPOLL that polls the maximum number of children.
 pub(crate) const HEADER: HeaderBytes = HeaderBytes { data: HEADER_LEN, max: POLL_HEADER_LEN + 1 + 5 * 40 };

@@ -1,4 +1,4 @@
-//! A child: keeps what comes, and says what it has when it is asked.
+//! Child that stores messages and responds to polls.
 
 use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, Received, Role, Transmit};
 use carillon_wire::pf::Packet;
@@ -6,14 +6,14 @@ use carillon_wire::pf::Packet;
 use super::intake::Intake;
 use crate::blocks::{MachineContext, Part, Player};
 
-/// Delivers in order; responds when a poll names it.
+/// Receiver that delivers in order and responds to polls that name it.
 #[derive(Debug)]
 pub struct PfReceiver {
     intake: Intake,
 }
 
 impl PfReceiver {
-    /// A child of the sender.
+    /// Creates a child of the sender.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let identity = build.identities.own(build.node) as u32;
         let intake = Intake::new(identity, build.max_messages(settings.count("window")));
@@ -21,7 +21,7 @@ impl PfReceiver {
     }
 }
 
-/// A packet of the parent at a child that delivers.
+/// Handles a packet of the parent at a child that delivers to an application.
 pub(crate) fn take<T: Ord + Copy>(
     intake: &mut Intake,
     context: &mut MachineContext<T>,
@@ -40,6 +40,7 @@ pub(crate) fn take<T: Ord + Copy>(
         }
     }
     let Packet::Data { payload, .. } = packet else { return context.received("poll", heard.number) };
+    // A gap is recorded once, when its first message beyond arrives.
     let missed = !intake.window.early().is_empty();
     let begin = datagram.bytes.len() - payload.len();
     match intake.keep(heard.number, datagram.bytes.slice(begin..)) {

@@ -1,4 +1,4 @@
-//! The sender: the parent of all.
+//! Sender, the parent of all receivers.
 
 use bytes::Bytes;
 use carillon_core::{
@@ -13,19 +13,19 @@ use super::intake::{MODULUS, stamp};
 use super::parent::{Parent, Response, Sending, To};
 use crate::blocks::{MachineContext, Members, Part, Player, ReceiverMap};
 
-/// Sends messages to its children, and polls them so that their responses come no faster than it can take them in.
+/// Sender that polls its children so that their responses arrive no faster than it can process them.
 #[derive(Debug)]
 pub struct PfSender {
     members: Members,
     identities: Identities,
     parent: Parent,
     finished: bool,
-    /// Names of the children that a packet asks, and how they are written: kept for their room.
+    /// Buffers for the identifiers of polled children and their encoding, reused to avoid allocations.
     names: (Vec<u32>, Vec<u8>),
 }
 
 impl PfSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members of `build`; fails if a setting is invalid.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let rules = Rules::new(build, settings)?;
         Ok(PfSender {
@@ -70,7 +70,7 @@ impl PfSender {
     }
 }
 
-/// A response in full numbers; none that can be true if they are too far apart.
+/// Expands a response to full sequence numbers; `None` from an unknown child.
 pub(crate) fn read(parent: &Parent, index: usize, resp: &Resp<'_>) -> Option<Response> {
     let child = parent.child(index)?;
     let expected = expand(resp.expected.into(), MODULUS, child.map.next());
@@ -84,7 +84,7 @@ pub(crate) fn read(parent: &Parent, index: usize, resp: &Resp<'_>) -> Option<Res
     })
 }
 
-/// What a packet asks, if it asks anybody.
+/// Builds the poll of a packet; `None` if it names no child.
 pub(crate) fn poll<'a>(sending: &Sending, names: &mut [u32], written: &'a mut Vec<u8>) -> Option<Poll<'a>> {
     names.sort_unstable();
     let last = (sending.last % MODULUS) as u32;
@@ -92,7 +92,7 @@ pub(crate) fn poll<'a>(sending: &Sending, names: &mut [u32], written: &'a mut Ve
     (!names.is_empty()).then_some(Poll { time: stamp(sending.at), last, children })
 }
 
-/// Emits what a parent sends, and records it as this node's own.
+/// Emits a packet of a parent, and records it as sent by this node.
 fn emit(
     parent: &Parent,
     context: &mut MachineContext,
@@ -172,7 +172,7 @@ impl Part for PfSender {
             return Err(OfferError::Full);
         }
         let number = self.parent.push(payload);
-        // With nobody left to acknowledge, the message is with all children at once.
+        // Without a live child the message is complete at once.
         self.advance(context);
         Ok(MessageId(number))
     }
@@ -181,6 +181,7 @@ impl Part for PfSender {
         self.finished = true;
     }
 
+    /// Reports lost children and completed messages.
     fn advance(&mut self, context: &mut MachineContext) {
         for index in self.parent.take_lost() {
             context.events.push(Event::TimerFired { timer: "absent" });

@@ -1,4 +1,4 @@
-//! A parent and where its children are: packets of polling feedback to each of them.
+//! Branch of the tree: a parent with the addresses of its children.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::protocols::pf::intake::{MODULUS, stamp};
 use crate::protocols::pf::parent::{Parent, Sending, To};
 use crate::protocols::pf::sender::read;
 
-/// What is below a node: its children, which are helpers or members.
+/// Parent with its children, which are helpers or members.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub parent: Parent,
     pub table: Arc<HelperTable>,
     nodes: Vec<NodeId>,
     index: BTreeMap<NodeId, usize>,
-    /// The sender sends to all, and inner nodes only what is asked for again.
+    /// True if the sender multicasts to all, and inner nodes send only repairs.
     from_root: bool,
-    /// Helpers that were lost, as long as the table does not say who takes their children.
+    /// Lost helpers whose children have no new parent in the table yet.
     orphaning: BTreeSet<NodeId>,
-    /// Packets of the transmission under way.
+    /// Packets of the present transmission.
     out: InlineQueue<OutgoingPacket, 1>,
     written: Vec<u8>,
 }
 
-/// A packet to one child, or to all who hear the root.
+/// Packet to one child, or to the whole group.
 #[derive(Clone, Copy, Debug)]
 struct OutgoingPacket {
     to: Option<usize>,
@@ -42,7 +42,7 @@ struct OutgoingPacket {
 }
 
 impl Branch {
-    /// Of a node with these children.
+    /// Creates the branch of a node with these children; fails if a setting is invalid.
     pub fn new(build: &BuildContext, settings: &Config, nodes: Vec<NodeId>) -> Result<Self, ConfigError> {
         let rules = Rules {
             consumed: settings.choice("reliability") == "end",
@@ -67,7 +67,7 @@ impl Branch {
         })
     }
 
-    /// A response from below.
+    /// Handles a response of a child.
     pub fn on_resp<T: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<T>,
@@ -87,8 +87,8 @@ impl Branch {
         }
     }
 
-    /// Tells of those who were lost. What a lost helper's children may lack is kept until it is known
-    /// who they turn to.
+    /// Reports lost children. Messages that the children of a lost helper may be missing are kept until their new
+    /// parent is known.
     pub fn tell<T: Ord + Copy>(&mut self, context: &mut MachineContext<T>) {
         for index in self.parent.take_lost() {
             let node = self.nodes[index];
@@ -97,7 +97,7 @@ impl Branch {
         }
     }
 
-    /// Nothing is done with until the children of this helper are somebody's, if it is one.
+    /// Holds all messages until the children of a lost helper have a new parent.
     fn hold_for(&mut self, node: NodeId) {
         if self.table.is_helper(node) {
             self.orphaning.insert(node);
@@ -105,7 +105,7 @@ impl Branch {
         }
     }
 
-    /// A member is gone.
+    /// Stops waiting for a member that is gone.
     pub fn expel(&mut self, member: NodeId) {
         if let Some(&index) = self.index.get(&member) {
             if self.parent.child(index).is_some() {
@@ -115,7 +115,7 @@ impl Branch {
         }
     }
 
-    /// These are the children from now on, and this the table.
+    /// Applies a new table with the children of this node.
     pub fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>, children: &[NodeId]) {
         self.table = table.clone();
         for &node in children {
@@ -131,17 +131,17 @@ impl Branch {
         let gone: Vec<usize> =
             self.index.iter().filter(|(node, _)| !children.contains(node)).map(|(_, &index)| index).collect();
         gone.into_iter().for_each(|index| self.parent.remove(index));
-        // A table may be about somebody else, and still have whoever was lost.
+        // A table may concern other nodes, and still contain the lost helper.
         self.orphaning.retain(|node| children.contains(node));
         self.parent.hold(!self.orphaning.is_empty());
     }
 
-    /// The index of a child.
+    /// Index of a child.
     pub fn index_of(&self, node: NodeId) -> Option<usize> {
         self.index.get(&node).copied()
     }
 
-    /// The next packet to a child. A root's first packet of a message is its own.
+    /// Returns the next packet. Only the root marks the first packet of a message as its original.
     pub fn poll_transmit<T: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<T>,
@@ -163,13 +163,13 @@ impl Branch {
         }
     }
 
-    /// To whom a transmission goes, one by one: there is no group of a node's children.
+    /// Splits a transmission into packets for single children, because the children of a node have no group address.
     fn spread(&mut self, is_root: bool, sending: &Sending) {
         let Sending { message, again, to, ref asked, at, last } = *sending;
         let poll = |index: &usize| asked.contains(index).then_some((at, last));
         let to_all = matches!(to, To::All) && message.is_some();
         if to_all && self.from_root && (is_root || !again) {
-            // All hear the root; an inner node has nothing to add but its polls.
+            // All nodes receive the root's multicast; an inner node adds only its polls.
             if is_root {
                 self.out.push_back(OutgoingPacket { to: None, message, again, poll: None });
             }
@@ -223,7 +223,7 @@ impl Branch {
                 Transmit::now(Dest::Node(self.nodes[index]))
             }
         };
-        // A poll goes to one child, which needs no name.
+        // A poll by unicast needs no real identifier.
         let children = ChildSet::encode(&[SOLE_CHILD_ID], &mut self.written);
         let poll =
             out.poll.map(|(at, last)| Poll { time: stamp(at), last: (last % MODULUS) as u32, children });
@@ -248,5 +248,5 @@ impl Branch {
     }
 }
 
-/// What a poll to one child names.
+/// Identifier in polls, which go to one child each.
 pub(super) const SOLE_CHILD_ID: u32 = 0;

@@ -1,7 +1,10 @@
-//! PRMP: polling feedback over many levels.
+//! PRMP: polling feedback over a tree of nodes.
 //!
-//! Barcellos and Ezhilchelvan describe one level ([`super::pf`]) and announce the tree of them: each inner node is a child of its
-//! parent and the parent of what is below it. See `docs/protocols/prmp.md`.
+//! Each inner node is a child of its parent and the parent of the nodes below it, and repairs losses for them. Every
+//! level follows the rules of [`super::pf`].
+//!
+//! Source: Barcellos and Ezhilchelvan 1998, which describes one level and announces the tree. See
+//! `docs/protocols/prmp.md`.
 
 mod branch;
 mod node;
@@ -17,7 +20,7 @@ use super::pf::config::{DELIVERY_SETTINGS, HOST_SETTINGS, PARAMETERS};
 pub use node::PrmpNode;
 pub use sender::PrmpSender;
 
-/// Polling feedback over many levels.
+/// Registry entry of polling feedback over a tree.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "prmp",
     family: "sender-driven, acknowledgment by polls along a tree",
@@ -27,7 +30,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
-    // Hop by hop a message goes out once for each child, and only the first of these packets is its original.
+    // Hop by hop, a message is sent once to each child, and only the first of these packets counts as its original.
     marks_originals: false,
     helpers: Helpers::Optional,
     header_bytes: |_| pf::HEADER,

@@ -1,4 +1,4 @@
-//! A node below the root: a child of its parent, and perhaps a parent itself.
+//! Node below the root: a child of its parent, and the parent of its own children, if any.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::branch::{Branch, SOLE_CHILD_ID};
 use crate::blocks::{MachineContext, Part, Player};
 use crate::protocols::pf::intake::{Intake, MODULUS};
 
-/// A receiver, an inner node, or both.
+/// Receiver, inner node, or both.
 #[derive(Debug)]
 pub struct PrmpNode {
     node: NodeId,
@@ -20,15 +20,16 @@ pub struct PrmpNode {
     upstream: NodeId,
     table: Arc<HelperTable>,
     delivers: bool,
-    /// What is below it, if it helps.
+    /// Children of this node, if it is a helper.
     branch: Option<Box<Branch>>,
-    /// Messages that its application has taken, and that it has consumed: that are no more on its account.
+    /// First message that the application has not taken.
     taken: u64,
+    /// First message that the node has not consumed; its parent keeps it for this node.
     consumed: u64,
 }
 
 impl PrmpNode {
-    /// A node of the tree.
+    /// Creates a node of the tree; fails if a setting is invalid.
     pub fn new(role: Role, build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let helps = role == Role::Helper || build.helpers.is_helper(build.node);
         let branch = match helps {
@@ -48,12 +49,12 @@ impl PrmpNode {
         .play(build))
     }
 
-    /// A packet with a message, or a poll, of somebody above.
+    /// Handles a message or a poll from a node above.
     fn take(&mut self, context: &mut MachineContext, packet: Packet<'_>, datagram: &Received<'_>) {
         let expected = (self.intake.window.expected() % MODULUS) as u32;
         let is_mine = datagram.source == self.upstream;
         let is_told = is_mine && matches!(datagram.destination, Dest::Node(_));
-        // Only a node's own parent asks it, and says what will not come any more.
+        // Only the parent may poll a node, or discard messages for it.
         let packet = match packet {
             Packet::Data { seq, first, poll, payload } if is_mine => {
                 Packet::Data { seq, first, poll: poll.filter(|_| is_told), payload }
@@ -71,6 +72,7 @@ impl PrmpNode {
         };
         if let Some(skipped) = heard.skipped {
             context.events.loss_found(context.sender, before);
+            // The subtree skips the same messages.
             (self.taken, self.consumed) = (self.taken.max(skipped.range.end), skipped.range.end);
             if let Some(branch) = &mut self.branch {
                 branch.parent.skip_to(skipped.range.end);
@@ -105,7 +107,7 @@ impl PrmpNode {
         self.settle(context);
     }
 
-    /// What all below have, and its application has taken, is consumed.
+    /// Consumes messages that the application has taken and all nodes below have.
     fn settle(&mut self, context: &mut MachineContext) {
         let mut done = if self.delivers { self.taken } else { self.intake.window.expected() };
         if let Some(branch) = &mut self.branch {

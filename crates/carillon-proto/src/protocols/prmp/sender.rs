@@ -1,4 +1,4 @@
-//! The root of the tree.
+//! Root of the tree.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use carillon_wire::pf::Packet;
 use super::branch::Branch;
 use crate::blocks::{MachineContext, Part, Player};
 
-/// Sends messages to its children, and they to theirs.
+/// Sender that sends messages to its children, which forward or repair them.
 #[derive(Debug)]
 pub struct PrmpSender {
     branch: Branch,
@@ -20,7 +20,7 @@ pub struct PrmpSender {
 }
 
 impl PrmpSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members of `build`; fails if a setting is invalid.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let children = build.helpers.children_of_sender(&build.members);
         Ok(PrmpSender { branch: Branch::new(build, settings, children)?, finished: false }.play(build))
@@ -88,6 +88,7 @@ impl Part for PrmpSender {
         self.finished = true;
     }
 
+    /// Reports lost children and completed messages.
     fn advance(&mut self, context: &mut MachineContext) {
         self.branch.tell(context);
         while let Some((number, outcome, window)) = self.branch.parent.pop_complete() {

@@ -1,5 +1,7 @@
-//! Transcripts of a tree with scripted loss: a sender 0 with a receiver 1 and an inner node 5, below which are receivers 3 and 4.
-//! The rules are those of docs/protocols/prmp.md.
+//! Transcripts of a tree with scripted loss.
+//!
+//! Sender 0 has receiver 1 and inner node 5, below which are receivers 3 and 4. The rules are in
+//! docs/protocols/prmp.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use super::ENTRY;
 const INNER: u32 = 5;
 const DELAY: Duration = Duration::from_millis(5);
 
-/// Whether a packet from one node to another is lost, at this many milliseconds.
+/// Loss rule: returns true if a packet from one node to another is lost at a time in milliseconds.
 type Rule = Box<dyn FnMut(u64, u32, u32, &Packet<'_>) -> bool>;
 
 struct Tree {
@@ -28,10 +30,10 @@ struct Tree {
     flying: BTreeMap<(Time, u64), (u32, u32, Dest, Bytes)>,
     serial: u64,
     lose: Rule,
-    /// Messages as they went out: from whom, to whom or to all, which.
+    /// Sent messages with source, destination and number.
     log: Vec<String>,
     completed: Vec<u64>,
-    /// What each node was given, and whether its application takes anything.
+    /// Deliveries of each node.
     got: BTreeMap<u32, Vec<u64>>,
     idle: Option<u32>,
     polls: usize,
@@ -113,7 +115,7 @@ impl Tree {
         self
     }
 
-    /// Offers so many messages, as far as there is room.
+    /// Offers `messages` messages while there is room.
     fn offer(&mut self, messages: u64) -> u64 {
         let now = self.now;
         let sender = self.machines.get_mut(&0).unwrap().as_sender().unwrap();
@@ -202,7 +204,7 @@ impl Tree {
         self
     }
 
-    /// A node is gone, and the host knows: the sender is told, and all have the next table.
+    /// Removes a node: the sender is notified after `told_after`, and all nodes get the next table.
     fn loses(&mut self, node: u32, told_after: u64) {
         self.machines.remove(&node);
         self.run(self.millis() + told_after);
@@ -212,7 +214,7 @@ impl Tree {
         self.tell_without(node);
     }
 
-    /// All are told the table without this node.
+    /// Distributes a table without this node.
     fn tell_without(&mut self, node: u32) {
         self.table = self.table.without(NodeId(node)).expect("a newer table");
         let (now, table) = (self.now, Arc::new(self.table.clone()));
@@ -220,7 +222,7 @@ impl Tree {
         self.settle();
     }
 
-    /// What went out with messages since this was last asked for.
+    /// Takes the sent messages since the last call.
     fn log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
     }
@@ -230,7 +232,7 @@ impl Tree {
     }
 }
 
-/// Whether this is a message of this number.
+/// Returns true if a packet carries this message.
 fn is(packet: &Packet<'_>, number: u32) -> bool {
     matches!(packet, Packet::Data { seq, .. } if *seq == number)
 }
@@ -282,7 +284,7 @@ fn from_root_inner_node_sends_only_repairs() {
     assert_eq!((tree.got(4), &tree.completed[..]), (&[0, 1, 2][..], &[0, 1, 2][..]));
 }
 
-/// Receiver 4 hears nothing until then.
+/// Loses every packet to receiver 4 until a time.
 fn deaf(until: u64) -> impl FnMut(u64, u32, u32, &Packet<'_>) -> bool {
     move |at, _, to, _| to == 4 && at < until
 }
@@ -310,7 +312,7 @@ fn hop_reliability_completes_with_own_children() {
             (&[0, 1][..], &[][..]),
             "{data}: the inner node has it"
         );
-        // Which still has what 4 lacks.
+        // This node still has the messages that 4 is missing.
         tree.run(4000);
         assert_eq!(tree.got(4), [0, 1], "{data}");
     }
@@ -323,7 +325,7 @@ fn end_reliability_survives_dead_designated_receiver() {
         let mut tree = Tree::new(designated, &settings).losing(deaf(1000));
         tree.offer(2);
         tree.run(500);
-        // Meanwhile nobody says who takes its children.
+        // Meanwhile no table names a new parent of its children.
         tree.loses(INNER, 600);
         assert_eq!(tree.completed, [0; 0], "{data}");
         tree.run(4000);
@@ -360,7 +362,7 @@ fn silent_inner_node_is_expelled_and_children_adopted() {
         "it was given up"
     );
     assert_eq!(tree.completed, [0; 0]);
-    // A table that is about somebody else says nothing of its children.
+    // A table about another node does not concern its children.
     tree.machines.remove(&3);
     tree.tell_without(3);
     tree.run(3500);
@@ -380,7 +382,7 @@ fn slow_leaf_closes_windows_above_it() {
             offered += tree.offer(8);
             tree.run(50 * millis);
         }
-        // What 4 has room for, and nothing beyond it is sent by anybody.
+        // No node sends more than 4 has room for.
         let highest =
             tree.log().iter().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).max();
         assert!((4..=12).contains(&offered), "{data}: {offered} were taken");

@@ -1,4 +1,4 @@
-//! What a parent knows of one child.
+//! State of one child as its parent knows it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,52 +7,53 @@ use carillon_core::Time;
 
 use crate::blocks::{ReceiverMap, RoundTrip};
 
-/// A child's window as the parent knows it, how far away it is, and what it was asked.
+/// Window, round-trip time and outstanding polls of a child.
 #[derive(Clone, Debug)]
 pub(crate) struct Child {
-    /// Somebody waits for it.
+    /// True while the parent waits for this child.
     pub live: bool,
-    /// LE: the first message that it has not consumed, or that it lacks.
+    /// LE: first message that the child has not consumed, or is missing.
     pub left: u64,
-    /// S: messages that its buffer holds.
+    /// S: number of messages that its buffer holds.
     pub size: u64,
-    /// One past HR, the highest that it has heard of.
+    /// First number beyond HR, the highest message that the child knows.
     pub highest: u64,
-    /// What it has.
+    /// Messages that the child has.
     pub map: ReceiverMap,
     pub round_trip: RoundTrip,
-    /// Polls that it has not answered, the oldest first.
+    /// Unanswered polls, oldest first.
     pub asked: VecDeque<OutstandingPoll>,
-    /// When the first and the last were sent of those among them that are not kept any more.
+    /// Sending times of the first and the last unanswered poll that was dropped from the list.
     forgotten: Option<(Time, Time)>,
-    /// One past the highest message of the polls that it has answered.
+    /// First number beyond the highest message of all answered polls.
     answered: u64,
-    /// How many polls in a row it has not answered, and when the last of them was sent.
+    /// Number of consecutive unanswered polls.
     pub absent: u32,
+    /// Sending time of the last of them.
     last_absent: Time,
-    /// When the first poll was sent that it has not answered in time, if it has answered none since.
+    /// Sending time of the first poll that timed out since the last response.
     pub silent_since: Option<Time>,
-    /// It has children of its own.
+    /// True if the child has children of its own.
     pub helps: bool,
-    /// When messages were last sent again to it alone.
+    /// Time of the last retransmission of each message to this child alone.
     pub resent: BTreeMap<u64, Time>,
 }
 
-/// A poll that a child has not answered.
+/// Poll that a child has not answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutstandingPoll {
-    /// Its number.
+    /// Number of the poll.
     pub poll: u64,
-    /// POLL.TS.
+    /// POLL.TS, the sending time.
     pub at: Time,
-    /// One past POLL.SEQ.
+    /// First number beyond POLL.SEQ.
     pub end: u64,
-    /// It has had its time to answer.
+    /// True after the timeout of the poll.
     pub absent: bool,
 }
 
 impl Child {
-    /// One that has nothing, and room for so many messages.
+    /// Creates a child without messages, with room for `size` messages.
     pub fn new(size: u64) -> Self {
         Child {
             live: true,
@@ -72,23 +73,23 @@ impl Child {
         }
     }
 
-    /// One past the last message for which it has room: EW is what of it lies beyond the last message sent.
+    /// First message without room at the child. The effective window EW ends here.
     pub fn limit(&self) -> u64 {
         self.left.saturating_add(self.size)
     }
 
-    /// Whether it is known to lack a message.
+    /// Returns true if the child is known to be missing a message.
     pub fn nacks(&self, number: u64) -> bool {
         number < self.highest && !self.map.has(number)
     }
 
-    /// The response to the poll sent at this time has come: earlier ones say no more than it does. Returns the polls that it
-    /// is not awaited for any more; `None` if it was not asked then, or has answered a later poll.
+    /// Handles the response to the poll sent at `at`, which also answers all earlier polls. Returns the polls that
+    /// are no longer awaited; `None` if no poll was sent at `at` or a later one is answered.
     pub fn answer(&mut self, at: Time) -> Option<Vec<u64>> {
         let before = self.asked.partition_point(|asked| asked.at < at);
         let until = match self.asked.get(before).is_some_and(|asked| asked.at == at) {
             true => before + 1,
-            // One that is not kept counts as the last one kept before it.
+            // A poll that was dropped from the list counts as the last kept one before it.
             false if self.forgotten.is_some_and(|(first, last)| (first..=last).contains(&at)) => before,
             false => return None,
         };
@@ -99,7 +100,7 @@ impl Child {
         self.answered = self.answered.max(last);
         self.silent_since = None;
         if self.absent > 0 {
-            // The missing poll table, section 3.
+            // Missing poll table, section 3.
             self.absent = match at.cmp(&self.last_absent) {
                 std::cmp::Ordering::Equal => self.absent - 1,
                 std::cmp::Ordering::Greater => 0,
@@ -110,7 +111,7 @@ impl Child {
         Some(over.map(|asked| asked.poll).collect())
     }
 
-    /// It has not answered this poll in time. `false` if it is not awaited.
+    /// Marks a poll as timed out; returns false if it is not awaited.
     pub fn miss(&mut self, poll: u64) -> bool {
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.poll == poll && !asked.absent) else {
             return false;
@@ -119,8 +120,8 @@ impl Child {
         self.last_absent = self.last_absent.max(asked.at);
         self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
-        // The first of them tell how far away it is, however far; the last ones, what one has that was silent for a while. One that is
-        // told late whom it is to answer, and is far away, answers one between them.
+        // The oldest polls give the round-trip time of a distant child, and the newest the state of a child that was
+        // silent for a while. A distant child that learns late of its parent answers a poll between them.
         let absent = self.asked.iter().enumerate().filter(|(_, asked)| asked.absent);
         if let Some((index, _)) =
             absent.clone().nth(MAX_ABSENT_POLLS / 2).filter(|_| absent.count() > MAX_ABSENT_POLLS)
@@ -131,20 +132,20 @@ impl Child {
         true
     }
 
-    /// Nothing is waited for.
+    /// Clears all outstanding polls and retransmission times.
     pub fn rest(&mut self) {
         self.asked.clear();
         self.forgotten = None;
         self.resent.clear();
     }
 
-    /// The polls that it has not answered in time are no more.
+    /// Drops the polls that have timed out.
     pub fn forget_absent(&mut self) {
         self.asked.retain(|asked| !asked.absent);
         self.forgotten = None;
     }
 
-    /// Whether it has answered none of the polls about this message, at least one of which it should have by now.
+    /// Returns true if the child has answered no poll about this message, and all of these polls have timed out.
     pub fn is_repolled(&self, number: u64) -> bool {
         let about = |asked: &&OutstandingPoll| asked.end > number;
         number >= self.answered
@@ -152,16 +153,17 @@ impl Child {
             && self.asked.iter().filter(about).all(|asked| asked.absent)
     }
 
-    /// Whether an answer is under way, as far as is known.
+    /// Returns true while a response of the child may be in flight.
     pub fn is_awaited(&self) -> bool {
         self.asked.iter().any(|asked| !asked.absent)
     }
 
-    /// The estimate of its round trip.
+    /// Round-trip estimate of the child, or `unknown` without a sample.
     pub fn distance(&self, unknown: Duration) -> Duration {
         self.round_trip.mean().unwrap_or(unknown)
     }
 }
 
-/// Polls not answered in time whose answers are still taken: half of them the oldest, half the newest.
+/// Maximum number of timed-out polls whose late responses are accepted, one half oldest, the other newest. It bounds
+/// the memory for each child.
 const MAX_ABSENT_POLLS: usize = 16;

@@ -1,4 +1,4 @@
-//! A parent: it sends messages to its children, and finds out by polls what they have.
+//! Parent: sends messages to its children, and polls them for their state.
 
 mod child;
 mod polls;
@@ -20,74 +20,78 @@ use polls::Polls;
 pub(crate) use recovery::Response;
 pub(crate) use sending::{Sending, To};
 
-/// The machine of section 3 on the side of the parent: what it has sent and who has that, what is to be sent again, and whom it asks
-/// when. It knows children by their index and no packets; what it sends is told by [`Parent::poll_sending`].
+/// Parent side of section 3: sent messages and their acknowledgments, retransmissions, and the plan of polls. It
+/// addresses children by index and builds no packets; [`Parent::poll_sending`] returns the next transmission.
 #[derive(Debug)]
 pub(crate) struct Parent {
     rules: Rules,
     children: Vec<Child>,
+    /// Number of live children.
     live: usize,
     messages: Numbered<Message>,
-    /// One past HS, the highest message sent.
+    /// First number beyond HS, the highest message sent.
     sent: u64,
-    /// One past the last message that each child has room for.
+    /// First message without room, for each child.
     limits: Minimum,
     /// LE of each child.
     lefts: Minimum,
+    /// Planned times of polls (section 2.3).
     plan: ResponsePlan,
+    /// Outstanding polls and their timeouts.
     polls: Polls,
-    /// Messages that are to be sent again, and to whom.
+    /// Messages due for retransmission, and their targets.
     again: BTreeMap<u64, Again>,
-    /// Messages that somebody lacks, and that wait for what others say.
+    /// Messages that a child is missing, and that wait for the responses of the other children.
     collecting: BTreeSet<u64>,
-    /// Children that have not answered a poll in time.
+    /// Children with a timed-out poll.
     absentees: BTreeSet<usize>,
-    /// Children whose buffers are full of what their applications have not taken.
+    /// Children whose buffers are full of messages that their applications have not taken.
     full: BTreeSet<usize>,
-    /// Children that have what they have not consumed.
+    /// Children with messages that they have not consumed.
     behind: BTreeSet<usize>,
-    /// Nothing is done with: somebody is lost, and who takes its place is not known yet.
+    /// True while no message may complete, because the children of a lost helper have no new parent yet.
     held: bool,
-    /// Packets of the transmission under way: a message may go to some children one by one.
+    /// Packets of the present transmission: a message may go to several children one by one.
     burst: VecDeque<Sending>,
     pace: TokenBucket,
-    /// When there may be something to send.
+    /// Next time at which a packet may leave.
     wake: Option<Time>,
     budget: RepairBudget<usize>,
-    /// Children given up.
+    /// Children that were expelled and not yet reported.
     lost: Vec<usize>,
-    /// Children because of which messages are sent again, and how many.
+    /// Children that caused retransmissions, and the number of messages.
     needs: Vec<(usize, u32)>,
 }
 
-/// A message that not all have.
+/// Message that some child has not acknowledged.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub payload: Bytes,
-    /// When it was first sent, and of how many outstanding.
+    /// Time of the first transmission, and the number of outstanding messages at that time.
     pub first_sent: Option<(Time, u32)>,
-    /// Whether it was given up for somebody.
+    /// True if the parent stopped waiting for a child that misses this message.
     pub failed: bool,
     recovery: Recovery,
-    /// How many children have it, and how many are known to lack it.
+    /// Number of children that have it.
     acked: usize,
+    /// Number of children that are known to be missing it.
     nacked: usize,
-    /// When it was last sent again to all.
+    /// Time of the last retransmission to all.
     resent: Option<Time>,
 }
 
-/// status(seq), section 2.5.1.
+/// Recovery state of a message, status(seq) in section 2.5.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
-    /// Nobody is known to lack it.
+    /// No child is known to be missing it.
     NoNack,
-    /// Somebody is: who else, is being found out.
+    /// A child is missing it; the parent waits for the responses of the others.
     Collection,
-    /// It was sent again; who still lacks it gets it at once.
+    /// Retransmitted: a child that still misses it gets it at once.
     Retransmitted,
 }
 
-/// To whom a message is to be sent again.
+/// Targets of a retransmission.
 #[derive(Clone, Debug)]
 enum Again {
     All,
@@ -95,6 +99,7 @@ enum Again {
 }
 
 impl Message {
+    /// Creates a message that has not been sent.
     fn new(payload: Bytes) -> Self {
         Message {
             payload,
@@ -107,7 +112,7 @@ impl Message {
         }
     }
 
-    /// Its name as the protocol's page has it.
+    /// Name of the state on the protocol's page.
     pub fn state(&self) -> &'static str {
         match (self.first_sent, self.recovery) {
             (None, _) => "Waiting",
@@ -119,7 +124,7 @@ impl Message {
 }
 
 impl Parent {
-    /// The parent of so many children.
+    /// Creates the parent of `children` children.
     pub fn new(rules: Rules, children: usize) -> Self {
         let (mut limits, mut lefts) = (Minimum::default(), Minimum::default());
         for _ in 0..children {
@@ -151,22 +156,22 @@ impl Parent {
         }
     }
 
-    /// Adds a message, whether there is room for it or not.
+    /// Adds a message and returns its number. The caller checks [`Parent::is_full`].
     pub fn push(&mut self, payload: Bytes) -> u64 {
         self.messages.push(Message::new(payload))
     }
 
-    /// Whether as many messages are outstanding as the window holds.
+    /// Returns true if the window is full of outstanding messages.
     pub fn is_full(&self) -> bool {
         self.messages.len() as u64 >= self.rules.window
     }
 
-    /// The messages that not all have.
+    /// Messages that are not complete.
     pub fn messages(&self) -> &Numbered<Message> {
         &self.messages
     }
 
-    /// The next message that all have by now, and how it ended.
+    /// Removes the oldest message if it is complete, and returns its number, outcome and window.
     pub fn pop_complete(&mut self) -> Option<(u64, Outcome, u32)> {
         let first = self.messages.first()?;
         let start = self.messages.start();
@@ -185,17 +190,17 @@ impl Parent {
         Some((number, outcome, message.first_sent.map_or(0, |(_, window)| window)))
     }
 
-    /// Whether all children are done with a message, if that is waited for.
+    /// Returns true if all children have consumed a message, or if consumption is not required.
     fn is_consumed(&self, number: u64) -> bool {
         !self.rules.consumed || self.lefts.get().is_none_or(|least| least > number)
     }
 
-    /// Nothing is done with until this is over.
+    /// Keeps all messages from completing while `held`.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// One more child, which has the next index: what it has is to be found out.
+    /// Adds a child with the next index, and plans a poll for its state.
     pub fn adopt(&mut self, now: Time) {
         let index = self.children.len();
         self.children.push(Child::new(self.rules.window));
@@ -208,7 +213,7 @@ impl Parent {
         }
     }
 
-    /// What lies before this message will not come to this node any more: it has nothing of it, and goes on from there.
+    /// Starts anew at `first`: messages before it will not reach this node.
     pub fn skip_to(&mut self, first: u64) {
         if first > self.messages.end() {
             self.messages = Numbered::starting_at(first);
@@ -219,17 +224,17 @@ impl Parent {
         }
     }
 
-    /// A child has children of its own: it is given up by time.
+    /// Marks a child as a helper, which is expelled after a silence instead of a number of polls.
     pub fn set_helper(&mut self, index: usize) {
         self.children[index].helps = true;
     }
 
-    /// The children that somebody waits for.
+    /// Indices of the children that the parent waits for.
     pub fn live_children(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.children.len()).filter(|&index| self.children[index].live)
     }
 
-    /// All have everything: nobody is asked, and nothing is waited for.
+    /// Clears polls and transmissions once all messages are complete.
     fn rest(&mut self) {
         self.plan.clear();
         self.polls.clear();
@@ -241,7 +246,7 @@ impl Parent {
         }
     }
 
-    /// A child is not waited for any more.
+    /// Stops waiting for a child, and takes it out of all counts.
     pub fn remove(&mut self, index: usize) {
         if !self.children.get(index).is_some_and(|child| child.live) {
             return;
@@ -272,7 +277,7 @@ impl Parent {
         self.decide_all(Time::ZERO, u64::MAX);
     }
 
-    /// What has been sent is given up for a child.
+    /// Stops waiting for a child's missing messages: they fail for this child.
     fn skip(&mut self, index: usize) {
         let (start, sent) = (self.messages.start(), self.sent);
         let child = &mut self.children[index];
@@ -292,7 +297,7 @@ impl Parent {
         self.decide_all(Time::ZERO, u64::MAX);
     }
 
-    /// A child's window begins here, and is so large; or it has none.
+    /// Replaces the window of a child by its left edge and size, or removes it.
     fn set_limit(&mut self, index: usize, window: Option<(u64, u64)>) {
         let child = &mut self.children[index];
         self.limits.remove(child.limit());
@@ -304,33 +309,32 @@ impl Parent {
         }
     }
 
-    /// EW: how many messages more all have room for.
+    /// EW, the effective window: number of further messages for which all children have room.
     pub fn effective_window(&self) -> u64 {
         self.limits.get().unwrap_or(u64::MAX).saturating_sub(self.sent)
     }
 
-    /// MTR x NC: from so many children on a packet goes to all.
+    /// MTR x NC: number of children from which a packet is multicast (section 2.5).
     fn multicast_from(&self) -> f64 {
         self.rules.multicast_ratio * self.live as f64
     }
 
-    /// The estimate of a child's round trip.
+    /// Round-trip estimate of a child.
     fn distance(&self, index: usize) -> Duration {
         self.children[index].distance(self.rules.round_trip)
     }
 
-    /// A child by its index.
+    /// Live child of an index.
     pub fn child(&self, index: usize) -> Option<&Child> {
         self.children.get(index).filter(|child| child.live)
     }
 
-    /// The first message that a child lacks.
+    /// First message that a child is missing.
     pub fn acknowledged(&self, index: usize) -> Option<u64> {
         self.child(index).map(|child| child.map.next())
     }
 
-    /// Whether the oldest message, which was sent, is held because of this child, or the next one, for which it has no
-    /// room.
+    /// Returns true if this child delays the oldest sent message, or has no room for the next one.
     pub fn awaits(&self, index: usize) -> bool {
         let start = self.messages.start();
         let waits = |child: &Child| !child.map.has(start) || (self.rules.consumed && child.left <= start);
@@ -338,12 +342,12 @@ impl Parent {
         self.child(index).is_some_and(|child| (start < self.sent && waits(child)) || is_full(child))
     }
 
-    /// Children that were given up since this was last asked for.
+    /// Takes the children expelled since the last call.
     pub fn take_lost(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.lost)
     }
 
-    /// Children that lack messages which are sent again therefore, and how many.
+    /// Takes the children that caused retransmissions since the last call, and the number of messages.
     pub fn take_needs(&mut self) -> Vec<(usize, u32)> {
         std::mem::take(&mut self.needs)
     }

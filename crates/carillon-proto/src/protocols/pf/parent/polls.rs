@@ -1,10 +1,10 @@
-//! The polls that have not been answered by all they asked: the timeout queue.
+//! Timeout queue of the outstanding polls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::Time;
 
-/// The polls under way, each with the time until which its answers are waited for.
+/// Outstanding polls, each with the deadline of its responses.
 #[derive(Debug, Default)]
 pub(super) struct Polls {
     next: u64,
@@ -12,7 +12,7 @@ pub(super) struct Polls {
     deadlines: BTreeSet<(Time, u64)>,
 }
 
-/// A poll.
+/// Outstanding poll.
 #[derive(Debug)]
 pub(super) struct Poll {
     pub children: Vec<usize>,
@@ -21,12 +21,12 @@ pub(super) struct Poll {
 }
 
 impl Polls {
-    /// The number of the next poll.
+    /// Number of the next poll.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// A poll went out.
+    /// Adds a sent poll.
     pub fn push(&mut self, children: Vec<usize>, deadline: Time) {
         let awaited = children.len();
         self.deadlines.insert((deadline, self.next));
@@ -34,7 +34,7 @@ impl Polls {
         self.next += 1;
     }
 
-    /// One of those that this poll asked is not awaited any more.
+    /// Notes that one of the polled children is no longer awaited.
     pub fn on_answer(&mut self, poll: u64) {
         let Some(open) = self.open.get_mut(&poll) else { return };
         open.awaited -= 1;
@@ -44,7 +44,7 @@ impl Polls {
         }
     }
 
-    /// The next poll whose time is over.
+    /// Removes the next poll whose deadline has passed.
     pub fn expire(&mut self, now: Time) -> Option<(u64, Poll)> {
         let &(at, poll) = self.deadlines.first()?;
         if at > now {
@@ -54,12 +54,12 @@ impl Polls {
         self.open.remove(&poll).map(|open| (poll, open))
     }
 
-    /// When the next one's time is over.
+    /// Earliest deadline.
     pub fn deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
-    /// Nobody is awaited.
+    /// Removes all polls.
     pub fn clear(&mut self) {
         self.open.clear();
         self.deadlines.clear();

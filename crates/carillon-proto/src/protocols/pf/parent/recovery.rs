@@ -1,4 +1,4 @@
-//! What a parent makes of responses, and of those that are absent.
+//! Loss recovery of a parent from responses and timeouts (sections 2.4 and 2.5).
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use carillon_core::{DropReason, Time};
 use super::{Again, Parent, Recovery};
 use crate::blocks::{PastLimit, ReceiverMap};
 
-/// What a child says of itself, in full numbers.
+/// State of a child from a response, in full sequence numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
-    /// RESP.TS: when the poll was sent.
+    /// RESP.TS: sending time of the poll.
     pub at: Time,
     /// RESP.W.LE.
     pub left: u64,
-    /// One past RESP.W.HR.
+    /// First number beyond RESP.W.HR.
     pub highest: u64,
-    /// S, as far as the child has memory.
+    /// S, limited by the child's memory.
     pub size: u64,
-    /// RESP.W.
+    /// RESP.W: messages that the child has.
     pub map: ReceiverMap,
 }
 
 impl Response {
-    /// The same of the messages before this one.
+    /// Restricts the response to messages before `end`.
     fn before(&self, end: u64) -> Response {
         let mut map = ReceiverMap::new(self.map.next().min(end), []);
         (map.next()..self.map.end().min(end))
@@ -40,7 +40,7 @@ impl Response {
 }
 
 impl Parent {
-    /// A response has come. One that says what cannot be is not believed, as if it had not come.
+    /// Applies a response. An impossible response is refused and changes nothing.
     pub fn on_response(&mut self, now: Time, index: usize, response: &Response) -> Result<(), DropReason> {
         let Some(child) = self.children.get_mut(index).filter(|child| child.live) else {
             return Err(DropReason::NotAMember);
@@ -54,7 +54,7 @@ impl Parent {
             false => response,
         };
         let Response { at, left, highest, size, ref map } = *response;
-        // It cannot have what was not sent, nor have consumed what it has not.
+        // A child cannot have messages that were not sent, or have consumed messages that it does not have.
         if map.end() > self.sent || highest > self.sent || left > map.next() || size == 0 {
             return Err(DropReason::OutOfWindow);
         }
@@ -69,7 +69,7 @@ impl Parent {
         }
         answered.into_iter().for_each(|poll| self.polls.on_answer(poll));
         self.set_limit(index, Some((left, size)));
-        // All that it has room for has come, and nothing of it is consumed.
+        // The child is full: every message that it has room for has arrived, and none is consumed.
         let child = &self.children[index];
         if child.limit() <= self.sent && child.map.next() >= child.limit() {
             self.full.insert(index);
@@ -84,7 +84,7 @@ impl Parent {
         Ok(())
     }
 
-    /// Counts what is news of a child, and does what is to be done about it.
+    /// Updates the counts of each message by the difference between old and new state, and starts recovery.
     fn count(&mut self, now: Time, index: usize, at: Time, (old, old_highest): (ReceiverMap, u64)) {
         let start = self.messages.start();
         let child = &mut self.children[index];
@@ -109,7 +109,7 @@ impl Parent {
                 Recovery::Collection => {}
                 Recovery::Retransmitted => {
                     let resent = message.resent.max(child.resent.get(&number).copied());
-                    // A poll before the retransmission: an obsolete negative acknowledgment.
+                    // A poll sent before the retransmission gives an obsolete negative acknowledgment (section 2.5).
                     if resent.is_some_and(|resent| at < resent) || left == 0 {
                         continue;
                     }
@@ -128,14 +128,15 @@ impl Parent {
         self.decide_all(now, self.sent);
     }
 
-    /// The recovery actions of all messages that are collected, up to this one.
+    /// Takes the recovery decision for all collected messages before `end`.
     pub(super) fn decide_all(&mut self, now: Time, end: u64) {
         for number in self.collecting.range(..end).copied().collect::<Vec<_>>() {
             self.decide(now, number);
         }
     }
 
-    /// Enough is known of who lacks a message, perhaps.
+    /// Decides the recovery of a message once enough children have responded: multicast from MTR x NC missing
+    /// children on, else unicast.
     fn decide(&mut self, now: Time, number: u64) {
         let (from, live) = (self.multicast_from(), self.live);
         let Some(message) = self.messages.get_mut(number) else { return };
@@ -147,6 +148,7 @@ impl Parent {
             if told + self.absentees.len() < live {
                 return;
             }
+            // Silent children count as responded once every poll about this message has timed out (section 2.4).
             let silent = self.absentees.iter().filter(|&&index| {
                 let child = &self.children[index];
                 !child.map.has(number) && !child.nacks(number) && child.is_repolled(number)
@@ -168,7 +170,7 @@ impl Parent {
         self.collecting.remove(&number);
     }
 
-    /// What is due of what is waited for.
+    /// Handles expired polls: repeats them, or expels or skips the child past the limit.
     pub fn handle_timeout(&mut self, now: Time) {
         self.wake = self.wake.filter(|&wake| wake > now);
         while let Some((poll, expired)) = self.polls.expire(now) {
@@ -183,7 +185,8 @@ impl Parent {
                 self.absentees.insert(index);
                 let child = &self.children[index];
                 let is_over = child.absent >= self.rules.absent_polls;
-                // An inner node is given up by time, whatever becomes of silent members: others wait for it.
+                // An inner node is expelled after a silence, independently of the setting for members: its subtree
+                // waits for it.
                 let silent = child.silent_since.filter(|_| child.helps).map(|since| now.since(since));
                 match self.rules.past_limit {
                     _ if silent.is_some_and(|silent| silent >= self.rules.helper_timeout) => {
@@ -203,19 +206,19 @@ impl Parent {
         }
     }
 
-    /// A poll with priority.
+    /// Plans a poll with priority.
     fn ask_again(&mut self, now: Time, index: usize) {
         let (children, unknown) = (&self.children, self.rules.round_trip);
         self.plan.plan_again(now, index, |other| children[other].distance(unknown));
     }
 
-    /// When there is something to do.
+    /// Earliest deadline of a poll or of the next packet.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.polls.deadline().into_iter().chain(self.wake).min()
     }
 }
 
-/// It is sent again: from now on whoever lacks it gets it at once.
+/// Marks a message as retransmitted: from now on a child that misses it gets it at once.
 fn message_state(parent: &mut Parent, number: u64) {
     if let Some(message) = parent.messages.get_mut(number) {
         message.recovery = Recovery::Retransmitted;

@@ -1,36 +1,36 @@
-//! What a parent sends next: the transmitter.
+//! Transmitter: the next packet of a parent.
 
 use carillon_core::Time;
 
 use super::child::OutstandingPoll;
 use super::{Again, Parent};
 
-/// A packet that is to go out now.
+/// Packet that leaves now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sending {
-    /// The message in it; a poll alone has none.
+    /// Number of its message; `None` for a poll alone.
     pub message: Option<u64>,
-    /// It was sent before.
+    /// True for a retransmission.
     pub again: bool,
     pub to: To,
-    /// Whom it asks for a response.
+    /// Children that the packet polls.
     pub asked: Vec<usize>,
     /// POLL.TS.
     pub at: Time,
-    /// POLL.SEQ, if any message was sent.
+    /// POLL.SEQ, the last message sent.
     pub last: u64,
 }
 
-/// Where it goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// To all children.
+    /// Multicast to the group of children.
     All,
-    /// To this child.
+    /// Unicast to a child.
     Child(usize),
 }
 
-/// What is transmitted next: the head of the transmission queue, in which old messages stand before new ones.
+/// Head of the transmission queue, in which retransmissions precede new messages.
 #[derive(Clone, Copy, Debug)]
 enum Head {
     Again(u64),
@@ -39,7 +39,7 @@ enum Head {
 }
 
 impl Parent {
-    /// The next packet, if one may leave now.
+    /// Returns the next packet, if one may leave now.
     pub fn poll_sending(&mut self, now: Time) -> Option<Sending> {
         loop {
             while let Some(sending) = self.burst.pop_front() {
@@ -53,7 +53,7 @@ impl Parent {
                 self.wake = Some(at);
                 return None;
             }
-            // While messages went to some children only, others that were to be asked meanwhile were not.
+            // Unicast retransmissions delay other polls: plan late ones anew.
             let (children, unknown) = (&self.children, self.rules.round_trip);
             self.plan.plan_late_anew(now, 2 * self.rules.gap, |index| children[index].distance(unknown));
             match head {
@@ -67,7 +67,7 @@ impl Parent {
         }
     }
 
-    /// Whether a message may go out that was not sent before.
+    /// Returns true if a new message may be sent.
     pub fn has_new(&self) -> bool {
         self.sent < self.messages.end() && self.effective_window() > 0
     }
@@ -85,7 +85,7 @@ impl Parent {
         if !self.messages.is_empty() {
             self.plan_behind(now);
         }
-        // NPT: an interval behind the first poll that is planned, so that one packet asks all of this interval.
+        // NPT: one gap after the first planned poll, so that one packet polls all children of this interval.
         let at = self.plan.next()? + self.rules.gap;
         if at > now {
             self.wake = Some(at);
@@ -94,12 +94,12 @@ impl Parent {
         Some(Head::Poll)
     }
 
-    /// Those whose full buffers close the window are asked whether there is room by now.
+    /// Plans polls of the full children that close the window.
     fn plan_full(&mut self, now: Time) {
         self.plan_those(now, self.full.iter().copied().collect());
     }
 
-    /// Those who have everything and are not done with it are asked whether they are by now.
+    /// Plans polls of the children that have everything but have not consumed it.
     fn plan_behind(&mut self, now: Time) {
         self.plan_those(now, self.behind.iter().copied().collect());
     }
@@ -125,7 +125,7 @@ impl Parent {
                 let before = self.needs.len();
                 self.needs.extend(lacking.map(|(index, _)| (index, 1)));
                 if self.needs.len() == before {
-                    // All have it by now.
+                    // All children have received it meanwhile.
                     return;
                 }
                 let asked = self.ask_all(now);
@@ -133,7 +133,7 @@ impl Parent {
                 return;
             }
         };
-        // Some have it by now, late or from elsewhere.
+        // Some children have received it meanwhile, late or from another node.
         for index in
             some.into_iter().filter(|&index| !self.children[index].map.has(number)).collect::<Vec<_>>()
         {
@@ -167,14 +167,14 @@ impl Parent {
         }
     }
 
-    /// Plans a poll for each child that has none, and says who is to be asked now.
+    /// Plans a poll for each child without one, and returns the children to poll now.
     fn ask_all(&mut self, now: Time) -> Vec<usize> {
         let (children, unknown) = (&self.children, self.rules.round_trip);
         self.plan.plan_all(now, |index| children[index].distance(unknown));
         self.plan.due(now).take(MAX_POLLED_WITH_MESSAGE).collect()
     }
 
-    /// Puts a packet into the transmission under way, and waits for those whom it asks.
+    /// Adds a packet to the present transmission, and awaits the responses of the polled children.
     fn transmit(&mut self, now: Time, message: Option<u64>, again: bool, to: To, asked: Vec<usize>) {
         let unknown = self.rules.round_trip;
         let (poll, end) = (self.polls.next(), self.sent);
@@ -183,12 +183,12 @@ impl Parent {
             self.plan.take(index);
             let child = &mut self.children[index];
             farthest = farthest.max(child.distance(unknown));
-            // Most have one poll to answer, and there are many children.
+            // Exact growth: most children have one outstanding poll, and there are many children.
             child.asked.reserve_exact(1);
             child.asked.push_back(OutstandingPoll { poll, at: now, end, absent: false });
         }
         if !asked.is_empty() {
-            // TO.EXP: twice the greatest round trip of those awaited.
+            // TO.EXP: twice the longest round-trip time of the polled children.
             self.polls.push(asked.clone(), now + (farthest * 2).max(self.rules.timeout_min));
         }
         let last = self.sent.saturating_sub(1);
@@ -196,7 +196,8 @@ impl Parent {
     }
 }
 
-/// Children that one packet with a message asks: their names take five bytes at most, and have to fit beside it.
+/// Maximum number of children that a packet with a message polls: their identifiers take at most five bytes each, and
+/// must fit beside the message.
 const MAX_POLLED_WITH_MESSAGE: usize = 40;
-/// The same of a poll alone.
+/// Maximum number of children that a poll without a message names.
 const MAX_POLLED_ALONE: usize = 256;

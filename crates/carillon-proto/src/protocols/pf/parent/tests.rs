@@ -1,4 +1,4 @@
-//! One rule of the paper each, by its section.
+//! Tests of one rule of the paper each, by its section.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
-/// A parent with so many messages to send.
+/// Parent with `messages` messages to send.
 fn parent(children: usize, messages: u64, rules: Rules) -> Parent {
     let mut parent = Parent::new(rules, children);
     for _ in 0..messages {
@@ -43,7 +43,7 @@ fn parent(children: usize, messages: u64, rules: Rules) -> Parent {
     parent
 }
 
-/// What goes out until a time, each packet when it may.
+/// Packets sent until a time, each as early as possible.
 fn run(parent: &mut Parent, from: u64, until: u64) -> Vec<Sending> {
     let mut all = Vec::new();
     for now in (from..=until).map(at) {
@@ -53,14 +53,15 @@ fn run(parent: &mut Parent, from: u64, until: u64) -> Vec<Sending> {
     all
 }
 
-/// A child has all of these, and has consumed what is in order; it was asked at this time, and has heard of all before `highest`.
+/// Response to the poll of a time, from a child that has the given messages, consumed those in order, and knows of
+/// all before `highest`.
 fn response(asked: Time, highest: u64, has: impl IntoIterator<Item = u64>) -> Response {
     let mut map = ReceiverMap::default();
     has.into_iter().for_each(|number| map.insert(number));
     Response { at: asked, left: map.next(), highest, size: 65_536, map }
 }
 
-/// When a child was first asked among these.
+/// Time of the first poll of a child in these packets.
 fn asked(sent: &[Sending], child: usize) -> Time {
     sent.iter().find(|sending| sending.asked.contains(&child)).expect("it was asked").at
 }
@@ -224,8 +225,8 @@ fn section_3_the_missing_poll_table_counts_and_forgives() {
     assert_eq!(child.answer(at(3)), None, "it says no more than the one after it");
 }
 
-/// No child's word counts for what was not sent, and none's window is larger than was agreed.
-/// A child that is asked often, was deaf at first, and is farther away than many of the polls take.
+/// Responses about messages that were not sent are dropped, and windows are limited to the agreed size. Here a
+/// distant child that received nothing at first is polled more often than the list keeps.
 #[test]
 fn a_poll_among_many_unanswered_ones_may_be_answered() {
     let mut child = Child::new(64);
@@ -245,7 +246,7 @@ fn a_poll_among_many_unanswered_ones_may_be_answered() {
     assert!(child.answer(at(500)).is_none(), "it has answered a later one");
 }
 
-/// A helper that has lost its own parent, and is told late whom it turns to now.
+/// The helper has lost its own parent, and learns late of the new one.
 #[test]
 fn distant_helper_is_not_expelled_early() {
     let limit = Duration::from_secs(2);
