@@ -1,14 +1,17 @@
 //! CP: the Combined Protocol.
 //!
-//! Paul, Sabnani and Kristol (ICNP 1994), section 5: in each region the local exchange makes one status of all: the maximum, the OR of
-//! the aligned lists; and orders whoever has a block to multicast it in the region, until all have it. See `docs/protocols/cp.md`.
+//! In each region the local exchange combines the statuses of the endpoints into one: the maximum of LW_r and the OR
+//! of the aligned lists. It orders an endpoint that has a block to multicast it in the region, until all endpoints
+//! have it.
+//!
+//! Source: Paul, Sabnani and Kristol (ICNP 1994), section 5. See `docs/protocols/cp.md`.
 
 use carillon_core::ProtocolEntry;
 use carillon_wire::status::Family;
 
 use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
 
-/// How it differs from the others of the family.
+/// Rules in which CP differs from the rest of the family.
 const RULE: Rule = Rule {
     family: Family::Cp,
     consolidation: Some(Consolidation::Maximum),

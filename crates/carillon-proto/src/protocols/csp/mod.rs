@@ -1,14 +1,16 @@
 //! CSP: the Consolidated Status Protocol.
 //!
-//! Paul, Sabnani and Kristol (ICNP 1994), section 4: in each region the local exchange makes one status of all: the minimum, the AND
-//! of the aligned lists. The source alone repeats. See `docs/protocols/csp.md`.
+//! In each region the local exchange combines the statuses of the endpoints into one: the minimum of LW_r and the AND
+//! of the aligned lists. Only the source retransmits.
+//!
+//! Source: Paul, Sabnani and Kristol (ICNP 1994), section 4. See `docs/protocols/csp.md`.
 
 use carillon_core::ProtocolEntry;
 use carillon_wire::status::Family;
 
 use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
 
-/// How it differs from the others of the family.
+/// Rules in which CSP differs from the rest of the family.
 const RULE: Rule = Rule {
     family: Family::Csp,
     consolidation: Some(Consolidation::Minimum),

@@ -1,14 +1,16 @@
 //! DSP: the Designated Status Protocol.
 //!
-//! Paul, Sabnani and Kristol (ICNP 1994), section 3: in each region a designated endpoint says its own state to the source, and
-//! multicasts to its region what somebody there lacks. See `docs/protocols/dsp.md`.
+//! In each region a designated endpoint reports its own state to the source, and multicasts to its region the blocks
+//! that receivers there are missing.
+//!
+//! Source: Paul, Sabnani and Kristol (ICNP 1994), section 3. See `docs/protocols/dsp.md`.
 
 use carillon_core::ProtocolEntry;
 use carillon_wire::status::Family;
 
 use super::snr::{FAMILY, Repairs, Rule, TransmitterState, build, config};
 
-/// How it differs from the others of the family.
+/// Rules in which DSP differs from the rest of the family.
 const RULE: Rule = Rule {
     family: Family::Dsp,
     consolidation: None,

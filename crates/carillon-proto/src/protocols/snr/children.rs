@@ -1,4 +1,4 @@
-//! Those who turn to a node, and what they have said.
+//! Children of a node and their latest statuses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,28 +9,28 @@ use carillon_wire::status::Status;
 use super::report::Report;
 use crate::blocks::{Minimum, RoundTrip};
 
-/// The children of a node.
+/// Children of a node.
 #[derive(Debug, Default)]
 pub struct Children {
     known: BTreeMap<NodeId, Child>,
-    /// Those who were given up: they do not come back with a table.
+    /// Expelled children, which a new table does not bring back.
     lost: BTreeSet<NodeId>,
     minima: ChildMinima,
 }
 
-/// What counts of all children is what the least of them says: known without a look at each.
+/// Minima over all children, updated incrementally so that a status costs no scan of all children.
 #[derive(Debug, Default)]
 struct ChildMinima {
-    /// Those that have changed since the numbers below were last asked for.
+    /// Children that have changed since the minima were last read.
     touched: BTreeSet<NodeId>,
-    of: BTreeMap<NodeId, ChildValues>,
+    values: BTreeMap<NodeId, ChildValues>,
     done: Minimum,
     limit: Minimum,
-    /// Of the farthest: what its round trip is short of the longest there is.
+    /// Longest round-trip time, as the minimum of the complement to the largest 64-bit value.
     trip: Minimum,
 }
 
-/// What counts of one of them; one that is held limits nobody.
+/// Values of one child; a held child has no limit.
 #[derive(Debug)]
 struct ChildValues {
     done: u64,
@@ -39,9 +39,10 @@ struct ChildValues {
 }
 
 impl ChildMinima {
-    fn see(&mut self, known: &BTreeMap<NodeId, Child>) {
+    /// Updates the minima by the changed children.
+    fn refresh(&mut self, known: &BTreeMap<NodeId, Child>) {
         for node in std::mem::take(&mut self.touched) {
-            if let Some(old) = self.of.remove(&node) {
+            if let Some(old) = self.values.remove(&node) {
                 self.done.remove(old.done);
                 old.limit.into_iter().for_each(|limit| self.limit.remove(limit));
                 old.trip.into_iter().for_each(|trip| self.trip.remove(trip));
@@ -56,45 +57,45 @@ impl ChildMinima {
             self.done.insert(values.done);
             values.limit.into_iter().for_each(|limit| self.limit.insert(limit));
             values.trip.into_iter().for_each(|trip| self.trip.insert(trip));
-            self.of.insert(node, values);
+            self.values.insert(node, values);
         }
     }
 }
 
-/// One of them.
+/// State of one child.
 #[derive(Debug)]
 pub struct Child {
-    /// Its latest state; what is known of it before it was heard.
+    /// Latest status; the initial state before the first one.
     pub report: Report,
-    /// Whether it was heard.
+    /// True after the first status.
     pub has_reported: bool,
-    /// When its latest state came.
+    /// Arrival time of the latest status.
     pub reported_at: Time,
-    /// The number of its latest status.
+    /// Sequence number of the latest status.
     seq: u32,
-    /// To it and back.
+    /// Round-trip time to the child.
     pub trip: RoundTrip,
-    /// When it last got further, or was waited for.
+    /// Time of its last progress, or start of the wait for it.
     pub since: Time,
-    /// Whether it helps others.
+    /// True if the child is a helper.
     pub is_helper: bool,
-    /// The first block that may not be sent yet because of it.
+    /// First block that may not be sent yet because of this child.
     pub limit: u64,
-    /// How often it was ordered in vain to multicast a block that it claims to have.
+    /// Number of failed orders to multicast a block that the child claims to have.
     pub failed_orders: u32,
-    /// It was given up, and has helped others: what they may lack is kept until they turn to somebody else.
+    /// True for an expelled helper. Its last status limits the release of blocks until its children have a new parent.
     pub is_held: bool,
 }
 
 impl Child {
-    /// A helper that nobody turns to.
+    /// Returns true for a helper without children.
     pub fn is_unused(&self) -> bool {
         self.report.is_unused()
     }
 }
 
 impl Children {
-    /// These are the children from now on. Of who is new nothing is known but that it has what `empty` says.
+    /// Replaces the children by those of a new table. A new child starts with the state `empty`.
     pub fn adopt(
         &mut self,
         children: &[NodeId],
@@ -122,7 +123,8 @@ impl Children {
         }
     }
 
-    /// A child says this. `None` if it is no child, `Some(None)` if it has said something newer.
+    /// Handles a status of a child. Returns `None` from a node that is no child, and `Some(None)` for an outdated
+    /// status.
     pub fn on_status_of(
         &mut self,
         node: NodeId,
@@ -132,7 +134,7 @@ impl Children {
     ) -> Option<Option<(&mut Child, Report)>> {
         let child = self.known.get_mut(&node).filter(|child| !child.is_held)?;
         self.minima.touched.insert(node);
-        // Statuses that overtake each other: the newer one counts.
+        // Statuses may be reordered: the newest one counts.
         if child.has_reported && status.seq.wrapping_sub(child.seq) as i32 <= 0 {
             return Some(None);
         }
@@ -145,7 +147,7 @@ impl Children {
         Some(Some((child, report)))
     }
 
-    /// A child is given up. One that has helped others stays until they turn to somebody else.
+    /// Expels a failed child. A helper is held until its children have a new parent.
     pub fn lose(&mut self, node: NodeId) {
         self.minima.touched.insert(node);
         self.lost.insert(node);
@@ -155,78 +157,78 @@ impl Children {
         }
     }
 
-    /// Nothing waits for this one any more.
+    /// Expels a child at once: nothing waits for it.
     pub fn expel(&mut self, node: NodeId) {
         self.minima.touched.insert(node);
         self.lost.insert(node);
         self.known.remove(&node);
     }
 
-    /// One of them.
+    /// Child of a node.
     pub fn get(&self, node: NodeId) -> Option<&Child> {
         self.known.get(&node)
     }
 
-    /// The same, to be changed.
+    /// Child of a node for changes; the minima are updated later.
     pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Child> {
         self.minima.touched.insert(node);
         self.known.get_mut(&node)
     }
 
-    /// All of them.
+    /// Children in order of their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Child)> {
         self.known.iter().map(|(&node, child)| (node, child))
     }
 
-    /// Those that can still say something.
+    /// Children that may still report.
     pub fn live(&self) -> impl Iterator<Item = (NodeId, &Child)> {
         self.iter().filter(|(_, child)| !child.is_held)
     }
 
-    /// Those of them that speak for somebody.
+    /// Children that report for at least one endpoint.
     pub fn speaking(&self) -> impl Iterator<Item = (NodeId, &Child)> {
         self.live().filter(|(_, child)| !child.is_unused())
     }
 
-    /// Whether there are none.
+    /// Returns true without children.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// All have these.
+    /// First block that some child may be missing.
     pub fn done(&self) -> Option<u64> {
         self.known.values().map(|child| child.report.done).min()
     }
 
-    /// The same, of many children.
+    /// Same as [`Children::done`], without a scan of all children.
     pub fn min_done(&mut self) -> Option<u64> {
-        self.minima.see(&self.known);
+        self.minima.refresh(&self.known);
         debug_assert_eq!(self.minima.done.get(), self.done());
         self.minima.done.get()
     }
 
-    /// The first block that may not be sent yet because of one that can still say something.
+    /// First block that may not be sent yet because of a live child.
     pub fn min_limit(&mut self) -> Option<u64> {
-        self.minima.see(&self.known);
+        self.minima.refresh(&self.known);
         debug_assert_eq!(self.minima.limit.get(), self.live().map(|(_, child)| child.limit).min());
         self.minima.limit.get()
     }
 
-    /// The round trip of the farthest.
+    /// Longest round-trip time of a child.
     pub fn max_round_trip(&mut self) -> Option<Duration> {
-        self.minima.see(&self.known);
+        self.minima.refresh(&self.known);
         let longest = self.minima.trip.get().map(|short| Duration::from_nanos(u64::MAX - short));
         debug_assert_eq!(longest, self.iter().filter_map(|(_, child)| child.trip.mean()).max());
         longest
     }
 
-    /// Whoever lacks something has lacked it from now on.
+    /// Restarts the wait for every child that is missing blocks.
     pub fn wait_from(&mut self, now: Time) {
         self.known.values_mut().for_each(|child| child.since = now);
     }
 
-    /// Who has failed: whoever was not heard for the first of these times, and a receiver that got no further for the second
-    /// although it `lacks` something. What keeps a helper may be somebody below it.
+    /// Returns the failed children: those silent for `silent`, and receivers without progress for `stuck` although
+    /// `lacks` is true for them. A helper may be delayed by a node below it.
     pub fn failed(
         &mut self,
         now: Time,
@@ -238,7 +240,7 @@ impl Children {
             if !lacks(child) {
                 child.since = now;
             }
-            // While it lacks nothing it may well be silent.
+            // A child that is missing nothing may be silent.
             let is_silent = now.since(child.reported_at.max(child.since)) >= silent;
             if is_silent || !child.is_helper && now.since(child.since) >= stuck {
                 failed.push(node);
@@ -248,16 +250,16 @@ impl Children {
     }
 }
 
-/// When packets of the source went by, by their Seq#: the latest ones.
+/// Sending or arrival times of the latest packets of the source, by their Seq#.
 #[derive(Debug, Default)]
 pub struct SeqLog {
-    /// The number of the first.
+    /// Sequence number of the first entry.
     start: u32,
     times: VecDeque<Option<Time>>,
 }
 
 impl SeqLog {
-    /// A packet of this number went by. Who counts wildly makes the log forget, not grow.
+    /// Records a packet. A large jump of the sequence number clears the log instead of growing it.
     pub fn push(&mut self, seq: u32, now: Time) {
         let ahead = seq.wrapping_sub(self.start);
         if (ahead as i32) < 0 && !self.times.is_empty() {
@@ -278,11 +280,11 @@ impl SeqLog {
         }
     }
 
-    /// When a packet of this number went by.
+    /// Time of the packet with this sequence number.
     pub fn at(&self, seq: u32) -> Option<Time> {
         self.times.get(seq.wrapping_sub(self.start) as usize).copied().flatten()
     }
 }
 
-/// More than a window is not under way.
+/// Maximum number of logged packets: no more than a window is in flight.
 const MAX_LOGGED_PACKETS: usize = 16_384;

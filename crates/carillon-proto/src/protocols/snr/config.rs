@@ -1,4 +1,4 @@
-//! Parameters of the family.
+//! Parameters and settings of the family.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use carillon_wire::status::{Family, STATUS_LEN};
 use super::rule::{Repairs, Rule};
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
 
-/// What SNR takes, and all others too.
+/// Parameters of SNR, which all protocols of the family have.
 pub const PARAMETERS: &[Parameter] = &[
     WINDOW,
     BUFFER,
@@ -27,15 +27,15 @@ pub const PARAMETERS: &[Parameter] = &[
     REPAIR_BUDGET,
 ];
 
-/// The same with what local multicasts need.
+/// Parameters of protocols with local multicast.
 pub const LOCAL_PARAMETERS: &[Parameter] =
     &joined::<_, { PARAMETERS.len() + 2 }>(&[PARAMETERS, &[RETRANSMISSION_BUFFER, SCOPE]]);
 
-/// The same with whom the source sends to.
+/// Parameters of DSP, with the addressees of the source.
 pub const REPRESENTATIVE_PARAMETERS: &[Parameter] =
     &joined::<_, { LOCAL_PARAMETERS.len() + 1 }>(&[LOCAL_PARAMETERS, &[SOURCE_TO]]);
 
-/// What SNR takes, with whom repairs go to.
+/// Parameters of CSP, with the addressees of repairs.
 pub const ADDRESSED_PARAMETERS: &[Parameter] =
     &joined::<_, { PARAMETERS.len() + 1 }>(&[PARAMETERS, &[REPAIR_TO]]);
 
@@ -70,7 +70,7 @@ const RETRANSMISSION_BUFFER: Parameter = Parameter::count("retransmission_buffer
 const SCOPE: Parameter = Parameter::count("scope", (1, 255), "2")
     .doc("hops that the first local multicast of a block travels; each further one of the same block travels twice as far (Carillon's: the source leaves it to the network)");
 
-/// For files over a real network.
+/// Settings for files over a real network.
 pub const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("window", "8192"),
     ("status_interval", "5 ms"),
@@ -81,17 +81,18 @@ pub const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("repair_budget", "9"),
 ];
 
-/// What the host of a delivery knows.
+/// Settings that the host derives from the session.
 pub const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Window { min: 16, max: 64 * MAX_WORDS as u64 }),
     ("patience", HostValue::MemberTimeout),
 ];
 
-/// A receiver goes on sending its state, slowly, since it cannot know that nothing more will come.
+/// Delivery guarantee. An idle receiver keeps sending its state slowly, because it cannot know that no more data will
+/// come.
 pub const PROMISE: DeliveryGuarantee =
     DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(100)) };
 
-/// Draws settings.
+/// Draws settings for a trial.
 pub fn trial(trial: &mut Trial<'_>) {
     trial.count("window", 1, 40);
     trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
@@ -100,73 +101,73 @@ pub fn trial(trial: &mut Trial<'_>) {
     trial.pick("interval_method", &["constant", "formula"]);
     trial.pick("r_f", &["100", "120", "300"]);
     if trial.network == TrialNetwork::Ethernet {
-        // A status of each takes its time on the medium.
+        // Each status takes time on the shared medium.
         trial.set("status_interval", "50 ms").set("interval_method", "constant");
     }
 }
 
-/// The same with local multicasts.
+/// Draws settings of protocols with local multicast.
 pub fn local_trial(trial: &mut Trial<'_>) {
     self::trial(trial);
     trial.pick("scope", &["1", "2", "255"]);
     trial.pick("retransmission_buffer", &["0", "8"]);
 }
 
-/// And with whom the source sends to.
+/// Draws settings of DSP.
 pub fn representative_trial(trial: &mut Trial<'_>) {
     local_trial(trial);
     trial.pick("source_to", &["all", "representatives"]);
 }
 
-/// The same, and whom repairs go to.
+/// Draws settings of CSP.
 pub fn addressed_trial(trial: &mut Trial<'_>) {
     self::trial(trial);
     trial.pick("repair_to", &["all", "lacking"]);
 }
 
-/// The parameters as the machines use them.
+/// Settings of the machines, read from the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// L.
+    /// L: maximum number of outstanding blocks.
     pub window: u64,
-    /// Blocks in the reassembly buffer.
+    /// Capacity of the reassembly buffer in blocks.
     pub buffer: u64,
-    /// Blocks that are kept for others.
+    /// Capacity of the retransmission buffer in blocks.
     pub kept: u64,
-    /// T_IN to begin with.
+    /// Initial T_IN.
     pub interval: Duration,
-    /// What it is divided by, if it follows RTD.
+    /// Statuses in a round trip if T_IN follows RTD; `None` for a constant T_IN.
     pub kou: Option<u32>,
-    /// The time of a packet.
+    /// Transmission time of a full packet.
     pub packet_time: Duration,
-    /// Greatest k.
+    /// Maximum of k, the factor of T_IN while idle.
     pub max_k: u32,
-    /// In percent.
+    /// Retransmission timeout factor in percent.
     pub r_f: u32,
-    /// RTD to begin with.
+    /// Initial RTD.
     pub round_trip: Duration,
-    /// Of data.
+    /// Rate limit of data; `None` for no limit.
     pub rate: Option<carillon_core::BitRate>,
-    /// Until somebody has failed.
+    /// Silence timeout of a child.
     pub patience: Duration,
-    /// What then.
+    /// Consequence of the silence timeout at the source.
     pub past_limit: PastLimit,
-    /// Repairs on the word of one.
+    /// Maximum number of repairs that one receiver may cause in a window.
     pub repair_budget: u64,
-    /// Of the first local multicast.
+    /// Scope in hops of the first local multicast of a block.
     pub scope: u8,
-    /// The source sends to its children alone, and they multicast in their regions.
+    /// True if the source sends to its children alone, which multicast in their regions.
     pub is_relayed: bool,
-    /// Repairs go to those alone who lack them, and exchanges pass them on.
+    /// True if repairs go only to the nodes that are missing them, through the exchanges.
     pub is_addressed: bool,
-    /// Repairs that an exchange has under way.
+    /// Maximum number of repairs that an exchange forwards at a time.
     pub passing: u64,
-    /// Words of a map that fit a datagram.
+    /// Maximum number of map words in a datagram.
     pub max_words: usize,
 }
 
 impl Settings {
-    /// Checks that the parameters go together.
+    /// Reads the settings; refuses a zero interval or round-trip time.
     pub fn new(context: &BuildContext, config: &Config, rule: &Rule) -> Result<Self, ConfigError> {
         let is_local = rule.is_local();
         let span = |name| config.span(name).at(context.bit_rate);
@@ -177,14 +178,14 @@ impl Settings {
             );
             return Err(ConfigError::Conflict(what));
         }
-        // What a map cannot tell of would count as missing.
+        // A block beyond the map would count as missing, so the map limits the window.
         let words = (context.max_payload as usize).saturating_sub(STATUS_LEN) / 8;
         let max_words = words.clamp(1, MAX_WORDS);
         let window = config.count("window").min(64 * max_words as u64);
         let or = |count: u64, default: u64| if count == 0 { default } else { count };
         let kept = if is_local { or(config.count("retransmission_buffer"), 2 * window) } else { 0 };
         let wanted = or(config.count("buffer"), window);
-        // What it holds out of order and what it keeps share the memory.
+        // The two buffers share the memory in proportion to their sizes.
         let most = context.max_messages(wanted + kept);
         let buffer = wanted.min((most.saturating_mul(wanted) / (wanted + kept)).max(1));
         Ok(Settings {
@@ -214,15 +215,16 @@ impl Settings {
         })
     }
 
-    /// r_f times this.
+    /// Time after which a status should contain a block: r_f times the round-trip time.
     pub fn expected(&self, round_trip: Duration) -> Duration {
         round_trip.saturating_mul(self.r_f) / 100
     }
 }
 
-/// T_IN by the formula is not shorter: an idle receiver says its state no more often than it promises.
+/// Lower limit of T_IN by the formula: the interval that the delivery guarantee promises for idle receivers allows no
+/// shorter one.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(5);
-/// Nor longer.
+/// Upper limit of T_IN by the formula.
 pub const MAX_INTERVAL: Duration = Duration::from_secs(1);
-/// T_IN as it is given is not shorter.
+/// Lower limit of configured times, so that time passes between two statuses.
 const MIN_DURATION: Duration = Duration::from_micros(100);

@@ -1,4 +1,4 @@
-//! What takes data: the reassembly buffer, and what is kept for others.
+//! Receiving part of a node: its reassembly buffer and the blocks that it keeps for others.
 
 use bytes::Bytes;
 use carillon_core::{DropReason, Time};
@@ -7,25 +7,25 @@ use super::config::Settings;
 use super::report::Report;
 use crate::blocks::{Arrival, MachineContext, Numbered, ReceiveWindow, ReceiverMap};
 
-/// An endpoint, or a representative that only helps.
+/// Endpoint, or a representative that only helps.
 ///
-/// A representative has two buffers (section 3.1): a block that is in order goes from the reassembly buffer to the
-/// retransmission buffer; if that is full it stays, and takes a place in the first. So does one that the application
-/// has not fetched.
+/// A representative has two buffers (section 3.1). A block in order moves from the reassembly buffer to the
+/// retransmission buffer; while that is full, it occupies a place in the reassembly buffer. A block that the
+/// application has not taken does the same.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// The reassembly buffer.
+    /// Reassembly buffer.
     window: ReceiveWindow,
-    /// Blocks in order that somebody else may lack, if any are kept.
+    /// Retransmission buffer: blocks in order that other nodes may be missing.
     kept: Numbered<Bytes>,
     keeps: bool,
     delivers: bool,
-    /// Places in the two buffers.
+    /// Capacity of the two buffers in blocks.
     room: (u64, u64),
 }
 
 impl Endpoint {
-    /// One that delivers what it takes, keeps it for others, or both.
+    /// Creates an endpoint that delivers its blocks, keeps them for others, or both.
     pub fn new(settings: &Settings, delivers: bool, keeps: bool) -> Self {
         Endpoint {
             window: ReceiveWindow::new(settings.buffer, false),
@@ -36,7 +36,7 @@ impl Endpoint {
         }
     }
 
-    /// From now on it keeps blocks for others, or not.
+    /// Starts or stops keeping blocks for others.
     pub fn keep(&mut self, keeps: bool) {
         if keeps != self.keeps {
             self.keeps = keeps;
@@ -44,7 +44,7 @@ impl Endpoint {
         }
     }
 
-    /// A block came in.
+    /// Stores a received block and passes on the blocks in order; fails for a duplicate or without room.
     pub fn take<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -54,7 +54,7 @@ impl Endpoint {
         if self.window.early().has(number) {
             return Err(DropReason::Duplicate);
         }
-        // The block that is waited for has its place, unless what is in order has taken it.
+        // The expected block always has room, unless blocks in order occupy the buffer.
         if self.free() == 0 && (number != self.window.expected() || self.overflow() >= self.room.0) {
             return Err(DropReason::BufferFull);
         }
@@ -70,14 +70,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// What lies before `first` all have, or it was given up for them.
+    /// Skips the blocks before `first`, which the source no longer keeps.
     pub fn skip_to<K: Ord + Copy>(&mut self, context: &mut MachineContext<K>, first: u64) {
         let expected = self.window.expected();
         let Some(skipped) = self.window.skip_to(first) else { return };
         let lost = skipped.lost();
         context.events.loss_found(context.sender, expected);
         context.unrecoverable(None, expected, lost);
-        // Numbers that are kept have no gap.
+        // The retransmission buffer has no gaps, so it starts anew.
         self.kept = Numbered::starting_at(first);
         let keeps = std::mem::replace(&mut self.keeps, false);
         for (number, payload) in skipped.survivors {
@@ -89,37 +89,37 @@ impl Endpoint {
         }
     }
 
-    /// Nobody needs what lies before this block.
+    /// Releases kept blocks before `before`.
     pub fn release(&mut self, before: u64) {
         while self.kept.start() < before && self.kept.pop().is_some() {}
     }
 
-    /// The application has taken a message.
+    /// Notes that the application has taken a message.
     pub fn fetched(&mut self) {
         self.window.fetched();
     }
 
-    /// A block that is there for others.
+    /// Block for a retransmission, if it is kept or in the reassembly buffer.
     pub fn get(&self, number: u64) -> Option<&Bytes> {
         self.kept.get(number).or_else(|| self.window.early().get(number))
     }
 
-    /// The first block that it lacks.
+    /// First missing block.
     pub fn expected(&self) -> u64 {
         self.window.expected()
     }
 
-    /// Blocks that it holds: out of order, for its application, and for others.
+    /// Number of blocks held out of order, for the application, and for other nodes.
     pub fn held(&self) -> u64 {
         self.window.early().len() as u64 + self.window.waiting().max(self.kept.len() as u64)
     }
 
-    /// The blocks that are kept.
+    /// Range of kept blocks.
     pub fn kept(&self) -> std::ops::Range<u64> {
         self.kept.start()..self.kept.end()
     }
 
-    /// Its state.
+    /// State of this endpoint for a status.
     pub fn report(&self, echo: Option<(u32, Time)>, now: Time) -> Report {
         let mut words = Vec::new();
         if !self.window.early().is_empty() {
@@ -130,6 +130,7 @@ impl Endpoint {
         Report { lower, map, done: lower, buffer: self.free(), echo, since: now }
     }
 
+    /// Moves a block in order to the application and to the retransmission buffer.
     fn pass_on<K: Ord + Copy>(&mut self, context: &mut MachineContext<K>, number: u64, payload: Bytes) {
         if self.keeps {
             self.kept.push(payload.clone());
@@ -145,7 +146,7 @@ impl Endpoint {
         self.room.0.saturating_sub(self.window.early().len() as u64 + self.overflow())
     }
 
-    /// Blocks in order that take places there.
+    /// Blocks in order that occupy places in the reassembly buffer.
     fn overflow(&self) -> u64 {
         self.window.waiting().max((self.kept.len() as u64).saturating_sub(self.room.1))
     }

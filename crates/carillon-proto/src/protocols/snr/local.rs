@@ -1,4 +1,4 @@
-//! Multicast in a region: what a local source sends again, and what an exchange orders of whom.
+//! Local multicast in a region: repairs of a local source, and orders of an exchange.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,59 +8,61 @@ use carillon_core::{NodeId, Time};
 use super::children::{Child, Children};
 use super::report::Report;
 
-/// What a local source multicasts.
+/// Blocks that a local source multicasts.
 #[derive(Debug)]
 pub struct Local {
-    /// Hops of the first multicast of a block.
+    /// Scope in hops of the first multicast of a block.
     scope: u8,
-    /// Blocks that came or were sent here: when, and how often sent.
+    /// Blocks that were received or sent here, with the time and the number of multicasts.
     passed: BTreeMap<u64, (Time, u32)>,
+    /// Blocks due for multicast.
     due: BTreeSet<u64>,
     /// Blocks that an exchange has ordered.
     ordered: BTreeMap<u64, ActiveOrder>,
 }
 
-/// An order that is in force.
+/// Order in force.
 #[derive(Clone, Copy, Debug)]
 struct ActiveOrder {
-    /// When the block is sent next.
+    /// Time of the next multicast.
     next: Time,
-    /// Then the order is forgotten, if it was not repeated: the one to stop may be lost.
+    /// Expiry of the order unless it is repeated, because the packet that ends it may be lost.
     until: Time,
+    /// Number of multicasts so far.
     times: u32,
 }
 
 impl Local {
-    /// Nothing yet.
+    /// Creates a local source without blocks.
     pub fn new(scope: u8) -> Self {
         Local { scope, passed: BTreeMap::new(), due: BTreeSet::new(), ordered: BTreeMap::new() }
     }
 
-    /// A block came.
+    /// Records the arrival of a block.
     pub fn arrived(&mut self, now: Time, number: u64) {
         self.passed.entry(number).or_insert((now, 0));
     }
 
-    /// Whether who has not got it in this state has not got it in the expected time.
+    /// Returns true if a state taken at `since` should have contained the block by now.
     pub fn is_late(&self, number: u64, since: Time, expected: Duration) -> bool {
         self.passed.get(&number).is_none_or(|&(at, _)| since >= at && since.since(at) >= expected)
     }
 
-    /// A block is to be multicast.
+    /// Makes a block due for multicast.
     pub fn due(&mut self, number: u64) {
         self.due.insert(number);
     }
 
-    /// A block is multicast now: how far.
+    /// Records the multicast of a block, and returns its scope in hops.
     pub fn sent(&mut self, now: Time, number: u64) -> u8 {
         let (at, times) = self.passed.entry(number).or_insert((now, 0));
-        // Twice as far each time, until it is everywhere.
+        // The scope doubles each time until it covers the network.
         let scope = (u32::from(self.scope) << (*times).min(8)).min(u8::MAX.into()) as u8;
         (*at, *times) = (now, times.saturating_add(1));
         scope
     }
 
-    /// An exchange orders to multicast a block, repeatedly, or to stop.
+    /// Handles an order of an exchange to multicast a block repeatedly, or to stop.
     pub fn order(&mut self, now: Time, number: u64, start: bool, interval: Duration) {
         if !start {
             self.ordered.remove(&number);
@@ -74,7 +76,7 @@ impl Local {
         self.on_time(now, interval);
     }
 
-    /// Orders are carried out, each time after twice the time.
+    /// Makes ordered blocks due; the interval of each doubles (exponential back-off).
     pub fn on_time(&mut self, now: Time, interval: Duration) {
         self.ordered.retain(|_, order| order.until > now);
         for (&number, order) in self.ordered.iter_mut().filter(|(_, order)| order.next <= now) {
@@ -84,22 +86,22 @@ impl Local {
         }
     }
 
-    /// When an order is to be carried out or forgotten.
+    /// Time of the next ordered multicast or expiry.
     pub fn next_time(&self) -> Option<Time> {
         self.ordered.values().map(|order| order.next.min(order.until)).min()
     }
 
-    /// The next block that is due.
+    /// Removes the next due block.
     pub fn next(&mut self) -> Option<u64> {
         self.due.pop_first()
     }
 
-    /// Whether nothing is due.
+    /// Returns true if no block is due.
     pub fn is_idle(&self) -> bool {
         self.due.is_empty()
     }
 
-    /// What lies before this block is with all.
+    /// Forgets blocks before `before`, which all endpoints have.
     pub fn release(&mut self, before: u64) {
         if self.passed.first_key_value().is_some_and(|(&first, _)| first < before) {
             self.passed = self.passed.split_off(&before);
@@ -110,28 +112,28 @@ impl Local {
     }
 }
 
-/// What an exchange of CP has its region multicast.
+/// Orders of an exchange of CP to its region.
 #[derive(Debug, Default)]
 pub struct Orders {
     pending: BTreeMap<u64, PartialBlock>,
-    /// To be sent: to whom, which block, start or stop.
+    /// Orders to send: endpoint, block, and true for start or false for stop.
     queue: BTreeSet<(NodeId, u64, bool)>,
 }
 
-/// A block that some of a region have, and some not.
+/// Block that only a part of the region has.
 #[derive(Clone, Copy, Debug)]
 struct PartialBlock {
-    /// Who multicasts it.
+    /// Endpoint that was ordered to multicast it.
     holder: Option<NodeId>,
-    /// Since when.
+    /// Time of the order, or of the first report.
     since: Time,
-    /// An exchange above has ordered it, and its order is in force until then.
+    /// Expiry of an order from the exchange above.
     above: Option<Time>,
 }
 
 impl Orders {
-    /// A child has spoken: which blocks are to be multicast in the region, and of which that is over. What is missing behind
-    /// all that a child has may be on its way, unless it has been quiet.
+    /// Updates the orders after a status of a child. A block beyond everything that a child has may still be in
+    /// flight, so it counts as missing only after a quiet time.
     pub fn update(
         &mut self,
         now: Time,
@@ -150,7 +152,7 @@ impl Orders {
         let span = first..highest.min(first + MAX_EXAMINED_BLOCKS);
         for (report, _) in &reports {
             for number in report.map.missing(span.clone()) {
-                // A gap tells that it was lost; at the end it may be on its way.
+                // A gap proves a loss; at the end the block may be in flight.
                 let is_gap = number < report.map.end();
                 let held = |(other, trusted): &(&Report, bool)| *trusted && other.map.has(number);
                 if (is_gap || is_quiet) && self.pending.len() < MAX_ORDERS && reports.iter().any(held) {
@@ -159,6 +161,7 @@ impl Orders {
                 }
             }
         }
+        // A block that all have needs no order any longer; its holder has proven to be honest.
         let (queue, mut proven) = (&mut self.queue, Vec::new());
         self.pending.retain(|&number, pending| {
             let lacks = reports.iter().any(|(report, _)| !report.map.has(number));
@@ -180,7 +183,7 @@ impl Orders {
         self.choose(now, children, own, None);
     }
 
-    /// An exchange above orders a block of one of this region, or has it stopped.
+    /// Handles an order of the exchange above for an endpoint of this region.
     pub fn on_order_above(&mut self, now: Time, number: u64, start: bool, interval: Duration) {
         if !start {
             if let Some(pending) = self.pending.get_mut(&number) {
@@ -192,7 +195,7 @@ impl Orders {
         }
     }
 
-    /// Orders are repeated as long as they are needed, and go to somebody else if they are in vain.
+    /// Repeats orders while they are needed, and passes failed ones to another endpoint.
     pub fn refresh(
         &mut self,
         now: Time,
@@ -208,7 +211,7 @@ impl Orders {
                 self.queue.insert((holder, number, true));
                 continue;
             }
-            // Nobody who lacked it has it: perhaps the holder has not got it either.
+            // No endpoint received the block: the holder may not have it either.
             self.queue.insert((holder, number, false));
             if let Some(child) = children.get_mut(holder) {
                 child.failed_orders += 1;
@@ -218,12 +221,12 @@ impl Orders {
         self.choose(now, children, own, Some(node));
     }
 
-    /// The next order to send.
+    /// Removes the next order to send.
     pub fn next(&mut self) -> Option<(NodeId, u64, bool)> {
         self.queue.pop_first()
     }
 
-    /// Whoever has a block and is believed multicasts it, in turn by its number.
+    /// Chooses a trusted holder for each block without one; holders take turns by block number.
     fn choose(&mut self, now: Time, children: &Children, own: Option<&Report>, node: Option<NodeId>) {
         for (&number, pending) in self.pending.iter_mut().filter(|(_, pending)| pending.holder.is_none()) {
             let has = |(_, child): &(NodeId, &Child)| {
@@ -235,11 +238,11 @@ impl Orders {
                 .map(|(holder, child)| (child.failed_orders, holder))
                 .collect();
             let own = node.filter(|_| own.is_some_and(|own| own.map.has(number)));
-            // Those that were never ordered in vain go first.
-            let minima = holders.iter().map(|(failed_orders, _)| *failed_orders).min();
+            // Endpoints with the fewest failed orders go first.
+            let fewest = holders.iter().map(|(failed_orders, _)| *failed_orders).min();
             let best: Vec<NodeId> = holders
                 .iter()
-                .filter(|(failed_orders, _)| Some(*failed_orders) == minima)
+                .filter(|(failed_orders, _)| Some(*failed_orders) == fewest)
                 .map(|(_, holder)| *holder)
                 .collect();
             let turn = number as usize % best.len().max(1);
@@ -251,14 +254,14 @@ impl Orders {
     }
 }
 
-/// For how many T_IN an order is in force.
+/// Lifetime of an order in units of T_IN.
 const ORDER_LIFETIME_INTERVALS: u32 = 16;
-/// After so many T_IN an order was in vain.
+/// Time in units of T_IN after which an order without effect has failed.
 const FAILED_ORDER_INTERVALS: u32 = 40;
-/// Blocks that are ordered at a time.
+/// Maximum number of orders in force; it bounds the memory.
 const MAX_ORDERS: usize = 8192;
-/// Blocks that are looked at.
+/// Maximum number of blocks examined for one status; it bounds the work.
 const MAX_EXAMINED_BLOCKS: u64 = 1 << 16;
 
-/// Ordered so often in vain a child is not believed any more to have what it says.
+/// Number of failed orders after which a child's claims about its blocks are ignored.
 pub(super) const MAX_FAILED_ORDERS: u32 = 8;

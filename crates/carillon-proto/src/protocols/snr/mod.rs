@@ -1,10 +1,12 @@
-//! SNR: the unicast base of the status-combining transports, and what they share.
+//! SNR, and the machines that it shares with DSP, CSP and CP.
 //!
-//! Netravali, Roome and Sabnani, "Design and implementation of a high speed transport protocol" (1990), as Paul, Sabnani and
-//! Kristol describe and extend it ("Multicast transport protocols for high speed networks", ICNP 1994): source and receivers
-//! exchange their complete state periodically, whatever happens, and blocks are repeated selectively by it. SNR has one
-//! receiver; with several each says its state to the source. DSP, CSP and CP have helpers between ([`Rule`]). See
-//! `docs/protocols/snr.md`.
+//! Source and receivers exchange their complete state periodically, and the source selectively retransmits the blocks
+//! that a state does not contain. SNR was designed for one receiver; with several, each reports to the source. DSP,
+//! CSP and CP place helpers between them, which differ in a [`Rule`].
+//!
+//! Source: Netravali, Roome and Sabnani 1990, "Design and implementation of a high speed transport protocol", as
+//! described and extended by Paul, Sabnani and Kristol (ICNP 1994), "Multicast transport protocols for high speed
+//! networks". See `docs/protocols/snr.md`.
 
 mod children;
 pub(crate) mod config;
@@ -27,7 +29,7 @@ pub use report::{Consolidation, Report};
 pub use rule::{Repairs, Rule, TransmitterState};
 pub use sender::StatusSender;
 
-/// Status of each receiver to the source.
+/// Rules of SNR: each receiver reports to the source.
 const RULE: Rule = Rule {
     family: Family::Snr,
     consolidation: None,
@@ -35,7 +37,7 @@ const RULE: Rule = Rule {
     transmitter_state: TransmitterState::Always,
 };
 
-/// SNR.
+/// Registry entry of SNR.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "snr",
     summary: "source and receivers exchange their complete state periodically; selective repeat by it",
@@ -50,7 +52,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..FAMILY
 };
 
-/// What all of the family say alike.
+/// Fields that the entries of the family have in common.
 pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     family: "sender-driven, periodic complete state",
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
@@ -68,7 +70,7 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     ..ProtocolEntry::PLAIN
 };
 
-/// What becomes of a block at the source.
+/// State diagram of a block at the source.
 const STATES: &[States] = &[States {
     of: "sender, for a block",
     transitions: &[
@@ -82,7 +84,7 @@ const STATES: &[States] = &[States {
     rare: &[("Waiting", "[*]", "the last child has to be given up while blocks wait for room")],
 }];
 
-/// The machine of one role of a protocol of the family.
+/// Builds the machine of a role for a protocol of the family.
 pub(super) fn build(
     rule: Rule,
     role: Role,

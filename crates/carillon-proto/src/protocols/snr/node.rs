@@ -1,4 +1,4 @@
-//! A receiver, a representative, or a local exchange.
+//! Node below the source: a receiver, a representative, or a local exchange.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::blocks::{Part, Player};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
-/// Takes data, says what it has, and does for others what its protocol lets it.
+/// Node that receives data, reports its state, and repairs for others as its protocol allows.
 #[derive(Debug)]
 pub struct StatusNode {
     rule: Rule,
@@ -29,52 +29,54 @@ pub struct StatusNode {
     table: Arc<HelperTable>,
     node: NodeId,
     delivers: bool,
-    /// Whoever takes data has it: not an exchange.
+    /// Receiving part; `None` in an exchange.
     endpoint: Option<Endpoint>,
-    /// Those it speaks for.
+    /// Nodes that report to this one.
     children: Children,
-    /// What it multicasts in its region.
+    /// Blocks that this node multicasts in its region.
     local: Local,
-    /// What it has others multicast.
+    /// Orders of this exchange to endpoints.
     orders: Orders,
-    /// Repairs that it passes on: which block, and to whom still.
+    /// Repairs to forward: block, payload, and remaining addressees.
     passing: VecDeque<(u64, Bytes, Vec<NodeId>)>,
-    /// The source's packets by their number, as they came.
+    /// Arrival times of the source's packets by sequence number.
     log: SeqLog,
+    /// Latest packet of the source for the next status.
     echo: Option<(u32, Time)>,
-    /// The oldest block that the source keeps, and one past the newest that was heard of.
+    /// Oldest block that the source keeps, and the first block not known to exist.
     known: (u64, u64),
-    /// When the latter was news.
+    /// Time at which the second value last grew.
     raised: Time,
     /// T_IN.
     interval: Duration,
+    /// Factor of T_IN, doubled while nothing changes.
     k: u32,
     seq: u32,
     data_seq: u32,
     status_due: bool,
-    /// What the last status said.
+    /// Content of the last status.
     last_reported: Option<Report>,
     pace: TokenBucket,
     rng: Rng,
-    /// The map of a packet, kept for its room.
+    /// Buffer for the map of a packet, reused to avoid allocations.
     map: Vec<u8>,
 }
 
-/// The timers of such a node.
+/// Timers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A status is due.
+    /// Next status.
     Status,
-    /// A local multicast may be due.
+    /// Next local multicast.
     Local,
-    /// The next packet may leave.
+    /// Earliest time of the next packet.
     Pace,
-    /// Looks who has failed.
+    /// Next check for failed children.
     Patience,
 }
 
 impl StatusNode {
-    /// A node of this role.
+    /// Creates a node of a role; fails if a setting is invalid.
     pub fn new(
         rule: Rule,
         role: Role,
@@ -113,12 +115,14 @@ impl StatusNode {
         Ok(node.play(build))
     }
 
+    /// Adopts the children that the table lists.
     fn adopt(&mut self, now: Time) {
         let table = &self.table;
         let empty = Report::empty(self.known.0, u64::MAX, now);
         let children = table.children(self.node);
         self.children.adopt(&children, |node| table.is_helper(node), &empty, 0);
-        // A helper that is told of no children has nobody to keep for; an endpoint of CP may be ordered at any time.
+        // A representative without children keeps no blocks; an endpoint of CP may be ordered to multicast at any
+        // time.
         let keeps = match self.rule.repairs {
             Repairs::Source => false,
             Repairs::Representative => !self.children.is_empty(),
@@ -129,10 +133,10 @@ impl StatusNode {
         }
     }
 
-    /// Whether this node may send blocks to its region.
+    /// Returns true if `source` may send blocks to the region of this node.
     fn is_local_source(&self, source: NodeId) -> bool {
         match self.rule.repairs {
-            // What an exchange passes on is the source's.
+            // An exchange forwards repairs of the source.
             Repairs::Source => self.settings.is_addressed && self.table.parent(self.node) == Some(source),
             Repairs::Representative => self.table.is_helper(source),
             Repairs::Holder => self.table.is_helper(source) || self.table.parent(source).is_some(),
@@ -155,7 +159,7 @@ impl StatusNode {
             return context.events.dropped(DropReason::Malformed);
         }
         if data.local && self.settings.is_relayed && self.table.parent(self.node) == Some(datagram.source) {
-            // It hears nothing of the source itself.
+            // Such a node receives no packets of the source itself.
             if !self.on_source_bounds(context, (first, number + 1)) {
                 return context.events.dropped(DropReason::Malformed);
             }
@@ -173,7 +177,7 @@ impl StatusNode {
                 if self.rule.is_local() {
                     self.local.arrived(context.now, number);
                 }
-                // Nobody else sends it to those below.
+                // No other node sends the block to the nodes below.
                 if self.settings.is_relayed && !self.children.is_empty() {
                     self.local.due(number);
                 }
@@ -183,12 +187,12 @@ impl StatusNode {
         }
     }
 
-    /// A repair came to this node alone: those below who lack it get it by this one, which keeps nothing of it.
+    /// Queues a repair for the children that are missing it. The exchange keeps no copy after that.
     fn pass_on(&mut self, number: u64, datagram: &Bytes) {
         let lacks = |(_, child): &(NodeId, &Child)| child.has_reported && !child.report.map.has(number);
         let to: Vec<NodeId> = self.children.speaking().filter(lacks).map(|(node, _)| node).collect();
         let waits = self.passing.iter().any(|(waiting, ..)| *waiting == number);
-        // Who gets none says again that it lacks it.
+        // A node that is left out reports the missing block again.
         if !waits && !to.is_empty() && (self.passing.len() as u64) < self.settings.passing {
             self.passing.push_back((number, datagram.slice(HEADER_LEN..), to));
         }
@@ -206,7 +210,8 @@ impl StatusNode {
         Some(Transmit::now(Dest::Node(node)))
     }
 
-    /// A packet of the source says how far it is. What it keeps does not span more than it can.
+    /// Applies the progress, sequence number and T_IN of a packet of the source. Returns false if the numbers are
+    /// impossible.
     fn on_source_packet(
         &mut self,
         context: &mut Context,
@@ -226,7 +231,8 @@ impl StatusNode {
         true
     }
 
-    /// The oldest block that the source keeps, and one past one that it has sent: no further apart than it can keep.
+    /// Applies the oldest block that the source keeps and the first block that it has not sent. Returns false if
+    /// their distance exceeds the source's buffer.
     fn on_source_bounds(&mut self, context: &mut Context, (first, upper): (u64, u64)) -> bool {
         let most = 8 * self.settings.window.max(MIN_SOURCE_BUFFER);
         if first > upper || upper - first > most {
@@ -248,7 +254,7 @@ impl StatusNode {
         true
     }
 
-    /// Something happened: the next status is not put off any more.
+    /// Resets k after a change, so that the next status leaves after one T_IN.
     fn wake(&mut self, context: &mut Context) {
         if self.k > 1 {
             self.k = 1;
@@ -257,7 +263,7 @@ impl StatusNode {
     }
 
     fn arm_status(&mut self, context: &mut Context) {
-        // Once every 4 to 6 ms where T_IN is 5 ms (section 7).
+        // The interval is drawn from 0.8 to 1.2 times k T_IN: every 4 to 6 ms for a T_IN of 5 ms (section 7).
         let share = 800 + self.rng.below(401) as u32;
         context.timers.arm(Timer::Status, context.now + self.interval * self.k * share / 1000);
     }
@@ -276,7 +282,8 @@ impl StatusNode {
         if let Some((seq, at)) = report.echo
             && let Some(passed) = self.log.at(seq)
         {
-            // It heard the packet about when this node did, and its word of it has come the way back alone.
+            // Child and parent receive the source's packet at about the same time, so the status measures only the
+            // way back.
             child.trip.on_sample(at.since(passed) * 2);
         }
         if report.map != child.report.map || report.done > child.report.done {
@@ -300,7 +307,7 @@ impl StatusNode {
         }
     }
 
-    /// A representative multicasts what a child lacks in the expected time.
+    /// Makes the blocks due that a child of a representative is missing after the expected time.
     fn repair(&mut self, child: NodeId) {
         let (Some(child), Some(endpoint)) = (self.children.get(child), &self.endpoint) else { return };
         let trip = child.trip.mean().unwrap_or(self.settings.round_trip.min(self.interval * 4));
@@ -312,7 +319,7 @@ impl StatusNode {
         }
     }
 
-    /// The blocks that all below have are not kept any more. Returns whether that is news.
+    /// Releases the blocks that all children have. Returns true if there were any.
     fn settle(&mut self) -> bool {
         let Some(endpoint) = &mut self.endpoint else { return false };
         if self.rule.repairs != Repairs::Representative {
@@ -337,30 +344,30 @@ impl StatusNode {
         self.watch(context);
     }
 
-    /// Looks now and then who has failed, as long as there is somebody.
+    /// Arms the check for failed children while there are children.
     fn watch(&mut self, context: &mut Context) {
         if !self.children.is_empty() && context.timers.armed(Timer::Patience).is_none() {
             context.timers.arm(Timer::Patience, context.now + self.settings.patience / 8);
         }
     }
 
-    /// What it has itself.
+    /// State of this endpoint itself.
     fn own(&self, now: Time) -> Option<Report> {
         self.endpoint.as_ref().map(|endpoint| endpoint.report(self.echo, now))
     }
 
-    /// What it says to its parent; `None` if there is nobody to speak for.
+    /// State for the parent; `None` without an endpoint to report for.
     fn report(&self, now: Time) -> Option<Report> {
         let own = self.own(now);
         let children = || self.children.speaking().map(|(_, child)| child);
-        // One that was given up, and has helped others, speaks for them until they have turned to somebody else: what they may
-        // lack nobody may let go of.
+        // An expelled helper counts until its children have a new parent: blocks that they may be missing must be
+        // kept.
         let held = || {
             let held = self.children.iter().filter(|(_, child)| child.is_held && !child.is_unused());
             held.map(|(_, child)| child)
         };
         match self.rule.consolidation {
-            // A representative says what it has itself, and how far its region is.
+            // A representative reports its own blocks, and the progress of its region.
             None => {
                 let mut own = own?;
                 let done = self.children.done().unwrap_or(own.done);
@@ -368,16 +375,18 @@ impl StatusNode {
                 Some(own)
             }
             Some(how) => {
-                // Those that claim to have what they do not multicast are not counted on.
+                // Children that claim blocks without multicasting them are ignored.
                 let trusted = |child: &&Child| {
                     self.rule.repairs != Repairs::Holder || child.failed_orders < MAX_FAILED_ORDERS
                 };
                 let silent = held().filter(|_| how == Consolidation::Minimum);
                 let all = children().filter(trusted).chain(silent).map(|child| &child.report).chain(&own);
-                // If none of those who speak is believed, the region has what all of them have.
-                let mut report = match how.of(all) {
+                // Without any trusted child, the region has the blocks that all children have.
+                let mut report = match how.combine(all) {
                     Some(report) => report,
-                    None => Consolidation::Minimum.of(children().chain(held()).map(|child| &child.report))?,
+                    None => {
+                        Consolidation::Minimum.combine(children().chain(held()).map(|child| &child.report))?
+                    }
                 };
                 report.done =
                     self.children.iter().map(|(_, child)| child.report.done).chain([report.done]).min()?;
@@ -392,7 +401,7 @@ impl StatusNode {
         let report = self.report(context.now);
         let is_news = match (&report, &self.last_reported) {
             (Some(report), Some(last_reported)) => {
-                // Room that an application makes one by one is told of as it doubles.
+                // Room is reported when it has doubled, because an application may free its buffer block by block.
                 let has_room = report.buffer > last_reported.buffer.saturating_mul(2);
                 (report.lower, report.done) != (last_reported.lower, last_reported.done)
                     || report.map != last_reported.map
@@ -430,7 +439,7 @@ impl StatusNode {
         Some(Transmit::now(Dest::Group { group: context.group, scope: Scope(scope) }))
     }
 
-    /// A block goes out by this node.
+    /// Emits a block on behalf of the source.
     fn forward(&mut self, context: &mut Context, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
         self.data_seq = self.data_seq.wrapping_add(1);
         Packet::Data {
@@ -447,7 +456,7 @@ impl StatusNode {
         context.events.push(Event::Forwarded { source, message, bytes, repair: true });
     }
 
-    /// The next block to be multicast here, unless nobody is known to lack it any more.
+    /// Returns the next block to multicast that a child may still be missing.
     fn next_local(&mut self) -> Option<u64> {
         let Some(endpoint) = &self.endpoint else { return None };
         let lacks = |number: u64| match self.rule.repairs {
@@ -478,7 +487,7 @@ impl StatusNode {
     }
 }
 
-/// A data packet off the wire.
+/// Header of a data packet.
 struct Data {
     local: bool,
     seq: u32,
@@ -604,8 +613,10 @@ impl Part for StatusNode {
     }
 }
 
+/// Depth of the pacing token bucket: the burst that may leave at once.
 const PACING_BURST: Duration = Duration::from_millis(2);
-/// What a source keeps at least, as far as its receivers know.
+/// Minimum of the send window that receivers assume when they check the source's numbers.
 const MIN_SOURCE_BUFFER: u64 = 1024;
-/// How far a child may be ahead of what is known to be with all: a window and what regions are repairing.
+/// Maximum distance of a child's blocks from the oldest block that some node is missing: a window, and the blocks
+/// that regions repair.
 const MAX_BLOCKS_AHEAD: u64 = 1 << 17;

@@ -1,4 +1,4 @@
-//! What a status says, and how several become one.
+//! Content of a status, and the combination of several statuses.
 
 use std::time::Duration;
 
@@ -8,50 +8,50 @@ use carillon_wire::status::Status;
 
 use crate::blocks::ReceiverMap;
 
-/// The state of a receiver, or of all those on whose behalf somebody speaks.
+/// State of a receiver, or of all receivers for which a node reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// LW_r: all blocks before it are there.
+    /// LW_r: first block that may be missing; all blocks before it have been received.
     pub lower: u64,
-    /// LW_r and LOB: which blocks are there.
+    /// LW_r and LOB: the received blocks.
     pub map: ReceiverMap,
-    /// All endpoints behind it have the blocks before this one.
+    /// First block that some endpoint behind the node may be missing.
     pub done: u64,
     /// Free blocks in the buffer.
     pub buffer: u64,
-    /// The source's latest packet that was heard, and when, as seen from where the report is kept.
+    /// Latest packet received from the source, with the time of its arrival by the local clock.
     pub echo: Option<(u32, Time)>,
-    /// When it was true, as seen from where it is kept.
+    /// Time at which the state was taken, by the local clock.
     pub since: Time,
 }
 
-/// How an exchange makes one status of several.
+/// Combination of several statuses into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consolidation {
-    /// What all have: CSP, section 4.
+    /// Blocks that all endpoints have: CSP, section 4.
     Minimum,
-    /// What somebody has: CP, section 5.
+    /// Blocks that some endpoint has: CP, section 5.
     Maximum,
 }
 
 impl Report {
-    /// Nothing from this block on, with room for so much.
+    /// State without any block from `lower` on, and with room for `buffer` blocks.
     pub fn empty(lower: u64, buffer: u64, now: Time) -> Self {
         let map = ReceiverMap::new(lower, []);
         Report { lower, map, done: lower, buffer, echo: None, since: now }
     }
 
-    /// Everything there will ever be: of a helper that nobody turns to.
+    /// State with every possible block, of a helper without children.
     pub fn complete(now: Time) -> Self {
         Report::empty(UNUSED_BLOCK, u64::MAX, now)
     }
 
-    /// Whether it speaks for nobody.
+    /// Returns true if the state is of a helper without children.
     pub fn is_unused(&self) -> bool {
         self.lower >= UNUSED_BLOCK
     }
 
-    /// What a packet says that came now; numbers are near `near`.
+    /// Reads the state from a packet that arrives now; block numbers are expanded near `near`.
     pub fn of_packet(status: &Status<'_>, near: u64, now: Time) -> Self {
         let lower = expand(status.lower.into(), MODULUS, near);
         let ago = |micros: u32| {
@@ -68,7 +68,7 @@ impl Report {
         }
     }
 
-    /// The fields of the packet that says this now, with a map of so many words at most, which is made in `bytes`.
+    /// Builds the packet fields of the state, with a map of at most `max_words` words in `bytes`.
     pub fn packet<'a>(&self, now: Time, max_words: usize, bytes: &'a mut Vec<u8>) -> Status<'a> {
         bytes.clear();
         self.map.bits(self.lower, max_words.min(MAX_WORDS)).for_each(|word| Map::push(word, bytes));
@@ -89,9 +89,9 @@ impl Report {
 }
 
 impl Consolidation {
-    /// One status of several; `None` of none. LW_r is the minimum or maximum, LOB the AND or OR of the lists, aligned, and
-    /// the free buffer the least in either case. Of ages the greatest counts: it is as old as its oldest part.
-    pub fn of<'a>(self, reports: impl IntoIterator<Item = &'a Report>) -> Option<Report> {
+    /// Combines statuses; `None` without any. LW_r is the minimum or the maximum, LOB the AND or the OR of the
+    /// aligned lists. The free buffer is the minimum in both cases, and the age is that of the oldest status.
+    pub fn combine<'a>(self, reports: impl IntoIterator<Item = &'a Report>) -> Option<Report> {
         let mut reports = reports.into_iter();
         let first = reports.next()?.clone();
         Some(reports.fold(first, |all, one| Report {
@@ -105,13 +105,14 @@ impl Consolidation {
             },
             done: all.done.min(one.done),
             buffer: all.buffer.min(one.buffer),
-            // The latest word of the source says best how far away it is.
+            // The newest packet of the source gives the best round-trip sample.
             echo: all.echo.max_by_time(one.echo),
             since: all.since.min(one.since),
         }))
     }
 }
 
+/// Choice of the later of two echoes.
 trait Latest {
     fn max_by_time(self, other: Self) -> Self;
 }
@@ -122,8 +123,8 @@ impl Latest for Option<(u32, Time)> {
     }
 }
 
-/// No block has such a number.
+/// Block number beyond all real ones; it marks the state of a helper without children.
 const UNUSED_BLOCK: u64 = 1 << 62;
 
-/// Block numbers on the wire have 32 bits.
+/// Sequence space: block numbers on the wire have 32 bits.
 pub const MODULUS: u64 = 1 << 32;

@@ -1,47 +1,47 @@
-//! What the protocols of the family differ in.
+//! Differences between the protocols of the family.
 
 use carillon_wire::status::Family;
 
 use super::report::Consolidation;
 
-/// A protocol of the family.
+/// Rules of a protocol of the family.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its packets.
+    /// Packet format of the protocol.
     pub family: Family,
-    /// What a helper says to its parent: the consolidated status of its children; or, if none, its own, as a
-    /// representative does that takes data.
+    /// Combination of the children's statuses that a helper reports to its parent. `None` for a representative, which
+    /// receives data and reports its own status.
     pub consolidation: Option<Consolidation>,
-    /// Who repairs in a region.
+    /// Node that repairs losses in a region.
     pub repairs: Repairs,
-    /// Whether the source says periodically how far it is.
+    /// Condition under which the source multicasts its own state.
     pub transmitter_state: TransmitterState,
 }
 
-/// When the source says how far it is, beside its data.
+/// Condition under which the source multicasts its state in a separate packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransmitterState {
-    /// Never: the paper has no such packet.
+    /// No such packet, as in the paper.
     Never,
-    /// While it sends no data: endpoints that keep blocks for each other learn what all have.
+    /// Only while it sends no data, so that endpoints that keep blocks for each other learn which ones all have.
     WhenQuiet,
-    /// Always, as in SNR.
+    /// Periodically, as in SNR.
     Always,
 }
 
-/// Who sends a block again that somebody of a region lacks.
+/// Node that retransmits a block that a node of a region is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repairs {
-    /// The source alone.
+    /// Only the source.
     Source,
-    /// The representative, by local multicast.
+    /// Representative of the region, by local multicast.
     Representative,
-    /// Whoever has it, by local multicast, as the exchange orders.
+    /// Endpoint with the block, by local multicast, as the exchange orders.
     Holder,
 }
 
 impl Rule {
-    /// Whether anybody but the source sends blocks.
+    /// Returns true if nodes other than the source send blocks.
     pub fn is_local(&self) -> bool {
         self.repairs != Repairs::Source
     }

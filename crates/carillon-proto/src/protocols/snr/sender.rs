@@ -1,4 +1,4 @@
-//! The source.
+//! Source of a group.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,64 +19,64 @@ use crate::blocks::{Numbered, Part, PastLimit, Player, RepairBudget};
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Multicasts blocks, and again what a status does not have in the expected time.
+/// Sender that multicasts blocks, and retransmits blocks that a status does not contain after the expected time.
 #[derive(Debug)]
 pub struct StatusSender {
     rule: Rule,
     settings: Settings,
     table: Arc<HelperTable>,
     children: Children,
-    /// Blocks that not all have.
+    /// Blocks that some child may be missing.
     blocks: Numbered<Block>,
-    /// The block to be sent next for the first time.
+    /// First block not sent yet.
     next: u64,
-    /// The first block that may not be sent yet.
+    /// First block that the windows of the children do not permit yet.
     limit: u64,
-    /// Blocks to be sent again.
+    /// Blocks due for retransmission.
     due: BTreeSet<u64>,
-    /// Of the block under way, to whom it still goes one by one, and whether it goes for the first time.
+    /// Unicast copies of the present block: block, addressee, and true for a retransmission.
     copies: VecDeque<(u64, NodeId, bool)>,
     budget: RepairBudget<NodeId>,
     seq: u32,
     log: SeqLog,
     pace: TokenBucket,
     finished: bool,
-    /// Something is outstanding.
+    /// True while a block is outstanding.
     is_waiting: bool,
     /// T_IN.
     interval: Duration,
-    /// When data was last sent.
+    /// Time of the last data packet.
     sent_at: Option<Time>,
-    /// The transmitter's state is due.
+    /// True while the transmitter's state is due.
     state_due: bool,
     k: u32,
-    /// How far it was when it was last said.
+    /// Sum of first and next block when the state was last sent.
     last_reported: u64,
 }
 
-/// A block that not all have.
+/// Block that some child may be missing.
 #[derive(Debug)]
 struct Block {
     payload: Bytes,
-    /// When it was last sent.
+    /// Time of the last transmission.
     sent: Option<Time>,
     again: bool,
     failed: bool,
 }
 
-/// The source's timers.
+/// Timers of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The next packet may leave.
+    /// Earliest time of the next packet.
     Pace,
-    /// The transmitter's state is due.
+    /// Next transmitter state.
     State,
-    /// Looks who has failed.
+    /// Next check for failed children.
     Patience,
 }
 
 impl StatusSender {
-    /// The source of a group.
+    /// Creates the source of a group; fails if a setting is invalid.
     pub fn new(rule: Rule, build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config, &rule)?;
         let mut sender = StatusSender {
@@ -124,7 +124,7 @@ impl StatusSender {
             if !child.is_helper {
                 return context.events.dropped(DropReason::OutOfWindow);
             }
-            // It says what others told it, and cannot know better.
+            // A helper reports what its children told it, which may be wrong: cut it to the blocks that were sent.
             let map = (start..self.next).filter(|&block| report.map.has(block));
             let map = map.fold(Report::empty(start, 0, context.now).map, |mut map, block| {
                 map.insert(block);
@@ -144,7 +144,7 @@ impl StatusSender {
             child.since = context.now;
         }
         (child.reported_at, child.has_reported) = (context.now, true);
-        // As many new blocks as it has room for beside those that are under way to it.
+        // The child accepts as many new blocks as it has room for beside those in flight.
         let under_way = report.map.lacking(start..self.next);
         let room = self.next.saturating_add(report.buffer.saturating_sub(under_way));
         child.limit = room.min(report.map.next().max(start).saturating_add(self.settings.window));
@@ -159,7 +159,7 @@ impl StatusSender {
                 if block.again {
                     continue;
                 }
-                // Those behind it were sent later.
+                // Later blocks were sent later.
                 break;
             }
             lacking += 1;
@@ -175,7 +175,7 @@ impl StatusSender {
         self.settle(context);
     }
 
-    /// Completes what all have, and sees how far it may go on.
+    /// Completes the blocks that all children have, and updates the limit.
     fn settle(&mut self, context: &mut Context) {
         let done = self.children.min_done().unwrap_or(self.next).min(self.next);
         while self.blocks.start() < done
@@ -193,7 +193,7 @@ impl StatusSender {
             }
             false => {
                 if !std::mem::replace(&mut self.is_waiting, true) {
-                    // Nothing was outstanding until now: nobody is late yet.
+                    // The first outstanding block starts the wait: no child is late yet.
                     self.children.wait_from(context.now);
                 }
                 if context.timers.armed(Timer::Patience).is_none() {
@@ -204,7 +204,7 @@ impl StatusSender {
     }
 
     fn set_limit(&mut self) {
-        // Who was given up has no say.
+        // An expelled child imposes no limit.
         self.limit = self.children.min_limit().unwrap_or(u64::MAX);
         self.limit = self.limit.min(self.blocks.start() + self.kept());
         if self.settings.kou.is_some() {
@@ -212,14 +212,14 @@ impl StatusSender {
         }
     }
 
-    /// T_IN = max(RTD / kou, ipt): of the farthest, since all hear the same.
+    /// T_IN = max(RTD / kou, ipt), for the longest RTD, because all receivers use the same T_IN.
     fn set_interval(&mut self) {
         if let (Some(trip), Some(kou)) = (self.children.max_round_trip(), self.settings.kou) {
             self.interval = (trip / kou).max(self.settings.packet_time).clamp(MIN_INTERVAL, MAX_INTERVAL);
         }
     }
 
-    /// Blocks that are kept until all have them: those of a window, and those that regions are still repairing.
+    /// Maximum number of kept blocks: a window, and blocks that regions still repair.
     fn kept(&self) -> u64 {
         if self.rule.is_local() { 4 * self.settings.window } else { self.settings.window }
     }
@@ -232,7 +232,7 @@ impl StatusSender {
                 self.children.failed(context.now, (self.settings.patience, self.settings.patience), lacks)
             {
                 match self.settings.past_limit {
-                    // Others turn to a helper, and are not given up with it.
+                    // Children of a helper turn to another one and are not expelled with it.
                     PastLimit::Skip if !self.table.is_helper(node) => self.skip(node, context.now),
                     _ => {
                         self.children.lose(node);
@@ -244,7 +244,7 @@ impl StatusSender {
         self.settle(context);
     }
 
-    /// What this one lacks is given up.
+    /// Stops waiting for the blocks that a child is missing: they fail.
     fn skip(&mut self, node: NodeId, now: Time) {
         let next = self.next;
         let Some(child) = self.children.get_mut(node) else { return };
@@ -258,7 +258,7 @@ impl StatusSender {
         child.limit = next.saturating_add(self.settings.window);
     }
 
-    /// The next block to be sent again, unless nobody lacks it any more.
+    /// Returns the next retransmission that a live child still needs.
     fn next_repair(&mut self) -> Option<u64> {
         loop {
             let number = self.due.pop_first()?;
@@ -269,7 +269,7 @@ impl StatusSender {
         }
     }
 
-    /// Sends a block: to all, or to each of those who say their state here and are not known to have it.
+    /// Sends a block to the group, or to each child that reports here and may be missing it.
     fn send(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
         let is_repair = self.blocks.get(number).is_some_and(|block| block.sent.is_some());
         let is_addressed = self.settings.is_relayed || (self.settings.is_addressed && is_repair);
@@ -448,7 +448,7 @@ impl Part for StatusSender {
 
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         match self.table.is_helper(member) {
-            // What those who turn to it may lack is kept until they turn to somebody else.
+            // Blocks that its children may be missing are kept until they have a new parent.
             true => self.children.lose(member),
             false => self.children.expel(member),
         }
@@ -485,7 +485,7 @@ fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// What may leave at once.
+/// Depth of the pacing token bucket: the burst that may leave at once.
 const PACING_BURST: Duration = Duration::from_millis(2);
-/// Blocks that wait to be sent for the first time.
+/// Maximum number of blocks that wait for their first transmission.
 const MAX_UNSENT_BLOCKS: u64 = 64;

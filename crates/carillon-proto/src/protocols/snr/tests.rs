@@ -21,7 +21,7 @@ const HELPER: NodeId = NodeId(10);
 const SESSION: AssociationId = AssociationId(7);
 const SPAN: u64 = 200;
 
-/// What an endpoint has: all before one block, and some behind it.
+/// Random set of blocks: all before one block, and some beyond it.
 fn drawn(rng: &mut Rng) -> BTreeSet<u64> {
     let lower = rng.below(90);
     let behind = (lower + 1..lower + 1 + rng.below(60)).filter(|_| rng.chance(0.6));
@@ -54,8 +54,8 @@ fn consolidated_status_is_independent_of_order() {
         for _ in 0..3 {
             let (from, to) = (rng.below(reports.len() as u64), rng.below(reports.len() as u64));
             reports.swap(from as usize, to as usize);
-            let all = Consolidation::Minimum.of(&reports).expect("somebody");
-            let some = Consolidation::Maximum.of(&reports).expect("somebody");
+            let all = Consolidation::Minimum.combine(&reports).expect("somebody");
+            let some = Consolidation::Maximum.combine(&reports).expect("somebody");
             let and = sets.iter().skip(1).fold(sets[0].clone(), |all, has| &all & has);
             let or = sets.iter().skip(1).fold(sets[0].clone(), |some, has| &some | has);
             assert_eq!((set(&all.map), set(&some.map)), (and, or));
@@ -184,8 +184,7 @@ fn report_as(fixture: &mut Fixture, family: Family, from: u32, seq: u32, has: &B
     fixture.on_status_of(family, NodeId(from), &Packet::Status(Status { local: true, seq, ..status }));
 }
 
-// Whatever is lost, overtaken or said twice: the exchange says what a reader of the newest status of each that came
-// would conclude.
+// The exchange reports the combination of the newest status of each child, with losses, reordering and duplicates.
 #[test]
 fn exchange_reports_consolidation_of_all_statuses() {
     let mut rng = Seeds::new(2).stream("exchange");
@@ -217,7 +216,7 @@ fn exchange_reports_consolidation_of_all_statuses() {
             fixture.pass(10);
             let all: Vec<&BTreeSet<u64>> = newest.values().map(|(_, has)| has).collect();
             let somebody: BTreeSet<u64> = all.iter().flat_map(|has| has.iter().copied()).collect();
-            // Who was not heard yet has nothing.
+            // A child without a status has nothing.
             let is_in_all = |block: &&u64| all.len() == 4 && all.iter().all(|has| has.contains(*block));
             let everybody: BTreeSet<u64> = somebody.iter().filter(is_in_all).copied().collect();
             let expected = if family == Family::Csp { everybody } else { somebody };
@@ -251,7 +250,8 @@ fn exchange_orders_holder_to_repair_and_stop() {
     assert_eq!(orders(&fixture).last(), Some(&(holder, 2, false)));
 }
 
-// A child that claims to have what it does not multicast is not believed for ever: the source hears that nobody has it.
+// A child that claims a block without multicasting it loses its credibility: the source learns that the block is
+// missing.
 #[test]
 fn false_holder_is_ignored_after_failed_orders() {
     let mut fixture = Fixture::new(&cp::ENTRY, Role::Helper, HELPER);
@@ -293,7 +293,7 @@ fn a_claim_of_blocks_far_away_is_dropped() {
     }
 }
 
-// Section 3: a representative says its own status, and multicasts to its region what somebody there lacks.
+// Section 3: a representative reports its own status, and multicasts to its region the blocks that are missing there.
 #[test]
 fn representative_reports_itself_and_repairs_region() {
     let mut fixture = Fixture::new(&dsp::ENTRY, Role::Helper, HELPER);
@@ -310,17 +310,17 @@ fn representative_reports_itself_and_repairs_region() {
         let packets = fixture.sent.iter().filter(|(_, bytes)| bytes[3] == 2);
         packets.map(|(dest, bytes)| (dest.clone(), bytes[15])).collect::<Vec<_>>()
     };
-    // Not block 2, which it lacks itself; block 3 waits with it in the reassembly buffer.
+    // Block 2 is missing here too; block 3 waits with it in the reassembly buffer.
     let in_region = |hops: u8| Dest::Group { group: GroupId(3), scope: Scope(hops) };
     assert_eq!(local(&fixture), [(in_region(2), 1)]);
-    // Once more, and twice as far.
+    // The second multicast has twice the scope.
     fixture.pass(200);
     report_as(&mut fixture, Family::Dsp, 4, 2, &[0].into_iter().collect());
     assert_eq!(local(&fixture), [(in_region(2), 1), (in_region(4), 1)]);
 }
 
-// Section 4, point 4: a block goes again "only to the specific" endpoint that has not received it. The source knows the exchange,
-// and that knows who it is.
+// Section 4, point 4: a block goes again "only to the specific" endpoint that has not received it. The source knows
+// only the exchange, which knows the endpoint.
 #[test]
 fn addressed_repair_goes_only_to_missing_receivers() {
     let lacking = [("repair_to", "lacking")];
@@ -338,10 +338,10 @@ fn addressed_repair_goes_only_to_missing_receivers() {
     let to_it = Dest::Node(HELPER);
     exchange.hear_by(to_it.clone(), Family::Csp, SOURCE, &repair);
     assert_eq!(repairs(&exchange), [(Dest::Node(NodeId(3)), 2)]);
-    // Nobody but the source has anything to pass on.
+    // Only the source sends blocks.
     exchange.hear_by(to_it, Family::Csp, NodeId(1), &repair);
     assert_eq!(repairs(&exchange).len(), 1);
-    // An endpoint takes it of its exchange, and of nobody else beside the source.
+    // An endpoint accepts the block from its exchange and from the source only.
     let passed = Packet::Data { local: true, seq: 1, block: 0, first: 0, interval: 5000, payload: b"x" };
     for (settings, from, taken) in
         [(&lacking[..], HELPER, true), (&lacking, NodeId(2), false), (&[], HELPER, false)]
