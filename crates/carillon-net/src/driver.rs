@@ -631,9 +631,12 @@ impl<O: Observer> Outlet<'_, O> {
                     self.endpoint.outbox.push_front(single);
                 }
             }
-            Some(Errno::EMSGSIZE) if run.way.hops.is_some() => {
+            // The interface carried it when it was opened, and has become smaller.
+            Some(Errno::EMSGSIZE) if run.way.hops.is_some() && !self.endpoint.tolerates_shrinking => {
                 let interface = self.endpoint.interface().to_string();
-                let (len, max) = (run.contents.len(), run.contents.len() - 1);
+                let len = run.contents.len().saturating_sub(self.endpoint.seal_bytes());
+                let max = self.endpoint.max_datagram_now().filter(|&max| max < len);
+                let max = max.unwrap_or(len.saturating_sub(1));
                 self.gate.failure.get_or_insert(DriveError::TooLarge { len, max, interface });
             }
             _ if passes(&error) => {

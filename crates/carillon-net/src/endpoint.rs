@@ -84,6 +84,8 @@ pub struct Endpoint {
     pub(crate) interface: Interface,
     pub(crate) choice: Choice,
     pub(crate) max_datagram: usize,
+    /// Datagrams to the group that have become too long for the interface count as lost.
+    pub(crate) tolerates_shrinking: bool,
     pub(crate) receive_buffer: usize,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
@@ -170,6 +172,7 @@ impl Endpoint {
             interface,
             choice,
             max_datagram,
+            tolerates_shrinking: false,
             receive_buffer,
             unicast,
             multicast,
@@ -279,6 +282,21 @@ impl Endpoint {
     /// packet directly over IP may be longer by a UDP header.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram.saturating_sub(self.seal_bytes())
+    }
+
+    /// Decides what happens to datagrams to the group that become too long because the MTU of the interface shrinks:
+    /// they count as lost, or end the driver with [`DriveError::TooLarge`](crate::DriveError::TooLarge), the default.
+    /// For hosts that find out what reaches others and send shorter datagrams then.
+    pub fn tolerate_shrinking(&mut self, on: bool) {
+        self.tolerates_shrinking = on;
+    }
+
+    /// Maximum datagram to the group in bytes that the interface carries now, if the system tells it.
+    pub(crate) fn max_datagram_now(&self) -> Option<usize> {
+        let interface =
+            Interface::choose(self.group, Some(&self.interface.name), self.config.fallback).ok()?.0;
+        let max = max_datagram(self.group, &interface).ok()?;
+        Some(max.saturating_sub(self.seal_bytes()))
     }
 
     /// MTU of the interface or of the route to the group, in bytes with all headers, at most the longest UDP
