@@ -86,6 +86,15 @@ fn who_has_seen_the_longest_asks_at_once_and_who_has_not_waits_for_it() {
     }
 }
 
+/// A longer one came in fragments, as somebody else's may; data does not.
+#[test]
+fn a_receiver_says_no_more_than_its_interface_carries() {
+    let config = ReceiverSessionConfig { max_datagram: 100, ..receiver_config("a") };
+    let mut machine = ReceiverSession::new(config, Seeds::new(1));
+    let joins = joins(&mut machine, &[116]);
+    assert!(!joins.is_empty() && joins.iter().all(|(_, largest)| *largest == 100), "{joins:?}");
+}
+
 #[test]
 fn what_was_said_once_stands() {
     let mut machine = receiver("a");

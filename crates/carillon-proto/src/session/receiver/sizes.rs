@@ -44,7 +44,9 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.may_see_larger(interface)) else {
             return;
         };
-        invited.largest = invited.largest.max(u16::try_from(bytes).unwrap_or(u16::MAX));
+        // What is longer than its interface carries came in fragments, which data does not.
+        let whole = u16::try_from(bytes.min(interface as usize)).unwrap_or(u16::MAX);
+        invited.largest = invited.largest.max(whole);
         if self.phase == ReceiverPhase::Joining && !self.awaits_sizes() {
             self.join_soon(now);
         }
