@@ -112,6 +112,16 @@ set_ups! {
         let sender = send(&net, "--datagram 8972 --join-timeout 3").run();
         vec![("sender", sender), ("r1", r1.end())]
     }
+    shrinking_path(1, net) {
+        net.file("f", 5_000_000);
+        net.sender().mtu(9000);
+        net.receiver(1).mtu(9000);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --rate 20Mbit/s").start();
+        wait_until("it has begun", || net.sender().counters().bytes_out > 500_000);
+        net.receiver(1).switch_port_mtu(1500);
+        vec![("sender", sender.end()), ("r1", r1.end())]
+    }
     sender_behind_firewall(1, net) {
         net.sender().firewall_in("udp dport != 7654");
         let r1 = recv(&net.receiver(1), "").start();

@@ -38,6 +38,8 @@ mod sizes;
 mod strangers;
 #[path = "session/toy.rs"]
 mod toy;
+#[path = "session/unreached.rs"]
+mod unreached;
 #[path = "session/unserved.rs"]
 mod unserved;
 

@@ -61,6 +61,13 @@ pub enum SendEvent {
         /// The receiver's name.
         name: String,
     },
+    /// A receiver is heard and acknowledges no data: a catch-up session serves it with shorter datagrams.
+    Unreached {
+        /// The receiver's name.
+        name: String,
+        /// Bytes of a datagram in that session, at most.
+        datagram: u16,
+    },
     /// The transfer begins without receivers that were expected.
     Missing {
         /// Names of the missing receivers that were expected by name.

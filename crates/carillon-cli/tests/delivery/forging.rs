@@ -58,23 +58,38 @@ impl Raw {
         )
     }
 
-    pub fn send(&self, Seen { from, to, bytes }: &Seen) {
-        let total = (28 + bytes.len()) as u16;
-        let mut packet = vec![0x45, 0];
-        packet.extend_from_slice(&total.to_be_bytes());
-        // The kernel fills in the identification and the checksum; hops and UDP's number.
-        packet.extend_from_slice(&[0, 0, 0, 0, OWN_HOPS, 17, 0, 0]);
-        packet.extend_from_slice(&from.ip().octets());
-        packet.extend_from_slice(&to.ip().octets());
-        packet.extend_from_slice(&from.port().to_be_bytes());
-        packet.extend_from_slice(&to.port().to_be_bytes());
-        packet.extend_from_slice(&(total - 20).to_be_bytes());
-        packet.extend_from_slice(&[0, 0]);
-        packet.extend_from_slice(bytes);
-        // A full queue, or nobody at that port: so much for that.
-        let _ = self.0.send_to(&packet, &SocketAddr::from((*to.ip(), 0)).into());
+    pub fn send(&self, seen: &Seen) {
+        // The kernel fills in the identification.
+        self.send_fragments(seen, 0, 65_528);
+    }
+
+    /// Sends it in fragments of at most this many bytes, a multiple of 8. `identification` tells datagrams apart.
+    pub fn send_fragments(&self, Seen { from, to, bytes }: &Seen, identification: u16, most: usize) {
+        let mut datagram = Vec::new();
+        datagram.extend_from_slice(&from.port().to_be_bytes());
+        datagram.extend_from_slice(&to.port().to_be_bytes());
+        datagram.extend_from_slice(&(8 + bytes.len() as u16).to_be_bytes());
+        datagram.extend_from_slice(&[0, 0]);
+        datagram.extend_from_slice(bytes);
+        for (index, fragment) in datagram.chunks(most).enumerate() {
+            let is_last = index * most + fragment.len() == datagram.len();
+            let place = (index * most / 8) as u16 | if is_last { 0 } else { MORE_FRAGMENTS };
+            let mut packet = vec![0x45, 0];
+            packet.extend_from_slice(&(20 + fragment.len() as u16).to_be_bytes());
+            packet.extend_from_slice(&identification.to_be_bytes());
+            packet.extend_from_slice(&place.to_be_bytes());
+            // Hops and UDP's number; the kernel fills in the checksum.
+            packet.extend_from_slice(&[OWN_HOPS, 17, 0, 0]);
+            packet.extend_from_slice(&from.ip().octets());
+            packet.extend_from_slice(&to.ip().octets());
+            packet.extend_from_slice(fragment);
+            // A full queue, or nobody at that port: so much for that.
+            let _ = self.0.send_to(&packet, &SocketAddr::from((*to.ip(), 0)).into());
+        }
     }
 }
 
+/// Set in all fragments of a datagram but the last.
+const MORE_FRAGMENTS: u16 = 0x2000;
 /// By which a forger knows its own.
 const OWN_HOPS: u8 = 4;

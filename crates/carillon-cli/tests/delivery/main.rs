@@ -27,6 +27,7 @@ mod sealed;
 mod services;
 mod signed;
 mod silence;
+mod sizes;
 mod slow;
 mod small_files;
 mod strangers;

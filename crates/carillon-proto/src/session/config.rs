@@ -83,6 +83,9 @@ pub struct SenderSessionConfig {
     /// [`SenderSession::max_payload`](super::SenderSession::max_payload) gives the resulting payload once the session
     /// runs.
     pub sizes: Vec<u16>,
+    /// Size in bytes of the datagrams of the catch-up session, for members that longer datagrams do not reach. None if
+    /// datagrams cannot be shorter.
+    pub fallback: Option<u16>,
     /// Rate of the interface.
     pub bit_rate: BitRate,
     /// Bytes that the network adds to a datagram.
@@ -156,6 +159,7 @@ impl SenderSessionConfig {
             earlier: EarlierSessions::default(),
             max_payload,
             sizes: Vec::new(),
+            fallback: None,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),

@@ -6,6 +6,8 @@
 
 use carillon_core::{Duration, PathMeasure};
 
+use super::lost_run::LostRun;
+
 /// Lag of one member, over recent ticks and in total.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hold {
@@ -33,6 +35,8 @@ pub(super) struct Hold {
     pub answered_before: u64,
     /// True if most others waited for it at the last tick because it left polls unanswered.
     pub keeps_waiting: bool,
+    /// Data packets that it did not receive since the last one that it did.
+    pub lost_run: LostRun,
 }
 
 /// State of a member for observers of the session.

@@ -19,6 +19,7 @@ mod config;
 mod hold;
 mod job;
 mod ledger;
+mod lost_run;
 mod receiver;
 mod roster;
 mod secret;

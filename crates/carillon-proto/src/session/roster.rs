@@ -64,6 +64,8 @@ pub(super) struct Record {
     pub expelled: bool,
     /// True if the member was set aside, since others could receive much faster without it.
     pub is_aside: bool,
+    /// True if the member was set aside, since the datagrams of the session do not reach it.
+    pub is_unreached: bool,
     /// True if the member was expelled while it was silent.
     pub was_silent: bool,
     /// Time of the last notice of its expulsion.
@@ -134,6 +136,7 @@ impl Roster {
             token: secret::token(nonce),
             expelled: false,
             is_aside: false,
+            is_unreached: false,
             was_silent: false,
             refused: None,
             mark: (0, now),

@@ -69,6 +69,9 @@ impl Event for SendEvent {
             SendEvent::Shorter { datagram, name } => {
                 event("shorter").with("name", name).with("datagram", datagram.to_string())
             }
+            SendEvent::Unreached { datagram, name } => {
+                event("unreached").with("name", name).with("datagram", datagram.to_string())
+            }
             SendEvent::Started => event("started"),
             // The report contains these.
             SendEvent::Unserved { .. }
@@ -96,6 +99,10 @@ impl Event for SendEvent {
             "shorter" => {
                 let datagram = fields.text("datagram").and_then(|bytes| bytes.parse().ok())?;
                 SendEvent::Shorter { datagram, name: text(fields, "name") }
+            }
+            "unreached" => {
+                let datagram = fields.text("datagram").and_then(|bytes| bytes.parse().ok())?;
+                SendEvent::Unreached { datagram, name: text(fields, "name") }
             }
             "started" => SendEvent::Started,
             _ => return None,

@@ -58,7 +58,11 @@ impl<O: Observer> SendRun<O> {
         let missed = missed.into_iter().map(|(name, left)| (name, Instant::now() + left)).collect();
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
-        let further = options.further(awaited, within, counts);
+        let mut further = options.further(awaited, within, counts);
+        if let Some(shorter) = session.falls_back() {
+            // All further sessions keep this size, so that forged sizes cost a job one detour.
+            further.datagram = Some(u32::from(shorter.datagram) + endpoint.seal_bytes() as u32);
+        }
         let session = JobSession { job, former: session.earlier() };
         let opened = further.open_on(&name, session, endpoint, seeds, outgoing.manifest().clone(), false)?;
         let mut run = opened.with(tally.inner);

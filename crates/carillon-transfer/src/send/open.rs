@@ -83,6 +83,9 @@ impl SendOptions {
         let may_follow = goes_again && !self.is_silent();
         config.further = self.rounds > 0 && may_follow;
         config.lanes = self.has_lanes() && may_follow;
+        config.fallback = config.fallback.filter(|_| config.further || config.lanes);
+        // Members say then what reaches them.
+        endpoint.tolerate_shrinking(config.fallback.is_some());
         let sessions = match protocol.overheard_with {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),

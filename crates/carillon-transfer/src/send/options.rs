@@ -208,6 +208,7 @@ impl SendOptions {
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.max_payload = config.payload_in(datagram);
         config.sizes = self.sizes(protocol, endpoint, datagram, needed, &config);
+        config.fallback = self.fallback(protocol, endpoint, datagram, needed, &config);
         Ok(config)
     }
 }

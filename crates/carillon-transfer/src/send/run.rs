@@ -44,6 +44,8 @@ pub struct SendRun<O: Observer> {
     unserved: BTreeSet<(NodeId, String)>,
     rivals: usize,
     started: bool,
+    /// Number of receivers without data that events have named.
+    unreached: usize,
     events: Vec<SendEvent>,
     pub(super) error: Option<LocalError>,
     /// Who is told what it looks like.
@@ -115,6 +117,7 @@ impl<O: Observer> Run for SendRun<O> {
             }
         }
         self.note_gone(now);
+        self.note_unreached();
         self.note_others();
         self.publish(now);
     }
@@ -148,6 +151,7 @@ impl<O: Observer> SendRun<O> {
             unserved: BTreeSet::new(),
             rivals: 0,
             started: false,
+            unreached: 0,
             events: Vec::new(),
             error: None,
             publisher: None,
@@ -301,6 +305,17 @@ impl<O: Observer> SendRun<O> {
                 outcome: Outcome::from(&member.outcome),
             });
         }
+    }
+
+    /// Tells which receivers are set aside because the datagrams of this session do not reach them.
+    fn note_unreached(&mut self) {
+        let session = self.driver.machine();
+        let Some(shorter) = session.falls_back() else { return };
+        let datagram = shorter.datagram.saturating_add(self.driver.endpoint().seal_bytes() as u16);
+        let event = |name: &str| SendEvent::Unreached { name: name.to_owned(), datagram };
+        let events: Vec<_> = session.unreached().skip(self.unreached).map(event).collect();
+        self.unreached += events.len();
+        self.events.extend(events);
     }
 
     /// Other senders, and who is not served.

@@ -18,16 +18,47 @@ impl SendOptions {
         needed: u32,
         config: &SenderSessionConfig,
     ) -> Vec<u16> {
-        let silent = self.is_silent() || hears_group(protocol) || protocol.helpers != Helpers::None;
         let slow = self.rate.is_some_and(|rate| rate < SLOW);
         let Ok(longest) = u16::try_from(datagram) else { return Vec::new() };
-        if silent || slow || endpoint.interface().loopback || endpoint.is_raw() {
+        if slow || !self.can_be_told(protocol, endpoint) {
             return Vec::new();
         }
+        [longest].into_iter().chain(self.shorter(endpoint, longest, needed, config)).collect()
+    }
+
+    /// Bytes of the datagrams that a further session sends if longer ones do not reach a receiver: those that every network
+    /// carries. None if the user said how long they are to be.
+    pub(super) fn fallback(
+        &self,
+        protocol: &ProtocolEntry,
+        endpoint: &Endpoint,
+        datagram: usize,
+        needed: u32,
+        config: &SenderSessionConfig,
+    ) -> Option<u16> {
+        let longest = u16::try_from(datagram).unwrap_or(u16::MAX);
+        let shorter = self.shorter(endpoint, longest, needed, config).last();
+        shorter.filter(|_| self.can_be_told(protocol, endpoint))
+    }
+
+    /// Whether receivers say which datagrams reach them, and the network may carry less than the interface.
+    fn can_be_told(&self, protocol: &ProtocolEntry, endpoint: &Endpoint) -> bool {
+        let silent = self.is_silent() || hears_group(protocol) || protocol.helpers != Helpers::None;
+        !silent && !endpoint.interface().loopback && !endpoint.is_raw()
+    }
+
+    /// Sizes below this one that networks carry, the longest first; none if the user said how long datagrams are to be.
+    fn shorter(
+        &self,
+        endpoint: &Endpoint,
+        longest: u16,
+        needed: u32,
+        config: &SenderSessionConfig,
+    ) -> impl Iterator<Item = u16> {
         let headers = endpoint.mtu() - endpoint.max_datagram();
-        let others = MTUS.into_iter().filter(|_| self.datagram.is_none()).map(|mtu| mtu - headers as u16);
-        let carries = |&size: &u16| config.payload_in(size.into()) >= needed;
-        [longest].into_iter().chain(others.filter(|&other| other < longest).filter(carries)).collect()
+        let others =
+            MTUS.into_iter().filter(|_| self.datagram.is_none()).map(move |mtu| mtu - headers as u16);
+        others.filter(move |&other| other < longest && config.payload_in(other.into()) >= needed)
     }
 }
 

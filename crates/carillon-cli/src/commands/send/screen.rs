@@ -136,6 +136,17 @@ impl<'a> Screen<'a> {
                 self.sender_notices.notice(&line, self.bars.as_ref());
                 Ok(())
             }
+            SendEvent::Unreached { datagram, name } if json => {
+                print_json(&json!({ "event": "unreached", "datagram": datagram, "receiver": name }))
+            }
+            SendEvent::Unreached { datagram, name } => {
+                let line = format!(
+                    "{} is heard and acknowledges no data: a further session serves it with datagrams of {datagram} bytes",
+                    shown(&name)
+                );
+                self.sender_notices.notice(&line, self.bars.as_ref());
+                Ok(())
+            }
             SendEvent::Missing { names, more, joined } => {
                 self.sender_notices.missing(&names, more, joined, run.driver().now(), self.bars.as_ref())
             }

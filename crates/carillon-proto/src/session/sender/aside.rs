@@ -79,6 +79,7 @@ impl SenderSession {
         let member = &self.roster.members()[index];
         if member.part == MemberRole::Receives && member.outcome == MemberOutcome::Active {
             self.roster.record_mut(index).is_aside = true;
+            self.note_suspect(index);
             self.give_up(now, index, reason);
         }
     }

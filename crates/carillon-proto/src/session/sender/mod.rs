@@ -30,6 +30,7 @@ mod releases;
 mod rivals;
 mod sizes;
 mod state;
+mod unreached;
 mod watch;
 
 use measured::Measured;

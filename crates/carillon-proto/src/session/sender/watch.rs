@@ -136,12 +136,19 @@ impl SenderSession {
             };
             hold.note(Tick { is_known, ..tick }, awaited, behind, acknowledged);
             hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
+            if let Some(path) = &hold.path {
+                hold.lost_run.note(path, unanswered);
+            }
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
         for &Seen { index, .. } in &seen {
+            if self.set_aside_unreached(now, awake, index) {
+                continue;
+            }
             if let Some((reason, is_aside)) = self.too_slow(awake, index) {
                 self.roster.record_mut(index).is_aside = is_aside;
                 if is_aside {
+                    self.note_suspect(index);
                     self.pulse.trials.note_aside();
                 }
                 self.give_up(now, index, reason);
@@ -195,7 +202,12 @@ impl SenderSession {
         // A helper answers for the members below it, so a silent one of them must be expelled before the helper is.
         let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
         if hold.stalled.0 >= patience {
-            return Some((format!("acknowledged nothing for {}", Span::Time(patience)), false));
+            let lost = hold.lost_run.unreached().map(|lost| {
+                let bytes = self.longest_datagram();
+                format!(": received none of {lost} packets of up to {bytes} bytes, but answers")
+            });
+            let lost = lost.unwrap_or_default();
+            return Some((format!("acknowledged nothing for {}{lost}", Span::Time(patience)), false));
         }
         let held = hold.held();
         if held >= MOST_HELD {
