@@ -1,4 +1,4 @@
-//! Checks: what a source says, and what was measured, one line each.
+//! Checks: numbers that a source states or another program measured, each beside the value measured here.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use crate::table::{Cell, ColumnKind, Table, TableError};
 /// Something that a source says in a number, or that another program measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What it is called.
+    /// Identifier of the check.
     pub id: String,
-    /// What it says.
+    /// Statement of the source, in words.
     pub claim: String,
-    /// The number, or the range, that it says.
+    /// Number or range that the source states.
     pub expected: String,
-    /// What was measured here.
+    /// Value measured here.
     pub measured: String,
-    /// Whether that agrees.
+    /// Verdict of the comparison.
     pub verdict: CheckVerdict,
-    /// By what rule, or why not.
+    /// Rule by which the value was compared, or the reason for a deviation.
     pub note: String,
 }
 
-/// Whether a check holds.
+/// Verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckVerdict {
-    /// It does.
+    /// The measured value agrees.
     Holds,
-    /// It does not, and is known not to: the reason stands with it.
+    /// The measured value does not agree, and the note gives the known reason.
     ExpectedDeviation,
-    /// It does not.
+    /// The measured value does not agree, for no known reason.
     DoesNotHold,
 }
 
@@ -78,8 +78,8 @@ pub fn table(checks: &[Check]) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// The checks for a terminal: all of them if there are few, otherwise those that do not hold; and how
-/// many hold.
+/// Writes the checks for a terminal, followed by the number that hold. Up to [`MAX_LISTED_CHECKS`] checks are all
+/// listed; of a longer list only the checks that do not hold.
 pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
     let holding = checks.iter().filter(|check| check.verdict == CheckVerdict::Holds).count();
     let shown: Vec<&Check> = match checks.len() <= MAX_LISTED_CHECKS {
@@ -110,5 +110,5 @@ pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
     }
 }
 
-/// So many are shown whole.
+/// Maximum number of checks that a terminal lists completely: about two screens.
 const MAX_LISTED_CHECKS: usize = 80;

@@ -35,7 +35,7 @@ struct Variables<'a> {
 }
 
 impl CommandFile {
-    /// Whether a text looks like a command file: it sets a variable, whose name is in capitals.
+    /// Returns true if a text looks like a Segovia command file: it sets a variable with a name in capitals.
     pub fn recognises(text: &str) -> bool {
         text.lines().any(|line| {
             let name = line.split_once('=').map(|(name, _)| name.trim()).unwrap_or_default();
@@ -198,7 +198,7 @@ struct Range {
     value: fn(i64) -> Value,
 }
 
-/// In the order in which the axes are nested, the first one slowest.
+/// Sweepable variables in the nesting order of the axes, slowest first.
 const RANGES: &[Range] = &[
     Range {
         variable: "RECS",
@@ -335,7 +335,7 @@ fn names() -> impl Iterator<Item = String> {
         .flat_map(|range| ["START", "END", "INCR"].map(|prefix| format!("{prefix}{}", range.variable)))
 }
 
-/// What an unknown variable may have been meant to be: the known one sharing most letters in place.
+/// Suggestion for an unknown variable: the known one with the most letters in equal positions.
 fn nearest(name: &str) -> String {
     let known = WORD_VARIABLES.iter().map(|word| (*word).to_owned()).chain(names());
     let alike = |known: &String| known.chars().zip(name.chars()).filter(|(a, b)| a == b).count();

@@ -25,11 +25,11 @@ pub struct Row {
     pub point: Vec<String>,
     /// The metric.
     pub metric: String,
-    /// What the first folder has.
+    /// Value in the first folder, if any.
     pub a: Option<Cell>,
-    /// What the second has.
+    /// Value in the second folder, if any.
     pub b: Option<Cell>,
-    /// How they differ.
+    /// Difference between the two values.
     pub difference: Difference,
 }
 
@@ -48,7 +48,7 @@ pub struct Cell {
     pub high: f64,
 }
 
-/// How two cells differ.
+/// Difference between two cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Difference {
@@ -58,26 +58,26 @@ pub enum Difference {
     WithinIntervals,
     /// Their intervals are apart.
     Apart,
-    /// One of the folders has a single run there, which has no interval.
+    /// No verdict: a folder has a single run at this point, and a single run has no confidence interval.
     OneRun,
     /// There is no interval to tell: a folder has no `runs.csv`, or its runs have infinite means.
     Unknown,
-    /// One of the folders does not have it.
+    /// No verdict: one folder has no value at this point.
     Missing,
 }
 
 /// Why two folders cannot be compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// One of them.
+    /// Failure to read one of the two folders.
     #[error(transparent)]
     Summary(#[from] SummaryError),
     /// Different sweeps.
     #[error("the folders have different swept keys: {a} and {b}")]
     Keys {
-        /// Those of the first.
+        /// Swept keys of the first folder.
         a: String,
-        /// Those of the second.
+        /// Swept keys of the second folder.
         b: String,
     },
 }
@@ -106,7 +106,7 @@ impl SummaryComparison {
                 rows.push(Row::new(of.0, of.1, None, Some(cell)));
             }
         }
-        // What neither has samples of says nothing.
+        // A metric without samples in both folders is left out.
         let has = |cell: &Option<Cell>| cell.is_some_and(|cell| cell.n > 0);
         rows.retain(|row| has(&row.a) || has(&row.b));
         Ok(SummaryComparison { keys: a.keys, rows })
@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn cells_are_compared_by_point_and_metric() {
-        // The intervals of the first two rows are too narrow, as an earlier release wrote them: those of the runs count.
+        // Earlier releases wrote intervals over samples, which are too narrow (first two rows). The intervals over
+        // the runs count.
         let a = folder_with_runs(
             &format!(
                 "{HEAD}0.1,latency,10,2,,,,,,,,1.9,2.1\n0.1,share,1,0.5,,,,,,,,,\n0.2,latency,10,2,,,,,,,,1.99,2.01\n"

@@ -23,7 +23,7 @@ impl<W: Write + Send> TextLog<W> {
         self.write(format_args!("pass {point} repetition {replication}{values}\n"));
     }
 
-    /// Writes what is left, and reports the first thing that went wrong.
+    /// Flushes the buffer and returns the first write error, if any.
     pub fn finish(mut self) -> io::Result<()> {
         match self.problem {
             Some(problem) => Err(problem),

@@ -4,21 +4,21 @@ use carillon_core::Seeds;
 
 use crate::scenario::{Point, Scenario, ScenarioError, ScenarioFile};
 
-/// One run.
+/// Run of a plan: one scenario with one seed.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Which sweep point, in order.
     pub point: usize,
     /// Which replication of it.
     pub replication: u32,
-    /// What is run.
+    /// Scenario of the run.
     pub scenario: Scenario,
-    /// Where its random streams come from. The same replication at another point has the same
-    /// streams, so that points are compared under the same losses.
+    /// Seeds of the random streams. The same replication has the same seeds at every point, so that points are
+    /// compared under common random numbers.
     pub seeds: Seeds,
 }
 
-/// All runs of a scenario file, points in order, replications within a point.
+/// Runs of a scenario file: points in order, the replications of each together.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The sweep points.

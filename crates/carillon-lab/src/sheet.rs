@@ -13,9 +13,9 @@ use crate::table::{Cell, ColumnKind, Table, TableError};
 pub struct Sheet {
     /// Its name: of files.
     pub name: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What its rows are called, where numbers do not name them; otherwise empty.
+    /// Row names, where numbers do not name the rows; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// Its columns.
@@ -27,7 +27,7 @@ pub struct Sheet {
 /// The head of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Heading {
-    /// What stands below it, with its unit; no two columns of a sheet have the same.
+    /// Heading of the column, with its unit; unique in a sheet.
     pub label: String,
     /// Digits after the point; as many as a number has, if not said.
     pub digits: Option<usize>,
@@ -48,7 +48,7 @@ impl Heading {
         Heading { label: label.into(), digits: None }
     }
 
-    /// A column of numbers with so many digits after the point.
+    /// Creates a column of numbers with `digits` digits after the decimal point.
     pub fn rounded(label: impl Into<String>, digits: usize) -> Self {
         Heading { label: label.into(), digits: Some(digits) }
     }
@@ -83,7 +83,7 @@ impl Number {
         Number { value: self.value - other.value, half_width }
     }
 
-    /// It and its interval, with so many digits after the point.
+    /// Formats the number and its confidence interval with `digits` digits after the decimal point.
     pub fn text(self, digits: usize) -> String {
         match self.half_width {
             Some(half) => format!("{:.digits$} ± {half:.digits$}", self.value),
@@ -93,8 +93,8 @@ impl Number {
 }
 
 impl Sheet {
-    /// Of cells that have a row and a column: each stands below its keys' headings and what its column is called. Rows and
-    /// columns come in the order in which cells name them.
+    /// Creates a sheet from cells that each name a row and a column. A row begins with its keys, below their
+    /// headings; a column is headed by its name. Rows and columns appear in the order in which cells first name them.
     pub fn crossed<'a>(
         name: &str,
         title: String,

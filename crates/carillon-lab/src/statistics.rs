@@ -1,4 +1,6 @@
-//! What a handful of numbers says about many samples.
+//! Summary statistics: mean, standard deviation, percentiles, extremes and 95 % confidence intervals of samples.
+//! Intervals over the means of independent runs use Student's t distribution; sums are compensated (Neumaier 1974),
+//! so that a large offset does not hide the spread.
 
 use crate::table::{Cell, ColumnKind};
 
@@ -8,7 +10,7 @@ use crate::table::{Cell, ColumnKind};
 /// the interval with one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many samples.
+    /// Number of samples.
     pub n: u64,
     /// Their mean.
     pub mean: f64,
@@ -62,14 +64,14 @@ impl Summary {
         Self::of_sorted(samples.len() as u64, || samples.iter().copied())
     }
 
-    /// The same distribution with the confidence interval of these means of runs, which are independent of each other.
-    /// A run without samples has the mean NaN and does not count. Of one run there is no interval: both ends are NaN.
+    /// Replaces the confidence interval by the interval of these means of runs, which are independent of each other.
+    /// A run without samples has the mean NaN and is skipped. A single run has no interval: both ends are NaN.
     pub fn over_runs(self, means: &mut [f64]) -> Summary {
         let Summary { ci95_low, ci95_high, .. } = Summary::of(means);
         Summary { ci95_low, ci95_high, ..self }
     }
 
-    /// Summarises so many samples, which come in their total order each time they are asked for; none is NaN.
+    /// Summarises `n` samples. `sorted` yields them in their total order each time it is called; none is NaN.
     pub(crate) fn of_sorted<I: Iterator<Item = f64>>(n: u64, sorted: impl Fn() -> I) -> Summary {
         let Some(last) = n.checked_sub(1) else {
             let none = f64::NAN;
@@ -190,8 +192,8 @@ fn compensated_sum(samples: impl Iterator<Item = f64>) -> f64 {
     if sum.is_finite() { sum + lost } else { sum }
 }
 
-/// The standard deviation, in a second pass over deviations from the mean, whose rounding the
-/// last term takes out again.
+/// Standard deviation, computed in a second pass over the deviations from the mean (two-pass algorithm). The last
+/// term removes the rounding error of the mean.
 fn standard_deviation(n: u64, mean: f64, sorted: impl Iterator<Item = f64>) -> f64 {
     if n < 2 {
         return f64::NAN;
@@ -210,7 +212,7 @@ fn standard_deviation(n: u64, mean: f64, sorted: impl Iterator<Item = f64>) -> f
 
 const NORMAL_QUANTILE_975: f64 = 1.959_963_984_540_054;
 
-/// By degrees of freedom.
+/// 0.975 quantiles of Student's t distribution, indexed by degrees of freedom.
 const T_QUANTILES_975: [f64; 31] = [
     f64::NAN,
     12.706_204_736_4,

@@ -93,8 +93,8 @@ fn timeout_bits(scenario: &Scenario, window: u64, ack_timeout: u64) -> u64 {
     data + acks + bits("ack_wait") + ack_timeout + bits("timeout")
 }
 
-/// A moment in UTC as the C library's `ctime` writes it: `Sun Aug  4 12:01:27 1996`. A moment
-/// beyond the calendar is written as its number.
+/// Formats UTC seconds as the C library's `ctime` does: `Sun Aug  4 12:01:27 1996`. A date beyond the calendar is
+/// written as its number of seconds.
 pub fn ctime(unix_seconds: i64) -> String {
     match chrono::DateTime::from_timestamp(unix_seconds, 0) {
         Some(moment) => moment.format("%a %b %e %H:%M:%S %Y").to_string(),

@@ -23,7 +23,7 @@ pub struct SummaryFile {
 pub struct SummaryRow {
     /// The values of the keys, as they stand in the file.
     pub point: Vec<String>,
-    /// What is in the file of the metric.
+    /// Statistics of the metric at this point.
     pub numbers: Numbers,
     /// Summary of the means of the runs, which are independent of each other, from the folder's `runs.csv`; `None` if there is none.
     pub runs: Option<Summary>,
@@ -92,7 +92,7 @@ pub enum SummaryError {
     NoSummary {
         /// Which.
         path: String,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
 }
@@ -104,7 +104,7 @@ impl Numbers {
         Numbers { metric, n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high }
     }
 
-    /// The same as it was before it was written.
+    /// Returns the summary as it was before it was written.
     pub fn summary(&self) -> Summary {
         let &Numbers { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high, .. } = self;
         Summary { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high }
@@ -112,8 +112,8 @@ impl Numbers {
 }
 
 impl SummaryFile {
-    /// Reads the summary of a result folder. Its confidence intervals are those over the runs in `runs.csv`, whatever
-    /// release wrote the folder; without that file there are none.
+    /// Reads the summary of a result folder. Its confidence intervals are computed from the runs in `runs.csv`, for
+    /// folders of every release; without that file there are none.
     pub fn read(folder: &Path) -> Result<Self, SummaryError> {
         let path = folder.join("summary.csv");
         let name = path.display().to_string();
@@ -139,7 +139,7 @@ impl SummaryFile {
         Ok(summary)
     }
 
-    /// The same summary without the intervals of an unknown number of runs.
+    /// Returns the summary without confidence intervals, for an unknown number of runs.
     fn without_intervals(mut self) -> Self {
         for SummaryRow { numbers, .. } in &mut self.rows {
             (numbers.ci95_low, numbers.ci95_high) = (f64::NAN, f64::NAN);
@@ -196,7 +196,7 @@ pub(crate) fn run_means(path: &Path) -> Result<Vec<RunMean>, csv::Error> {
     reader.records().map(|record| record.map(mean)).collect()
 }
 
-/// What the reader has to say, without its account of where it was.
+/// Message of the CSV reader without its position, which the caller adds.
 fn reason(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),

@@ -54,7 +54,7 @@ pub enum Column {
     Real(Vec<f64>),
 }
 
-/// What a column holds.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Text.
@@ -65,7 +65,7 @@ pub enum ColumnKind {
     Real,
 }
 
-/// One value of a row.
+/// Value of one column in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text.
@@ -91,7 +91,7 @@ pub enum TableError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// Cause.
         source: io::Error,
     },
     /// The table could not be encoded as Parquet.
@@ -99,7 +99,7 @@ pub enum TableError {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// Cause.
         source: ParquetError,
     },
 }
@@ -180,7 +180,7 @@ impl Table {
         self.rows
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -225,7 +225,7 @@ impl Table {
         self.append_csv(out, true)
     }
 
-    /// Writes its rows as lines of CSV, after the line of names if that is to be there too.
+    /// Writes the rows as lines of CSV, preceded by the line of column names if `names` is set.
     pub(crate) fn append_csv(&self, out: &mut impl Write, names: bool) -> io::Result<()> {
         let mut lines = csv::Writer::from_writer(out);
         if names {
@@ -370,7 +370,8 @@ impl Drop for ParquetWriter {
     }
 }
 
-/// An error of writing Parquet. Failures of the file below arrive wrapped; told apart, they read like those of CSV.
+/// Converts an error of the Parquet writer. Failures of the file below arrive wrapped; unwrapped they read like the
+/// errors of CSV.
 fn in_file(path: &Path, error: ParquetError) -> TableError {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
@@ -391,7 +392,7 @@ impl Column {
         }
     }
 
-    /// What it holds.
+    /// Type of the values.
     pub fn kind(&self) -> ColumnKind {
         match self {
             Column::Text(_) => ColumnKind::Text,
@@ -409,7 +410,7 @@ impl Column {
         }
     }
 
-    /// Whether there are no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -533,7 +534,7 @@ fn write_whole<E: From<io::Error>>(
     written
 }
 
-/// A name beside a file's own that nobody else uses.
+/// Unique temporary name beside a file, not in use by another process.
 fn temporary(path: &Path) -> io::Result<PathBuf> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let Some(name) = path.file_name() else {

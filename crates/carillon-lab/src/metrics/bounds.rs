@@ -1,4 +1,4 @@
-//! What metrics can be at best, by the formulas of Segovia 1996, section 4.1.
+//! Theoretical bounds of metrics, by the formulas of Segovia 1996, section 4.1.
 
 use carillon_core::BitRate;
 
@@ -38,7 +38,7 @@ impl Terms {
         self.receivers * (window * self.data + self.ack)
     }
 
-    /// Least time for a window of n messages: n d + r a (equations 4.18, 4.19).
+    /// Minimum time in seconds for a window of n messages: n d + r a (equations 4.18, 4.19).
     pub fn latency_bound(&self, window: f64) -> f64 {
         window * self.data + self.receivers * self.ack
     }
@@ -49,7 +49,7 @@ impl Terms {
 pub struct Bounds {
     /// Messages of a full window.
     pub window: f64,
-    /// Least message latency, in seconds (equations 4.18 and 4.19).
+    /// Minimum message latency, in seconds (equations 4.18 and 4.19).
     pub latency: f64,
     /// Greatest relative throughput (equations 4.5 and 4.13).
     pub relative_throughput: f64,

@@ -1,8 +1,9 @@
-//! What metrics need to be there.
+//! Requirements of metrics: the events and the network without which a metric does not exist. A missing metric is
+//! left out, never reported as zero.
 
 use crate::scenario::Scenario;
 
-/// What a metric needs to be there.
+/// Requirement of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Senders come to know what has arrived: `completed`.
@@ -11,15 +12,15 @@ pub enum Need {
     Requests,
     /// First transmissions are marked, so that their losses are: `frame_lost`.
     Originals,
-    /// Each delivery by itself: `offered`, `delivered`.
+    /// Separate events of each delivery: `offered`, `delivered`.
     EachDelivery,
-    /// One shared Ethernet.
+    /// A shared Ethernet.
     Lan,
     /// A routed network.
     Graph,
     /// A parent and its children, or several.
     Parents,
-    /// A parent that takes in only so much.
+    /// A parent with a limited input rate (`network.implosion_rate`).
     Implosion,
     /// A unicast equivalent of the protocol.
     UnicastEquivalent,
@@ -32,7 +33,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// What it is called in the documentation.
+    /// Text of the requirement in the documentation.
     pub fn text(self) -> &'static str {
         match self {
             Need::Completions => "senders that are told (`completed`)",
@@ -52,7 +53,8 @@ impl Need {
         }
     }
 
-    /// Whether runs of a scenario give it: by its network, and by what the protocol says of itself.
+    /// Returns true if runs of a scenario satisfy the requirement, judged by its network and by the protocol's
+    /// declared properties.
     pub(super) fn is_given(self, scenario: &Scenario) -> bool {
         match self {
             Need::Completions => scenario.protocol.confirms(&scenario.config),

@@ -1,15 +1,16 @@
-//! What goes between each parent of a tree and its children: N and I of Barcellos and Ezhilchelvan, for each by itself.
+//! Packet cost and implosion of each parent of a tree and its children: N and I of Barcellos and Ezhilchelvan, for
+//! each parent separately.
 
 use carillon_core::{Dest, DropReason, Event, NodeId};
 
 use crate::scenario::Scenario;
 
-/// Counts of each parent: the source, and each helper that somebody turns to. Who turns to whom is what the run begins with.
+/// Counts of each parent: the source, and each helper that has children. The tree is the one at the start of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Parents {
     source: NodeId,
     families: Vec<Family>,
-    /// By node: the family whose parent it is, and the one whose child it is.
+    /// Family index per node: as parent (`own`) and as child (`of`); `NO_FAMILY` if none.
     own: Vec<u32>,
     of: Vec<u32>,
     /// Multicasts of the source, of which each link to a child has one.
@@ -28,7 +29,7 @@ struct Family {
 const NO_FAMILY: u32 = u32::MAX;
 
 impl Parents {
-    /// Nothing yet; and for ever, on a network without parents.
+    /// Creates empty counts. On a network without parents they stay empty.
     pub fn new(scenario: &Scenario) -> Self {
         let Some(graph) = scenario.network.graph().filter(|_| scenario.has_parents()) else {
             return Parents::default();
@@ -77,7 +78,7 @@ impl Parents {
                     family.packets += 1;
                 }
             }
-            // A multicast of another reaches those it is with: those it turns to, and those that turn to it.
+            // A multicast of a helper or receiver reaches its parent's family and its own children.
             Dest::Group { .. } if from != self.source => {
                 for family in [self.own(from), self.of(from)] {
                     if let Some(family) = self.family(family) {
@@ -102,7 +103,7 @@ impl Parents {
         self.families.get_mut(family as usize)
     }
 
-    /// N of each parent, with so many messages.
+    /// N of each parent: packets per message and child, for `messages` messages.
     pub(super) fn costs(&self, messages: f64) -> Vec<f64> {
         let cost = |family: &Family| {
             (family.packets + self.to_all * family.children) as f64 / (messages * family.children as f64)

@@ -1,4 +1,4 @@
-//! What is kept of the trace of a run.
+//! Recorder: reduces the trace of a run to the records and counts that metrics need.
 
 use carillon_core::{Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time};
 
@@ -9,20 +9,20 @@ use super::state::State;
 use super::traffic::Traffic;
 use crate::scenario::Scenario;
 
-/// What became of one message: the row of Segovia's statistics file (section 3.5).
+/// Record of one message: the row of Segovia's statistics file (section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageRecord {
-    /// Who sent it.
+    /// Sender of the message.
     pub source: NodeId,
-    /// When the sender first sent it.
+    /// Time of the first transmission.
     pub start: Time,
-    /// When the sender was done with it.
+    /// Time at which the sender completed or abandoned the message.
     pub end: Time,
     /// The sender's window when it was sent.
     pub window: u32,
     /// Retransmissions of it.
     pub retransmissions: u32,
-    /// Whether it was given up.
+    /// True if the sender abandoned the message.
     pub failed: bool,
     /// Its share of the collisions since the last completion.
     pub collisions: f64,
@@ -31,11 +31,11 @@ pub struct MessageRecord {
 /// Reads the trace of a run and keeps what metrics need.
 #[derive(Debug)]
 pub struct Recorder {
-    /// Whether each delivery's latency is kept, or only their number.
+    /// True if the latency of each delivery is kept, false if only their number is.
     keeps_latencies: bool,
-    /// By source and message.
+    /// Progress of messages, by source and message.
     messages: Vec<Vec<Progress>>,
-    /// When messages were there to be offered, by source and message.
+    /// Times at which applications offered messages, by source and message.
     offered: Vec<Vec<Time>>,
     records: Vec<MessageRecord>,
     totals: Totals,
@@ -131,8 +131,8 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
-    /// Nothing has been recorded yet. Latencies of deliveries are kept if there are not too many of
-    /// them, and not where what is asked for is the recovery from single losses.
+    /// Creates an empty recorder. It keeps the latencies of deliveries up to [`MAX_KEPT_LATENCIES`], and not where a
+    /// scenario measures the recovery from single losses.
     pub fn new(scenario: &Scenario) -> Self {
         Recorder {
             keeps_latencies: without_latency(scenario).is_none(),
@@ -181,7 +181,7 @@ impl Recorder {
     }
 }
 
-/// Notes what was not known of a message, and of those before it.
+/// Stores a value for a message, and for earlier messages of its source that have none yet.
 fn note<T: Clone>(notes: &mut Vec<Vec<T>>, source: NodeId, message: MessageId, what: T) {
     let source = source.index();
     if notes.len() <= source {
@@ -193,13 +193,13 @@ fn note<T: Clone>(notes: &mut Vec<Vec<T>>, source: NodeId, message: MessageId, w
     }
 }
 
-/// Deliveries in a run whose latencies are kept, at most.
+/// Maximum number of deliveries in a run for which latencies are kept: 40 MB at four bytes each.
 const MAX_KEPT_LATENCIES: u64 = 10_000_000;
 
-/// What does not belong to one message.
+/// Counts of a run that belong to no single message.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// For each delivery, the time since the message was offered.
+    /// Time from offer to delivery, for each delivery.
     pub delivery_latencies: Spans,
     /// Messages delivered to others than their source.
     pub deliveries: u64,
@@ -209,17 +209,17 @@ pub struct Totals {
     pub frames: u64,
     /// Packets without a message.
     pub control_packets: u64,
-    /// Members given up.
+    /// Number of expelled members.
     pub members_lost: u64,
     /// Expiries of WTIMER and of CTIMEOUT.
     pub waits: [u64; 2],
     /// Losses, requests and repairs.
     pub recoveries: Recoveries,
-    /// Who sends what, and when.
+    /// Transmissions by node and time.
     pub traffic: Traffic,
-    /// What goes between parents and children.
+    /// Packets between parents and children.
     pub parents: Parents,
-    /// What nodes keep.
+    /// Buffered messages of nodes.
     pub state: State,
 }
 

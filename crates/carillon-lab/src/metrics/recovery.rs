@@ -11,11 +11,11 @@ use crate::scenario::{RoutedNetwork, Scenario};
 /// Reads of the trace what tells of losses and repairs.
 #[derive(Clone, Debug, Default)]
 pub struct Recoveries {
-    /// Nodes that only help: what they lack, ask for, have twice or give up is nobody's loss.
+    /// Nodes that only help. Their losses, requests, duplicates and abandoned messages are not counted.
     only_helping: BTreeSet<NodeId>,
-    /// When a node found that it misses a message of a source, until it has it.
+    /// Open losses by node, source and message: time at which the node detected the loss.
     open: BTreeMap<(NodeId, NodeId, MessageId), Time>,
-    /// Losses repaired: where, whose message, and how long it took.
+    /// Repaired losses: node, source of the message, and time from detection to repair.
     pub(super) repaired: Vec<(NodeId, NodeId, Duration)>,
     /// First transmissions lost on links.
     pub(super) losses: u64,
@@ -24,7 +24,7 @@ pub struct Recoveries {
     pub(super) requests: u64,
     /// Repairs sent by the source of a message, and by others.
     pub(super) repairs: [u64; 2],
-    /// Messages given up by a node.
+    /// Messages abandoned by a node.
     pub(super) given_up: u64,
 }
 
@@ -75,13 +75,12 @@ impl Recoveries {
     }
 }
 
-/// What a recovery takes at best: a request to the source and its repair, by unicast on the idle
-/// network.
+/// Calculator of the minimum recovery time: a request to the source and its repair, by unicast on the idle network.
 #[derive(Debug)]
 struct Unicast<'a> {
     network: &'a RoutedNetwork,
     message_bytes: u32,
-    /// By source, then node; made when first needed.
+    /// Times by source, then node; computed when first needed.
     times: BTreeMap<NodeId, Vec<UnicastTime>>,
 }
 
@@ -111,7 +110,7 @@ fn unicast_times(network: &RoutedNetwork, source: NodeId, message_bytes: u32) ->
     let mut times: Vec<Option<UnicastTime>> = vec![None; topology.nodes()];
     times[source.index()] = Some(UnicastTime::default());
     for start in (0..topology.nodes() as u32).map(NodeId) {
-        // Up to a node whose time is known, then back down.
+        // Climb to a node with a known time, then add up the links on the way back down.
         let (mut node, mut way) = (start, Vec::new());
         while times[node.index()].is_none() {
             let Some(link) = paths.port(node).and_then(|port| topology.link_at(node, port)) else { break };

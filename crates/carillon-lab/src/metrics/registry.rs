@@ -16,22 +16,22 @@ pub struct Metric {
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What a sample is of.
+    /// Unit of observation: the entity that one sample describes.
     pub sample: &'static str,
     /// The facts it needs; where one is not given there is no such metric, never a zero.
     pub needs: &'static [Need],
-    /// What it is.
+    /// Definition of the metric.
     pub definition: &'static str,
-    /// Who defined it so.
+    /// Source of the definition.
     pub source: &'static str,
-    /// Its samples. Each is asked for once a run: what is long may be taken out.
+    /// Computes the samples. Called once per run, so it may move long lists out of the run.
     pub(super) samples: fn(&mut Run<'_>) -> Vec<f64>,
 }
 
 /// The samples of one metric in a run.
 pub type Samples = (&'static str, Vec<f64>);
 
-/// All metrics of a run that its scenario gives what they need.
+/// Samples of every metric with satisfied requirements.
 pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) -> Vec<Samples> {
     let repairs = scenario.network.graph().map(|graph| totals.recoveries.repairs_beside(scenario, graph));
     let mut run = Run { scenario, messages, totals, repairs: repairs.unwrap_or_default() };
@@ -433,14 +433,14 @@ fn completed(run: &Run<'_>) -> f64 {
     run.messages.iter().filter(|message| !message.failed).count() as f64
 }
 
-/// From the first transmission request to the last completion.
+/// Seconds from the first transmission request to the last completion.
 fn seconds(run: &Run<'_>) -> f64 {
     let begin = run.messages.iter().map(|message| message.start).min();
     let end = run.messages.iter().map(|message| message.end).max();
     begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64())
 }
 
-/// New messages on the source's link, as a share of what it carries.
+/// New messages on the source's link, as a share of the link's capacity.
 fn normalized_throughput(run: &Run<'_>) -> Option<f64> {
     let rate = run.scenario.network.bit_rate().bps() as f64;
     Some(run.totals.traffic.new_per_second()? * run.message_bits() / rate)

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// a fifth of all that a run keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// In nanoseconds; [`LONG_SPAN_MARKER`] where it stands in `long`. In blocks, each of which goes as it is read.
+    /// Spans in nanoseconds, or [`LONG_SPAN_MARKER`] for a span kept in `long`. Stored in blocks, each of which is
+    /// freed as it is read.
     short: Vec<Vec<u32>>,
     /// The others, in their order.
     long: Vec<Duration>,
@@ -25,7 +26,7 @@ impl Spans {
         }
     }
 
-    /// All of them, in seconds.
+    /// Returns all spans in seconds, in the order of insertion.
     pub fn into_seconds(self) -> Vec<f64> {
         let mut long = self.long.into_iter();
         let mut span = |nanos: u32| match nanos {
@@ -43,7 +44,7 @@ impl Spans {
 /// Spans in a block.
 const SPANS_PER_BLOCK: usize = 1 << 16;
 
-/// It is too long for four bytes.
+/// Marker of a span that does not fit into four bytes.
 const LONG_SPAN_MARKER: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What nodes keep, and how long they stall after a death.
+//! Buffered messages of nodes, bursts, and the longest stall after the death of a helper.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use carillon_core::{NodeId, Time};
 
 use crate::scenario::Scenario;
 
-/// What a node is, for what it keeps.
+/// Role of a node, for the maximum of its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeRole {
     Source,
-    /// One that only helps.
+    /// A node that helps and does not deliver.
     Helper,
     Receiver,
 }
@@ -19,7 +19,7 @@ pub(super) enum NodeRole {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     source: NodeId,
-    /// By node; whoever it does not reach to receives.
+    /// True for nodes that only help, by node; a node beyond the end is a receiver.
     helps: Vec<bool>,
     most: [Option<u64>; 3],
     death: Option<Time>,
@@ -30,7 +30,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new(scenario: &Scenario) -> Self {
         let mut helps = Vec::new();
         for node in scenario.only_helping() {

@@ -1,4 +1,4 @@
-//! Who sends what, and when: what is asked of trees with helpers.
+//! Transmissions by node and time: rates, repairs and feedback of trees with helpers.
 
 use carillon_core::{Dest, Event, NodeId, Time, Value};
 
@@ -10,7 +10,7 @@ pub struct Traffic {
     source: NodeId,
     /// First transmissions of the source, in order.
     firsts: Vec<Time>,
-    /// When something was sent for the first time, and delivered for the last.
+    /// Times of the first transmission and of the last delivery.
     span: Option<(Time, Time)>,
     /// Repairs of the source, and of others.
     repairs: [u64; 2],
@@ -23,7 +23,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Nothing yet.
+    /// Creates empty counts.
     pub fn new(scenario: &Scenario) -> Self {
         Traffic { source: scenario.sender(), ..Traffic::default() }
     }
@@ -87,12 +87,13 @@ impl Traffic {
         self.held
     }
 
-    /// So many in the time from the first transmission to the last delivery, for each second of it.
+    /// Rate of `count` events per second, over the time from the first transmission to the last delivery.
     pub(super) fn per_second(&self, count: u64) -> Vec<f64> {
         let seconds = self.span.map(|(first, last)| last.since(first).as_secs_f64());
         seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count as f64 / seconds).into_iter().collect()
     }
 }
 
-/// What a receiver notes of what it holds for its application, out of order, and for others.
+/// Name of the note in which a receiver reports its buffered messages: for its application, out of order, and for
+/// others.
 const HELD_NOTE: &str = "held";

@@ -1,4 +1,4 @@
-//! Where values stand on an axis, and where it is marked.
+//! Axes of a figure: positions of values, and tick marks.
 
 /// An axis with its range.
 pub(super) struct Scale {
@@ -35,7 +35,7 @@ impl Scale {
         Scale { low, high, log, ticks }
     }
 
-    /// An axis of so many names.
+    /// Creates an axis of `count` categories.
     pub fn categories(count: usize) -> Self {
         let ticks = (0..count as u32).map(f64::from).collect();
         Scale { low: -0.5, high: count as f64 - 0.5, log: false, ticks }
@@ -49,7 +49,7 @@ impl Scale {
         Scale { low: ticks[0], high: ticks[ticks.len() - 1], log: false, ticks }
     }
 
-    /// How far along the axis a value stands, 0 to 1.
+    /// Position of a value along the axis, 0 to 1.
     pub fn at(&self, value: f64) -> f64 {
         if self.log {
             let low = self.low.log10();

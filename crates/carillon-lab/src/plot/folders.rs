@@ -12,7 +12,7 @@ use super::{Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct,
 use crate::reproduce::PublishedValues;
 use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
 
-/// What is to be drawn of result folders.
+/// Specification of a figure drawn from result folders.
 #[derive(Clone, Debug, Default)]
 pub struct PlotSpec {
     /// The key along the horizontal axis; the one with most values, numbers before names, if not said.
@@ -25,11 +25,11 @@ pub struct PlotSpec {
     pub facets: Option<String>,
     /// Keys and the one value of each that is drawn.
     pub only: Vec<(String, String)>,
-    /// What of the samples is drawn.
+    /// Spread to draw beside each point.
     pub intervals: Intervals,
-    /// Whether the axes are logarithmic.
+    /// True for a logarithmic axis: horizontal, vertical.
     pub log: (bool, bool),
-    /// The heading, if not one made of what is drawn.
+    /// Title; without one it is composed of the drawn metrics.
     pub title: Option<String>,
 }
 
@@ -39,27 +39,27 @@ pub enum Intervals {
     /// The 95 % confidence interval of the mean, over the means of runs; one run has none.
     #[default]
     Ci95,
-    /// From the first to the third quartile, around the median.
+    /// Spread from the first to the third quartile, around the median.
     Quartiles,
-    /// From the least to the greatest sample.
+    /// Spread from the minimum to the maximum sample.
     Range,
-    /// None.
+    /// No spread.
     None,
 }
 
 /// A result folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    /// What it is called.
+    /// Name of the folder in the legend.
     name: String,
     summary: SummaryFile,
     manifest: Manifest,
     published: Option<PublishedValues<'static>>,
-    /// Whether its samples are the means of its runs.
+    /// True if the samples are the means of the runs.
     of_runs: bool,
 }
 
-/// What a figure says of where numbers come from.
+/// Part of the manifest that a figure quotes as its origin.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Manifest {
     #[serde(default)]
@@ -107,7 +107,7 @@ impl Folder {
         Ok(Folder { name, summary, manifest, published, of_runs: false })
     }
 
-    /// The same folder with the mean of each run as one sample, also for quartiles and ranges.
+    /// Reads the folder with the mean of each run as one sample, also for quartiles and ranges.
     pub fn read_runs(path: &Path) -> Result<Self, PlotError> {
         let mut folder = Folder::read(path)?;
         for SummaryRow { numbers, runs, .. } in &mut folder.summary.rows {
@@ -146,13 +146,13 @@ impl<'a> Entry<'a> {
         &self.row.numbers
     }
 
-    /// How many numbers are behind a point: runs behind a mean with its interval, samples otherwise.
+    /// Number of values behind a point: runs behind a mean with its interval, samples otherwise.
     fn count(&self, intervals: Intervals) -> u64 {
         let runs = self.row.runs.as_ref().filter(|_| intervals == Intervals::Ci95);
         runs.map_or(self.numbers().n, |runs| runs.n)
     }
 
-    /// Where the point stands: in the middle of its interval.
+    /// Value of the point: the middle of its interval.
     fn centre(&self, intervals: Intervals) -> f64 {
         let runs = self.row.runs.as_ref().filter(|runs| runs.n > 0);
         match (intervals, runs) {
@@ -247,7 +247,7 @@ pub fn figures(folders: &[Folder], spec: &PlotSpec) -> Result<Vec<Figure>, PlotE
     Ok(panels)
 }
 
-/// How the points are laid out.
+/// Layout of the points.
 struct Drawing {
     x: String,
     /// The names along the horizontal axis, where it has names.
@@ -387,7 +387,7 @@ impl Drawing {
         }
     }
 
-    /// Where a point stands along the horizontal axis; series that share a name stand beside each other.
+    /// Position of a point along the horizontal axis. Series with the same name are drawn side by side.
     fn place(&self, entry: &Entry<'_>, series: usize) -> Option<f64> {
         let value = entry.value(&self.x)?;
         if self.categories.is_empty() {
@@ -406,7 +406,7 @@ impl Drawing {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// What is drawn, and of how many samples.
+    /// Caption: the drawn metric and its number of samples.
     fn caption(&self, spec: &PlotSpec, chosen: &[Entry<'_>]) -> Vec<String> {
         let samples = sample_sizes(chosen.iter().map(|entry| entry.count(spec.intervals)));
         let of_runs = chosen.iter().all(|entry| entry.folder.of_runs);
@@ -451,7 +451,7 @@ impl Intervals {
 }
 
 impl PlotSpec {
-    /// What the source has at this point, if the folder repeats one of its tables. Published are means.
+    /// Published mean at this point, if the folder repeats one of the shipped tables.
     fn published(&self, entry: &Entry<'_>) -> Option<f64> {
         if self.intervals == Intervals::Quartiles {
             return None;
@@ -462,7 +462,7 @@ impl PlotSpec {
     }
 }
 
-/// Where the numbers come from: a line for each folder, up to four.
+/// Origin of the numbers: one line per folder, up to four.
 fn conditions(folders: &[Folder], chosen: &[Entry<'_>]) -> Vec<String> {
     let drawn = |folder: &&Folder| chosen.iter().any(|entry| std::ptr::eq(entry.folder, *folder));
     let mut lines: Vec<String> = folders
@@ -485,7 +485,7 @@ fn conditions(folders: &[Folder], chosen: &[Entry<'_>]) -> Vec<String> {
     lines
 }
 
-/// A latency is that of what was delivered: what was not is named beside it.
+/// Note on undelivered messages: latencies only cover delivered ones, so the others are counted beside them.
 fn undelivered(all: &[Entry<'_>], chosen: &[Entry<'_>]) -> Option<String> {
     let is_drawn = |entry: &&Entry<'_>| {
         let same = |drawn: &Entry<'_>| {
@@ -502,7 +502,7 @@ fn undelivered(all: &[Entry<'_>], chosen: &[Entry<'_>]) -> Option<String> {
     })
 }
 
-/// The unit of a key whose values are all numbers, or all quantities of one unit.
+/// Unit of a key if all its values are plain numbers or quantities of one unit.
 fn numeric(entries: &[Entry<'_>], key: &str) -> Option<String> {
     let values = distinct(entries.iter().map(|entry| entry.value(key)));
     let units: Option<Vec<String>> = values.iter().map(|value| Some(quantity(value.as_ref()?)?.1)).collect();
@@ -519,7 +519,7 @@ fn quantity(text: &str) -> Option<(f64, String)> {
     (number.is_finite() && !unit.contains(char::is_whitespace)).then(|| (number, unit.to_owned()))
 }
 
-/// Whether two texts are one value: `0.10` is `0.1`.
+/// Returns true if two texts denote the same value: `0.10` equals `0.1`.
 fn same(one: &str, other: &str) -> bool {
     one == other || quantity(one).zip(quantity(other)).is_some_and(|(one, other)| one == other)
 }

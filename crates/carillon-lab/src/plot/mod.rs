@@ -1,7 +1,7 @@
-//! Figures: a description of what is to be drawn, and its drawing as SVG and PNG.
+//! Figures: a description, and its drawing as SVG and PNG.
 //!
-//! A [`Figure`] is plain data. Its JSON is all that another program needs to draw the same figure;
-//! the format is in `docs/how-to/figures.md`. Equal figures give equal bytes.
+//! A [`Figure`] is plain data. Another program can draw the same figure from its JSON; the format is in
+//! `docs/how-to/figures.md`. Equal figures give equal bytes.
 
 mod axis;
 mod folders;
@@ -19,7 +19,7 @@ pub use svg::{escape, panels_svg, svg};
 pub struct Figure {
     /// Its name: of files, and in lists.
     pub id: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
     /// Lines below the title: the conditions.
     pub notes: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Figure {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the first lowest.
+    /// Series in drawing order, the first at the bottom.
     pub series: Vec<Series>,
 }
 
@@ -38,9 +38,9 @@ pub struct Axis {
     pub label: String,
     /// Its unit; none for a count or a ratio.
     pub unit: Option<String>,
-    /// Whether it is logarithmic.
+    /// True for a logarithmic axis.
     pub log: bool,
-    /// What stands at 0, 1, 2 and so on, where values are names and not numbers; otherwise empty.
+    /// Category names at 0, 1, 2 and so on, for values that are names; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
     /// The least range that the axis covers, so that several figures can be compared by eye.
@@ -69,7 +69,7 @@ impl Axis {
     }
 }
 
-/// One entry of the legend and what it stands for.
+/// Series: an entry of the legend and its marks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its text in the legend; without one it is not in the legend.
@@ -77,7 +77,7 @@ pub struct Series {
     /// Series of one colour belong together; colours are counted from 0. Colour never is the only
     /// difference.
     pub colour: u8,
-    /// What is drawn.
+    /// Marks of the series.
     #[serde(flatten)]
     pub marks: Marks,
 }
@@ -96,7 +96,7 @@ impl Marks {
     }
 }
 
-/// What is drawn for a series.
+/// Marks of a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Marks {
@@ -104,7 +104,7 @@ pub enum Marks {
     Line {
         /// The points.
         points: Vec<(f64, f64)>,
-        /// How it is drawn.
+        /// Dash pattern of the line.
         dash: Dash,
         /// The mark at each point.
         marker: Option<Marker>,
@@ -141,7 +141,7 @@ pub enum Marks {
 /// A range and its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HiLoMean {
-    /// Where.
+    /// Horizontal position.
     pub x: f64,
     /// The least value.
     pub low: f64,
@@ -154,7 +154,7 @@ pub struct HiLoMean {
 /// A distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
-    /// Where.
+    /// Horizontal position.
     pub x: f64,
     /// The least value.
     pub min: f64,
@@ -168,11 +168,11 @@ pub struct Percentiles {
     pub max: f64,
 }
 
-/// How a line is drawn.
+/// Dash pattern of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dash {
-    /// Without gaps.
+    /// Solid line.
     Solid,
     /// Dashes.
     Dashed,
@@ -235,11 +235,11 @@ impl Marks {
     }
 }
 
-/// How the curves of a figure differ in print without colours.
+/// Dash patterns that distinguish the curves of a figure when it is printed without colours.
 pub(crate) const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
 pub(crate) const MARKERS: [Marker; 4] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
 
-/// How many samples are behind the points of a figure: for its caption.
+/// Describes the number of samples behind the points of a figure, for its caption.
 pub(crate) fn sample_sizes(counts: impl Iterator<Item = u64> + Clone) -> String {
     let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
     if least == most {
@@ -249,12 +249,12 @@ pub(crate) fn sample_sizes(counts: impl Iterator<Item = u64> + Clone) -> String 
     }
 }
 
-/// Whether numbers of a key have an order that a line may follow: seeds have none.
+/// Returns true if the numbers of a key have an order that a line may follow; seeds have none.
 pub(crate) fn is_ordered(key: &str) -> bool {
     !key.ends_with("seed")
 }
 
-/// Each value once, in the order of their appearance.
+/// Returns the distinct values in the order of their first appearance.
 pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {

@@ -41,7 +41,7 @@ fn rasterised(drawing: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     pixels.encode_png().map_err(|error| PngError::Encoding(error.to_string()))
 }
 
-/// The fonts of the program; those of the system differ from machine to machine.
+/// Fonts built into the program. System fonts would give different bytes on different machines.
 fn fonts() -> Arc<fontdb::Database> {
     static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
     let load = || {

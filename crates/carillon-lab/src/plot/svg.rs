@@ -16,7 +16,7 @@ const LINE_HEIGHT: f64 = 18.0;
 const TITLE_CHARACTERS: usize = 72;
 const NOTE_CHARACTERS: usize = 84;
 
-/// Told apart by those who see no colours, and by their lightness in print (Okabe and Ito 2008).
+/// Colours of the series, distinguishable with colour blindness and by their lightness in print (Okabe and Ito 2008).
 const COLOURS: [&str; 6] = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f"];
 
 /// A figure as SVG: one element, no references to anything outside it.
@@ -91,7 +91,7 @@ pub fn panels_svg(figures: &[Figure]) -> String {
     )
 }
 
-/// How much room names at the horizontal axis need below a line of text; none if they stand level.
+/// Extra height for slanted category names at the horizontal axis; 0 if the names fit level.
 fn slope(axis: &Axis) -> f64 {
     let longest = axis.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
     let room = (WIDTH - LEFT_MARGIN - RIGHT_MARGIN) / axis.categories.len().max(1) as f64;

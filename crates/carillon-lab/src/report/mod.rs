@@ -1,4 +1,4 @@
-//! Reports for people: what was simulated, on one page or in a terminal.
+//! Reports for people: simulated results as one HTML page or as text for a terminal.
 
 mod page;
 mod text;

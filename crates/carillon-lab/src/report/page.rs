@@ -1,4 +1,4 @@
-//! One self-contained page of HTML: tables beside published numbers, figures, deviations, studies.
+//! Self-contained HTML page: tables beside published numbers, figures, deviations, studies.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What experiments gave, as text for a terminal.
+//! Results of experiments as text for a terminal.
 
 use std::fmt;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl fmt::Display for Study {
     }
 }
 
-/// What it took.
+/// Writes the cost of the simulation: its steps and its time.
 fn work(f: &mut fmt::Formatter<'_>, steps: u64, wall: Duration) -> fmt::Result {
     let (seconds, steps_of_all) = (wall.as_secs_f64(), steps as f64);
     let rate = steps_of_all / seconds / 1e6;

@@ -9,37 +9,37 @@ use super::simulation::{SimulatedPoint, Simulation};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 use crate::sheet::{Heading, Sheet};
 
-/// What is compared: plans of the study, by their place in it.
+/// Comparison of fixed and adaptive acknowledgment waits; plans of the study are referred to by identifier.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AckWaitSpec {
-    /// The conditions, each with a sweep of waits and a run that finds the wait by itself.
+    /// Conditions, each with a sweep of fixed waits and a run with the adaptive wait.
     pub conditions: List<Condition>,
-    /// The conditions that the law is fitted to are the first ones, so many.
+    /// Number of conditions, from the first, to which the law is fitted.
     pub fitted: usize,
 }
 
-/// One protocol, window, and size of packets.
+/// Condition: one protocol, window and packet size.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
     /// Part of file names.
     pub id: Text,
-    /// What it is.
+    /// Name of the condition.
     pub name: Text,
     /// The plan that tries constant waits.
     pub constant: Text,
-    /// The plan whose wait finds its own length.
+    /// Plan with the adaptive wait.
     pub adaptive: Text,
 }
 
-/// What was measured under a condition; times in bit times.
+/// Results under one condition; times in bit times.
 struct Measured {
     condition: &'static Condition,
     sweep: Sweep,
-    /// For each row of the sweep.
+    /// Latency with the adaptive wait, for each row of the sweep.
     adaptive: Vec<f64>,
-    /// The least time for a window, n d + a r, likewise.
+    /// Minimum time for a window, n d + a r, for each row of the sweep.
     bounds: Vec<f64>,
 }
 
@@ -214,7 +214,7 @@ fn law_text(law: &Law) -> String {
     format!("R = a ({} r - {})", law.alpha, law.beta)
 }
 
-/// In bit times.
+/// Message latency in bit times.
 fn latency(point: &SimulatedPoint) -> Option<f64> {
     let rate = point.terms?.rate.bps() as f64;
     point.summary("message_latency_s").map(|summary| summary.mean * rate)

@@ -1,4 +1,4 @@
-//! What another simulator's agents measured on the same topologies and the same losses, beside ours.
+//! Comparison with the agents of another simulator on the same topologies and the same losses.
 
 use serde::Deserialize;
 
@@ -8,11 +8,11 @@ use super::quantities::Quantity;
 use super::simulation::SimulatedPoint;
 use crate::check::{Check, CheckVerdict};
 
-/// What is compared: a row of theirs for each configuration, topology and place of loss.
+/// Comparison: one row of the other simulator for each configuration, topology and place of loss.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentsSpec {
-    /// What they measured.
+    /// Results of the other simulator.
     measured: Source,
     /// The columns of theirs that are compared, and our metrics.
     quantities: List<Quantity>,
@@ -57,8 +57,8 @@ impl AgentsSpec {
         Findings { checks, ..Findings::default() }
     }
 
-    /// One of their numbers beside ours. Where a scheme draws random waits theirs is one draw: it is to lie
-    /// where 95 % of such draws would, by the spread of ours, or within the tolerance.
+    /// Compares one of its numbers with ours. A scheme with random waits gives one draw there: it holds if it lies in
+    /// the 95 % range of our draws, or within the tolerance.
     fn compare(
         &self,
         id: String,

@@ -1,4 +1,4 @@
-//! What a source says in words, each claim checked against what was simulated.
+//! Claims of a source in words, each checked against the simulation.
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -21,14 +21,14 @@ pub struct ClaimsSpec {
     checks: Vec<Claim>,
 }
 
-/// One claim: what is measured for it, and when it holds.
+/// Claim: the values measured for it, and the rule by which it holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
     id: String,
     #[serde(default)]
     values: Vec<Values>,
-    /// So many values in a row are compared with each other; all if this is not given.
+    /// Number of consecutive values that are compared with each other; all without it.
     each: Option<usize>,
     rule: Rule,
 }
@@ -45,15 +45,15 @@ struct Values {
     at: Table,
     #[serde(default)]
     take: PointStatistic,
-    /// A plan whose number it is divided by.
+    /// Plan by whose number the value is divided.
     over: Option<String>,
-    /// A plan whose number is taken from it.
+    /// Plan whose number is subtracted.
     less: Option<String>,
-    /// It is divided by what equation (4) of Paul, Sabnani and Kristol expects, whose terms are these parameters.
+    /// Parameters of equation (4) of Paul, Sabnani and Kristol; the value is divided by its result.
     equation: Option<StatusTerms>,
 }
 
-/// What is taken of the points that are meant.
+/// Statistic computed over the selected points.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PointStatistic {
@@ -68,18 +68,18 @@ enum PointStatistic {
     ArgMax(String),
     /// The widest 95 % confidence interval at any point, from its middle, as a share of the mean in %.
     Confidence,
-    /// How many members a packet of SRM reaches, as a share of all others: repairs needed and not.
+    /// Members reached by a packet of SRM, as a share of all others; needed and unneeded repairs both count.
     Reached(f64),
 }
 
 /// A number as it stands with a claim.
 fn text(number: Number) -> String {
-    // Two more digits for what is small, so that losses of a thousandth are seen.
+    // Small values get two more digits, so that losses of a thousandth are visible.
     let digits = if number.value.abs() < 0.1 { 5 } else { 3 };
     Number { half_width: number.half_width.filter(|half| *half > 0.0), ..number }.text(digits)
 }
 
-/// When a claim holds.
+/// Rule by which a claim holds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Rule {
@@ -91,17 +91,17 @@ enum Rule {
     AtMost(f64),
     /// Every value is no less than this.
     AtLeast(f64),
-    /// Each value is less than the one before.
+    /// Every value is less than its predecessor.
     Falling,
     /// No value is less than the one before, but for what their 95 % intervals leave open.
     Rising,
-    /// Each value and the next, two by two, are the same, but for this share of the greater.
+    /// Consecutive pairs of values are equal up to this share of the greater value.
     Pairs(f64),
     /// The values differ by less than a fifth of their mean.
     Alike,
-    /// It is held by construction: by what, a test or a plan.
+    /// The claim holds by construction, as checked by the named test or plan.
     Held(Text),
-    /// It says how a metric is defined: docs/reference/metrics.md has the same definition.
+    /// The claim defines a metric; docs/reference/metrics.md has the same definition.
     Definition,
 }
 
@@ -194,7 +194,7 @@ impl Claim {
 }
 
 impl Values {
-    /// The same latencies over twice the propagation delay.
+    /// Latencies divided by twice the propagation delay instead.
     fn by_propagation(&self) -> Option<Self> {
         let is_whole = self.at.is_empty() && self.over.is_none();
         let is_latency = is_whole && self.metrics == [LATENCY_METRIC];
@@ -278,8 +278,8 @@ impl PointStatistic {
                 let shares = replications.map(|all| 100.0 * (all.ci95_high - all.mean) / all.mean.abs());
                 shares.fold(f64::NAN, f64::max).into()
             }
-            // Repairs that came to members: duplicates, and those that ended a loss. The one who sends a
-            // repair does not hear it.
+            // Repairs received by members: duplicates, and repairs that ended a loss. The sender of a repair does not
+            // receive it.
             PointStatistic::Reached(receivers) => {
                 let others = mean("recoveries_per_loss") / receivers + mean("exposure");
                 (others / mean(metric)).into()

@@ -14,17 +14,17 @@ use super::table::{ExpectedDeviation, PublishedSamples, TableSpec};
 pub struct Comparison {
     /// The experiment.
     pub id: &'static str,
-    /// What it is.
+    /// Title.
     pub title: &'static str,
     /// Which published numbers are at hand.
     pub published: &'static str,
-    /// If it was run on a testbed too, where and how.
+    /// Place and conditions of the testbed run, if there is one.
     pub testbed: Option<&'static str>,
-    /// How the columns that name a row are headed.
+    /// Headings of the columns that name a row.
     pub keys: Vec<&'static str>,
     /// The rows.
     pub rows: Vec<ComparedRow>,
-    /// What deviates from the source.
+    /// Deviations from the source.
     pub deviations: &'static str,
     /// Why the cells marked as expected deviations deviate.
     pub expected_deviation: Option<&'static str>,
@@ -43,7 +43,7 @@ pub struct Comparison {
 /// A row of the table: one point.
 #[derive(Debug, Serialize)]
 pub struct ComparedRow {
-    /// What names it.
+    /// Values of the keys that name the row.
     pub keys: Vec<String>,
     /// Its numbers.
     pub cells: Vec<ComparedCell>,
@@ -52,7 +52,7 @@ pub struct ComparedRow {
 /// A quantity at a point.
 #[derive(Debug, Serialize)]
 pub struct ComparedCell {
-    /// What it is, with its unit.
+    /// Name of the quantity, with its unit.
     pub label: &'static str,
     /// The simulated mean.
     pub value: f64,
@@ -73,13 +73,13 @@ pub struct ComparedCell {
 /// A theoretical bound.
 #[derive(Debug, Serialize)]
 pub struct Bound {
-    /// How the source calls it.
+    /// Name in the source.
     pub name: &'static str,
     /// Its value.
     pub value: f64,
-    /// What the source prints, if at hand.
+    /// Value printed in the source, if at hand.
     pub published: Option<f64>,
-    /// Whether the two agree to the printed digits.
+    /// True if the two agree to the printed digits.
     pub agrees: bool,
 }
 
@@ -97,11 +97,11 @@ pub struct PublishedCell {
     /// Standard error of the published mean, from the simulated deviation and the number of
     /// independent samples behind it.
     pub standard_error: f64,
-    /// What the difference amounts to.
+    /// Assessment of the difference.
     pub verdict: Verdict,
 }
 
-/// What a difference amounts to.
+/// Assessment of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -150,28 +150,28 @@ impl Comparison {
         }
     }
 
-    /// All quantities of all rows.
+    /// Returns all quantities of all rows.
     pub fn cells(&self) -> impl Iterator<Item = &ComparedCell> {
         self.rows.iter().flat_map(|row| &row.cells)
     }
 
-    /// Those that have a published value.
+    /// Returns the cells that have a published value.
     pub fn published_cells(&self) -> impl Iterator<Item = &PublishedCell> {
         self.cells().filter_map(|cell| cell.published.as_ref())
     }
 
-    /// How many published values have this verdict.
+    /// Number of published values with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.published_cells().filter(|cell| cell.verdict == verdict).count()
     }
 
-    /// Whether every number lies within its bounds, or is known not to.
+    /// Returns true if every number lies within its bounds or is a known deviation.
     pub fn holds(&self) -> bool {
         let mut bounds = self.cells().filter_map(|cell| cell.bound.as_ref());
         self.count(Verdict::Outside) == 0 && bounds.all(|bound| bound.agrees)
     }
 
-    /// What can be said of the comparison as a whole, a sentence each.
+    /// Remarks on the comparison as a whole, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let all = self.published_cells().count();
@@ -314,7 +314,7 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// How the columns of a quantity are headed, for the quantity at this place of a row.
+    /// Headings of the columns of the quantity at this index of a row.
     pub fn headings(&self, quantity: usize) -> Vec<&'static str> {
         let of_rows = || self.rows.iter().map(|row| &row.cells[quantity]);
         let mut headings = vec!["mean"];

@@ -7,21 +7,21 @@ use super::table::TableSpec;
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Identifier on the command line.
     pub id: &'static str,
-    /// What it is.
+    /// Title.
     pub title: &'static str,
-    /// What it shows.
+    /// Table, figure or study of the experiment.
     pub shows: ExperimentKind,
 }
 
-/// What an experiment shows.
+/// Kind of an experiment, with its specification.
 #[derive(Clone, Debug)]
 pub enum ExperimentKind {
     /// A table, made from a scenario of its own.
     Table(TableSpec),
     /// A figure, drawn from the scenarios of tables or from formulas.
     Figure(FigureSpec),
-    /// What runs of scenarios of its own say to a question, without published numbers.
+    /// A study: scenarios run to answer a question, without published numbers.
     Study(StudySpec),
 }

@@ -1,4 +1,4 @@
-//! Figures of a source, drawn from what was simulated for its tables, or from formulas.
+//! Figures of a source, drawn from the simulations of its tables or from formulas.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::plot::{
     Axis, DASHES, Dash, Figure, HiLoMean, MARKERS, Marker, Marks, Percentiles, Series, sample_sizes,
 };
 
-/// What a figure shows; the horizontal axis is the number of receivers.
+/// Specification of a figure; the horizontal axis is the number of receivers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FigureSpec {
@@ -22,7 +22,7 @@ pub enum FigureSpec {
     UpperBound {
         /// A curve for each window.
         windows: Vec<u32>,
-        /// To so many receivers.
+        /// Maximum number of receivers on the axis.
         receivers: f64,
     },
     /// A quantity of one curve: its range, middle half and mean, the bound, the published means.
@@ -33,18 +33,18 @@ pub enum FigureSpec {
     Means {
         /// The curves.
         curves: Vec<Curve>,
-        /// Whether each curve has a bound of its own, or the last one's is that of all.
+        /// Selection of the bounds that are drawn.
         bounds: EachBound,
     },
 }
 
-/// Whose bound is drawn.
+/// Selection of the bounds that are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EachBound {
-    /// That of each curve.
+    /// The bound of each curve.
     Own,
-    /// One for all.
+    /// One bound for all curves: that of the last one.
     Common,
 }
 
@@ -61,7 +61,7 @@ pub struct Curve {
     pub only: Option<(String, f64)>,
     /// The metric; the table must have it.
     pub metric: Text,
-    /// What it is called beside others.
+    /// Name of the curve in the legend.
     #[serde(default)]
     pub name: String,
 }
@@ -80,7 +80,7 @@ impl FigureSpec {
         self.curves().iter().map(|curve| (curve.table.0, curve.spec())).collect()
     }
 
-    /// Looks up the tables that it names, which must have the metrics.
+    /// Looks up the named tables, which must have the metrics.
     pub(super) fn find_tables(&mut self, tables: &BTreeMap<&str, TableSpec>) -> Result<(), String> {
         let curves = match self {
             FigureSpec::UpperBound { .. } => &mut [],
@@ -182,7 +182,8 @@ impl CurvePoint<'_> {
         Some((percentiles, at(summary.mean)))
     }
 
-    /// Where the mean of a run as long as the published one falls, but for chance of a few in a thousand.
+    /// Range of the mean of a run as long as the published one: three standard errors, exceeded by chance in a few of
+    /// a thousand cases.
     fn chance(&self) -> Option<(f64, f64, f64)> {
         let summary = self.simulated.summary(self.metric)?;
         let reach = 3.0 * summary.sd / self.samples.sqrt();

@@ -1,8 +1,8 @@
-//! Experiments as they stand in files: those below `experiments/reproduce`, and a user's own.
+//! Experiment files: the shipped ones below `experiments/reproduce`, and a user's own.
 //!
-//! A file is a list of `[[experiment]]`. What several share stands once under `[define]`: a value `"$name"`
-//! stands for it, and in a table `use = "$name"` for its keys, of which others may be given anew. A value that
-//! ends in `.toml` or `.csv` names a file beside this one. What is read is kept as long as the program runs.
+//! A file is a list of `[[experiment]]`. Shared values are defined once under `[define]`: the value `"$name"` stands
+//! for the definition. In a table, `use = "$name"` inserts its keys, of which others may be overridden. A value that
+//! ends in `.toml` or `.csv` names a file in the same folder. Everything read stays in memory until the program ends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::study::StudySpec;
 use super::table::TableSpec;
 use crate::shipped;
 
-/// Every shipped experiment: those of each file in their order.
+/// Shipped experiments: file by file, in the order within each file.
 pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
     let files = shipped::FILES.iter().filter(|(path, _)| path.starts_with("reproduce/"));
     let experiments = files.map(|(path, text)| match parse(path, text, &shipped_file, &[]) {
@@ -137,7 +137,7 @@ fn parse(
     Ok(experiments)
 }
 
-/// Whether something may be the name of a folder below `--out`.
+/// Returns true if a text may name a folder below `--out`.
 fn is_name(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !id.is_empty() && !id.starts_with('.') && id.chars().all(plain)
@@ -160,7 +160,7 @@ impl TryFrom<Entry> for Experiment {
     }
 }
 
-/// What values of a file stand for.
+/// Definitions of a file, by name.
 struct Definitions<'a> {
     define: &'a Table,
     read: &'a Reader<'a>,

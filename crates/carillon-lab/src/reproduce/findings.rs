@@ -1,4 +1,4 @@
-//! What a study has to work with, and what it finds.
+//! Input of a study (its plans and their results) and its output (findings).
 
 use serde::Deserialize;
 
@@ -12,25 +12,26 @@ use crate::sheet::Sheet;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyPlan {
-    /// What it is called: its result folder.
+    /// Identifier: the name of the result folder.
     pub id: Text,
-    /// What its curves are called; empty if there is but one plan.
+    /// Name of the curves; empty for a single plan.
     #[serde(default)]
     pub name: Text,
     /// The scenario file.
     pub plan: Source,
-    /// What is set in it, so that one file serves several plans.
+    /// Settings applied to the scenario, so that one file serves several plans.
     #[serde(default)]
     pub settings: Settings,
-    /// It runs on a testbed, and this was measured there before: the `summary.csv` of a result folder, or what is wanted of it.
+    /// Stored results of a plan that runs on a testbed: the `summary.csv` of a result folder, or the needed part of
+    /// it.
     pub measured: Option<Source>,
 }
 
-/// What the plans of a study gave, in their order.
+/// Plans of a study with their results, in order.
 pub(super) struct Plans<'a>(pub Vec<(&'a StudyPlan, &'a Simulation)>);
 
 impl<'a> Plans<'a> {
-    /// What the plan of this name gave.
+    /// Finds the results of a plan by its identifier.
     pub(super) fn find(&self, id: &str) -> Option<&'a Simulation> {
         self.0.iter().find(|(plan, _)| plan.id.0 == id).map(|(_, simulation)| *simulation)
     }

@@ -1,4 +1,4 @@
-//! What stands in files of experiments: texts, lists, settings, and the files that they name.
+//! Values of experiment files: texts, lists, settings, and the files that they name.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,7 +9,8 @@ use toml::{Table, Value};
 
 use crate::scenario::{ScenarioError, ScenarioFile};
 
-/// What stands in a file, kept as long as the program runs: experiments are read once and copied freely.
+/// Value of a file that lives until the program ends (leaked on purpose): experiments are read once and copied
+/// freely.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Static<T: ?Sized + 'static>(pub &'static T);
 
@@ -79,9 +80,9 @@ impl<'de> Deserialize<'de> for Settings {
 /// A file that an experiment names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Source {
-    /// Where it is.
+    /// Path of the file.
     pub path: Text,
-    /// What is in it.
+    /// Content of the file.
     pub text: Text,
 }
 

@@ -19,11 +19,11 @@ use crate::scenario::ScenarioFile;
 pub struct Laboratory<'a> {
     options: Options<'a>,
     simulations: BTreeMap<&'static str, Simulation>,
-    /// Of tables, what the testbed gave.
+    /// Testbed results, by table.
     testbeds: BTreeMap<&'static str, Simulation>,
 }
 
-/// What an experiment gave.
+/// Result of an experiment.
 #[derive(Debug)]
 pub enum Outcome {
     /// A table.
@@ -35,7 +35,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether every number and claim that is compared lies within its bounds or is known not to.
+    /// Returns true if every compared number and claim lies within its bounds or is a known deviation.
     pub fn holds(&self) -> bool {
         match self {
             Outcome::Table(comparison) => comparison.holds(),
@@ -118,7 +118,7 @@ impl<'a> Laboratory<'a> {
         Ok(())
     }
 
-    /// What a testbed gives of a scenario: measured now, if there is one, or before.
+    /// Returns the testbed results of a scenario: measured now if a testbed is given, otherwise the stored ones.
     fn measure(&self, id: &str, file: ScenarioFile, measured: &Source) -> Result<Simulation, ReproduceError> {
         match self.options.testbed {
             Some(testbed) => Simulation::run(id, file, None, false, Some(testbed), &self.options),
@@ -132,5 +132,5 @@ impl<'a> Laboratory<'a> {
     }
 }
 
-/// Said of a testbed's numbers that are none of those that were measured before.
+/// Origin given for testbed numbers that were measured in this run.
 const MEASURED_NOW: &str = "measured now, on this machine";

@@ -1,8 +1,7 @@
-//! The law of the best random acknowledgment wait: R = a (alpha r - beta).
+//! Law of the best random acknowledgment wait: R = a (alpha r - beta).
 //!
-//! A [`Sweep`] is what was measured: for each number of receivers, the message latency over the wait. The
-//! law is the pair of alpha and beta whose waits cost least over all sweeps, in excess of the best wait
-//! that was tried for each group.
+//! A [`Sweep`] has the message latency over the wait, for each number of receivers. The law is the pair of alpha and
+//! beta that costs least over all sweeps. Its cost is the latency in excess of the best wait tried for each group.
 
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ pub struct Sweep {
     pub rows: Vec<Row>,
 }
 
-/// What was measured with one group.
+/// Latencies measured with one group.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Receivers r.
@@ -67,7 +66,7 @@ impl Row {
         Some(low.1 + share * (high.1 - low.1))
     }
 
-    /// By what share a latency is above the least one.
+    /// Excess of a latency over the minimum, as a share of the minimum.
     pub fn excess(&self, latency: f64) -> Option<f64> {
         let (_, least) = self.best()?;
         (least > 0.0).then(|| latency / least - 1.0)
@@ -75,9 +74,9 @@ impl Row {
 }
 
 impl Fit {
-    /// The law whose excess latencies have the least mean square; `None` if nothing was measured.
+    /// Fits the law with the least mean square of excess latencies; `None` without measurements.
     ///
-    /// Looks at all pairs of a grid: the cost is flat around its least value and not smooth, since
+    /// Tries all pairs of a grid (exhaustive search): near the minimum the cost is flat, and it is not smooth, as
     /// latencies were measured at single waits.
     pub fn of(sweeps: &[Sweep]) -> Option<Fit> {
         let pairs = ALPHAS.flat_map(|alpha| BETAS.map(move |beta| (alpha, beta)));
@@ -116,7 +115,7 @@ const BETA_STEP: f64 = 0.25;
 mod tests {
     use super::*;
 
-    /// Latencies whose least lies at the wait of a law, which is among the waits that were tried.
+    /// Latencies with their minimum at the wait of a law, which is among the tried waits.
     fn measured(law: Law, ack: f64) -> Sweep {
         let row = |receivers: f64| {
             let best = law.wait(receivers, ack);

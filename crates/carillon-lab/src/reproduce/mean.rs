@@ -13,8 +13,8 @@ pub(super) struct Mean {
     pub alternative: String,
     /// The mean.
     pub number: Number,
-    /// Samples behind it; none of what is made of several.
+    /// Number of samples behind the mean; 0 for a value derived from several means.
     pub n: u64,
-    /// What an analysis expects of it.
+    /// Value expected by an analysis.
     pub expected: Option<f64>,
 }

@@ -21,18 +21,18 @@ use crate::sheet::{Heading, Number, Sheet};
 pub struct MeansSpec {
     /// The keys that name a row. The last one is the horizontal axis of figures.
     pub keys: List<Key>,
-    /// How many of the first keys have a figure for each of their values; the others have curves.
+    /// Number of leading keys with a separate figure for each value; the other keys have curves.
     pub figures_by: usize,
-    /// The swept key whose values are alternatives, in the plans that have it.
+    /// Swept key with the alternatives as values, in plans that have it.
     pub alternatives: Option<Text>,
-    /// What is shown.
+    /// Quantities to show.
     pub quantities: List<Quantity>,
-    /// How many of the first quantities have figures.
+    /// Number of leading quantities that have figures.
     pub drawn: usize,
     /// The first quantity is drawn beside what equation (4) of Paul, Sabnani and Kristol expects of it, and divided by that:
     /// where the terms of it are.
     pub analysis: Option<StatusTerms>,
-    /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
+    /// Two values of the key of alternatives. Their quotient is shown too, for the first quantity.
     pub quotient: Option<Quotient>,
 }
 
@@ -103,7 +103,7 @@ impl MeansSpec {
         Sheet::crossed(quantity.column.0, capitalised(quantity.label.0), keys, quantity.digits, cells)
     }
 
-    /// One quantity over the last key, where the first keys have the values of the panel.
+    /// Figure of one quantity over the last key, with the first keys at the values of the panel.
     fn figure(&self, id: &str, quantity: &Quantity, panel: &[f64], means: &[Mean]) -> Figure {
         let last = self.keys.len() - 1;
         let means: Vec<&Mean> = means.iter().filter(|mean| mean.row.starts_with(panel)).collect();
@@ -177,7 +177,7 @@ fn in_a_name(text: &str) -> String {
     text.replace([' ', '/', '\\'], "-")
 }
 
-/// What the analysis expects of these means, and what share of it they are.
+/// Values expected by the analysis, and the means as shares of them.
 fn beside_analysis(means: &[Mean]) -> (Vec<Mean>, Vec<Mean>) {
     let with = |mean: &Mean, number: Number| Mean { number, n: 0, expected: None, ..mean.clone() };
     let expected = means.iter().filter_map(|mean| Some(with(mean, mean.expected?.into())));

@@ -1,10 +1,10 @@
-//! How experiments are to be run.
+//! Options for running experiments.
 
 use std::path::Path;
 
 use crate::results::{Existing, Testbed};
 
-/// How experiments are to be run.
+/// Options for running experiments.
 pub struct Options<'a> {
     /// Threads.
     pub jobs: usize,
@@ -12,13 +12,13 @@ pub struct Options<'a> {
     pub seed: Option<u64>,
     /// Messages of each run, if not the scenario's.
     pub messages: Option<u64>,
-    /// Measures what is shown of testbeds anew; otherwise it is what was measured before.
+    /// Testbed on which testbed results are measured anew; without one the stored results are shown.
     pub testbed: Option<&'a Testbed<'a>>,
-    /// Where the result folders go, which everything is made from.
+    /// Folder of the result folders. All output is made from them.
     pub out: &'a Path,
-    /// What is to be done about those that are there.
+    /// Handling of existing result folders.
     pub existing: Existing,
-    /// Whether to stop.
+    /// Returns true when the run is to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all runs of the scenario.
     pub progress: &'a (dyn Fn(usize) + Sync),

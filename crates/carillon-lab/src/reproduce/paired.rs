@@ -1,4 +1,5 @@
-//! How one way does beside another, run by run: each replication meets the same losses in both, as long as both send the same.
+//! Paired comparison of two methods, run by run. Each replication has the same losses with both, as long as both send
+//! the same packets (common random numbers).
 
 use serde::Deserialize;
 
@@ -10,10 +11,10 @@ use crate::check::{Check, CheckVerdict};
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;
 
-/// Which plan is divided by which, and what is to hold of the quotients.
+/// Pair of plans to divide, and the checks of the quotients.
 ///
-/// A cell has a mean of quotients, one for each replication: as a quotient that is 2 in one run and 1/2 in the next says that neither is
-/// ahead, the mean is that of their logarithms.
+/// A cell has the geometric mean of the quotients, one per replication. A quotient of 2 in one run and 1/2 in the
+/// next thus averages to 1: neither method is ahead.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairedSpec {
@@ -21,13 +22,13 @@ pub struct PairedSpec {
     of: Text,
     /// The plan it is divided by: it has the same points.
     by: Text,
-    /// What is compared; its label and digits are those of the quotient.
+    /// Compared quantity; its label and digits are used for the quotient.
     quantity: Quantity,
     /// The keys that name a row.
     keys: List<Key>,
     /// The key that names a column.
     across: Key,
-    /// What is to hold.
+    /// Checks of the cells.
     checks: Vec<CellCheck>,
 }
 
@@ -37,7 +38,7 @@ pub struct PairedSpec {
 struct CellCheck {
     id: String,
     claim: String,
-    /// Where: in the cells whose value of this column is above this one, or is not.
+    /// Selection of cells: the value of this column is above this bound, or not.
     above: Option<(String, f64)>,
     not_above: Option<(String, f64)>,
     /// The quotient is this at least.
@@ -141,7 +142,7 @@ fn quotient(of: &[f64], by: &[f64]) -> (Number, usize) {
     let mut logarithms: Vec<f64> = pairs.filter(|logarithm| logarithm.is_finite()).collect();
     let unpaired = of.len().max(by.len()) - logarithms.len();
     let of = Summary::of(&mut logarithms);
-    // The interval is one of the logarithm, and as good as even about what is near one.
+    // The interval was computed on logarithms and is almost symmetric for quotients near one.
     let half = (of.ci95_high - of.ci95_low) / 2.0 * of.mean.exp();
     (Number { value: of.mean.exp(), half_width: half.is_finite().then_some(half) }, unpaired)
 }

@@ -12,7 +12,7 @@ pub enum Published {
     Table(Source),
     /// Single values that the text of the source quotes.
     Quoted(Source),
-    /// None.
+    /// No published numbers.
     #[default]
     Nothing,
 }

@@ -1,4 +1,4 @@
-//! Published numbers for whoever has the results of a scenario: the shipped table that it is of.
+//! Published numbers for a result folder, found by the shipped table that its scenario repeats.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::files::EXPERIMENTS;
 use super::published::PublishedTable;
 use super::table::TableSpec;
 
-/// What a source has for the scenario of a result folder.
+/// Published values for the scenario of a result folder.
 #[derive(Clone, Debug)]
 pub struct PublishedValues<'a> {
     table: &'a TableSpec,
@@ -15,8 +15,8 @@ pub struct PublishedValues<'a> {
 }
 
 impl PublishedValues<'_> {
-    /// Of a scenario by its name and document; none if it is not that of a table that is at hand, or was
-    /// changed in more than its sweep, its messages and its runs.
+    /// Finds the values by the name and document of a scenario. `None` if no table at hand has this scenario, or if
+    /// it differs in more than its sweep, messages and runs.
     pub fn of(name: &str, scenario: &Value) -> Option<Self> {
         let tables = EXPERIMENTS.iter().filter_map(|experiment| match &experiment.shows {
             ExperimentKind::Table(table) => Some((experiment.id, table)),

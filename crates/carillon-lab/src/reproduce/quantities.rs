@@ -11,7 +11,7 @@ use crate::plot::{Axis, DASHES, MARKERS, Marks, capitalised, is_ordered};
 pub struct Key {
     /// The column.
     pub column: Text,
-    /// How it is headed.
+    /// Heading.
     pub label: Text,
     /// The swept key.
     pub scenario: Text,
@@ -29,7 +29,7 @@ pub struct Key {
 pub struct Quantity {
     /// Its columns in a published table are `mean_`, `min_` and `max_` before this.
     pub column: Text,
-    /// How it is headed, with its unit.
+    /// Heading, with the unit.
     pub label: Text,
     /// The metric.
     pub metric: Text,
@@ -64,7 +64,7 @@ pub(super) fn joined(over: &Key, look: usize, points: Vec<(f64, f64)>) -> Marks 
     }
 }
 
-/// The factor of what is not scaled.
+/// Default factor: no scaling.
 fn one() -> f64 {
     1.0
 }

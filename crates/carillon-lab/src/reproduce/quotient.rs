@@ -1,4 +1,4 @@
-//! How one way compares with another, each with the plan that suits it best.
+//! Comparison of two methods by their quotient, each with its best plan.
 
 use serde::Deserialize;
 
@@ -7,9 +7,9 @@ use super::mean::Mean;
 use super::quantities::Quantity;
 use crate::plot::distinct;
 
-/// How much better one way does than another.
+/// Quotient of two methods.
 ///
-/// Of each way the greatest mean among the plans is taken: each with the settings that suit it best.
+/// Of each method it takes the greatest mean among the plans, that is, the settings best for it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotient {
@@ -19,7 +19,7 @@ pub struct Quotient {
     pub by: Text,
     /// The quotient.
     pub quantity: Quantity,
-    /// How many of the first keys have a figure of it for each of their values.
+    /// Number of leading keys with a separate figure for each value.
     pub figures_by: usize,
 }
 

@@ -11,19 +11,19 @@ use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;
 
-/// What is shown of recovery, over what.
+/// Specification of a recovery study: its quantities and keys.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecoverySpec {
     /// The swept key along the horizontal axis.
     pub over: Key,
-    /// What is shown.
+    /// Quantities to show.
     pub quantities: List<Quantity>,
-    /// Whether the least and greatest values are shown too.
+    /// True if minimum and maximum are shown too.
     pub extremes: bool,
 }
 
-/// What many runs say of a metric.
+/// Statistics of a metric pooled over many runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Pooled {
     /// The runs' means, over topologies and placements.
@@ -35,7 +35,7 @@ pub struct Pooled {
 }
 
 impl Pooled {
-    /// Of these points.
+    /// Pools these points.
     pub(super) fn of<'a>(points: impl IntoIterator<Item = &'a SimulatedPoint>, metric: &str) -> Self {
         let (mut means, mut min, mut max) = (Vec::new(), f64::NAN, f64::NAN);
         for point in points {

@@ -33,7 +33,7 @@ pub struct SimulatedPoint {
     point: Point,
     metrics: Vec<Measures>,
     bounds: Option<Bounds>,
-    /// What was run.
+    /// Scenario that was run.
     pub scenario: Scenario,
     /// The terms of the formulas, for a protocol that has them.
     pub terms: Option<Terms>,
@@ -53,7 +53,7 @@ struct Measures {
 }
 
 impl Simulation {
-    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads what is there.
+    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads the results.
     pub(super) fn run(
         id: &str,
         mut file: ScenarioFile,
@@ -89,7 +89,7 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// What is in the result folder of a scenario.
+    /// Reads the result folder of a scenario.
     pub fn read(dir: &Path, file: &ScenarioFile) -> Result<Self, ReproduceError> {
         let wrong = |what: &str| ReproduceError::File(format!("{}: {what}", dir.display()));
         let summary = SummaryFile::read(dir)?;
@@ -123,10 +123,11 @@ impl Simulation {
         })
     }
 
-    /// What was measured of a scenario before, as a file has it: the `summary.csv` of a result folder, or what is wanted of it.
+    /// Reads stored results of a scenario: the `summary.csv` of a result folder, or the needed part of it.
     ///
-    /// Its rows are told apart by the keys that were swept when it was measured; those of this scenario are the ones that have its
-    /// values, be they swept here or not. A point without a row was not measured, and has no metrics; not all may be so.
+    /// Its rows carry the keys swept when it was measured. A row belongs to the point of this scenario with the same
+    /// values, whether this scenario sweeps them or not. A point without a row has no metrics. At least one point
+    /// must have a row.
     pub fn measured(measured: &Source, file: &ScenarioFile) -> Result<Self, ReproduceError> {
         let wrong = |what: String| ReproduceError::File(format!("{}: {what}", measured.path));
         let summary = SummaryFile::parse(&measured.path, &measured.text)?;
@@ -174,7 +175,7 @@ impl Simulation {
     }
 }
 
-/// What is read of a manifest.
+/// Part of a manifest that is read back.
 #[derive(Deserialize)]
 struct Manifest {
     steps: u64,

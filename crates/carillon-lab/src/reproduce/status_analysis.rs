@@ -1,4 +1,4 @@
-//! What Paul, Sabnani and Kristol expect of transports with periodic status: their equation (4).
+//! Analysis of transports with periodic status by Paul, Sabnani and Kristol: their equation (4).
 
 use carillon_core::NodeId;
 use carillon_sim::graph::PathTree;
@@ -17,12 +17,12 @@ pub struct StatusTerms {
     timeout_factor: Text,
     /// The interval between statuses.
     interval: Text,
-    /// A parameter that only those have whose exchanges repair what some of their region lack.
+    /// Parameter that marks protocols with local repair by exchanges.
     local: Text,
 }
 
 impl StatusTerms {
-    /// What it expects of the normalised throughput, of a protocol that has these parameters.
+    /// Expected normalised throughput of a protocol with these parameters.
     pub(super) fn expected(&self, scenario: &Scenario) -> Option<f64> {
         StatusAnalysis::of(scenario, self).map(|terms| terms.normalized_throughput())
     }
@@ -31,8 +31,8 @@ impl StatusTerms {
 /// The terms of equation (4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct StatusAnalysis {
-    /// n, destinations whose losses the source repairs: of a region that repairs itself as many as would lose as often as
-    /// it does as a whole.
+    /// n, number of destinations for which the source repairs. A region that repairs locally counts as the number of
+    /// destinations with the same loss rate as the whole region.
     destinations: f64,
     /// b, block error rate of one destination.
     error_rate: f64,
@@ -68,7 +68,7 @@ impl StatusAnalysis {
         ((between + window) / (between + wait)).min(1.0)
     }
 
-    /// The terms of a scenario of such a transport on a routed network.
+    /// Terms of the equation for a scenario of this protocol family on a routed network.
     fn of(scenario: &Scenario, terms: &StatusTerms) -> Option<Self> {
         let graph = scenario.network.graph()?;
         let has = |name: &str| scenario.protocol.parameters.iter().any(|parameter| parameter.name == name);

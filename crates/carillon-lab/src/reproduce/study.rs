@@ -18,13 +18,13 @@ use crate::check::{Check, CheckVerdict};
 use crate::plot::Figure;
 use crate::sheet::Sheet;
 
-/// What a study runs and what it makes of it.
+/// Plans and analysis of a study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudySpec {
-    /// What is run, in order.
+    /// Plans to run, in order.
     pub plans: List<StudyPlan>,
-    /// What is made of it.
+    /// Analysis of the results.
     pub analysis: Analysis,
     /// Under what conditions, a line each; they stand with the sheets and below the headings of figures.
     #[serde(default)]
@@ -38,33 +38,33 @@ pub struct StudySpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// What they are called.
+    /// Identifiers of the checks.
     pub checks: Vec<String>,
     /// Why.
     pub reason: String,
 }
 
-/// What is made of the results.
+/// Analysis of the results of a study.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Analysis {
     /// Means with their intervals, side by side.
     Means(MeansSpec),
-    /// How one plan does beside another, run by run.
+    /// Paired comparison of two plans, run by run.
     Paired(PairedSpec),
     /// The best random acknowledgment wait, and its law.
     AckWait(AckWaitSpec),
     /// Recovery from losses over topologies.
     Recovery(RecoverySpec),
-    /// What each plan gave, in one table.
+    /// Results of every plan in one table.
     Summary(SummarySpec),
-    /// What a source says in words.
+    /// Claims of a source in words.
     Claims(ClaimsSpec),
-    /// What another simulator's agents measured.
+    /// Comparison with the agents of another simulator.
     Agents(AgentsSpec),
 }
 
-/// What a study gave.
+/// Results of a study.
 #[derive(Debug, Serialize)]
 pub struct Study {
     /// The experiment.
@@ -73,7 +73,7 @@ pub struct Study {
     pub title: &'static str,
     /// Tables of numbers.
     pub sheets: Vec<Sheet>,
-    /// What others say in numbers, and whether it holds.
+    /// Numbers stated by other sources, with verdicts.
     pub checks: Vec<Check>,
     /// Figures.
     pub figures: Vec<Figure>,
@@ -87,7 +87,7 @@ pub struct Study {
 }
 
 impl StudySpec {
-    /// Makes the study of what its plans gave.
+    /// Builds the study from the results of its plans.
     pub(super) fn study(&self, id: &'static str, title: &'static str, plans: &Plans<'_>) -> Study {
         let Findings { sheets, mut checks, mut figures, remarks } = match &self.analysis {
             Analysis::Means(means) => means.findings(id, plans),

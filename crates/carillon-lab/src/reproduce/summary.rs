@@ -1,4 +1,4 @@
-//! What each scheme costs and how fast it repairs, a row for each plan.
+//! Cost and repair time of each scheme, one row per scheme.
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::recovery::Pooled;
 use super::simulation::Simulation;
 use crate::sheet::{Heading, Number, Sheet};
 
-/// What is shown of each plan.
+/// Quantities shown for each plan.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SummarySpec {

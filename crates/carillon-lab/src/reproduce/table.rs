@@ -1,4 +1,4 @@
-//! Tables of a source: what is run, what is shown of it, and beside what.
+//! Tables of a source: scenario, shown quantities, and published numbers.
 
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ pub struct TableSpec {
     pub published: Published,
     /// Which columns of the published table say which point a row is of.
     pub keys: List<Key>,
-    /// What is shown of each point.
+    /// Quantities shown at each point.
     pub quantities: List<Quantity>,
     /// Independent samples behind a published mean.
     pub published_samples: PublishedSamples,
@@ -28,23 +28,23 @@ pub struct TableSpec {
     pub tolerance: f64,
     /// The rows that are known to deviate, if there are any.
     pub expected: Option<ExpectedDeviation>,
-    /// The same on a testbed, in a column of its own.
+    /// Testbed results, shown in a column of their own.
     pub testbed: Option<TestbedSpec>,
-    /// What deviates from the source, and why.
+    /// Deviations from the source, with reasons.
     #[serde(default)]
     pub deviations: Text,
 }
 
-/// A table's scenario on a testbed: what was measured before, unless it is measured anew.
+/// Testbed run of a table's scenario, with the stored results.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestbedSpec {
-    /// What is set there in the scenario.
+    /// Settings of the scenario on the testbed.
     #[serde(default)]
     pub settings: Settings,
-    /// What was measured: the `summary.csv` of a result folder, or what is wanted of it.
+    /// Stored results: the `summary.csv` of a result folder, or the needed part of it.
     pub measured: Source,
-    /// Where and how.
+    /// Place and conditions of the measurement.
     pub conditions: Text,
 }
 
@@ -52,7 +52,7 @@ pub struct TestbedSpec {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedDeviation {
-    /// Those whose value of this column ...
+    /// Column that selects the deviating cells.
     pub column: Text,
     /// ... is above this.
     pub above: f64,
@@ -60,13 +60,13 @@ pub struct ExpectedDeviation {
     pub reason: Text,
 }
 
-/// How many independent samples a published mean was taken over.
+/// Number of independent samples behind a published mean.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishedSamples {
-    /// One for each packet.
+    /// One sample per packet.
     Packets(u32),
-    /// One for each window of packets, which share their fate.
+    /// One sample per window of packets, which are delivered together.
     Windows {
         /// Packets.
         packets: u32,

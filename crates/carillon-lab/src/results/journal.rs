@@ -1,7 +1,7 @@
-//! The runs of a sweep that are done, in a file of the result folder: memory holds where they stand there.
+//! Journal of a sweep: the completed runs, in a file of the result folder. Memory only holds their positions in it.
 //!
-//! A record is appended as its run ends, in whatever order runs do; a file that ends in the middle of one, as that of a
-//! process that was killed, is cut there. So a sweep goes on with what is whole.
+//! A record is appended when its run ends, in any order of runs. When the journal is opened again, a truncated record
+//! at the end (of a process that was killed) is cut off. The sweep then resumes with the complete records.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -22,7 +22,7 @@ pub(super) struct Journal {
     runs: Vec<Option<Entry>>,
 }
 
-/// What is kept in memory of a run.
+/// Index entry of a completed run.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub steps: u64,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub metrics: Vec<(&'static str, JournalRange)>,
 }
 
-/// So many things from here on. Samples have 8 bytes.
+/// Range of the journal: an offset and a number of items. A sample has 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalRange {
     at: u64,
@@ -40,7 +40,7 @@ pub(super) struct JournalRange {
 }
 
 impl JournalRange {
-    /// The same in pieces of no more than so many things.
+    /// Splits the range into pieces of at most `most` items.
     pub fn pieces(self, most: u64) -> impl Iterator<Item = JournalRange> {
         let starts = (0..self.count).step_by(usize::try_from(most).unwrap_or(usize::MAX));
         starts.map(move |from| JournalRange { at: self.at + 8 * from, count: most.min(self.count - from) })
@@ -48,7 +48,7 @@ impl JournalRange {
 }
 
 impl Journal {
-    /// An empty journal for so many runs of what has this digest.
+    /// Creates an empty journal for `runs` runs of the sweep with this digest.
     pub fn create(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
@@ -141,7 +141,7 @@ impl Journal {
         self.runs[run].as_ref()
     }
 
-    /// How many are done.
+    /// Number of completed runs.
     pub fn done(&self) -> usize {
         self.runs.iter().flatten().count()
     }
@@ -156,7 +156,7 @@ impl Journal {
         self.runs.iter().flatten().map(|entry| entry.steps).sum()
     }
 
-    /// The samples of a part, into a buffer after what is in it.
+    /// Reads the samples of a range and appends them to a buffer.
     pub fn read(&mut self, part: JournalRange, into: &mut Vec<f64>) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(part.at))?;
         let mut reader = BufReader::with_capacity(1 << 16, &self.file);
@@ -219,7 +219,7 @@ fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(
     Ok(Some((run, Entry { steps, wall, messages, metrics: parts }, end)))
 }
 
-/// So many things of a size, which are skipped.
+/// Skips `count` items of a size and returns their range.
 fn part(reader: &mut impl Read, at: &mut u64, count: u64, size: u64, end: u64) -> io::Result<JournalRange> {
     let part = JournalRange { at: *at, count };
     let bytes = count.checked_mul(size).filter(|bytes| *bytes <= end - *at).ok_or_else(wrong)?;

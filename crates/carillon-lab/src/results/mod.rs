@@ -1,7 +1,7 @@
-//! The result folder: `summary.csv`, `summary.parquet`, `runs.csv`, `samples.parquet`, `manifest.json`.
+//! Result folder: `summary.csv`, `summary.parquet`, `runs.csv`, `samples.parquet`, `manifest.json`.
 //!
-//! A folder is written as its runs end, in the order of the plan, and holds no more in memory than where the runs stand in
-//! its journal: a sweep that stops before its end keeps what is done, and [`Writer::open`] goes on with it.
+//! A folder is written as its runs end, in the order of the plan. Memory only holds the positions of the runs in the
+//! journal. A sweep that stops early keeps its completed runs, and [`Writer::open`] resumes it.
 
 mod journal;
 mod sorted;
@@ -35,7 +35,7 @@ pub struct Writer<'a> {
     contents: Contents,
     keys: Vec<(String, ColumnKind)>,
     journal: Journal,
-    /// Runs whose rows are written, from the first on.
+    /// Number of runs with written rows, from the first run on.
     written: usize,
     /// Means of the runs written of the point in progress: for each metric one of each run.
     means: Vec<Vec<f64>>,
@@ -46,7 +46,7 @@ pub struct Writer<'a> {
     report: Report,
 }
 
-/// What is written beside the summary and the means of runs.
+/// Optional files, beside the summary and the means of runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contents {
     /// Every sample, in `samples.parquet`.
@@ -55,18 +55,18 @@ pub struct Contents {
     pub messages: bool,
 }
 
-/// What is to be done about results that are in the folder.
+/// Handling of existing results in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// They are an error.
     Keep,
     /// They go.
     Replace,
-    /// What is done of the same sweep is kept, and the rest is run.
+    /// Keep the completed runs of the same sweep, and run the others.
     Resume,
 }
 
-/// What a sweep gave, in a few numbers.
+/// Key figures of a completed sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Steps of all runs.
@@ -88,33 +88,33 @@ pub enum ResultsError {
     /// The folder or the manifest.
     #[error("cannot write {path}: {error}")]
     Io {
-        /// What was to be written.
+        /// Path of the file that could not be written.
         path: String,
         /// Why it was not.
         error: io::Error,
     },
-    /// There are results that nobody said what to do with.
+    /// The folder has results, and the caller did not choose how to handle them.
     #[error("{0}")]
     There(String),
 }
 
-/// Whether there are results in a folder, which a further run would replace.
+/// Returns true if a folder has results, which another run would replace.
 pub fn has_results(dir: &Path) -> bool {
     ["summary.csv", "manifest.json", "index.html", JOURNAL_FILE].iter().any(|name| dir.join(name).exists())
 }
 
-/// Whether a folder has a sweep that no process runs any more, and that did not come to its end.
+/// Returns true if a folder has an incomplete sweep that no process is running.
 pub fn is_abandoned(dir: &Path) -> bool {
     File::open(dir.join(JOURNAL_FILE)).is_ok_and(|journal| journal.try_lock().is_ok())
 }
 
-/// How far the sweep of a folder has come, if there is one: of so many runs so many are done.
+/// Progress of the sweep in a folder, if there is one: number of completed runs, and number of all runs.
 pub fn progress(dir: &Path) -> Option<(u64, u64)> {
     let manifest: Progress = serde_json::from_slice(&fs::read(dir.join("manifest.json")).ok()?).ok()?;
     Some((manifest.runs_done?, manifest.runs?))
 }
 
-/// Whether a folder has all results of just this scenario.
+/// Returns true if a folder has all results of exactly this scenario.
 pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
     let manifest = fs::read(dir.join("manifest.json")).ok();
     let manifest: Option<Progress> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
@@ -187,7 +187,7 @@ fn differ(key: &str, there: &serde_json::Value, here: &serde_json::Value, into: 
     }
 }
 
-/// Removes what a process that was killed has left in the folder, which nobody else uses now.
+/// Removes the temporary files of a killed process. The folder is locked, so no other process uses them.
 fn remove_leftovers(dir: &Path) {
     let is_leftover = |name: &str| {
         let temporary = name.starts_with('.') && name.contains(".parquet.") && name.ends_with(".tmp");
@@ -292,7 +292,7 @@ impl<'a> Writer<'a> {
         (0..self.plan.runs.len()).filter(|run| self.journal.run(*run).is_none()).collect()
     }
 
-    /// Takes the results of a run of the plan, and writes the rows whose turn has come.
+    /// Accepts the results of a run of the plan, and writes the rows that are next in order.
     pub fn take(&mut self, run: usize, result: RunResult) -> Result<(), ResultsError> {
         let path = self.dir.join(JOURNAL_FILE);
         self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
@@ -306,14 +306,14 @@ impl<'a> Writer<'a> {
         self.journal.messages(run).map_err(io_at(&self.dir))
     }
 
-    /// Ends a sweep before its end: what is done is kept. Says how many runs are.
+    /// Stops a sweep early and keeps the completed runs. Returns their number.
     pub fn interrupt(mut self) -> Result<usize, ResultsError> {
         self.flush()?;
         self.write_manifest()?;
         Ok(self.journal.done())
     }
 
-    /// Ends a sweep all of whose runs are done.
+    /// Ends a sweep after all its runs.
     pub fn finish(mut self) -> Result<Report, ResultsError> {
         assert_eq!(self.written, self.plan.runs.len(), "a sweep is finished when all of its runs are done");
         self.flush()?;
@@ -389,7 +389,7 @@ impl<'a> Writer<'a> {
         sorted::summary(&mut self.journal, parts, &scratch).map_err(io_at(&scratch))
     }
 
-    /// The summaries of a point whose runs are all done; of its last one they are given.
+    /// Writes the summaries of a point after all its runs; `of_last` has the summaries of the point's last run.
     fn write_point(&mut self, point: usize, of_last: Vec<Summary>) -> Result<(), ResultsError> {
         let runs: Vec<usize> =
             (0..self.written).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
@@ -500,7 +500,7 @@ const MAX_LISTED_DIFFERENCES: usize = 5;
 /// Samples that are being sorted.
 const SORT_SCRATCH_DIR: &str = "sort.partial";
 
-/// What tells one sweep from another: results of two never mix.
+/// Digest that identifies a sweep, so that results of different sweeps never mix.
 fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
     let version = env!("CARGO_PKG_VERSION");
     let schema = carillon_core::SCHEMA_VERSION;
@@ -517,7 +517,7 @@ fn scenario_hash(file: &ScenarioFile) -> String {
     blake3::hash(file.table().to_string().as_bytes()).to_hex().to_string()
 }
 
-/// What a manifest says of how far the sweep has come.
+/// Progress of a sweep, as recorded in its manifest.
 #[derive(Deserialize)]
 struct Progress {
     runs: Option<u64>,
@@ -536,7 +536,7 @@ struct Manifest<'a> {
     scenario: &'a toml::Table,
     /// Every parameter of the protocol at the first point, defaults included.
     protocol_settings: BTreeMap<&'static str, String>,
-    /// What was run at each point.
+    /// Settings of each point.
     points: Vec<PointSettings>,
     version: &'static str,
     schema_version: u32,
@@ -545,12 +545,12 @@ struct Manifest<'a> {
     /// Fewer than all, if the sweep was interrupted.
     runs_done: usize,
     steps: u64,
-    /// Real time of all runs; of those that ran beside each other it counts each.
+    /// Sum of the real times of all runs in seconds; parallel runs each count in full.
     wall_s: f64,
     steps_per_s: f64,
 }
 
-/// What was run at a point.
+/// Settings of a point.
 #[derive(Serialize)]
 struct PointSettings {
     /// The values of the swept keys.
@@ -564,7 +564,7 @@ fn settings(run: &Run) -> BTreeMap<&'static str, String> {
     run.scenario.config.iter().map(|(name, value)| (name, value.to_string())).collect()
 }
 
-/// What a column of swept values holds.
+/// Type of a column of swept values.
 fn kind_of<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> ColumnKind {
     if values.clone().all(Value::is_integer) {
         ColumnKind::Integer

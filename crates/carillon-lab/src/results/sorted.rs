@@ -10,7 +10,8 @@ use std::path::Path;
 use super::journal::{Journal, JournalRange};
 use crate::statistics::Summary;
 
-/// Summarises samples that stand in the journal, exactly, whatever their number.
+/// Summarises the samples of the journal exactly, in bounded memory, by an external merge sort (Knuth, volume 3,
+/// section 5.4).
 pub(super) fn summary(journal: &mut Journal, parts: &[JournalRange], scratch: &Path) -> io::Result<Summary> {
     summary_within(journal, parts, scratch, MAX_SAMPLES_IN_MEMORY)
 }
@@ -54,7 +55,8 @@ fn summary_within(
     }
 }
 
-/// Sorts what is in the buffer, writes it, and says how many samples there were; missing ones are none.
+/// Sorts the buffer, writes it as one run of the merge sort, and returns its number of samples; missing samples are
+/// skipped.
 fn spill(buffer: &mut Vec<f64>, out: &mut impl Write) -> io::Result<u64> {
     buffer.retain(|sample| !sample.is_nan());
     buffer.sort_unstable_by(f64::total_cmp);

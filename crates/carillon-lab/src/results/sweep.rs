@@ -9,17 +9,17 @@ use crate::plan::{Plan, Run};
 use crate::run::{RunError, RunResult, run_each};
 use crate::scenario::{ScenarioError, ScenarioFile};
 
-/// How a sweep is run.
+/// Options of a sweep.
 pub struct SweepOptions<'a> {
-    /// What is written.
+    /// Files to write.
     pub contents: Contents,
-    /// What is to be done about results that are there.
+    /// Handling of existing results.
     pub existing: Existing,
     /// Threads.
     pub jobs: usize,
     /// Runs them, one after the other, in place of the simulator.
     pub testbed: Option<&'a Testbed<'a>>,
-    /// Whether to stop: what is done is kept.
+    /// Returns true when the sweep is to stop; completed runs are kept.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all that are run.
     pub progress: &'a (dyn Fn(usize) + Sync),
@@ -43,19 +43,19 @@ pub enum SweepError {
     /// Its results.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// It was stopped.
+    /// The sweep was stopped before its end.
     #[error("interrupted: {done} of {runs} runs are done and kept in {dir}; --resume goes on with the rest")]
     Interrupted {
         /// Runs that are done.
         done: usize,
-        /// All runs.
+        /// Number of all runs.
         runs: usize,
         /// The folder.
         dir: String,
     },
 }
 
-/// Runs what is not done of a scenario file; nothing, if its folder is complete and that is what is wanted.
+/// Runs the missing runs of a scenario file. Does nothing if the folder is complete and the options say to keep it.
 pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> Result<Report, SweepError> {
     if options.existing == Existing::Resume && is_complete(dir, file) {
         return Ok(Report::default());
