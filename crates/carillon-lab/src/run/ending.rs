@@ -1,4 +1,4 @@
-//! When a run is over.
+//! End of a simulated run.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::world::SimulatedWorld;
 use crate::metrics::expected_deliveries;
 use crate::scenario::Scenario;
 
-/// Whether a run is over whose senders finished so long ago: at once where senders know what has
-/// arrived; among peers, and where nobody tells them, when every message has been delivered to every
-/// member or given up by it (`settled` times), or they have had their time for it.
+/// Returns true if a run is over, `finished_for` after its senders finished. Where senders learn what has arrived,
+/// that is at once. Otherwise (and among peers) it is when every message has been delivered to, or abandoned by,
+/// every member (`settled` counts these), and at the latest after `linger`.
 pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> bool {
     (!scenario.is_among_peers() && scenario.protocol.confirms(&scenario.config))
         || finished_for >= scenario.linger
@@ -21,11 +21,11 @@ pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> boo
 /// Watches for the end of a simulated run.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// Who sends.
+    /// Nodes that send.
     senders: Vec<NodeId>,
-    /// So many of them have finished.
+    /// Number of senders that have finished, counted from the first.
     finished: usize,
-    /// When the last of them had.
+    /// Time at which the last sender finished.
     pub(super) finished_at: Option<Time>,
 }
 

@@ -46,7 +46,7 @@ pub enum RunError {
         protocol: &'static str,
         /// The time of the event.
         time: Time,
-        /// Number of datagrams that it sent in the event.
+        /// Number of datagrams sent by the node in this event.
         datagrams: u64,
         /// Number of events and notices of the event.
         records: u64,

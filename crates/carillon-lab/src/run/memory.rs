@@ -1,7 +1,8 @@
-//! Memory of this process: what it holds, and how much a run may make it hold.
+//! Memory of this process: its resident size, and the limit for a run.
 //!
-//! Linux tells both in `/proc`. Other systems tell the resident size by `ps`, and not what is free: there a run has a limit
-//! only if its scenario names one. It is a matter of the host and decides nothing but whether a run ends as an error.
+//! Linux reports both in `/proc`. Other systems report the resident size through `ps` but not the free memory; there
+//! a run is limited only if its scenario says so. The limit depends on the host, so it never changes a result: it
+//! only makes a run end with an error.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,13 +19,13 @@ pub(super) struct MemoryWatch {
 }
 
 impl MemoryWatch {
-    /// A watch for this limit; without one nine tenths of what is free now, beside what the process has.
+    /// Creates a watch for this limit. Without a limit it takes the present size plus nine tenths of the free memory.
     pub fn new(limit: Option<DataSize>) -> Self {
         let limit = limit.or_else(|| Some(DataSize(resident()?.saturating_add(available()? / 10 * 9))));
         MemoryWatch { limit, next: Instant::now(), interval: CHECK_INTERVAL, exceeded: None }
     }
 
-    /// Whether the process holds more than the limit.
+    /// Returns true if the process exceeds the limit.
     pub fn is_exceeded(&mut self) -> bool {
         let Some(limit) = self.limit else { return false };
         let now = Instant::now();
@@ -36,7 +37,7 @@ impl MemoryWatch {
         self.exceeded.is_some()
     }
 
-    /// What the process held when it held too much, and the limit.
+    /// Resident size when the limit was exceeded, and the limit.
     pub fn exceeded(&self) -> Option<(DataSize, DataSize)> {
         self.exceeded.zip(self.limit)
     }

@@ -27,7 +27,7 @@ use ending::Ending;
 use memory::MemoryWatch;
 use world::build_counted;
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct RunResult {
     /// Which sweep point.
@@ -49,7 +49,7 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     run_while(run, observer, &|| false).map(|result| result.expect("nobody stopped the run"))
 }
 
-/// The same, unless it is stopped before its end.
+/// Runs one run of a plan, unless it is stopped before its end.
 fn run_while(
     run: &Run,
     observer: &mut dyn Observer,
@@ -105,7 +105,7 @@ fn run_while(
             }
         }
     }
-    // What was idle may not be any more.
+    // The death may have given an idle run new events.
     if goes_on(reason) {
         reason = run_to(&mut world, limit);
     }
@@ -130,8 +130,8 @@ fn run_while(
 }
 
 impl RunResult {
-    /// What a run gave, whether it was simulated or not: the metrics of what was recorded, if the
-    /// senders are `done`.
+    /// Computes the results of a run, simulated or on a testbed: the metrics of the recorded trace, if the senders
+    /// are `done`.
     pub fn new(
         run: &Run,
         recorder: Recorder,
@@ -153,8 +153,9 @@ impl RunResult {
     }
 }
 
-/// Runs these runs of a plan on `jobs` threads, and hands over the result of each as it ends, with its place in the plan. The
-/// first error ends it, of a run or of `take`; so does `stop`, after which no run is begun and those under way are dropped.
+/// Runs these runs of a plan on `jobs` threads and passes each result to `take` as it ends, with its index in the
+/// plan. The first error of a run or of `take` ends it. So does `stop`: no further run starts, and runs in progress
+/// are abandoned.
 pub fn run_each<E: From<RunError> + Send>(
     plan: &Plan,
     runs: &[usize],
@@ -197,8 +198,8 @@ pub fn run_each<E: From<RunError> + Send>(
     taken.into_inner().map_or_else(|_| panic!("a thread of the laboratory died"), |(_, outcome)| outcome)
 }
 
-/// Runs a whole plan on `jobs` threads and keeps everything; the results come in the order of the plan whatever their
-/// number.
+/// Runs a whole plan on `jobs` threads and returns all results in the order of the plan, independent of the number of
+/// threads.
 pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
     let mut results: Vec<Option<RunResult>> = plan.runs.iter().map(|_| None).collect();
     let all: Vec<usize> = (0..plan.runs.len()).collect();

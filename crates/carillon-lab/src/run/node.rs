@@ -1,4 +1,4 @@
-//! What a node of a run is made of: its machine, its application, and how it numbers the others.
+//! Parts of a node of a run: its machine, its application, and its numbering of the other nodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::error::RunError;
 use super::settled::SettledCount;
 use crate::scenario::Scenario;
 
-/// How a host numbers itself and the other nodes of the run.
+/// Numbering of a host: how it numbers itself and the other nodes of the run.
 #[derive(Clone, Debug)]
 pub struct Numbering {
     /// Itself.
@@ -21,14 +21,14 @@ pub struct Numbering {
     pub sender: NodeId,
     /// The members: the receivers, or all peers.
     pub members: Arc<[NodeId]>,
-    /// Who turns to which helper.
+    /// Table of helpers: the parent of each node.
     pub helpers: Arc<HelperTable>,
-    /// What packets call them.
+    /// Identities in packets.
     pub identities: Identities,
 }
 
 impl Numbering {
-    /// That of the simulator, where all hosts agree; seen from the sender.
+    /// Numbering of the simulator, where all hosts agree; created from the sender's view.
     pub(super) fn global(scenario: &Scenario, members: Arc<[NodeId]>) -> Self {
         // The numbers of the run name the nodes in packets too.
         Numbering {
@@ -40,7 +40,7 @@ impl Numbering {
         }
     }
 
-    /// That of the host of `node`, which calls a node what `local` says.
+    /// Numbering of the host of `node`, where `local` maps a node of the run to the host's own number.
     pub fn with(scenario: &Scenario, node: NodeId, local: impl Fn(NodeId) -> NodeId) -> Self {
         let members = scenario.members();
         Numbering {
@@ -56,7 +56,7 @@ impl Numbering {
     }
 }
 
-/// The machine of a node, and its application, if it has one: who only helps has none.
+/// Machine of a node, and its application; a node that only helps has none.
 pub type NodeParts = (Box<dyn Machine>, Option<Box<dyn Application>>);
 
 /// Builds the machine and the application of a node.

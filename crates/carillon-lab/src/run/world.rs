@@ -13,10 +13,11 @@ use crate::scenario::{RoutedNetwork, Scenario, ScenarioNetwork};
 /// A world on any kind of network.
 pub type SimulatedWorld<O> = World<Box<dyn Network>, O>;
 
-/// The network of a scenario with a machine and an application at each node: on a LAN the sender is
-/// node 0, the receivers are 1 to r, and those that only help follow; on a graph they are where its topology says, helpers
-/// where the scenario's table says, and its other nodes are routers. Among peers the sender and the receivers are the
-/// members, and the first send.
+/// Builds the network of a scenario with a machine and an application at each node.
+///
+/// On a LAN the sender is node 0, the receivers are 1 to r, and nodes that only help follow. On a graph the topology
+/// places the sender and receivers, the scenario's table places helpers, and all other nodes are routers. Among peers
+/// the sender and the receivers are the members, and the first members send.
 pub fn build_world<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -25,7 +26,7 @@ pub fn build_world<O: Observer>(
     build_counted(scenario, seeds, observer, &SettledCount::default())
 }
 
-/// The same; what is taken of messages, or given up, is counted.
+/// Builds the network as [`build_world`] does, and counts delivered and abandoned messages.
 pub(super) fn build_counted<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,

@@ -23,7 +23,7 @@ pub(super) struct Document {
     pub group: Group,
     pub protocol: Table,
     pub workload: Workload,
-    /// Checked on its own: its keys are those of the other sections.
+    /// Sweep section; checked separately, as its keys are keys of the other sections.
     #[serde(rename = "sweep")]
     pub _sweep: Option<Table>,
     #[serde(default)]
@@ -66,7 +66,7 @@ pub(super) struct Network {
     pub host_packet: Option<Span>,
 }
 
-/// One region of `network.regions`.
+/// Region of `network.regions`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Region {
@@ -80,7 +80,7 @@ pub(super) struct Region {
     pub regions: Vec<Region>,
 }
 
-/// One kind of children: how far they are, how fast their links are, and what these lose.
+/// Kind of children: its latency, link rate and loss.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Child {
@@ -259,7 +259,7 @@ pub(super) enum Unfinished {
     /// A run that is not done by its limit, or cannot begin, is an error.
     #[default]
     Error,
-    /// What there is of it counts.
+    /// The metrics of an unfinished run count as they stand.
     Keep,
 }
 
@@ -323,7 +323,7 @@ pub(super) const LAN_KEYS: &[&str] = &[
 ];
 pub(super) const LINK_KEYS: &[&str] = &["network.link_rate", "network.queue", "network.overhead"];
 pub(super) const STAR_KEYS: &[&str] = &["network.latency", "network.latency_deviation", "network.children"];
-/// Of networks with parents, which take in only so much.
+/// Keys of networks with parents that have a limited input rate.
 pub(super) const INPUT_KEYS: &[&str] = &["network.implosion_rate", "network.implosion_buffer"];
 pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology",

@@ -1,10 +1,9 @@
-//! What is wrong with a scenario, and where.
+//! Errors of scenario files, with their position.
 
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a scenario file, in one line: the file, the line, the key, and what would be
-/// valid.
+/// Error of a scenario file, in one line: file, line, key, description and valid values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {what}")]
 pub struct ScenarioError {
@@ -15,7 +14,7 @@ pub struct ScenarioError {
 impl ScenarioError {
     /// Something wrong with a file as a whole.
     pub fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        // What was written in the file is quoted, and may be anything.
+        // The quoted text comes from the file and may contain control characters.
         ScenarioError { place: one_line(place.into()), what: one_line(what.into()) }
     }
 
@@ -31,7 +30,7 @@ impl ScenarioError {
         ScenarioError::new(place, format!("`{key}` {what}"))
     }
 
-    /// What the TOML reader found.
+    /// Error of the TOML parser.
     pub(super) fn toml(origin: &str, text: &str, error: &toml::de::Error) -> Self {
         let place = match error.span() {
             Some(span) if !text.is_empty() => format!("{origin}:{}", line_at(text, span.start)),
@@ -73,7 +72,7 @@ fn in_words(message: &str, key: &str) -> String {
     format!("{before}expected {valid}")
 }
 
-/// Keys whose value 0 is refused later on.
+/// Keys for which the value 0 is refused when the scenario is resolved.
 const POSITIVE_KEYS: &[&str] =
     &["messages", "receivers", "senders", "replications", "height", "routers", "one_in", "times"];
 
@@ -97,7 +96,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// The key whose line an error is on.
+/// Key on the line of an error.
 fn key_at(text: &str, offset: usize) -> Option<&str> {
     let line = text.lines().nth(line_at(text, offset) - 1)?;
     let (key, _) = line.split_once('=')?;

@@ -13,14 +13,14 @@ use super::sweep::{Axis, Point, points, text_of};
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
     pub(super) origin: String,
-    /// Where it is: files that it names are looked for there.
+    /// Folder of the file, in which the files it names are looked up.
     pub(super) dir: PathBuf,
     /// The text, to point at lines in it; empty if there is none.
     pub(super) text: String,
     pub(super) table: Table,
     pub(super) document: Document,
     pub(super) axes: Vec<Axis>,
-    /// The protocols that it may name.
+    /// Protocols that the file may name.
     pub(super) protocols: &'static [&'static ProtocolEntry],
 }
 
@@ -30,7 +30,7 @@ impl ScenarioFile {
         points(&self.axes)
     }
 
-    /// Where it was read from.
+    /// Path from which the file was read.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -40,7 +40,7 @@ impl ScenarioFile {
         &self.document.name
     }
 
-    /// What it repeats, if it says so.
+    /// Source that the scenario repeats, if stated.
     pub fn source(&self) -> Option<&str> {
         self.document.source.as_deref()
     }
@@ -56,7 +56,7 @@ impl ScenarioFile {
         &self.axes
     }
 
-    /// How often each point is run.
+    /// Number of runs per point.
     pub fn replications(&self) -> u32 {
         self.document.run.replications
     }
@@ -66,8 +66,8 @@ impl ScenarioFile {
         self.document.run.seed
     }
 
-    /// Whether the document of a manifest is this scenario: all the same, but for what is swept here, how
-    /// many messages are sent, and how often.
+    /// Returns true if the document of a manifest repeats this scenario: it is equal except for the swept keys, the
+    /// number of messages and the number of runs.
     pub fn repeats(&self, manifest: &serde_json::Value) -> bool {
         let strip = |mut document: serde_json::Value| {
             let swept = self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str);
@@ -92,7 +92,7 @@ impl ScenarioFile {
         &self.table
     }
 
-    /// What is wrong with the value of a key.
+    /// Error for the value of a key.
     pub(super) fn bad(&self, key: &str, what: String) -> ScenarioError {
         ScenarioError::at(&self.origin, &self.text, key, what)
     }

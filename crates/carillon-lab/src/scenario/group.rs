@@ -1,4 +1,4 @@
-//! `[group]`: how many receive, who helps, and who turns to whom.
+//! `[group]`: receivers, helpers, and the tree of helpers.
 
 use carillon_core::Span;
 use serde::Deserialize;
@@ -35,13 +35,13 @@ impl Default for Group {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Value")]
 pub(super) enum HelperSelection {
-    /// So many beside the receivers.
+    /// Number of helpers, in addition to the receivers.
     Count(u32),
     /// These nodes.
     Nodes(Vec<u32>),
     /// The routers that receivers hang on.
     Exchanges,
-    /// Of the receivers at each such router the nearest to the source.
+    /// The receiver nearest to the source at each such router.
     Representatives,
 }
 
@@ -69,13 +69,14 @@ impl TryFrom<Value> for HelperSelection {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Value")]
 pub(super) enum Tree {
-    /// All helpers turn to the sender.
+    /// All helpers are children of the sender.
     Flat,
-    /// Each node turns to the last helper on its way from the sender.
+    /// Each node is a child of the last helper on its path from the sender.
     Path,
-    /// So many helpers turn to the sender, and so many to each of them.
+    /// Balanced tree: this number of helpers below the sender and below each helper.
     Fanout(usize),
-    /// To whom each helper turns, and then perhaps each receiver: 0 is the sender, 1 the first helper.
+    /// Parent of each helper, optionally followed by the parent of each receiver: 0 is the sender, 1 the first
+    /// helper.
     Parents(Vec<usize>),
 }
 

@@ -1,8 +1,8 @@
-//! The helpers of a scenario: who they are, where they sit, and who turns to whom.
+//! Helpers of a scenario: their nodes and their tree.
 //!
-//! On a LAN those that are no receivers are stations behind the receivers. On a routed network they sit at routers, as
-//! local exchanges and repair servers do: no link is added, so that every protocol meets the same network. A router goes
-//! on forwarding what passes it.
+//! On a LAN, helpers that are not receivers are stations numbered after the receivers. On a routed network they are
+//! located at routers, like local exchanges and repair servers. No link is added, so that every protocol runs on the
+//! same network. The router keeps forwarding packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use carillon_sim::graph::{DeliveryTree, PathTree, Topology};
 use super::group::{HelperSelection, Tree};
 use super::network::ScenarioNetwork;
 
-/// What is wrong: the key, and what about it.
+/// Key and description of an error.
 type Problem = (&'static str, String);
 
 /// The table of a scenario.
@@ -111,7 +111,7 @@ fn given(helpers: &[NodeId], receivers: &[NodeId], parents: &[usize]) -> Result<
     HelperTable::new(entries, members).map_err(|error| error.to_string())
 }
 
-/// Where helpers may sit.
+/// Candidate locations of helpers.
 enum Places<'a> {
     Lan,
     Graph { topology: &'a Topology, paths: Box<PathTree> },
@@ -129,8 +129,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// So many: behind the receivers, or at the routers where the multicast tree branches, first those that most
-    /// receivers are behind.
+    /// Chooses `count` helpers: stations after the receivers, or the branching routers of the multicast tree. Routers
+    /// with the most receivers behind them come first.
     fn chosen(&self, count: usize, receivers: &[NodeId]) -> Result<Vec<NodeId>, String> {
         let Places::Graph { topology, paths } = self else {
             return Ok((0..count as u32).map(|index| NodeId(receivers.len() as u32 + 1 + index)).collect());
@@ -211,7 +211,8 @@ impl<'a> Places<'a> {
         Ok(regions.into_iter().map(nearest).collect())
     }
 
-    /// Each turns to the helper of the last place on its way from the sender that has one, by these places.
+    /// Builds the tree along the paths: the parent of a node is the helper of the last of these places on its path
+    /// from the sender.
     fn along(
         &self,
         helpers: &[NodeId],
@@ -246,5 +247,6 @@ fn way<'a>(
     .skip(1)
 }
 
-/// What is kept of each at every node is small; whoever wants more has a network of helpers only.
+/// Maximum number of helpers of a scenario: each node keeps a little state for each. A larger scenario would consist
+/// of helpers only.
 const MAX_HELPERS: usize = 10_000;

@@ -1,8 +1,8 @@
-//! Scenario files: what is to be run.
+//! Scenario files: descriptions of the simulations to run.
 //!
-//! A [`ScenarioFile`] is a TOML document with sweeps; at each sweep point it resolves to one
-//! [`Scenario`], in which every value is known. A Segovia command file is translated to such a
-//! document first ([`crate::command_file`]), so there is one way from here on.
+//! A [`ScenarioFile`] is a TOML document with sweeps. At each sweep point it resolves to one [`Scenario`], in which
+//! every value is known. A Segovia command file is first translated to TOML ([`crate::command_file`]), so that both
+//! formats are resolved by the same code.
 
 mod document;
 mod error;

@@ -11,7 +11,7 @@ use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 /// The network of a scenario.
 #[derive(Clone, Debug)]
 pub enum ScenarioNetwork {
-    /// One shared Ethernet.
+    /// A shared Ethernet.
     Lan(LanConfig),
     /// Routers and hosts joined by links.
     Graph(RoutedNetwork),
@@ -42,7 +42,7 @@ impl ScenarioNetwork {
         }
     }
 
-    /// The nodes that receive, where so many do.
+    /// Nodes of `count` receivers.
     pub(super) fn receivers(&self, count: u32) -> Vec<NodeId> {
         match self {
             ScenarioNetwork::Lan(_) => (1..=count).map(NodeId).collect(),
@@ -72,37 +72,37 @@ impl ScenarioNetwork {
 pub struct RoutedNetwork {
     /// Its nodes and links.
     pub topology: Arc<Topology>,
-    /// What its routers are, where that is known: the first ones of its nodes.
+    /// Domains of its routers, if known; routers are the first nodes.
     pub domains: Arc<[Domain]>,
-    /// What holds for all links.
+    /// Settings of all links.
     pub config: GraphConfig,
-    /// How links lose packets.
+    /// Loss model of the links.
     pub loss: LossModel,
     /// Which links lose any.
     pub lossy: LinkKind,
     /// Losses of single packets, if there are any.
     pub drops: Option<Drops>,
-    /// Of a star and of a tree of regions, what is special about each link; otherwise empty.
+    /// Settings of each link that differ from `config`, for stars and trees of regions; otherwise empty.
     pub own: Arc<[OwnLink]>,
-    /// Whether it is a star.
+    /// True for a star.
     pub is_star: bool,
-    /// What a parent takes in, the source or a helper, if not all at once.
+    /// Limited input of a parent (the source or a helper); `None` if unlimited.
     pub input: Option<Input>,
 }
 
-/// What is special about a link.
+/// Settings of one link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OwnLink {
     /// The standard deviation of its delay.
     pub deviation: Duration,
-    /// What it loses, if not what all lose.
+    /// Loss model of this link; `None` for that of all links.
     pub loss: Option<LossModel>,
 }
 
 /// The input buffer of a parent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Input {
-    /// The time that it needs for a packet: the reciprocal of the implosion threshold rate.
+    /// Time to process one packet: the reciprocal of the implosion threshold rate.
     pub interval: Duration,
     /// Packets that wait at most; more are lost.
     pub places: usize,
@@ -111,12 +111,12 @@ pub struct Input {
 /// Kinds of links, by the domains of their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkKind {
-    /// Whatever kind they are.
+    /// Links of every kind.
     #[default]
     All,
     /// To a node from which no other is reached, and that is not the source.
     Last,
-    /// All others.
+    /// Links of every other kind.
     Shared,
     /// Between two transit routers.
     TransitTransit,
@@ -130,9 +130,9 @@ pub enum LinkKind {
 /// its way; repairs pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drops {
-    /// Where.
+    /// Places of the losses.
     pub places: DropPlaces,
-    /// How often at each place.
+    /// Number of losses at each place.
     pub times: u32,
     /// Time between two losses.
     pub apart: Duration,
@@ -140,7 +140,7 @@ pub struct Drops {
     pub first: u64,
 }
 
-/// Where single packets are lost.
+/// Places of single losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropPlaces {
     /// On the link of the source.
@@ -152,7 +152,7 @@ pub enum DropPlaces {
 }
 
 impl RoutedNetwork {
-    /// Whether a link is of a kind.
+    /// Returns true if a link is of a kind.
     pub fn is_of_kind(&self, link: u32, kind: LinkKind) -> bool {
         let ends = self.topology.links()[link as usize].ends;
         let leads_nowhere = |end: &NodeId| *end != self.source() && self.topology.ports(*end).len() == 1;
@@ -172,7 +172,7 @@ impl RoutedNetwork {
         }
     }
 
-    /// How a link loses packets, if it does.
+    /// Loss model of a link, if it has one.
     pub fn loss_of(&self, link: u32) -> Option<LossModel> {
         let own = self.own.get(link as usize).and_then(|own| own.loss);
         own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))

@@ -16,13 +16,13 @@ impl ScenarioFile {
         Self::parse_with(origin, text, carillon_proto::REGISTRY)
     }
 
-    /// Whether a text looks like a scenario, whatever its file is called: TOML with one of the sections.
+    /// Returns true if a text looks like a scenario, independent of its file name: TOML with one of the sections.
     pub fn recognises(text: &str) -> bool {
         let sections = ["network", "protocol", "workload", "sweep"];
         toml::from_str::<Table>(text).is_ok_and(|table| sections.iter().any(|name| table.contains_key(*name)))
     }
 
-    /// The same, if it may name these protocols.
+    /// Parses a scenario that may name these protocols.
     pub fn parse_with(
         origin: &str,
         text: &str,
@@ -68,12 +68,12 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// The same scenario with one key set, as by `--set key=value`. A swept key is no longer swept.
+    /// Returns the scenario with one key set, as by `--set key=value`. A swept key is no longer swept.
     pub fn with(&self, key: &str, value: &str) -> Result<Self, ScenarioError> {
         self.with_all(&[(key, value)])
     }
 
-    /// The same with several keys set at once: all are set before any is checked.
+    /// Returns the scenario with several keys set at once: all are set before any is checked.
     pub fn with_all(&self, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
         if settings.is_empty() {
             return Ok(self.clone());
@@ -131,7 +131,7 @@ fn apply(
     Ok((table, origin))
 }
 
-/// Each run of a plan has a scenario of its own in memory.
+/// Maximum number of runs of a plan: each run keeps its scenario in memory.
 const MAX_RUNS: usize = 100_000;
 
 /// The folder of a file.

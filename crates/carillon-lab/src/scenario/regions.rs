@@ -1,4 +1,4 @@
-//! A tree whose regions differ, as the keys of a scenario say.
+//! Tree of regions with different links, as described by the keys of a scenario.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use carillon_sim::graph::{LossModel, Topology};
 use super::document::{Network, Region};
 use super::network::OwnLink;
 
-/// What is wrong: the key, and what about it.
+/// Key and description of an error.
 type Problem = (&'static str, String);
 
-/// The tree of these regions for so many receivers, or as many as they say.
+/// Builds the tree of these regions for `receivers` receivers, or for as many as the regions state.
 pub(super) fn tree(
     network: &Network,
     regions: &[Region],
@@ -61,12 +61,13 @@ pub(super) fn tree(
     Ok((topology, own))
 }
 
-/// Whether receivers are dealt out to it.
+/// Returns true if the region states no size and is therefore allotted receivers.
 fn is_open(region: &Region) -> bool {
     region.endpoints.is_none() && region.regions.is_empty()
 }
 
-/// Receivers for the regions that do not say how many they have: the first ones have one more.
+/// Allocation of receivers to regions without a stated number: `least` each, and one more for the first `more`
+/// regions.
 struct ReceiverAllocation {
     rate: BitRate,
     least: u64,
@@ -74,8 +75,8 @@ struct ReceiverAllocation {
 }
 
 impl ReceiverAllocation {
-    /// The regions with everything known, `open` of those before them having been dealt to. A file nests them less deep
-    /// than a call can be.
+    /// Resolves the regions; `open` counts the regions that were already allotted receivers. Recursion is bounded, as
+    /// the TOML parser limits the nesting of a file.
     fn regions(&self, regions: &[Region], open: &mut u64) -> Vec<regions::Region> {
         let one_way = |span: Span| span.at(self.rate) / 2;
         let mut known = |region: &Region| {
@@ -101,10 +102,10 @@ impl ReceiverAllocation {
 
 const KEY: &str = "network.regions";
 
-/// Ports of a node, one of which leads up.
+/// Maximum number of regions or endpoints below a node, bounded by its ports; one of them leads up.
 const MAX_PORTS: u32 = 65_000;
 
-/// Between an exchange and an endpoint, and back.
+/// Default round-trip time between an exchange and an endpoint.
 const DEFAULT_LOCAL_ROUND_TRIP: Duration = Duration::from_millis(1);
 
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(3600);

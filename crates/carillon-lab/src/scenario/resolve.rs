@@ -1,4 +1,4 @@
-//! From the keys of a document to a scenario: every value is looked at, and refused by its key.
+//! Resolution of a document to a scenario: every value is checked, and an error names its key.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::sweep::Point;
 use super::{helpers, star, sweep, topology};
 use crate::drops;
 
-/// The first helper; of a protocol whose routers help, the router that the first receiver hangs on.
+/// First helper. For a protocol with helping routers: the router of the first receiver.
 fn first_helping(
     protocol: &ProtocolEntry,
     network: &ScenarioNetwork,
@@ -221,7 +221,7 @@ impl ScenarioFile {
         Ok(Workload { messages, message_bytes, by_payload, total_bytes, interval, start })
     }
 
-    /// What hosts spend and drop, if anything of it is said.
+    /// Processing costs and drops of hosts, if the scenario states any.
     fn hosts(
         &self,
         document: &Document,
@@ -438,7 +438,7 @@ impl ScenarioFile {
     }
 }
 
-/// The settings with which a protocol carries files: those of `send`, where buffers hold two mebibytes.
+/// Settings with which `send` runs a protocol: buffers of two mebibytes.
 fn as_delivered(entry: &ProtocolEntry, message: u64) -> Config {
     let mut config = Config::defaults(entry.parameters);
     let fixed = entry.delivery_settings.iter().map(|&(key, value)| (key, value.to_owned()));
@@ -457,7 +457,8 @@ const DELIVERY_BUFFER: u64 = 2 << 20;
 /// After how long a delivery gives a silent member up.
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Nothing would be lost, and nothing said, if the network could not tell first transmissions from repairs.
+/// Refuses single losses for a protocol that does not mark first transmissions. The network could not tell these from
+/// repairs, and would silently lose nothing.
 fn can_lose_one(protocol: &ProtocolEntry) -> Result<(), String> {
     match protocol.marks_originals {
         true => Ok(()),
@@ -476,7 +477,7 @@ const MAX_FRAME: u32 = 9018;
 /// Nodes are numbered in 32 bits; memory ends long before.
 const MAX_RECEIVERS: u32 = 10_000_000;
 
-/// Messages in a run: what is noted of each is some fifty bytes.
+/// Maximum number of messages in a run: each takes about fifty bytes of records.
 const MAX_MESSAGES: u64 = 20_000_000;
 
 /// Deliveries in a run: each is a step or more, so that this takes an hour.

@@ -1,4 +1,4 @@
-//! One scenario, every value known.
+//! Resolved scenario, with every value known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use serde::Serialize;
 
 use super::network::{RoutedNetwork, ScenarioNetwork};
 
-/// One scenario, every value known.
+/// Scenario with every value known.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
     /// The network.
     pub network: ScenarioNetwork,
-    /// What its hosts spend and drop, if they do.
+    /// Processing costs and drops of hosts, if any.
     pub hosts: Option<HostConfig>,
     /// Receivers of each message. The group has one node more.
     pub receivers: u32,
     /// Nodes that offer messages: the first ones. More than one among peers only.
     pub senders: u32,
-    /// Who turns to which helper; empty without helpers.
+    /// Table of helpers: the parent of each node; empty without helpers.
     pub helpers: Arc<HelperTable>,
     /// The helper that dies, if one does.
     pub death: Option<Death>,
@@ -30,17 +30,19 @@ pub struct Scenario {
     pub protocol: &'static ProtocolEntry,
     /// Its settings.
     pub config: Config,
-    /// What is sent.
+    /// Offered messages.
     pub workload: Workload,
-    /// Simulated time after which a run is given up.
+    /// Simulated time at which an unfinished run ends.
     pub time_limit: Duration,
     /// Steps of the simulation after which it is.
     pub step_limit: u64,
     /// Datagrams that one machine may send in one event.
     pub emission_limit: u64,
-    /// Resident memory of the process, beyond which a run is an error; without one what is free when the run begins decides.
+    /// Maximum resident memory of the process; a run that exceeds it is an error. Without one the free memory at the
+    /// start of the run decides.
     pub memory_limit: Option<DataSize>,
-    /// What there is of a run that is not done by then counts, and one that cannot begin has nothing: otherwise both are errors.
+    /// True if a run that is unfinished at its limit keeps its metrics, and a run that cannot start has none;
+    /// otherwise both are errors.
     pub keeps_unfinished: bool,
     /// Among peers, how long they have to deliver everything after the last sender has finished.
     pub linger: Duration,
@@ -49,16 +51,16 @@ pub struct Scenario {
 /// The death of a helper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Death {
-    /// The helper, or the router that does not help any more.
+    /// Helper that dies, or router that stops helping.
     pub node: NodeId,
-    /// When.
+    /// Time of the death.
     pub at: Duration,
-    /// When the ends are told, if they are.
+    /// Time at which the endpoints are notified, if they are.
     pub told: Option<Duration>,
 }
 
 impl Scenario {
-    /// Whether the protocol's members are all senders and receivers at once.
+    /// Returns true if all members of the protocol are senders and receivers at once.
     pub fn is_among_peers(&self) -> bool {
         self.protocol.roles.contains(&Role::Peer)
     }
@@ -79,7 +81,7 @@ impl Scenario {
         self.helpers.helpers().iter().filter(|helper| !helper.delivers).map(|helper| helper.node)
     }
 
-    /// Whether a node helps and does not deliver.
+    /// Returns true if a node helps and does not deliver.
     pub fn only_helps(&self, node: NodeId) -> bool {
         self.helpers.helper(node).is_some_and(|helper| !helper.delivers)
     }
@@ -95,18 +97,18 @@ impl Scenario {
         }
     }
 
-    /// The hosts: the sender, the receivers, and those that only help.
+    /// Number of hosts: the sender, the receivers, and nodes that only help.
     pub fn stations(&self) -> usize {
         self.receivers as usize + 1 + self.only_helping().count()
     }
 
-    /// Whether there are parents and children: a star, or a tree of helpers on a routed network.
+    /// Returns true if there are parents and children: a star, or a tree of helpers on a routed network.
     pub fn has_parents(&self) -> bool {
         let helped = !self.helpers.helpers().is_empty();
         self.network.graph().is_some_and(|graph| graph.is_star || helped)
     }
 
-    /// Whether a node offers messages: of peers the first ones.
+    /// Returns true if a node offers messages; among peers the first members do.
     pub fn is_sending(&self, node: NodeId) -> bool {
         if !self.is_among_peers() || node == self.sender() {
             return node == self.sender();
@@ -127,27 +129,27 @@ impl Scenario {
     }
 }
 
-/// What each sender's application offers.
+/// Messages offered by each sender's application.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Messages.
     pub messages: u64,
     /// Bytes of the frame that carries a message, all headers included.
     pub message_bytes: u32,
-    /// What was said is the payload: where headers are longer, the frame is.
+    /// True if the stated size is the payload: longer headers then enlarge the frame.
     #[serde(skip)]
     pub by_payload: bool,
-    /// Bytes of all messages together, if they were given: the last message has what is left of them.
+    /// Total size of all messages in bytes, if stated: the last message has the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
     /// Time between two messages; zero is as fast as they are taken.
     pub interval: Duration,
-    /// When the first is offered.
+    /// Time of the first offer.
     pub start: Duration,
 }
 
 impl Workload {
-    /// The payload of the last message, if each other one has so many bytes.
+    /// Payload of the last message in bytes, if each other message has `payload` bytes.
     pub fn last_payload(&self, payload: u32) -> usize {
         let each = u64::from(payload);
         let before = each * self.messages.saturating_sub(1);
@@ -155,7 +157,7 @@ impl Workload {
         left as usize
     }
 
-    /// Bytes of the payloads of all messages, if each but the last has so many.
+    /// Total payload of all messages in bytes, if each but the last has `payload` bytes.
     pub fn user_bytes(&self, payload: u32) -> u64 {
         u64::from(payload) * self.messages.saturating_sub(1) + self.last_payload(payload) as u64
     }

@@ -11,7 +11,7 @@ use super::document::{Child, Network};
 use super::network::{Input, OwnLink};
 use super::sweep;
 
-/// What is wrong: the key, and what about it.
+/// Key and description of an error.
 type Problem = (&'static str, String);
 
 /// A star as the keys say.
@@ -21,7 +21,7 @@ pub(super) struct Star {
     pub children: Arc<[OwnLink]>,
 }
 
-/// The star with so many children.
+/// Builds the star with `receivers` children.
 pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> Result<Star, Problem> {
     let receivers = receivers.ok_or(("group.receivers", "is missing".to_owned()))?;
     if !(1..=MAX_CHILDREN).contains(&receivers) {
@@ -63,7 +63,7 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
 }
 
 impl Network {
-    /// What a parent takes in.
+    /// Input limit of a parent.
     pub(super) fn input(&self) -> Result<Option<Input>, Problem> {
         match (self.implosion_rate, self.implosion_buffer) {
             (Some(rate), places) => {
@@ -78,10 +78,10 @@ impl Network {
     }
 }
 
-/// Ports of a node.
+/// Maximum number of children, bounded by the ports of a node.
 const MAX_CHILDREN: u32 = 65_536;
 
-/// Places of the parent's input buffer ("16 packets").
+/// Default size of the parent's input buffer, in packets ("16 packets" in the paper).
 const DEFAULT_IMPLOSION_BUFFER: usize = 16;
 
 const MAX_LATENCY: Duration = Duration::from_secs(3600);
@@ -116,8 +116,8 @@ mod tests {
         file.and_then(|file| Plan::new(&file).map(drop)).expect_err("it is refused").to_string()
     }
 
-    /// All acknowledgments come at once, and the parent works through them one by one: the message takes two latencies
-    /// and a place in its buffer for each child.
+    /// All acknowledgments arrive at once and are processed one by one. A message takes two latencies and one buffer
+    /// place per child.
     #[test]
     fn buffer_for_all_answers_needs_one_transmission() {
         let means = means("latency = \"1.5 ms\"\nimplosion_rate = \"1500 packet/s\"", 15, "");
@@ -143,8 +143,8 @@ mod tests {
         assert!(slow - alike > 8e-3 && slow - alike < 9e-3, "{slow} {alike}");
     }
 
-    /// Of twenty answers at once sixteen find a place; the message is sent again to all, who answer again, and now only
-    /// four of those answers are lacking.
+    /// Of twenty simultaneous answers sixteen find a place. The message is repeated to all; they answer again, and
+    /// only four of these answers are needed.
     #[test]
     fn answers_beyond_the_buffer_are_dropped() {
         let with = means("latency = \"1.5 ms\"\nimplosion_rate = \"1500 packet/s\"", 20, "");

@@ -8,12 +8,12 @@ use toml::{Table, Value};
 
 use super::error::ScenarioError;
 
-/// One axis of a sweep: a key, or several that change together, and their values in order.
+/// Axis of a sweep: a key, or several keys that change together, and their values in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// The keys with their sections, such as `group.receivers`.
     pub keys: Vec<String>,
-    /// For each step along the axis, a value for each key.
+    /// Steps along the axis, each with one value per key.
     pub steps: Vec<Vec<Value>>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn axes(
     Ok(axes)
 }
 
-/// The protocols that repair what is lost and run on the network of this document.
+/// Repairing protocols that run on the network of this document.
 fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
     let kind = table.get("network").and_then(|network| network.get("kind")).and_then(Value::as_str);
     let kind = if kind == Some("lan") { NetworkKind::Lan } else { NetworkKind::Graph };
@@ -114,7 +114,7 @@ fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
 }
 
 impl Range {
-    /// What is wrong with a range whose steps do not meet its end, and which ends they would meet.
+    /// Describes a range that does not reach its end in whole steps, and names the ends that would fit.
     fn misses_end(&self) -> Option<String> {
         let values = self.values()?;
         let (last, to, step) = (number(values.last()?)?, number(&self.to)?, number(&self.step)?);
@@ -190,7 +190,7 @@ pub(super) fn set(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-/// Whether a dotted key is there.
+/// Returns true if the table has a dotted key.
 pub(super) fn has(table: &Table, key: &str) -> bool {
     match key.split_once('.') {
         Some((section, rest)) => {
@@ -224,5 +224,6 @@ pub(crate) fn number_of(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|n| n as f64))
 }
 
-/// Every point is resolved when the file is read: so many take seconds.
+/// Maximum number of points of a sweep. Every point is resolved when the file is read, which takes seconds for this
+/// number.
 const MAX_POINTS: usize = 100_000;

@@ -16,7 +16,7 @@ use super::network::OwnLink;
 use super::{regions, sweep};
 use crate::topologies;
 
-/// What is wrong: the key, and what about it.
+/// Key and description of an error.
 type Problem = (&'static str, String);
 
 /// Keys of generators, and the generators they belong to.
@@ -35,10 +35,10 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.placement_seed", RANDOM_HOST_GENERATORS),
 ];
 
-/// Those whose hosts are placed at random; a file without hosts, such as GT-ITM's, is another.
+/// Generators that place hosts at random. Files without hosts, such as GT-ITM's, get theirs the same way.
 const RANDOM_HOST_GENERATORS: &[&str] = &["random", "waxman", "transit-stub"];
 
-/// How the names of files end.
+/// Extensions of topology files.
 const FILE_EXTENSIONS: &[&str] = &[".edges", ".gb", ".alt"];
 
 /// The generators.
@@ -52,8 +52,8 @@ pub(super) struct Named {
     pub own: Arc<[OwnLink]>,
 }
 
-/// The topology of a network for so many receivers (or as many as it has). `dir` is where the scenario file is, `table`
-/// the whole document.
+/// Builds the topology of a network for `receivers` receivers, or for as many as it has. `dir` is the folder of the
+/// scenario file, `table` the whole document.
 pub(super) fn topology(
     network: &Network,
     receivers: Option<u32>,
@@ -176,7 +176,7 @@ pub(super) fn topology(
     Ok(Named { topology, domains, own })
 }
 
-/// Whether there is only the network, and hosts are still to be placed on it.
+/// Returns true if the topology has routers only, and hosts are still to be placed.
 fn has_no_hosts(topology: &Topology) -> bool {
     topology.receivers.is_empty() && topology.sources.is_empty()
 }
@@ -198,7 +198,7 @@ fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
         ));
     }
     let text = read(&path)?;
-    // What is in a file says its form; the name only where the content does not.
+    // The content of a file determines its format; the file name decides only if the content does not.
     if gt_itm::recognises(&text) || !name.ends_with(".edges") {
         return gt_itm::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
     }

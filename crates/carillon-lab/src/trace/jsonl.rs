@@ -19,7 +19,7 @@ impl<W: Write> JsonLines<W> {
         JsonLines { out: BufWriter::new(out), error: None }
     }
 
-    /// Writes what is still in the buffer, and tells the first error there was.
+    /// Flushes the buffer and returns the first write error, if any.
     pub fn finish(mut self) -> io::Result<()> {
         match self.error.take() {
             Some(error) => Err(error),

@@ -39,14 +39,14 @@ pub enum TraceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// Cause.
         source: io::Error,
     },
 }
 
 impl TraceFile {
-    /// Creates the file, or empties the one there is. `.jsonl` gets the events, `.pcapng` the
-    /// datagrams; the options are those of a capture.
+    /// Creates or truncates the file. `.jsonl` receives the events, `.pcapng` the datagrams; `options` apply to a
+    /// capture.
     pub fn create(path: &Path, options: CaptureOptions) -> Result<TraceFile, TraceError> {
         let in_file = |source| TraceError::Io { path: path.into(), source };
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -61,7 +61,7 @@ impl TraceFile {
         Ok(TraceFile { path: path.into(), format })
     }
 
-    /// From now on a node has this address: those of a real run come up as it goes.
+    /// Sets the address of a node from now on; in a real run addresses become known as it proceeds.
     pub fn name_node(&mut self, node: NodeId, address: SocketAddr) {
         if let Format::Capture(capture) = &mut self.format {
             capture.name_node(node, address);

@@ -23,7 +23,7 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, Endianness, PcapError};
 
-/// What a capture cannot know from the datagrams alone.
+/// Options of a capture: facts that datagrams alone do not tell.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     /// The name of the run, shown as the name of the capture's interface. At most 255 bytes count.
@@ -34,7 +34,7 @@ pub struct CaptureOptions {
     pub start: Duration,
     /// The addresses of nodes. One without has the made-up address of its number.
     pub nodes: BTreeMap<NodeId, SocketAddr>,
-    /// The addresses of groups, likewise.
+    /// Addresses of groups; a group without one gets a default address.
     pub groups: BTreeMap<GroupId, SocketAddr>,
 }
 
@@ -50,13 +50,13 @@ impl Default for CaptureOptions {
     }
 }
 
-/// Writes each datagram as a frame of a pcapng file, with its time to the nanosecond.
+/// Writer of each datagram as a frame of a pcapng file, with its time to the nanosecond.
 ///
-/// Node n is 10.0.0.1 + n (fd00::10.0.0.1 + n), group g is 239.255.0.1 + g (ff15::1 + g), and a
-/// datagram that a relay sends out of some of its ports, unrouted, goes to the broadcast address
-/// (ff02::1) with the ports in a comment. A frame is of the sender's family.
+/// Node n is 10.0.0.1 + n (fd00::10.0.0.1 + n), group g is 239.255.0.1 + g (ff15::1 + g). A datagram that a relay
+/// sends to chosen ports without routing goes to the broadcast address (ff02::1), with the ports in a comment. The
+/// address family is the sender's.
 ///
-/// The first error ends the capture and is kept for [`Capture::finish`]; the run goes on.
+/// The first error ends the capture and is kept for [`Capture::finish`]; the run continues.
 #[derive(Debug)]
 pub struct Capture<W: Write> {
     /// `None` after an error.
@@ -90,12 +90,12 @@ impl<W: Write> Capture<W> {
         Ok(Capture { blocks: Some(Blocks(writer)), error: None, options, frame: Vec::new() })
     }
 
-    /// From now on a node has this address.
+    /// Sets the address of a node from now on.
     pub fn name_node(&mut self, node: NodeId, address: SocketAddr) {
         self.options.nodes.insert(node, address);
     }
 
-    /// Writes what is still in the buffer, and tells the first error there was.
+    /// Flushes the buffer and returns the first write error, if any.
     pub fn finish(self) -> io::Result<()> {
         match (self.error, self.blocks) {
             (Some(error), _) => Err(error),
@@ -123,7 +123,7 @@ impl<W: Write> Capture<W> {
                 // Only an address that is no multicast address needs a node's; it has none.
                 (address, hardware_address(address.ip(), from), scope.0)
             }
-            // As those see it that it goes to.
+            // Addresses as seen at the destination of the datagram.
             Dest::Ports { source, dest, .. } => return self.endpoints(*source, dest),
         };
         Endpoints { source, source_hardware: node_hardware(from), destination, hardware, hops }
@@ -161,8 +161,8 @@ impl<W: Write + Send> Observer for Capture<W> {
     }
 }
 
-/// The pcapng writer. It writes an enhanced packet's time as nanoseconds whatever the interface
-/// says, so the interface says nanoseconds.
+/// Writer of pcapng blocks. The library writes packet times in nanoseconds whatever the interface block says, so the
+/// interface block declares nanoseconds.
 struct Blocks<W: Write>(PcapNgWriter<BufWriter<W>>);
 
 impl<W: Write> std::fmt::Debug for Blocks<W> {
@@ -321,7 +321,7 @@ pub const DEFAULT_PORT: u16 = 7654;
 const APPLICATION: &str = concat!("carillon ", env!("CARGO_PKG_VERSION"));
 /// `if_tsresol`: negative powers of ten.
 const NANOSECONDS: u8 = 9;
-/// What readers allow for at most; no frame here is as long.
+/// Snapshot length: the maximum that readers accept. No frame reaches it.
 const SNAP_LENGTH: u32 = 262_144;
 
 const UDP: u8 = 17;
