@@ -51,6 +51,7 @@ where
     M: Machine + ?Sized,
     H: Host + ?Sized,
 {
+    // Transmits come first, so that events and notices describe everything that was sent.
     while host.may_emit() && host.is_ready() {
         buf.clear();
         let Some(transmit) = machine.poll_transmit(now, buf) else { break };
@@ -77,6 +78,7 @@ where
             }
         }
     }
+    // Rule 4; it does not hold for a machine that the host has stopped in the middle of a drain.
     let next = machine.poll_timeout();
     assert!(
         !host.timers_fired() || !host.may_emit() || next.is_none_or(|at| at > now),

@@ -55,6 +55,7 @@ impl<T, const N: usize> InlineQueue<T, N> {
     /// Passes all entries to `each`, the oldest first, without moving them, and empties the queue.
     #[inline]
     pub fn take_all(&mut self, mut each: impl FnMut(&T)) {
+        // Reset the ring first; the entries are still in place.
         let (first, inline_len) = (self.first, self.inline_len);
         (self.first, self.inline_len) = (0, 0);
         for at in first..first + inline_len {

@@ -40,6 +40,7 @@ impl BufferPool {
     /// Finds the buffers that have no other holder and takes them back.
     pub fn collect(&mut self) {
         for _ in 0..self.lent_buffers.len() {
+            // `try_into_mut` succeeds only for the last holder.
             match self.lent_buffers.pop_front().map(Bytes::try_into_mut) {
                 Some(Ok(buffer)) => self.returned_buffers.push(buffer),
                 Some(Err(held)) => self.lent_buffers.push_back(held),

@@ -231,6 +231,7 @@ impl HostValue {
                 window.clamp(min, max).to_string()
             }
             HostValue::Bytes(bytes) => messages(bytes),
+            // More than the path holds would only wait in queues.
             HostValue::Outstanding(bytes) => messages(bytes.min(path)),
             HostValue::MemberTimeout => format!("{} us", member_timeout.as_micros()),
         }

@@ -146,6 +146,7 @@ impl FromStr for BitRate {
             _ => return Err(error()),
         };
         let bps = (number * scale).round();
+        // The bounds exclude zero and keep products with bit counts within 128 bits.
         if !(1.0..=1e18).contains(&bps) {
             return Err(error());
         }
@@ -310,6 +311,7 @@ impl FromStr for Span {
             return Err(error());
         }
         let nanos = match unit {
+            // Bit times stay symbolic until the rate is known.
             "bit" | "bits" if number.fract() == 0.0 => return Ok(Span::Bits(number as u64)),
             "ns" => number,
             "us" | "µs" => number * 1e3,

@@ -67,6 +67,7 @@ impl CheckedMachine {
         self.calls += 1;
         // Comparing states as text is slow, so it happens rarely, and more rarely the longer the text is.
         if self.calls >= self.next_check && self.machine.poll_timeout().is_none_or(|at| at > now) {
+            // The machine is drained and nothing is due, so this call must change nothing.
             let before_call = format!("{:?}", self.machine);
             self.machine.handle_timeout(now);
             let after = format!("{:?}", self.machine);

@@ -273,6 +273,7 @@ impl Group {
             assert!((nodes as usize) < heap::OWNERS - 2, "there are owners for {nodes} nodes");
             heap::reset();
         }
+        // Records of the receivers, which the oracles fill.
         let mut lives = Vec::new();
         for node in (0..=self.receivers).map(NodeId) {
             let (machine, application) = self.node(node, false, &mut lives);
@@ -286,6 +287,7 @@ impl Group {
         faults.sort_by_key(|fault| fault.at);
         let mut crashed: Vec<NodeId> = Vec::new();
         let mut rejoined = Vec::new();
+        // Run up to each fault, then apply it.
         for fault in &faults {
             world.run(fault.at, |_| false);
             world.pass_to(fault.at);
@@ -318,10 +320,12 @@ impl Group {
         );
         let finished = (stop == StopReason::Done).then(|| world.now());
         let sent_before = world.observer().datagrams.len();
+        // Keep running, to see whether the group falls silent after the end.
         let quiet = match finished {
             None => false,
             Some(at) => world.run(at + self.afterwards, |_| false) == StopReason::Idle,
         };
+        // A sender may not become unfinished again.
         let finished_still = is_finished(&mut world);
         let Recorder { events, datagrams } = world.into_observer();
         let read = |lives: Vec<Arc<Mutex<Received>>>| -> Vec<Received> {

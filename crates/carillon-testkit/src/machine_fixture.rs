@@ -18,7 +18,7 @@ pub struct MachineFixture {
     machine: Box<dyn Machine>,
     format: &'static Format,
     now: Time,
-    out: Out,
+    out: Output,
 }
 
 /// Time this many bit times after the start, at 10 Mbit/s.
@@ -30,13 +30,13 @@ pub fn bits(bits: u64) -> Time {
 pub const ASSOCIATION: AssociationId = AssociationId(1);
 
 #[derive(Debug, Default)]
-struct Out {
+struct Output {
     sent: Vec<(Transmit, Vec<u8>)>,
     events: Vec<Event>,
     fired: bool,
 }
 
-impl Host for Out {
+impl Host for Output {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.sent.push((transmit, std::mem::take(bytes)));
     }
@@ -92,7 +92,7 @@ impl MachineFixture {
             machine: Box::new(machine),
             format: entry.format,
             now: Time::ZERO,
-            out: Out::default(),
+            out: Output::default(),
         }
     }
 

@@ -231,13 +231,16 @@ impl Oracle {
             }
             expected = delivery.message.0;
         } else if known.gaps {
+            // A gap is allowed, an earlier message is not.
             expected = expected.max(delivery.message.0);
         }
+        // Go on from the expected number even after a violation, so that one fault is one complaint.
         known.next = Some(expected + 1);
         let payload = known.contents.message(expected);
         let complaint = if delivery.message.0 != expected {
             format!("delivers message {} of {} as the {expected}th", delivery.message.0, delivery.source)
         } else if delivery.payload != payload {
+            // The number at the beginning of the contents tells which message they belong to.
             let number = delivery.payload.first_chunk::<8>().map(|first| u64::from_be_bytes(*first));
             match number {
                 Some(number) if known.contents.message(number) == delivery.payload => {

@@ -34,11 +34,11 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
 pub struct PeerFixture {
     machine: Box<dyn Machine>,
     now: u64,
-    out: Out,
+    out: Output,
 }
 
 #[derive(Debug)]
-struct Out {
+struct Output {
     nodes: Vec<NodeId>,
     show: fn(&[u8]) -> String,
     sent: Vec<String>,
@@ -46,7 +46,7 @@ struct Out {
     fired: bool,
 }
 
-impl Host for Out {
+impl Host for Output {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         let to = match transmit.dest {
             Dest::Node(node) => format!("rank {}", rank(&self.nodes, node)),
@@ -81,7 +81,7 @@ impl PeerFixture {
         }
         let machine = (entry.build)(Role::Peer, context, &config).unwrap_or_else(|error| panic!("{error}"));
         let nodes = context.members.to_vec();
-        let out = Out { nodes, show, sent: Vec::new(), events: Vec::new(), fired: false };
+        let out = Output { nodes, show, sent: Vec::new(), events: Vec::new(), fired: false };
         let mut bench = PeerFixture { machine: Box::new(CheckedMachine::new(machine)), now: 0, out };
         bench.machine.start(Time::ZERO);
         bench.drain();

@@ -29,25 +29,26 @@ pub struct TestLocation {
 /// If `body` fails or panics, after the command that repeats the run is printed. If there is nothing to run,
 /// `CARILLON_PROTOCOL` names no protocol, or the runs of a protocol exercised less than `floor` each on average.
 pub fn for_each_run(
-    place: TestLocation,
+    location: TestLocation,
     known: &[&'static ProtocolEntry],
     entries: &[&'static ProtocolEntry],
     runs: u64,
     floor: Exercise,
     mut body: impl FnMut(&'static ProtocolEntry, u64) -> Result<(), String>,
 ) {
-    assert!(!entries.is_empty(), "{}: there is no protocol to try", place.test);
+    assert!(!entries.is_empty(), "{}: there is no protocol to try", location.test);
     let seeds = seeds(if is_long_tier() { runs } else { runs.div_ceil(6) });
     let runs = seeds.end() - seeds.start() + 1;
     for entry in chosen(known, entries.iter().copied()) {
         let before = exercised();
         for seed in seeds.clone() {
-            let TestLocation { package, target, test } = place;
+            let TestLocation { package, target, test } = location;
             let protocol = entry.name;
             let again = format!(
                 "CARILLON_PROTOCOL={protocol} CARILLON_SEED={seed} \
                  cargo test -p {package} --test {target} -- --exact {test}"
             );
+            // A panic of the test passes on after the command that repeats it has been printed.
             match catch_unwind(AssertUnwindSafe(|| body(entry, seed))) {
                 Ok(Ok(())) => {}
                 Ok(Err(complaint)) => panic!("{protocol}: {complaint}\nrun it again: {again}"),
@@ -58,7 +59,7 @@ pub fn for_each_run(
             }
         }
         let Exercise { datagrams, deliveries, timers } = exercised() - before;
-        let (protocol, test) = (entry.name, place.test);
+        let (protocol, test) = (entry.name, location.test);
         println!(
             "{test}: {protocol}: {runs} runs, {datagrams} datagrams, {deliveries} deliveries, {timers} timers"
         );

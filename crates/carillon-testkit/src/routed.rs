@@ -21,6 +21,7 @@ pub fn random_network(
         let delay = Duration::from_nanos(100_000 + rng.below(longest.as_nanos() as u64));
         topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
     };
+    // Each router joins an earlier one, which makes a tree.
     for router in 1..routers {
         let other = rng.below(router.into()) as u32;
         join(&mut topology, first + other, first + router, rng);
@@ -29,6 +30,7 @@ pub fn random_network(
         let router = rng.below(routers.into()) as u32;
         join(&mut topology, first + router, host, rng);
     }
+    // A further link within the tree makes a cycle.
     for _ in 0..detours {
         let (a, b) = (rng.below(routers.into()) as u32, rng.below(routers.into()) as u32);
         if a != b {

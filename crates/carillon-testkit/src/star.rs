@@ -138,6 +138,7 @@ impl Star {
             for _ in 0..copies {
                 let LinkState { link, rng, .. } = self.state(from, to);
                 let jitter = rng.below(link.jitter.as_nanos() as u64 + 1);
+                // Each copy has a jitter of its own and may overtake others.
                 let at = now + link.delay + Duration::from_nanos(jitter);
                 let step = Step::Arrive { from, to, dest: dest.clone(), bytes: bytes.clone() };
                 self.events.push(at, step);

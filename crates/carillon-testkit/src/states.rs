@@ -40,11 +40,13 @@ impl Watch {
             let twice = found.insert((of, about), (state, turn));
             assert!(twice.is_none(), "{}, {of}: two states of {about} at once", self.entry.name);
         });
+        // Instances that have disappeared went to the final state.
         for (&(of, about), &(from, _)) in &self.seen {
             if !found.contains_key(&(of, about)) {
                 self.take(now, of, from, PSEUDO_STATE);
             }
         }
+        // New instances come from the initial state; a changed counter is a re-entry of the same state.
         for (&(of, about), &(to, turn)) in &found {
             let before = self.seen.get(&(of, about)).copied();
             if before != Some((to, turn)) {

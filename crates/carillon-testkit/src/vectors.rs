@@ -23,6 +23,7 @@ pub fn assert_wire_vectors(directory: &Path, part: &str, wire: u16, packets: &BT
     }
     let now: BTreeMap<String, String> =
         packets.iter().map(|(name, bytes)| (name.clone(), hex(bytes))).collect();
+    // Recorded packets must neither change nor disappear.
     for (name, hex) in &lines {
         assert_eq!(
             now.get(name),
@@ -31,6 +32,7 @@ pub fn assert_wire_vectors(directory: &Path, part: &str, wire: u16, packets: &BT
              WIRE_VERSION in crates/carillon-wire/src/session/opening.rs, or leave the format as it is and add an extension"
         );
     }
+    // New packets need a blessing.
     let new = now.keys().filter(|name| !lines.contains_key(*name)).count();
     if new > 0 && std::env::var_os("CARILLON_BLESS").is_some() {
         let text: String = now.iter().map(|(name, hex)| format!("{name} {hex}\n")).collect();

@@ -211,6 +211,7 @@ impl<'a> Packet<'a> {
             packet_type::DATA => {
                 let (sequence, index) = (reader.u32()?, reader.u16()?);
                 let (length, count) = (reader.u16()?, reader.u16()?);
+                // An open block has length 0 and any index.
                 check("index", index, index < MAX_BLOCK_LENGTH && (length == 0 || index < length))?;
                 check("length", length, length <= MAX_BLOCK_LENGTH)?;
                 Packet::Data { sequence, index, length, count, payload: reader.rest() }
@@ -218,9 +219,11 @@ impl<'a> Packet<'a> {
             packet_type::REPAIR => {
                 let block = CodedBlock { first: reader.u32()?, length: length(&mut reader)?, planned: 0 };
                 let (number, planned) = (reader.u16()?, reader.u16()?);
+                // The code plans a power of two of symbols, of which this is one.
                 check("planned", planned, planned.is_power_of_two() && planned <= MAX_BLOCK_LENGTH)?;
                 check("number", number, number < planned)?;
                 let (count, more, symbol) = (reader.u16()?, reader.u16()?, reader.rest());
+                // Symbols have 16-bit elements and hold a length, so they are even and not empty.
                 if symbol.len() < 2 || !symbol.len().is_multiple_of(2) {
                     return Err(ParseError::Field { field: "symbol", value: symbol.len() as u64 });
                 }
@@ -233,6 +236,7 @@ impl<'a> Packet<'a> {
                     listed("blocks", MAX_LISTED_BLOCKS, &mut reader)?,
                     listed("asked", MAX_POLLED_RECEIVERS, &mut reader)?,
                 );
+                // Number 0 is reserved for unsolicited statuses.
                 if asked > 0 && question == 0 {
                     return Err(ParseError::Field { field: "question", value: 0 });
                 }
@@ -250,6 +254,7 @@ impl<'a> Packet<'a> {
                 let (expected, question) = (reader.u32()?, reader.u32()?);
                 let status = Status { expected, question, arrived: reader.u32()?, room: reader.u32()? };
                 let blocks = listed("blocks", MAX_LISTED_BLOCKS, &mut reader)?;
+                // Entries have maps of different lengths: walk them once to check them and to find their end.
                 let mut rest = reader.clone();
                 for _ in 0..blocks {
                     read_incomplete_block(&mut reader)?;

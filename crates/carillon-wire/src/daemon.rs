@@ -147,6 +147,7 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
 #[must_use]
 pub fn other_release(bytes: &[u8]) -> Option<OtherRelease> {
     match *bytes {
+        // The beginning of an OPEN never changes, so the release of any program can be named.
         [frame_type::OPEN, VERSION, high, low, major, minor, patch, ..] => {
             let wire = u16::from_be_bytes([high, low]);
             let release = Release { major, minor, patch };
@@ -164,6 +165,7 @@ impl<'a> Frame<'a> {
         let frame = match reader.u8()? {
             frame_type::OPEN => {
                 match reader.u8()? {
+                    // The version comes before everything that other releases may lay out differently.
                     VERSION => {}
                     other => return Err(ParseError::Field { field: "version", value: other.into() }),
                 }

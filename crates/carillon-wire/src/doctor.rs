@@ -141,6 +141,7 @@ impl<'a> Hello<'a> {
             return Err(ParseError::Field { field: "name length", value: len.into() });
         }
         let name = std::str::from_utf8(reader.bytes(len.into())?).ok();
+        // Names go to a terminal, so control characters are refused.
         let name = name.filter(|name| !name.chars().any(char::is_control));
         let name = name.ok_or(ParseError::Field { field: "name", value: 0 })?;
         let count = reader.u8()?;
@@ -157,6 +158,7 @@ impl<'a> Hello<'a> {
                 sent: reader.u16()?,
             });
         }
+        // Everything behind the origin is padding.
         let origin = origin(&mut reader);
         let hello = Hello { way, ttl, hops, number, datagram, buffer, group, name, heard, origin };
         Ok((envelope.association, hello))
@@ -179,6 +181,7 @@ impl<'a> Hello<'a> {
         buf.extend(address);
         buf.extend(self.group.port().to_be_bytes());
         let mut end = self.name.len().min(MAX_NAME);
+        // Cut the name between characters.
         while !self.name.is_char_boundary(end) {
             end -= 1;
         }
@@ -196,6 +199,7 @@ impl<'a> Hello<'a> {
             buf.extend(wire.to_be_bytes());
             buf.extend([major, minor, patch]);
         }
+        // Pad with zeros to the length under test.
         buf.resize(buf.len().max(begin + len), 0);
     }
 }

@@ -329,6 +329,7 @@ impl<'a> Record<'a> {
             }
             record_type::HOLE => {
                 let (index, offset, len) = (reader.u32()?, reader.u64()?, reader.u64()?);
+                // The bound limits the work that a small record can cause.
                 if !(1..=HOLE_MAX).contains(&len) {
                     return Err(ParseError::Field { field: "length", value: len });
                 }
@@ -337,6 +338,7 @@ impl<'a> Record<'a> {
             record_type::SPAN => {
                 let (index, offset, step, count) =
                     (reader.u32()?, reader.u64()?, reader.u32()?, reader.u32()?);
+                // An empty span describes nothing.
                 if step == 0 || count == 0 {
                     return Err(ParseError::Field { field: "span", value: 0 });
                 }
@@ -348,6 +350,7 @@ impl<'a> Record<'a> {
             }
             record_type::SUBTREE => {
                 let (index, end) = (reader.u32()?, reader.u64()?);
+                // Subtrees are the aligned 4 MiB parts of a file only.
                 if end == 0 || !end.is_multiple_of(SUBTREE_BYTES) {
                     return Err(ParseError::Field { field: "end", value: end });
                 }
@@ -408,6 +411,7 @@ impl<'a> Record<'a> {
                 buf.push(record_type::FILE);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.extend_from_slice(&size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
+                // Bits outside of the mask, such as set-user-id, never leave the sender.
                 buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
                 buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
                 buf.extend_from_slice(path.as_bytes());

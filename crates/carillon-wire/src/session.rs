@@ -428,6 +428,7 @@ impl<'a> Packet<'a> {
                 let largest = reader.u16()?;
                 let (mut attached, mut cookie, mut origin) = (Attachment::default(), None, None);
                 let mut extensions = Extensions::of(&mut reader);
+                // Unknown extensions are skipped unless they are critical.
                 while let Some((kind, value)) = extensions.next()? {
                     match kind {
                         extension::ATTACHED => attached = Attachment::parse(value)?,

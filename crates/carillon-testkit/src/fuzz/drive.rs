@@ -132,12 +132,13 @@ impl Run<'_> {
             }
             12..=14 => {
                 // At the exact deadline, or a little late.
-                let Some(next) = machine.poll_timeout().filter(|next| *next < HORIZON) else { return };
+                let Some(next) = machine.poll_timeout().filter(|next| *next < MAX_TIME) else { return };
                 let late = if code & 31 == 14 { step(input) } else { Duration::ZERO };
                 self.pass_until(next.max(self.now) + late);
                 self.fire(machine);
             }
             15..=17 => {
+                // Let time pass, then fire the timers, due or not.
                 self.pass_until(self.now + step(input));
                 self.fire(machine);
             }
@@ -159,7 +160,7 @@ impl Run<'_> {
     }
 
     fn pass_until(&mut self, now: Time) {
-        self.now = now.min(HORIZON);
+        self.now = now.min(MAX_TIME);
     }
 
     fn fire(&mut self, machine: &mut dyn Machine) {
@@ -218,6 +219,7 @@ impl Run<'_> {
             use session::Body::{Invite, Present, Roster};
             !matches!(packet.body, Invite(_) | Roster(_) | Present { .. })
         });
+        // Sometimes the destination is the wrong one.
         let to_group = (form & 16 == 0) != to_one;
         let destination = if to_group { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
         let mut bytes = bytes;
@@ -263,6 +265,7 @@ impl Run<'_> {
             }
             Err(OfferError::Finished) => assert!(self.finishing || !self.rules.plain, "it has not finished"),
             Err(OfferError::Full) => {
+                // A sender with nothing outstanding has room for a message.
                 let idle = self.clean && self.offered == self.completed;
                 assert!(!(self.rules.plain && idle), "full with nothing outstanding: {machine:?}");
             }
@@ -276,6 +279,7 @@ impl Run<'_> {
             let Some(delivery) = receiver.poll_delivery() else { break };
             if self.rules.plain {
                 let next = delivery.message.0 == self.next;
+                // A receiver may skip only messages that it has found missing.
                 let later = self.losses && delivery.message.0 > self.next;
                 assert!(next || later, "messages come in order, without a gap that was not found");
                 assert_eq!(delivery.source, self.known.sender, "messages come from the sender");
@@ -288,17 +292,19 @@ impl Run<'_> {
     /// Drains the machine and checks its output; returns the number of events.
     fn drain(&mut self, machine: &mut dyn Machine, budget: Option<usize>) -> usize {
         let mut buf = std::mem::take(&mut self.buf);
-        let mut tap = Tap { run: self, budget, sent: 0, events: 0, refused: false };
-        let next = carillon_core::drain(machine, tap.run.now, &mut buf, &mut tap);
-        let (events, clean) = (tap.events, !tap.refused);
+        let mut host = DrainHost { run: self, budget, sent: 0, events: 0, refused: false };
+        let next = carillon_core::drain(machine, host.run.now, &mut buf, &mut host);
+        let (events, clean) = (host.events, !host.refused);
         self.buf = buf;
         self.clean = clean;
         if let Some(most) = self.rules.deliveries {
+            // Messages announced but not fetched are in the receive buffer.
             let kept = self.announced - self.delivered;
             assert!(kept <= most as u64, "{kept} messages are kept, more than {most}: {machine:?}");
         }
         if self.rules.plain && clean {
             let outstanding = self.offered - self.completed;
+            // A sender with outstanding messages must wait for a timeout, or it could wait for ever.
             assert!(outstanding == 0 || next.is_some(), "nothing is waited for: {machine:?}");
             if let Some(sender) = machine.as_sender() {
                 let finished = self.finishing && outstanding == 0;
@@ -310,7 +316,7 @@ impl Run<'_> {
 }
 
 /// Host of the machine during one drain.
-struct Tap<'t, 'r> {
+struct DrainHost<'t, 'r> {
     run: &'t mut Run<'r>,
     budget: Option<usize>,
     sent: usize,
@@ -319,7 +325,7 @@ struct Tap<'t, 'r> {
     refused: bool,
 }
 
-impl Host for Tap<'_, '_> {
+impl Host for DrainHost<'_, '_> {
     fn is_ready(&mut self) -> bool {
         let ready = self.budget.is_none_or(|budget| self.sent < budget);
         self.refused |= !ready;
@@ -331,8 +337,9 @@ impl Host for Tap<'_, '_> {
         assert!(self.sent <= self.run.rules.transmits, "a drain gives more than {} datagrams", self.sent - 1);
         assert!(!bytes.is_empty(), "a datagram is not empty");
         assert!(transmit.departure.is_none_or(|at| at >= self.run.now), "{transmit:?} departs in the past");
+        // An attacker learns nonces and cookies from the machine's own packets.
         self.run.known.overhear(bytes);
-        if self.run.recent.len() == RECENT {
+        if self.run.recent.len() == MAX_RECENT_DATAGRAMS {
             self.run.recent.pop_front();
         }
         self.run.recent.push_back(std::mem::take(bytes));
@@ -372,6 +379,6 @@ fn step(input: &mut Input<'_>) -> Duration {
 /// Maximum number of operations, beyond which an input is not worth its time.
 const MAX_OPERATIONS: usize = 512;
 /// Number of the machine's last datagrams that may be replayed.
-const RECENT: usize = 8;
+const MAX_RECENT_DATAGRAMS: usize = 8;
 /// Latest time of a run, so that no timer saturates at the end of time.
-const HORIZON: Time = Time::from_nanos(1 << 62);
+const MAX_TIME: Time = Time::from_nanos(1 << 62);

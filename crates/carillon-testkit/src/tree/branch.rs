@@ -87,6 +87,7 @@ impl Branch {
             return lost;
         }
         self.timer = None;
+        // Repair a burst for each child that lags; expel it after too many repairs without an answer.
         for (&node, child) in self.children.iter_mut().filter(|(_, child)| !child.is_held && child.has < sent)
         {
             child.repeats += 1;
@@ -119,6 +120,7 @@ impl Branch {
     pub fn next_repair(&mut self) -> Option<(NodeId, u64, Bytes)> {
         loop {
             let (number, node) = self.due.pop_first()?;
+            // Skip repairs that an acknowledgment has made unnecessary.
             let payload = number.checked_sub(self.base).and_then(|index| self.kept.get(index as usize));
             let lacks = self.children.get(&node).is_some_and(|child| child.has <= number && !child.is_held);
             if let Some(payload) = payload.filter(|_| lacks) {

@@ -140,6 +140,7 @@ impl Packer {
     pub fn take(&mut self) -> Bytes {
         let end = std::mem::take(&mut self.end);
         let message = match (self.max_len >= MIN_POOLED_LEN, end >= MIN_POOLED_LEN) {
+            // Short messages share a chunk.
             (false, _) => self.buffer.split_to(end).freeze(),
             // A short message is copied, so that it does not hold a long buffer until it is acknowledged.
             (true, false) => Bytes::copy_from_slice(&self.buffer[..end]),
@@ -150,6 +151,7 @@ impl Packer {
             }
         };
         match std::mem::take(&mut self.records) {
+            // A single record is sent without the PACK headers in front of it.
             1 => message.slice(PACK_HEADER_LEN + PACK_RECORD_LEN..),
             _ => message,
         }
@@ -161,6 +163,7 @@ impl Packer {
         if self.records == 0 {
             let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
             if self.buffer.len() < whole {
+                // Reuse a buffer that has come back; look for one if none is known.
                 let again = self.pooled.returned().or_else(|| {
                     self.pooled.collect();
                     self.pooled.returned()
@@ -169,6 +172,7 @@ impl Packer {
             }
             self.put(&[record_type::PACK]);
         }
+        // A record of 64 KiB or more does not fit the length field of a PACK and must be the only one.
         let len = u16::try_from(len);
         self.is_oversized = len.is_err();
         self.put(&len.unwrap_or(u16::MAX).to_be_bytes());

@@ -25,6 +25,7 @@ impl<'a> ChildSet<'a> {
         match bytes.first() {
             None => Ok(set),
             Some(&LIST) => {
+                // The list is valid if every number in it can be read.
                 while numbers.next().is_some() {}
                 if numbers.rest.is_empty() && !numbers.wrong { Ok(set) } else { bad(u64::from(LIST)) }
             }
@@ -41,6 +42,7 @@ impl<'a> ChildSet<'a> {
     pub fn encode(numbers: &[u32], buf: &'a mut Vec<u8>) -> Self {
         buf.clear();
         let Some((&first, &last)) = numbers.first().zip(numbers.last()) else { return ChildSet(&[]) };
+        // First try the list of gaps; its length depends on the numbers.
         buf.push(LIST);
         let mut next = 0;
         for &number in numbers {
@@ -48,11 +50,13 @@ impl<'a> ChildSet<'a> {
             next = u64::from(number) + 1;
         }
         let list = buf.len();
+        // Then the bit map, if it can be shorter: its length depends on the range only.
         let bits = (u64::from(last - first) / 8 + 1) as usize;
         if bits + 1 < list {
             let mut shorter = vec![BITS];
             push(first.into(), &mut shorter);
             let start = shorter.len();
+            // The map must be strictly shorter and must not pass the end of the numbers.
             if start + bits < list && u64::from(first) + 8 * bits as u64 <= 1 << 32 {
                 shorter.resize(start + bits, 0);
                 for &number in numbers {
@@ -73,6 +77,7 @@ impl<'a> ChildSet<'a> {
                 let Some(at) = u64::from(child).checked_sub(first) else { return false };
                 bits.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
             }
+            // The list ascends, so the search ends at the first number that is not below the child.
             _ => self.iter().find(|&number| number >= child) == Some(child),
         }
     }
@@ -124,6 +129,7 @@ impl Iterator for Children<'_> {
         let read =
             number(self.rest).and_then(|(gap, rest)| Some((u32::try_from(self.next + gap).ok()?, rest)));
         let Some((number, rest)) = read else {
+            // A gap beyond 32 bits or a truncated number ends the list.
             self.wrong = true;
             return None;
         };

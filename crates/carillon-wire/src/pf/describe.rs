@@ -33,6 +33,7 @@ pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
     };
     raise(bytes, left, by.wrapping_add(consumed));
     raise(bytes, expected, by);
+    // The forged window may not end before its own first message.
     if (behind as i32) < by as i32 {
         raise(bytes, highest, by.wrapping_sub(behind));
     }

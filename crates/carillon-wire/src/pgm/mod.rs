@@ -238,9 +238,11 @@ impl<'a> Packet<'a> {
         if (stored == 0 && is_data) || (stored != 0 && checksum(bytes) != stored) {
             return Err(ParseError::Field { field: "checksum", value: stored.into() });
         }
+        // Parity packets (section 11) are refused rather than taken for data.
         if flags & flag::PARITY_OR_VARIABLE != 0 {
             return Err(ParseError::Field { field: "parity", value: flags.into() });
         }
+        // Upstream packets name the source by the destination port (section 8).
         let [source_port, destination_port] = if kind.is_upstream() { [ports[1], ports[0]] } else { ports };
         let tsi = Tsi { gsi, port: source_port };
         let nak = |reader: &mut Reader<'a>| -> Result<Nak, ParseError> {
@@ -264,6 +266,7 @@ impl<'a> Packet<'a> {
             }),
             PacketType::Polr => {
                 let (sqn, round) = (reader.u32()?, reader.u16()?);
+                // Reserved bytes (section 14.7.2).
                 reader.u16()?;
                 Body::Polr { sqn, round }
             }
@@ -279,6 +282,7 @@ impl<'a> Packet<'a> {
             _ => Options::parse(&mut reader)?,
         };
         let rest = reader.rest();
+        // The TSDU is everything behind the options, and only data packets have one.
         if rest.len() != tsdu || (tsdu > 0 && !is_data) {
             return Err(ParseError::Field { field: "TSDU length", value: tsdu as u64 });
         }
@@ -340,6 +344,7 @@ impl<'a> Packet<'a> {
         }
         self.options.emit(buf);
         buf.extend_from_slice(tsdu);
+        // The checksum covers the whole packet with its own field as zero.
         let sum = checksum(&buf[start..]);
         buf[start + CHECKSUM_AT..start + CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
     }
@@ -394,6 +399,7 @@ impl<'a> Packet<'a> {
 /// including unknown options. `None` for other packets and for an address of another family.
 pub fn with_path(packet: &[u8], path: IpAddr) -> Option<Vec<u8>> {
     let (old, at) = match Packet::parse(packet).ok()?.body {
+        // Offsets of the address itself, behind the numbers and its family.
         Body::Spm(spm) => (spm.path, COMMON_LEN + 16),
         Body::Poll(poll) => (poll.path, COMMON_LEN + 12),
         _ => return None,
@@ -418,6 +424,7 @@ pub fn emit_repair(packet: &[u8], trail: u32, buf: &mut Vec<u8>) -> bool {
     let start = buf.len();
     buf.extend_from_slice(packet);
     let again = &mut buf[start..];
+    // Only the type, the trailing edge and the checksum change (section 5.3).
     again[TYPE_AT] = PacketType::Rdata as u8;
     again[COMMON_LEN + 4..DATA_HEADER_LEN].copy_from_slice(&trail.to_be_bytes());
     let sum = checksum(again);

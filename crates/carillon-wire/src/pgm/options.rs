@@ -130,6 +130,7 @@ impl<'a> Options<'a> {
 
     /// Parses the options at the front.
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        // OPT_LENGTH comes first and covers all options, itself included (section 9.1).
         let [kind, len, total @ ..] = reader.array::<4>()?;
         let wrong = |field, value: u8| ParseError::Field { field, value: value.into() };
         if kind & !END != LENGTH || len != 4 {
@@ -140,6 +141,7 @@ impl<'a> Options<'a> {
         let mut rest = Reader::new(all);
         let mut options = Options::default();
         let mut ended = kind & END != 0;
+        // The bound holds even if no option has the end bit.
         for _ in 1..MAX_OPTIONS {
             if ended {
                 break;
@@ -150,6 +152,7 @@ impl<'a> Options<'a> {
             let contents = rest.bytes(len.into())?;
             options.add(kind & !END, own, contents)?;
         }
+        // The option with the end bit must be the last one.
         match ended && rest.rest().is_empty() {
             true => Ok(options),
             false => Err(wrong("OPT_LENGTH", total as u8)),
@@ -185,6 +188,7 @@ impl<'a> Options<'a> {
             NBR_UNREACH => self.neighbour_unreachable = true,
             PATH_NLA => {
                 self.path = Some(match contents.len() {
+                    // OPT_PATH_NLA has no family field; its length tells the family (section 15.4.4).
                     16 => Ipv6Addr::from(reader.array::<16>()?).into(),
                     _ => Ipv4Addr::from(reader.array::<4>()?).into(),
                 });
@@ -209,6 +213,7 @@ impl<'a> Options<'a> {
         }
         buf.extend_from_slice(&[LENGTH, 4]);
         buf.extend_from_slice(&(total as u16).to_be_bytes());
+        // Offset of the last option, which gets the end bit.
         let mut last = 0;
         let mut head = |buf: &mut Vec<u8>, kind: u8, contents: usize, own: u8| {
             last = buf.len();
@@ -262,6 +267,7 @@ impl<'a> Options<'a> {
         if let Some(flags) = self.reset {
             head(buf, RST, 0, flags);
         }
+        // The end bit marks the last option.
         buf[last] |= END;
     }
 

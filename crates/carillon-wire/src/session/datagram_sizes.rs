@@ -25,6 +25,7 @@ impl DatagramSizes {
 
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let (longest, least) = (reader.u16()?, reader.u16()?);
+        // Both sizes are zero, or the range is not empty.
         if least > longest || (least == 0) != (longest == 0) {
             return Err(ParseError::Field { field: "least", value: least.into() });
         }

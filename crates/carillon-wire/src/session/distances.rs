@@ -57,6 +57,7 @@ impl<'a> Distances<'a> {
         }
         let mut reader = Reader::new(bytes);
         while !reader.rest().is_empty() {
+            // Ranks must be those of a possible roster.
             let rank = read_entry(&mut reader)?.rank;
             if usize::from(rank) >= MAX_PEERS {
                 return Err(ParseError::Field { field: "rank", value: rank.into() });

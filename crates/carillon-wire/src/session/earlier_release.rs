@@ -97,6 +97,7 @@ impl<'a> EarlierPacket<'a> {
         }
         let mut reader = Reader::new(rest);
         let association = AssociationId(reader.u32().ok()?);
+        // A notice has the reserved protocol name anywhere behind its fixed part.
         let has_notice = || bytes.windows(PROTOCOL.len()).any(|part| part == PROTOCOL.as_bytes());
         let body = match packet_type {
             ASK => reader.nonce().map(EarlierBody::Ask).unwrap_or(EarlierBody::Other),

@@ -46,6 +46,7 @@ impl<'r, 'a> Extensions<'r, 'a> {
             return Ok(None);
         }
         let kind = self.reader.u8()?;
+        // Ascending types allow one encoding only and exclude duplicates.
         if self.last.is_some_and(|last| last >= kind) {
             return Err(ParseError::Field { field: "extension order", value: kind.into() });
         }

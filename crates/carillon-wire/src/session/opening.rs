@@ -103,6 +103,7 @@ impl<'a> Opening<'a> {
     /// Reads the opening of a packet of any wire version, and its session; `None` if the packet has none.
     pub fn peek(bytes: &'a [u8]) -> Option<(AssociationId, Opening<'a>)> {
         let (envelope, mut reader) = Reader::behind_envelope(protocol::SESSION, bytes).ok()?;
+        // Only these packets begin with an opening, in every wire version.
         let opens =
             matches!(envelope.packet_type, packet_type::INVITE | packet_type::JOIN | packet_type::DECLINE);
         opens
@@ -114,6 +115,7 @@ impl<'a> Opening<'a> {
     /// Returns the release that sent these bytes if it is another one: they open a conversation in another wire
     /// version or belong to a session from before wire versions.
     pub fn other_release(bytes: &'a [u8]) -> Option<OtherRelease> {
+        // Releases from before wire versions show themselves in the envelope.
         if let &[MAGIC, version, protocol::SESSION, ..] = bytes
             && version < SESSION_VERSION
         {

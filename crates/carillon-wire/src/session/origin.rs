@@ -36,6 +36,7 @@ impl Origin {
         let bytes: &[u8; Self::LEN] = value.try_into().map_err(wrong)?;
         let number = |at: usize| bytes[at..].iter().take(8).fold(0, |all, &byte| all << 8 | u64::from(byte));
         let flags = bytes[16];
+        // Unknown flags are refused, so that an accepted packet is emitted unchanged.
         if flags & !(RESUMES | IS_DONE) != 0 {
             return Err(ParseError::Field { field: "origin flags", value: flags.into() });
         }

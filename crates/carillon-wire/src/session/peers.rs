@@ -58,6 +58,7 @@ impl<'a> RosterPage<'a> {
         if peers.count != count {
             return Err(ParseError::Field { field: "count", value: count.into() });
         }
+        // A page cannot have members beyond the end of the roster.
         match usize::from(first) + peers.len() <= usize::from(total) {
             true => Ok(RosterPage { edition, total, first, peers }),
             false => Err(ParseError::Field { field: "first", value: first.into() }),
@@ -115,6 +116,7 @@ impl<'a> PeerList<'a> {
             return Err(ParseError::Field { field: "bytes of members", value: bytes.len() as u64 });
         }
         let mut count = 0;
+        // A list runs to the end of the packet and has at least one member.
         while count == 0 || !reader.rest().is_empty() {
             Peer::parse(reader)?;
             count += 1;
@@ -134,6 +136,7 @@ impl<'a> Peer<'a> {
             BOTH => MemberRole::ReceivesAndHelps,
             _ => return Err(ParseError::Field { field: "flags", value: flags.into() }),
         };
+        // Unknown flags are refused, so that an accepted page is emitted unchanged.
         if flags & !(OFFERS | GONE | HELPS | TURNS | RECEIVES) != 0 {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }
@@ -153,6 +156,7 @@ impl<'a> Peer<'a> {
             MemberRole::Helps => HELPS,
             MemberRole::ReceivesAndHelps => BOTH,
         };
+        // The parent field is present only with its flag.
         let flags = [(self.gone, GONE), (self.parent > 0, TURNS)];
         buf.push(flags.iter().filter(|(on, _)| *on).fold(part, |flags, (_, flag)| flags | flag));
         if self.parent > 0 {

@@ -159,7 +159,9 @@ fn checked<'a>(
 fn clean(text: &str, max: usize) -> String {
     let mut clean = String::new();
     for c in text.chars() {
+        // Hidden characters become blanks, so that the cut text keeps its words apart.
         let c = if is_hidden(c) { ' ' } else { c };
+        // Cut between characters, never within one.
         if clean.len() + c.len_utf8() > max {
             break;
         }

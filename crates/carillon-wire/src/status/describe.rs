@@ -14,6 +14,7 @@ pub fn forge_feedback(family: Family, lie: Forgery, bytes: &mut [u8]) {
     let map = STATUS_LEN..STATUS_LEN + 8 * status.map.count();
     let [lower, done, buffer] = [4, 8, 24].map(|at| Envelope::LEN + at);
     let by = match lie {
+        // 65535 stands for that many free blocks or more.
         Forgery::UnlimitedRoom => return bytes[buffer..buffer + 2].fill(u8::MAX),
         Forgery::Ahead(by) => by,
         Forgery::Complete => clear(&mut bytes[map]),

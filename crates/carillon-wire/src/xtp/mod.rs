@@ -227,9 +227,11 @@ impl<'a> Packet<'a> {
         if format >> 5 != VERSION {
             return Err(ParseError::Magic(format.into()));
         }
+        // The packet must end where its header says, so a truncated one is refused.
         if reader.rest().len() as u64 != u64::from(dlen) {
             return Err(ParseError::Field { field: "dlen", value: dlen.into() });
         }
+        // Reserved option bits must be zero.
         if options & !option::ALL != 0 {
             return Err(ParseError::Field { field: "options", value: options.into() });
         }
@@ -255,6 +257,7 @@ impl<'a> Packet<'a> {
             _ => return Err(ParseError::Type(format)),
         };
         reader.end("dlen")?;
+        // Only formats with a data segment can have a tag.
         let carries = matches!(body, Body::Data(_) | Body::First(..));
         if is_tagged && !carries {
             return Err(ParseError::Field { field: "options", value: options.into() });
@@ -265,6 +268,7 @@ impl<'a> Packet<'a> {
     /// Appends the packet as a datagram.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         let start = buf.len();
+        // The tag option follows from the data segment.
         let tag = if self.data().is_some_and(|data| data.tag.is_some()) { option::BTAG } else { 0 };
         let options = self.options | tag;
         buf.extend_from_slice(&self.key.to_be_bytes());
@@ -303,6 +307,7 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(diag.text);
             }
         }
+        // The checksum comes last, with its own field as zero.
         let sum = checksum(&buf[start..], options);
         buf[start + CHECK_AT..start + CHECK_AT + 2].copy_from_slice(&sum.to_be_bytes());
     }

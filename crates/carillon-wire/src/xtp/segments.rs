@@ -199,6 +199,7 @@ impl<'a> Address<'a> {
                 let source = Ipv4Addr::from(reader.array::<4>()?);
                 AddressForm::V4 { destination: (destination, reader.u16()?), source: (source, reader.u16()?) }
             }
+            // A known format has one length only.
             (NULL | IPV4, _) => return Err(ParseError::Field { field: "alen", value: rest as u64 + 4 }),
             _ => AddressForm::Other(format, reader.bytes(rest)?),
         };
@@ -250,6 +251,7 @@ impl<'a> Traffic<'a> {
                 outrate: reader.u32()?,
                 outburst: reader.u32()?,
             }),
+            // A known format has one length only.
             (NULL | RATES, _) => return Err(ParseError::Field { field: "tlen", value: rest as u64 + 4 }),
             _ => TrafficForm::Other(format, reader.bytes(rest)?),
         };
@@ -286,6 +288,7 @@ impl<'a> Traffic<'a> {
 /// Reads the head of a segment: the number of bytes behind its four, and the last two of those.
 fn head(reader: &mut Reader<'_>, field: &'static str) -> Result<(usize, [u8; 2]), ParseError> {
     let len = reader.u16()?;
+    // The length counts the four bytes of the head.
     let rest = usize::from(len).checked_sub(4).ok_or(ParseError::Field { field, value: len.into() })?;
     Ok((rest, reader.array()?))
 }
