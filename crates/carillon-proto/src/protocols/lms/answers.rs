@@ -1,4 +1,4 @@
-//! The requests of LMS that are answered, by the source or a replier, and where their answers go.
+//! Pending answers of the source or of a replier to LMS requests, and their destinations.
 
 use std::ops::RangeInclusive;
 
@@ -7,40 +7,39 @@ use carillon_wire::lms::{Request, TurningPoint};
 
 use crate::blocks::{DueAnswers, near};
 
-/// The last requests heard and the answers that are due. Two requests are the same if they ask for the same messages, are
-/// answered alike and are the same attempt: 0 where further attempts are the same.
+/// Recent requests and pending answers. Two requests are equal if they ask for the same messages with the same
+/// destination and the same attempt; the attempt is 0 if all attempts are to be equal.
 pub(super) type Answers = DueAnswers<(u32, u32, To, u32), Answer>;
 
-/// Messages to be sent again.
+/// Answer to a request: messages to send again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub to: To,
-    /// Of the request that it answers.
+    /// Attempt number of the request.
     pub attempt: u32,
-    /// Who sent that, or sent it on.
+    /// Node that sent or forwarded the request.
     pub from: NodeId,
 }
 
-/// Where a repair goes.
+/// Destination of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// To this router, which multicasts it on one of its interfaces.
+    /// Router that multicasts the repair on one of its interfaces.
     TurningPoint(TurningPoint),
-    /// To the node that asked the source itself.
+    /// Node that asked the source directly.
     Node(NodeId),
-    /// To the group: the request turned nowhere.
+    /// Group, if the request had no turning point.
     Group,
 }
 
-/// The first and the last message that a request asks for, at a node that expects this one.
+/// First and last message of a request; numbers are expanded near `expected`.
 pub(super) fn asked_for(request: &Request, expected: u64) -> (u64, u64) {
     let lo = near(request.lo, expected);
     (lo, lo + u64::from(request.hi.wrapping_sub(request.lo)))
 }
 
-/// A request came from a node, for messages of these numbers. Duplicates are those of the last
-/// ten with the same messages and turning point \[ns-2: LMS_RQL_MAX\]; other attempts are
-/// duplicates too unless `attempts_differ`.
+/// Handles a request for the messages `numbers`. A request equal to one of the last ten is a duplicate \[ns-2:
+/// LMS_RQL_MAX\]; other attempts are duplicates too unless `attempts_differ`.
 pub(super) fn ask(
     answers: &mut Answers,
     events: &mut Events,
@@ -61,8 +60,8 @@ pub(super) fn ask(
     }
 }
 
-/// Requests and repairs that are remembered \[ns-2: LMS_RQL_MAX, LMS_RDL_MAX\].
+/// Number of requests and repairs that are remembered \[ns-2: LMS_RQL_MAX, LMS_RDL_MAX\].
 pub(super) const MAX_REMEMBERED_RANGES: usize = 10;
 
-/// Requests that may wait for their answer.
+/// Maximum number of pending answers; it bounds the memory that requests can take.
 pub(super) const MAX_PENDING_ANSWERS: usize = 64;

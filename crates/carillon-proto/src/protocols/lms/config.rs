@@ -1,5 +1,5 @@
-//! Parameters. The source publishes few: the others suit networks where a packet takes some tens of
-//! milliseconds.
+//! Parameters of the protocol. The source publishes few of them; the other defaults suit networks with delays of some
+//! tens of milliseconds.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use carillon_core::{BuildContext, Config, ConfigError, Parameter};
 
 use crate::blocks::REPAIR_BUDGET;
 
+/// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::span("setup_ivl", "5 s")
         .doc("the source sends SETUP this often, the first at once; a replier or way up that was not refreshed for three of these is forgotten (ns-2 sends one SETUP)"),
@@ -41,7 +42,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("sources that a router keeps state for; to others it is no LMS router (Carillon's)"),
 ];
 
-/// For files over a real network: no routers, no common clock, many small round trips.
+/// Settings for files over a real network: no LMS routers, no common clock, and short round-trip times.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("setup_ivl", "500 ms"),
     ("heartbeat", "10 ms"),
@@ -50,35 +51,48 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("buffer", "16384"),
     ("replier_buffer", "0"),
     ("send_interval", "50 us"),
-    // Less than the shortest time after which anybody asks again.
+    // The hold-off is shorter than the minimum time after which a receiver repeats a request.
     ("repair_holdoff", "8 ms"),
     ("repair_budget", "9"),
 ];
 
-/// The parameters as the machines use them.
+/// Settings of the machines, read from the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
+    /// Interval of SETUP.
     pub setup_ivl: Duration,
+    /// First interval of the heartbeat; `None` for no heartbeat.
     pub heartbeat: Option<Duration>,
-    /// Bytes of a REQ or REFRESH as a datagram, at least.
+    /// Minimum length of a REQ or REFRESH datagram in bytes.
     pub nak_len: usize,
+    /// True if each attempt passes one more replier.
     pub escalate: bool,
+    /// Maximum wait for a repair.
     pub retry_max: Duration,
+    /// Number of attempts after which a receiver asks the source directly.
     pub direct_after: u32,
+    /// Configured round-trip time; `None` to measure it from SETUP.
     pub rtt: Option<Duration>,
-    /// Packets in a loss sample; none if repliers are static.
+    /// Number of packets in a loss sample; `None` for static repliers.
     pub loss_smpl_ivl: Option<u64>,
+    /// True if the source offers itself as replier.
     pub src_refresh: bool,
+    /// Messages that the source holds, or a receiver keeps out of order.
     pub buffer: u64,
+    /// Messages that a receiver keeps for repairs after their delivery.
     pub replier_buffer: u64,
+    /// Minimum interval between packets with a message.
     pub send_interval: Duration,
+    /// Time within which the source does not repeat a repair.
     pub repair_holdoff: Duration,
+    /// Maximum number of repairs that one member may cause in a window.
     pub repair_budget: u64,
+    /// Maximum number of sources for which a router keeps state.
     pub sources: usize,
 }
 
 impl Settings {
-    /// Checks that the parameters go together.
+    /// Reads the settings; refuses a zero interval.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name| config.span(name).at(context.bit_rate);
         let some = |span: Duration| (!span.is_zero()).then_some(span);
@@ -110,5 +124,5 @@ impl Settings {
     }
 }
 
-/// No request is repeated sooner than this.
+/// Minimum wait before a request is repeated, so that time passes between two attempts.
 pub(super) const MIN_REQUEST_WAIT: Duration = Duration::from_millis(1);

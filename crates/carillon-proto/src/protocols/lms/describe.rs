@@ -1,14 +1,14 @@
-//! What the protocol says of itself.
+//! Description of the protocol for test suites and for its documentation page.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
-/// What the entry says for suites and for its page.
+/// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Everything the source still holds is repaired. There is a REFRESH of each receiver for a SETUP, and for
-    // its losses a few requests, each sent on by a few routers.
+    // The source repairs every message that it holds. Each receiver sends a REFRESH per SETUP, and a few requests per
+    // loss, each forwarded by a few routers.
     guarantee: DeliveryGuarantee::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None },
     trial: |trial| {
-        // Where a way of nine links loses a fifth on each, one request in fifty is answered.
+        // On a path of nine links with 20 % loss each, about one request in fifty is answered.
         trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);
         if trial.chance(0.3) {
             trial.set("replier_choice", "adaptive").set("loss_smpl_ivl", 10);

@@ -1,14 +1,13 @@
-//! LMS: Light-weight Multicast Services (Papadopoulos, Parulkar and Varghese, INFOCOM 1998).
+//! LMS: Light-weight Multicast Services, local recovery with the help of routers.
 //!
-//! Receivers ask for what they miss at once, and routers lend a hand with forwarding alone. In every
-//! router one interface leads to the *replier* of the subtree below it. A request that comes from the
-//! replier's interface goes up; one that comes from another turns there, at its *turning point*, to
-//! the replier. So of a subtree that has lost a message just one request leaves it. Who has the
-//! message sends it to the turning point, which multicasts it on the interface from which the request
-//! had come (*directed multicast*): to those below it, whether they lost it or not. Routers keep no
+//! In every router one interface leads to the *replier* of the subtree below it. A request from the replier's
+//! interface goes up; a request from another interface turns at this router, its *turning point*, to the replier.
+//! Only one request therefore leaves a subtree that has lost a message. A replier that has the message sends it to
+//! the turning point, which multicasts it on the interface of the request (*directed multicast*). Routers keep no
 //! state for messages or requests.
 //!
-//! The rules are those of the author's own agents for ns-2 where the paper and his thesis leave them
+//! Source: Papadopoulos, Parulkar and Varghese, INFOCOM 1998. Rules that the paper and the thesis leave open follow
+//! the author's agents for ns-2; further decisions are in `docs/protocols/lms.md`.
 //! open; what had to be decided besides is in `docs/protocols/lms.md`.
 
 mod answers;
@@ -27,7 +26,7 @@ pub use receiver::LmsReceiver;
 pub use relay::LmsRelay;
 pub use sender::LmsSender;
 
-/// Light-weight Multicast Services.
+/// Registry entry of Light-weight Multicast Services.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "lms",
     family: "receiver-driven, negative acknowledgment, local recovery with help of routers",
@@ -50,7 +49,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Pads a datagram.
+/// Pads a datagram with zeros to `len` bytes.
 fn pad(buf: &mut Vec<u8>, len: usize) {
     buf.resize(buf.len().max(len), 0);
 }

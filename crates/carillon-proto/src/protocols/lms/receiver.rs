@@ -1,4 +1,4 @@
-//! The receiver, and what it does as a replier.
+//! Receiver, which is also a replier.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -16,29 +16,29 @@ use super::config::{MIN_REQUEST_WAIT, Settings};
 use super::pad;
 use crate::blocks::{Arrival, KeptWindow, MachineContext, Part, Player, RequestRows, near, wire};
 
-/// Takes messages, asks for what it misses, and answers requests that routers send it.
+/// Receiver that requests missing messages, and answers requests that routers turn to it.
 #[derive(Debug)]
 pub struct LmsReceiver {
     addresses: Addresses,
     settings: Settings,
-    /// Where requests go: the LMS router above, or the source if there is none.
+    /// Destination of requests: the next LMS router towards the source, or the source itself.
     upstream: NodeId,
-    /// Round-trip time to the source, once it is known.
+    /// Round-trip time to the source; `None` until it is measured.
     rtt: Option<Duration>,
-    /// The oldest message that the source holds.
+    /// Oldest message that the source holds.
     oldest: u64,
-    /// It is to offer itself as replier.
+    /// True while a REFRESH is due, which offers this receiver as replier.
     refresh_due: bool,
     cost: u32,
     sample: Sample,
     reception: KeptWindow,
     losses: RequestRows,
     answers: Answers,
-    /// The last messages that came by a repair; the newest is the last.
+    /// Last messages that arrived as repairs, newest last.
     repaired: VecDeque<u64>,
 }
 
-/// Losses found in the last packets: the cost of an adaptive replier.
+/// Loss sample: its count is the cost of an adaptive replier.
 #[derive(Debug, Default)]
 struct Sample {
     packets: u64,
@@ -46,7 +46,7 @@ struct Sample {
 }
 
 impl LmsReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of the session; fails if a setting is invalid.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         Ok(LmsReceiver {
@@ -77,7 +77,7 @@ impl LmsReceiver {
             return context.events.dropped(DropReason::Malformed);
         }
         self.reception.join_at(number);
-        // A replier may hold what the source holds no more.
+        // A replier may hold messages that the source no longer holds.
         if oldest <= number {
             self.on_oldest(context, oldest);
         }
@@ -118,7 +118,7 @@ impl LmsReceiver {
         self.find_losses(context);
     }
 
-    /// SETUP or SPM named the LMS router above.
+    /// Applies the address of the next LMS router from a SETUP or SPM.
     fn on_previous(&mut self, context: &MachineContext, previous: Option<IpAddr>) {
         let upstream = previous.map_or(Some(context.sender), |address| self.addresses.node_at(address));
         if let Some(upstream) = upstream
@@ -129,7 +129,7 @@ impl LmsReceiver {
         }
     }
 
-    /// The source holds nothing before `oldest` any more.
+    /// Skips messages before `oldest`, which the source no longer holds.
     fn on_oldest(&mut self, context: &mut MachineContext, oldest: u64) {
         self.oldest = self.oldest.max(oldest);
         let Some((skipped, new)) = self.reception.skip_to(oldest) else { return };
@@ -138,7 +138,7 @@ impl LmsReceiver {
         let (first, total) = (skipped.range.start, skipped.lost());
         let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
         let mut told = 0;
-        // However far numbers jump, what is said of it is bounded.
+        // A large jump of the numbers must not produce an unbounded number of events.
         for number in skipped.range.take(MAX_REPORTED_LOSSES) {
             let message = MessageId(number);
             if survivors.next_if_eq(&number).is_some() {
@@ -160,13 +160,14 @@ impl LmsReceiver {
         self.deliver_in_order(context);
     }
 
+    /// Records the delivery of messages that are in order.
     fn deliver_in_order(&mut self, context: &mut MachineContext) {
         while let Some(number) = self.reception.advance() {
             context.events.push(Event::Delivered { source: context.sender, message: MessageId(number) });
         }
     }
 
-    /// Each new gap is a request.
+    /// Adds a request for each new gap.
     fn find_losses(&mut self, context: &mut MachineContext) {
         while let Some(gap) = self.reception.take_gap() {
             gap.clone().for_each(|number| context.events.loss_found(context.sender, number));
@@ -175,7 +176,8 @@ impl LmsReceiver {
         }
     }
 
-    /// An adaptive replier's cost is the number of requests in the last packets.
+    /// Counts a packet of the loss sample. The cost of an adaptive replier is its number of requests in the last
+    /// sample.
     fn count_packet(&mut self) {
         let Some(packets) = self.settings.loss_smpl_ivl else { return };
         self.sample.packets += 1;
@@ -185,7 +187,7 @@ impl LmsReceiver {
         }
     }
 
-    /// A request that a router has turned to this receiver.
+    /// Handles a request that a router has turned to this receiver.
     fn on_req(&mut self, context: &mut MachineContext, from: NodeId, request: &Request) {
         if request.turning_point.is_none() || request.direct {
             return context.events.dropped(DropReason::OutOfWindow);
@@ -197,7 +199,7 @@ impl LmsReceiver {
     }
 
     fn poll_refresh(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
-        // Where there is no LMS router, nobody is to know.
+        // Without an LMS router no node needs the offer.
         if !std::mem::take(&mut self.refresh_due) || self.upstream == context.sender {
             return None;
         }
@@ -233,10 +235,10 @@ impl LmsReceiver {
 
     fn poll_answer(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(next) = self.answers.next() {
-            // After a jump there may be four thousand millions of numbers between two messages that are here.
+            // After a jump, billions of numbers may lie between two held messages.
             self.answers.skip_to(self.reception.held_from(next));
             let Some((number, Answer { to, attempt, .. })) = self.answers.pop() else { continue };
-            // That repair was for who asks now, too: it is on its way.
+            // The earlier repair also reached the requester's subtree, and may still be in flight.
             if attempt == 0 && self.repaired.contains(&number) {
                 continue;
             }
@@ -285,7 +287,7 @@ impl Part for LmsReceiver {
                 self.on_previous(context, previous);
                 self.on_progress(context, progress, "spm");
             }
-            // For routers.
+            // SRC_REFRESH concerns routers only.
             Packet::SrcRefresh(_) => context.events.received("src_refresh", 0_u64),
             _ => context.events.dropped(DropReason::Foreign),
         }
@@ -300,7 +302,7 @@ impl Part for LmsReceiver {
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
-        // The application may have made room for what was announced.
+        // The application may have made room for announced messages.
         self.find_losses(context);
         self.poll_refresh(context, buf)
             .or_else(|| self.poll_request(context, buf))
@@ -313,8 +315,8 @@ impl Part for LmsReceiver {
     }
 }
 
-/// What the round-trip time is taken for before a SETUP has come.
+/// Assumed round-trip time until the first SETUP arrives.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
-/// Messages of which one by one is said that they are lost, when numbers jump.
+/// Maximum number of losses that are reported one by one after a jump of the numbers; it bounds the events.
 const MAX_REPORTED_LOSSES: usize = 1 << 10;

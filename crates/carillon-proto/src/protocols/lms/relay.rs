@@ -1,4 +1,4 @@
-//! The router: bends requests to repliers, and repairs into branches.
+//! Router that turns requests to repliers, and repairs into subtrees.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -14,53 +14,54 @@ use super::config::Settings;
 use super::describe::DESCRIBED;
 use super::pad;
 
-/// A router that speaks LMS, for all sources whose SETUP passes it. It has no timers: age is looked at when it matters.
+/// LMS router for all sources whose SETUP passes it. It has no timers: the age of its state is checked when the state
+/// is used.
 #[derive(Debug)]
 pub struct LmsRelay {
     addresses: Addresses,
-    /// Its own.
+    /// Address of this router; `None` if it has none.
     address: Option<IpAddr>,
-    /// Sources it keeps state for.
+    /// Maximum number of sources with state.
     max_states: usize,
-    /// How long what was not refreshed is believed.
+    /// Lifetime of state that is not refreshed: three SETUP intervals.
     lifetime: Duration,
     states: BTreeMap<AssociationId, SourceState>,
-    /// What goes out, and what is told of it then.
+    /// Outgoing datagrams, with the event to record when each leaves.
     out: VecDeque<(Transmit, Vec<u8>, Option<Event>)>,
     events: Events,
 }
 
-/// What it keeps for a source and its group: so much, however many receivers there are.
+/// State for a source and its group. Its size does not depend on the number of receivers.
 #[derive(Debug)]
 struct SourceState {
     source: NodeId,
     group: GroupId,
-    /// The interface to the source, and the LMS router there or the source.
+    /// Interface towards the source, and the next LMS router there or the source.
     upstream: (PortId, NodeId),
-    /// There is no LMS router up to the source.
+    /// True if there is no LMS router between this one and the source.
     is_first: bool,
-    /// Until when another session does not take its place, unless the way up is seen again.
+    /// Time until which another session with the same number cannot replace this state.
     until: Time,
     replier: Option<Replier>,
 }
 
-/// The replier of what lies below.
+/// Replier of the subtree below this router.
 #[derive(Clone, Copy, Debug)]
 struct Replier {
-    /// The interface behind which it is.
+    /// Interface that leads to the replier.
     port: PortId,
-    /// The next LMS router on the way to it, or itself.
+    /// Next LMS router on the path to the replier, or the replier.
     neighbour: NodeId,
     offer: Offer,
-    /// Until when it is believed, unless it is offered again.
+    /// Expiry unless the offer is repeated.
     until: Time,
 }
 
-/// What goes on of a packet that was sent to this router, and where to, if anything.
+/// Packet that this router forwards and its destination, if any.
 type Onward<'a> = Result<Option<(Dest, Packet<'a>)>, DropReason>;
 
 impl LmsRelay {
-    /// A router that knows nothing yet.
+    /// Creates a router without state; fails if a setting is invalid.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config)?;
         Ok(LmsRelay {
@@ -74,7 +75,8 @@ impl LmsRelay {
         })
     }
 
-    /// SETUP and SPM: notes the way up, and names itself to those below. Whether it does.
+    /// Handles SETUP and SPM: notes the interface towards the source, and names this router to the nodes below.
+    /// Returns false if the packet passes unchanged.
     fn on_way(
         &mut self,
         now: Time,
@@ -90,11 +92,11 @@ impl LmsRelay {
             self.states.retain(|_, state| now < state.until);
         }
         let replier = match self.states.get(&association) {
-            // A replier behind what is now the way up is none of this subtree any more.
+            // A replier behind the new upstream interface is outside of this subtree.
             Some(state) if (state.source, state.group) == (source, group) => {
                 state.replier.filter(|replier| replier.port != port || replier.neighbour == neighbour)
             }
-            // Another session that has drawn the same number: this router is not for it.
+            // Another session has drawn the same number: this router does not serve it.
             Some(state) if now < state.until => return false,
             None if self.states.len() >= self.max_states => return false,
             _ => None,
@@ -106,8 +108,9 @@ impl LmsRelay {
         true
     }
 
-    /// SRC_REFRESH: the way up is the replier if that is nearer and as good. A router without a
-    /// replier has nobody below who could be helped: its requests go up anyway. Whether this router is for the source.
+    /// Handles SRC_REFRESH: the upstream interface becomes the replier if the source is nearer and no more expensive.
+    /// A router without a replier ignores it, because its requests go up anyway. Returns false if the packet passes
+    /// unchanged.
     fn on_src_refresh(
         &mut self,
         now: Time,
@@ -131,6 +134,7 @@ impl LmsRelay {
         true
     }
 
+    /// Queues a packet, padded to the length of the packet that it replaces.
     fn send(&mut self, dest: Dest, association: AssociationId, packet: Packet<'_>, len: usize) {
         if self.out.len() >= MAX_QUEUED_DATAGRAMS {
             return self.events.dropped(DropReason::BufferFull);
@@ -140,7 +144,7 @@ impl LmsRelay {
             Packet::Req(request) => control("req", request.lo.into()),
             Packet::Refresh(_) => control("refresh", 0),
             Packet::Leave => control("leave", 0),
-            // The replier or the source has said that it repairs.
+            // The replier or the source has recorded the repair.
             _ => None,
         };
         self.out.push_back((Transmit::now(dest), padded(association, packet, len), told));
@@ -148,18 +152,18 @@ impl LmsRelay {
 }
 
 impl SourceState {
-    /// The replier, if it was refreshed lately.
+    /// Present replier, unless its offer has expired.
     fn replier(&self, now: Time) -> Option<Replier> {
         self.replier.filter(|replier| now < replier.until)
     }
 
-    /// What a replier says goes up, but not to the source, which is its own router's replier.
+    /// Forwards a packet upwards. The first router forwards nothing, because the source needs no offers.
     fn up<'a>(&self, packet: Packet<'a>) -> Option<(Dest, Packet<'a>)> {
         (!self.is_first).then_some((Dest::Node(self.upstream.1), packet))
     }
 
-    /// REFRESH: a replier below. One that is as good as the present one does not replace it, so
-    /// that of equals the nearest in time stays.
+    /// Handles REFRESH, the offer of a replier below. An equally good offer does not replace the present replier, so
+    /// the earliest of equal offers stays.
     fn on_refresh(
         &mut self,
         now: Time,
@@ -179,14 +183,14 @@ impl SourceState {
         Ok(self.up(Packet::Refresh(offer)))
     }
 
-    /// LEAVE: nobody takes the place before the next REFRESH.
+    /// Handles LEAVE: the place stays empty until the next REFRESH.
     fn on_leave(&mut self, datagram: &Received<'_>) -> Onward<'static> {
         let gone = self.replier.take_if(|replier| replier.port == datagram.ingress);
         gone.map(|_| self.up(Packet::Leave)).ok_or(DropReason::Redundant)
     }
 
-    /// REQ: up if it comes from the replier, else to it, and this is the turning point if it has none
-    /// yet.
+    /// Handles REQ: forwards it up if it arrives from the replier, else to the replier. In that case this router
+    /// becomes the turning point, unless the request has one.
     fn on_req(
         &self,
         now: Time,
@@ -203,7 +207,7 @@ impl SourceState {
                 request.turning_point.get_or_insert(TurningPoint { address, interface });
             }
             match replier {
-                // Another attempt: this replier did not help.
+                // On a further attempt the request passes this replier, which did not help.
                 Some(_) if request.past > 0 => request.past -= 1,
                 Some(replier) if replier.neighbour != datagram.source => next = replier.neighbour,
                 _ => {}
@@ -212,7 +216,7 @@ impl SourceState {
         Ok(Some((Dest::Node(next), Packet::Req(request))))
     }
 
-    /// DMCAST: into the branch that it names, as if the source had sent it.
+    /// Handles DMCAST: multicasts the repair on the named interface with the source's address.
     fn on_dmcast<'a>(&self, interface: PortId, data: Data<'a>) -> Onward<'a> {
         if interface == self.upstream.0 {
             return Err(DropReason::OutOfWindow);
@@ -222,7 +226,7 @@ impl SourceState {
     }
 }
 
-/// A packet as long as the one that it takes the place of.
+/// Emits a packet, padded to the length of the packet that it replaces.
 fn padded(association: AssociationId, packet: Packet<'_>, len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(packet.wire_len().max(len));
     packet.emit(association, &mut bytes);
@@ -284,7 +288,7 @@ impl Machine for LmsRelay {
 }
 
 impl Relay for LmsRelay {
-    /// Of what passes only the packets that show the way are looked at; messages are not.
+    /// Handles a packet in transit: only SETUP, SPM and SRC_REFRESH are examined, messages pass unread.
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
         let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
         let shows_way = matches!(
@@ -309,5 +313,5 @@ impl Relay for LmsRelay {
     }
 }
 
-/// Datagrams that may wait for the interface.
+/// Maximum number of datagrams that wait for the interface; it bounds the memory.
 const MAX_QUEUED_DATAGRAMS: usize = 1024;

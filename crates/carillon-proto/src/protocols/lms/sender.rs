@@ -1,4 +1,4 @@
-//! The source, which is its own LMS router too.
+//! Source, which is also the LMS router above all others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,58 +17,58 @@ use crate::blocks::{Doubling, Heartbeats, HoldOff, Members, Numbered, Part, Play
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends messages, shows the way up to itself, and answers the requests that reach it.
+/// Sender of messages, SETUP and SPM that answers the requests which reach it.
 #[derive(Debug)]
 pub struct LmsSender {
     addresses: Addresses,
     settings: Settings,
-    /// Bytes of a SETUP: those of the largest data packet.
+    /// Length of a SETUP: that of the largest data packet, so that its delay is representative.
     setup_len: usize,
-    /// The messages it holds, and those that were not sent yet.
+    /// Messages held for repairs, and messages not sent yet.
     held: Numbered<Held>,
-    /// The message to be sent next.
+    /// Next message to send.
     next: u64,
     finished: bool,
     answers: Answers,
     members: Members,
-    /// By member; of all others, such as routers, together.
+    /// Repair budget of each member, and one of all other nodes together, such as routers.
     budget: RepairBudget<Option<usize>>,
-    /// Timers run from the first call that says what time it is.
+    /// True while a SETUP is due, as at the start.
     setup_due: bool,
     src_refresh_due: bool,
     spm_due: bool,
-    /// Those that asked directly for messages that are gone.
+    /// Nodes that asked directly for discarded messages.
     spm_to: BTreeSet<NodeId>,
-    /// When the group was last told that messages are gone.
+    /// Time of the last notice to the group that messages are discarded.
     gone_told: Option<Time>,
-    /// By SPM.
+    /// Heartbeats, sent as SPM.
     heartbeats: Option<Heartbeats>,
-    /// When the next message may go.
+    /// Token bucket that paces messages.
     pace: TokenBucket,
 }
 
-/// A message that the source holds.
+/// Message that the source holds.
 #[derive(Debug)]
 struct Held {
     payload: Bytes,
     repaired: HoldOff<To>,
 }
 
-/// The timers of a source.
+/// Timers of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The next SETUP is due.
+    /// Next SETUP.
     Setup,
-    /// Half an interval later, when receivers have offered themselves: the source does too.
+    /// Offer of the source as replier, half an interval after SETUP, when receivers have made theirs.
     SrcRefresh,
-    /// Nothing was sent for long: say how far it has come.
+    /// Next heartbeat while idle.
     Heartbeat,
-    /// The next message may go out.
+    /// Earliest time of the next message.
     Pace,
 }
 
 impl LmsSender {
-    /// The source of this session.
+    /// Creates the source of the session; fails if a setting is invalid.
     pub fn new(build: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(build, config)?;
         Ok(LmsSender {
@@ -98,7 +98,7 @@ impl LmsSender {
         let (lo, hi) = asked_for(request, self.next);
         let left = self.budget.left(self.members.index_of(from), self.next);
         if left == 0 {
-            // It has had its share.
+            // The requester has exhausted its budget.
             return context.events.dropped(DropReason::Redundant);
         }
         let hi = hi.min(lo.saturating_add(left - 1));
@@ -108,14 +108,14 @@ impl LmsSender {
             self.announce_discarded(context, from, request.direct);
         }
         let Some(last) = self.next.checked_sub(1) else {
-            // It has sent nothing.
+            // The source has sent no message yet.
             return context.events.dropped(DropReason::OutOfWindow);
         };
         let numbers = lo.max(oldest)..=hi.min(last);
         ask(&mut self.answers, &mut context.events, request, from, numbers, self.settings.escalate);
     }
 
-    /// Messages that were asked for are held no more: an SPM says which is the oldest.
+    /// Schedules an SPM with the oldest held message, after a request for discarded ones.
     fn announce_discarded(&mut self, context: &mut Context, from: NodeId, direct: bool) {
         if direct {
             if self.spm_to.len() < MAX_LOSS_NOTICES {
@@ -156,7 +156,7 @@ impl LmsSender {
     fn poll_repair(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
             let (oldest, holdoff) = (wire(self.held.start()), self.settings.repair_holdoff);
-            // It may have been forgotten since it was asked for.
+            // The message may have been discarded since the request.
             let Some(Held { payload, repaired }) = self.held.get_mut(number) else { continue };
             let requester = self.members.index_of(from);
             let may_go = [to, To::Group].iter().all(|&to| repaired.is_over(context.now, to, holdoff));
@@ -210,14 +210,14 @@ impl Part for LmsSender {
             Timer::SrcRefresh => self.src_refresh_due = true,
             Timer::Heartbeat => {
                 self.spm_due = true;
-                // From then on SETUP says it often enough.
+                // From here on SETUP is frequent enough.
                 if let Some(wait) = self.heartbeats.as_mut().map(Heartbeats::beat)
                     && wait < self.settings.setup_ivl
                 {
                     context.timers.arm(Timer::Heartbeat, context.now + wait);
                 }
             }
-            // `poll_transmit` looks at the time itself.
+            // `poll_transmit` reads the time itself.
             Timer::Pace => {}
         }
     }
@@ -226,7 +226,7 @@ impl Part for LmsSender {
         let Some(packet) = context.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
             Packet::Req(request) => self.on_req(context, datagram.source, &request),
-            // The replier at the source's router is the source, whoever offers itself.
+            // The source is always the replier at its own router.
             Packet::Refresh(_) => context.events.received("refresh", 0_u64),
             Packet::Leave => context.events.received("leave", 0_u64),
             _ => context.events.dropped(DropReason::Foreign),
@@ -248,7 +248,7 @@ impl Part for LmsSender {
         Some(transmit)
     }
 
-    /// Nobody says what has arrived, so that only what has not gone out yet can be too much.
+    /// Queues a message. Without acknowledgments, only the number of unsent messages is limited.
     fn offer(&mut self, _context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
@@ -271,14 +271,14 @@ impl Part for LmsSender {
     }
 }
 
-/// Messages that may wait for their first transmission.
+/// Maximum number of messages that wait for their first transmission.
 const MAX_UNSENT: u64 = 64;
 
-/// Nodes that may wait to be told that a message is gone.
+/// Maximum number of nodes that wait for a notice about discarded messages.
 const MAX_LOSS_NOTICES: usize = 64;
 
-/// The group is not told more often that messages are gone.
+/// Minimum interval between notices to the group that messages are discarded.
 const LOSS_NOTICE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Not beyond what a datagram can have.
+/// Maximum length of a SETUP: the size of a UDP datagram.
 const MAX_SETUP_BYTES: usize = 65_000;

@@ -1,4 +1,4 @@
-//! One machine alone: packets in and out, in milliseconds.
+//! Fixture: one machine alone, with times in milliseconds.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Fixture {
         fixture
     }
 
-    /// Lets time pass up to so many milliseconds after the start.
+    /// Advances the time to `millis` after the start.
     pub(super) fn at(&mut self, millis: u64) -> &mut Self {
         let end = Time::ZERO + Duration::from_millis(millis);
         while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
@@ -91,7 +91,7 @@ impl Fixture {
         self
     }
 
-    /// A packet for this node comes in by a port.
+    /// Receives a packet for this node on a port.
     pub(super) fn receive(&mut self, from: u32, port: u16, packet: Packet<'_>) -> &mut Self {
         let bytes = bytes(packet);
         let destination = Dest::Node(self.node);
@@ -100,7 +100,7 @@ impl Fixture {
         self
     }
 
-    /// A packet of the source to the group comes in.
+    /// Receives a packet of the source to the group.
     pub(super) fn multicast(&mut self, packet: Packet<'_>) -> &mut Self {
         let bytes = bytes(packet);
         let destination = Dest::group(GroupId(0));
@@ -147,12 +147,12 @@ impl Fixture {
         drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
     }
 
-    /// What was sent since it was last asked for, a line each.
+    /// Takes the packets sent since the last call, one line each.
     pub(super) fn sent(&mut self) -> Vec<String> {
         self.datagrams().into_iter().map(|(dest, bytes)| line(&dest, &bytes)).collect()
     }
 
-    /// The same with lengths in bytes.
+    /// Takes the lengths in bytes of the packets sent since the last call.
     pub(super) fn lengths(&mut self) -> Vec<usize> {
         self.datagrams().iter().map(|(_, bytes)| bytes.len()).collect()
     }
@@ -182,7 +182,7 @@ impl Fixture {
         self.events().into_iter().filter_map(reason).collect()
     }
 
-    /// What losses were found, repaired (`true`) and given up since events were last asked for.
+    /// Takes the losses found, repaired (`true`) and final since the last call.
     pub(super) fn fates(&mut self) -> Vec<String> {
         let fate = |event| match event {
             Event::LossFound { message: MessageId(number), .. } => Some(format!("found {number}")),
@@ -242,7 +242,7 @@ pub(super) fn request(lo: u32, hi: u32) -> Request {
     Request { turning_point: None, direct: false, past: 0, hops_left: 20, lo, hi, attempt: 0 }
 }
 
-/// The same, turned at a router.
+/// Request for these messages that was turned at a router.
 pub(super) fn turned(lo: u32, hi: u32, router: u8, port: u16) -> Request {
     let point = TurningPoint { address: address(router), interface: PortId(port) };
     Request { turning_point: Some(point), ..request(lo, hi) }

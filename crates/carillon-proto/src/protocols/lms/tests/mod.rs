@@ -1,5 +1,5 @@
-//! One rule each, in packets at stated times. `[N]` are rules of the author's agents for ns-2, `choice`
-//! those of docs/protocols/lms.md.
+//! Tests of one rule each, in packets at stated times. `[N]` refers to the author's agents for ns-2, `choice` to
+//! docs/protocols/lms.md.
 
 mod fixture;
 mod receiving;

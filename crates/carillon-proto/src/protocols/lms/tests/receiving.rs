@@ -5,7 +5,7 @@ use carillon_wire::lms::{Data, Packet, Request};
 
 use super::fixture::{Fixture, data, repair, request, setup, spm, turned};
 
-/// It has heard a SETUP 50 ms after it was sent: the round trip takes 100 ms.
+/// Receiver with a round-trip time of 100 ms: its SETUP arrives 50 ms after it was sent.
 fn receiver(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = Fixture::new(Role::Receiver, 1, settings);
     fixture.at(50).multicast(setup(Some(9)));
@@ -22,7 +22,7 @@ fn answer(number: u32) -> String {
     format!("lms dmcast on p2 seq {number} oldest 0 len 7 to n8")
 }
 
-/// When requests go out up to a time, in milliseconds.
+/// Sending times of requests up to a time, in milliseconds.
 fn times(fixture: &mut Fixture, from: u64, to: u64) -> Vec<(u64, String)> {
     let mut sent = Vec::new();
     for now in from..=to {
@@ -149,7 +149,7 @@ fn a_replier_answers_to_the_turning_point() {
     fixture.multicast(data(0)).multicast(data(1)).sent();
     fixture.receive(9, 0, Packet::Req(turned(0, 1, 8, 2)));
     assert_eq!(fixture.sent(), [answer(0), answer(1)]);
-    // What it has not it does not send, and says nothing.
+    // A missing message produces no answer.
     fixture.receive(9, 0, Packet::Req(turned(1, 4, 8, 2)));
     assert_eq!(fixture.sent(), [answer(1)]);
     fixture.events();
@@ -241,7 +241,7 @@ fn without_routers_request_goes_to_source_alone() {
     let mut fixture = Fixture::new(Role::Receiver, 1, &[]);
     fixture.multicast(setup(None)).multicast(data(1));
     assert_eq!(fixture.sent(), ["lms req 0-0 attempt 0 past 0 hops left 255 turning point none to n0"]);
-    // A router has appeared, and is told.
+    // A new router receives the offer.
     fixture.multicast(spm(2, 0));
     assert_eq!(fixture.sent(), ["lms refresh cost 0 hops 0 to n9"]);
 }

@@ -9,7 +9,7 @@ fn router(settings: &[(&str, &str)]) -> Fixture {
     Fixture::new(Role::Relay, 9, settings)
 }
 
-/// A router below router 8, whose replier is node 1 behind port 1.
+/// Router below router 8 with replier node 1 behind port 1.
 fn with_replier(settings: &[(&str, &str)]) -> Fixture {
     let mut fixture = router(settings);
     fixture.pass(0, 0, setup(Some(8)));
@@ -129,7 +129,7 @@ fn directed_multicast_leaves_on_its_interface_as_from_source() {
     let data = Data { sequence: 5, oldest: 2, payload: b"message" };
     fixture.receive(1, 1, Packet::Dmcast { interface: PortId(2), data });
     assert_eq!(fixture.sent(), ["lms repair seq 5 oldest 2 len 7 to p2 as n0"]);
-    // Nobody there would take it.
+    // No node there would accept it.
     fixture.receive(1, 1, Packet::Dmcast { interface: PortId(0), data });
     assert!(fixture.sent().is_empty());
 }

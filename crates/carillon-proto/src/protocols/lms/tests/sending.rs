@@ -12,7 +12,7 @@ fn source(settings: &[(&str, &str)]) -> Fixture {
     fixture
 }
 
-/// When packets go out up to a time, in milliseconds, and their first words.
+/// Sending times of packets up to a time, in milliseconds, with their first words.
 fn times(fixture: &mut Fixture, to: u64) -> Vec<(u64, String)> {
     let mut sent = Vec::new();
     for now in (0..=to).step_by(10) {
@@ -182,7 +182,7 @@ fn recent_repair_is_not_repeated() {
     };
     assert_eq!(ask(&mut fixture, 0, 0, false), 1);
     assert_eq!(ask(&mut fixture, 7, 1, false), 0);
-    // All had it, who asks alone too.
+    // A repair to all also answers a single requester.
     assert_eq!(ask(&mut fixture, 7, 2, true), 0);
     assert_eq!(ask(&mut fixture, 8, 3, true), 1);
     // What went to one has not gone to all.
