@@ -10,26 +10,29 @@ use crate::blocks::retransmission::parameters::{
 };
 use crate::blocks::{AdaptiveWait, Retransmission};
 
-/// The settings of a sender, resolved to times.
+/// Settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
+    /// n: maximum number of outstanding messages.
     pub(super) window: usize,
-    /// Receivers ask for what they miss.
+    /// True if receivers send NAKs (chapter 5).
     pub(super) negative: bool,
-    /// And only what they ask for is sent again.
+    /// True if only requested messages are retransmitted.
     pub(super) selective: bool,
-    /// An advance of the window resets all slots of the acknowledgment vector.
+    /// True if an advance of the window resets all slots of the acknowledgment vector.
     pub(super) resets: bool,
-    /// The packet timer runs from when the transmission of a message begins, on a link of this rate and overhead.
+    /// Rate and overhead of the link if the packet timer runs from the departure of a message, `None` if from its
+    /// hand-over.
     pub(super) from_departure: Option<(BitRate, u32)>,
-    /// The number last processed from a receiver is a duplicate, whatever was reset.
+    /// True if an acknowledgment with the last processed number of a receiver is a duplicate even after a reset.
     pub(super) remembers: bool,
-    /// The next n messages wait until all of these are done with.
+    /// True if the next n messages wait until all present ones are complete.
     pub(super) by_blocks: bool,
     pub(super) retransmission: Retransmission,
 }
 
 impl SenderConfig {
+    /// Reads the settings; refuses combinations that contradict each other.
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let window = settings.count("window");
         let negative = settings.choice("feedback") == "nak";
@@ -44,7 +47,7 @@ impl SenderConfig {
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
-        // Receivers that ask for what they miss have no delay timer to wait for.
+        // Receivers with NAKs have no delay timer, so t is zero.
         let without = negative || settings.choice("timeout_delay") == "none";
         let ack_delay = if without { Duration::ZERO } else { ack_timeout };
         let data = AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN).data;
@@ -73,6 +76,7 @@ impl SenderConfig {
     }
 }
 
+/// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     // Sequence numbers count modulo 2n in 16 bits.
     Parameter::count("window", (1, 32_768), "10")
@@ -109,10 +113,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ACK_BYTES,
 ];
 
-/// For files over a real network: times that suit it, and no message ever skipped.
+/// Settings for files over a real network: suitable times, and no message is skipped.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("window", "512"),
-    // Acknowledgments that are asked for do not come from all at once, again and again.
+    // Acknowledgments on request avoid periodic acknowledgments of all receivers at once.
     ("feedback", "nak"),
     ("repair", "selective"),
     ("ack_timeout", "2 ms"),
@@ -120,11 +124,11 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
     ("timeout_min", "5 ms"),
-    // Within the member timeout some fifty tries: where a fifth is lost at each port one in four gets on.
+    // About fifty attempts fit into the member timeout: with 20 % loss at each port, one attempt in four succeeds.
     ("timeout_max", "100 ms"),
     ("past_limit", "wait"),
     ("ack_bytes", "0"),
 ];
 
-/// As many messages as fit the receivers' buffers.
+/// Settings that the host derives: the window fits the buffers of the receivers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];

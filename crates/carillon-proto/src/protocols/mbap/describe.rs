@@ -1,4 +1,4 @@
-//! What the protocol says of itself.
+//! Description of the protocol for test suites and for its documentation page.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use carillon_core::{DeliveryGuarantee, ProtocolEntry, States};
 
 use crate::blocks::retransmission;
 
-/// What the entry says for suites and for its page.
+/// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // Two windows of numbers: links have to keep the order. The acknowledgment timer of the thesis runs for ever.
+    // The sequence space is two windows, so links must keep the order. The acknowledgment timer of the thesis never
+    // stops.
     guarantee: DeliveryGuarantee::Acknowledged {
         in_order: true,
         idle_feedback: Some(Duration::from_millis(20)),
@@ -20,13 +21,14 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             trial.set("feedback", "nak");
         }
         trial.pick("ack_timer", &["restart", "until-full-window"]).count("window", 1, 16);
-        // Longer than a window takes.
+        // The acknowledgment timeout must exceed the duration of a window.
         trial.set("ack_timeout", "20 ms");
     },
     states: &[ACK_SENDER, NAK_SENDER],
     ..ProtocolEntry::PLAIN
 };
 
+/// State diagram of a sender with NAKs (chapter 5).
 pub(super) const NAK_SENDER: States = States {
     of: "sender with negative acknowledgments",
     transitions: &[
@@ -43,6 +45,7 @@ pub(super) const NAK_SENDER: States = States {
     rare: &[],
 };
 
+/// State diagram of a sender with positive acknowledgments (section 2.6).
 pub(super) const ACK_SENDER: States = States {
     of: "sender",
     transitions: &[

@@ -1,8 +1,9 @@
 //! MBAP: multicast block acknowledgment, and its unicast equivalent BAP.
 //!
-//! Segovia 1996, section 2.6. Up to n messages go to the group at once; every receiver
-//! acknowledges them with one packet; a timeout sends the whole window again. Static group, one
-//! source. See `docs/protocols/mbap.md`.
+//! The sender transmits up to n messages to the group at once, and every receiver acknowledges them with one packet.
+//! A timeout retransmits the whole window. The group is static and has one source.
+//!
+//! Source: Segovia 1996, section 2.6. See `docs/protocols/mbap.md`.
 
 mod config;
 mod describe;
@@ -20,7 +21,7 @@ pub use sender::MbapSender;
 
 use crate::blocks::{AdaptiveWait, Recipients, SerialUnicast};
 
-/// Multicast block acknowledgment.
+/// Registry entry of multicast block acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mbap",
     family: "sender-driven, positive acknowledgment",
@@ -41,7 +42,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         window: |settings| settings.count("window"),
     }),
     build: |role, context, settings| {
-        // Receivers take no settings that senders do not.
+        // Receivers have no settings of their own, so the sender's checks cover them.
         let config = SenderConfig::new(context, settings)?;
         match role {
             Role::Receiver => Ok(Box::new(MbapReceiver::new(context, settings))),
@@ -52,7 +53,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Unicast block acknowledgment to one receiver after the other.
+/// Registry entry of unicast block acknowledgment, to one receiver after the other.
 pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "bap",
     summary: "unicast equivalent of mbap: block acknowledgment to one receiver after the other",

@@ -1,4 +1,4 @@
-//! The receiving side of block acknowledgment.
+//! Receiving side of block acknowledgment.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,52 +9,52 @@ use carillon_wire::mbap::Packet;
 
 use crate::blocks::{AckWait, MachineContext, Part, Player, Reception};
 
-/// Takes messages in sequence only, and acknowledges when n have come or none for a while. With selective
-/// repair it keeps the others too, and asks for each that it misses.
+/// Receiver that accepts messages in sequence only, and acknowledges after n messages or a timeout. With selective
+/// repair it keeps early messages and requests each missing one.
 #[derive(Debug)]
 pub struct MbapReceiver {
     window: u64,
-    /// Messages that may wait for the application.
+    /// Maximum number of messages that wait for the application.
     room: u64,
-    /// Messages taken so far: the number of the next one.
+    /// Number of messages accepted, and the number of the next one.
     expected: u64,
-    /// Messages taken since the last acknowledgment.
+    /// Messages accepted since the last acknowledgment.
     unacknowledged: u64,
     answer: Option<Answer>,
-    /// With negative acknowledgments, how far ahead of the expected message the one was that showed
-    /// it is missing; those that follow show nothing new.
+    /// Distance from the expected message to the one that revealed the gap; later messages reveal nothing new. Used
+    /// with NAKs.
     gap: Option<u64>,
     negative: bool,
-    /// With selective repair, what came out of order.
+    /// Early messages, with selective repair.
     early: Option<Box<EarlyMessages>>,
-    /// When the acknowledgment delay timer fires: the only timer there is.
+    /// Expiry of the acknowledgment delay timer, the only timer.
     ack_timer: Option<Time>,
     ack_timeout: Duration,
     stop_after_full_window: bool,
     ack_wait: AckWait,
 }
 
-/// Messages behind one that is missing.
+/// Messages beyond a gap.
 #[derive(Debug, Default)]
 struct EarlyMessages {
     messages: Reception,
-    /// Those that are to be asked for.
+    /// Missing messages to request.
     asks: BTreeSet<u64>,
-    /// One past the last message seen.
+    /// First number beyond the last message received.
     seen: u64,
 }
 
-/// What the sender is to be told.
+/// Answer that is due to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// What has been received.
+    /// Acknowledgment of the received messages.
     Ack,
-    /// What is missing.
+    /// Request for missing messages.
     Nak,
 }
 
 impl MbapReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of the session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         MbapReceiver {
             window: settings.count("window"),
@@ -73,7 +73,7 @@ impl MbapReceiver {
         .play(build)
     }
 
-    /// Section 2.6: only the next message in the sequence is of use; all others are discarded
+    /// Handles a message. Section 2.6: only the next message in sequence is accepted; all others are discarded
     /// without acknowledgment.
     fn on_data(
         &mut self,
@@ -94,20 +94,20 @@ impl MbapReceiver {
             if self.negative {
                 self.look_for_gap(context, ahead, poll);
             } else if self.ack_timer.is_none() && self.expected > 0 {
-                // With the timer stopped nothing else would repeat a lost acknowledgment of a full
-                // window: the sender that sends on has not heard it.
+                // The sender has not received the acknowledgment of the full window. The timer has stopped, so
+                // restart it to repeat the acknowledgment.
                 self.ack_timer = Some(context.now + self.ack_timeout);
             }
             return context.events.dropped(DropReason::OutOfOrder);
         }
         if context.waiting() as u64 >= self.room {
-            // The application does not keep up: as good as lost, the sender will repeat it.
+            // Without room the message counts as lost, and the sender repeats it.
             return context.events.dropped(DropReason::BufferFull);
         }
         context.events.received("data", self.expected);
         self.gap = None;
         self.deliver(context, datagram.bytes.slice(datagram.bytes.len() - len..));
-        // With negative acknowledgments the sender asks instead.
+        // With NAKs the sender polls instead.
         self.ack_timer = (!self.negative).then(|| context.now + self.ack_timeout);
         if self.unacknowledged >= self.window || poll {
             self.answer = Some(Answer::Ack);
@@ -117,7 +117,7 @@ impl MbapReceiver {
         }
     }
 
-    /// The next message goes to the application.
+    /// Delivers the next message in sequence.
     #[inline]
     fn deliver(&mut self, context: &mut MachineContext, payload: Bytes) {
         context.deliver_sent(self.expected, payload);
@@ -125,8 +125,8 @@ impl MbapReceiver {
         self.unacknowledged += 1;
     }
 
-    /// With selective repair: a message of the window is kept, whichever it is. What is found missing by it
-    /// is asked for once, and again at each poll.
+    /// Handles a message with selective repair: stores any message of the window. Missing messages are requested
+    /// once, and again at each poll.
     fn on_data_in_any_order(
         &mut self,
         context: &mut MachineContext,
@@ -142,7 +142,7 @@ impl MbapReceiver {
         if ahead >= self.window || early.messages.has(message) {
             context.events.dropped(DropReason::Duplicate);
         } else if held + u64::from(ahead > 0) >= self.room {
-            // One place is left for the message that is next: without it nothing goes on.
+            // One place is reserved for the next message in sequence, without which nothing can be delivered.
             context.events.dropped(DropReason::BufferFull);
         } else {
             context.events.received("data", message);
@@ -167,11 +167,10 @@ impl MbapReceiver {
         self.early = Some(early);
     }
 
-    /// With negative acknowledgments: what is missing is asked for once each time the sender passes
-    /// it, and when it polls.
+    /// Requests missing messages, once each time the sender passes the gap and at each poll. Used with NAKs.
     fn look_for_gap(&mut self, context: &mut MachineContext, ahead: u64, poll: bool) {
         if ahead >= self.window {
-            // It is here already.
+            // The message is already here.
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
         } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
             if self.gap.is_none() {
@@ -182,7 +181,7 @@ impl MbapReceiver {
         }
     }
 
-    /// How far beyond the expected message the next one of this sequence number is.
+    /// Distance from the expected message to the next one with this sequence number.
     fn ahead(&self, sequence: u16) -> u64 {
         let modulus = 2 * self.window;
         (u64::from(sequence) + modulus - self.expected % modulus) % modulus
@@ -227,15 +226,15 @@ impl Part for MbapReceiver {
         let number = |message: u64| (message % modulus) as u16;
         let (name, about, packet) = match self.answer.take() {
             Some(Answer::Ack) if self.expected > 0 => {
-                // Whether a timed acknowledgment resets the counter the source does not say; it
-                // covers all that was counted, so it does.
+                // The source does not say whether a timed acknowledgment resets the counter. It covers all counted
+                // messages, so it does.
                 self.unacknowledged = 0;
                 let last = self.expected - 1;
                 ("ack", last, Packet::Ack { sequence: number(last) })
             }
-            // The windows of the receivers stay in step: the counter goes on.
+            // A NAK leaves the counter, so that the receivers' windows stay in step.
             Some(Answer::Nak) => ("nak", self.expected, Packet::Nak { sequence: number(self.expected) }),
-            // Nothing, or nothing has come of which an acknowledgment could tell.
+            // Nothing is due, or no message has arrived that could be acknowledged.
             _ => {
                 let missing = self.early.as_mut()?.asks.pop_first()?;
                 ("nak", missing, Packet::Nak { sequence: number(missing) })
@@ -246,7 +245,8 @@ impl Part for MbapReceiver {
     }
 }
 
-/// With selective repair each so manyth of a window is acknowledged, so that it slides.
+/// Number of acknowledgments per window with selective repair. Several let the window slide instead of stalling at
+/// its end.
 const ACKS_PER_WINDOW: u64 = 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The sending side of block acknowledgment.
+//! Sending side of block acknowledgment.
 
 use carillon_core::{
     BuildContext, Dest, DropReason, Event, MessageId, NodeId, ObservedState, Received, Role, Time, Transmit,
@@ -11,35 +11,35 @@ use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, Part, PastLimit, Player
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends up to n messages at once and advances as far as all receivers have acknowledged.
+/// Sender that transmits up to n messages at once, and advances to the first message without all acknowledgments.
 #[derive(Debug)]
 pub struct MbapSender {
     config: SenderConfig,
-    /// Where messages go: the group, or the one receiver of a unicast run.
+    /// Destination of messages: the group, or the receiver of a unicast run.
     data_dest: Dest,
     window: AckWindow,
-    /// With negative acknowledgments: the last message is to be sent again, as a poll.
+    /// True while the last message is due again as a poll, with NAKs.
     poll_due: bool,
-    /// How often it was sent so without any news.
+    /// Consecutive polls without progress.
     polls: u32,
-    /// With selective repair: when the one poll that is unanswered went out.
+    /// Sending time of the single unanswered poll, with selective repair.
     polled: Option<Time>,
     timer: AnswerTimer,
-    /// When all that was handed over will have left, if nothing is in the way.
+    /// Time at which everything handed over will have left the interface.
     leaves: Time,
-    /// The number last processed from each receiver, if that is remembered.
+    /// Number last processed from each receiver, if it is remembered.
     processed: Vec<Option<u16>>,
 }
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The packet timer: restarted as each message is sent; retransmits the whole window.
+    /// Packet timer: restarted with each message, retransmits the whole window.
     Packet,
 }
 
 impl MbapSender {
-    /// A sender to these.
+    /// Creates a sender to the given receivers.
     pub fn new(build: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
@@ -60,7 +60,7 @@ impl MbapSender {
         .play(build)
     }
 
-    /// The message of a sequence number, if it lies in the active window or is the next one.
+    /// Message of a sequence number, if it is in the active window or the next one.
     fn message(&self, sequence: u16) -> Option<u64> {
         let modulus = 2 * self.config.window as u64;
         let sequence = u64::from(sequence);
@@ -73,7 +73,7 @@ impl MbapSender {
             return context.events.dropped(DropReason::NotAMember);
         };
         let Some(message) = self.message(sequence).filter(|&message| message < self.window.end()) else {
-            // Outside of the active window it is no news.
+            // An acknowledgment outside of the active window is ignored.
             return context.events.dropped(DropReason::OutOfWindow);
         };
         self.on_answer(context);
@@ -87,16 +87,16 @@ impl MbapSender {
         self.advance(context);
     }
 
-    /// With selective repair messages complete long after they were sent: what is measured is the poll
-    /// and its first answer.
+    /// Takes a round-trip sample from a poll and its first answer, because with selective repair messages complete
+    /// long after they were sent.
     fn on_answer(&mut self, context: &mut Context) {
         if let Some(polled) = self.polled.take() {
             self.timer.timeout_mut().on_sample(context.now.since(polled));
         }
     }
 
-    /// An answer to the whole window counts for the adaptive wait, unless the window was sent twice
-    /// (Karn's rule).
+    /// Samples the adaptive wait from an answer to the whole window, unless the window was retransmitted (Karn and
+    /// Partridge 1987).
     fn note_answer(&mut self, context: &mut Context, message: u64) {
         let whole = message + 1 == self.window.end();
         let slot = self.window.get(message).filter(|slot| whole && slot.retransmissions == 0);
@@ -105,8 +105,8 @@ impl MbapSender {
         }
     }
 
-    /// A receiver has everything before this message and asks for it: the sender goes back to it,
-    /// unless it has just done so for someone else.
+    /// Handles a NAK, which acknowledges all messages before the requested one. The sender goes back to it, unless it
+    /// has just done so for another receiver.
     fn on_nak(&mut self, context: &mut Context, source: NodeId, sequence: u16) {
         let Some(index) = self.window.index_of(source) else {
             return context.events.dropped(DropReason::NotAMember);
@@ -122,14 +122,13 @@ impl MbapSender {
             self.advance(context);
         }
         let Some(slot) = self.window.get_mut(wanted) else { return };
-        // Where one alone is sent again, an answer to it takes no longer than one to a poll, however much time a whole
-        // window takes.
+        // With selective repair a single message is repeated, so the answer takes no longer than that to a poll.
         let answered = |at: Time| match (at + self.config.retransmission.all_answers(), &self.timer) {
             (window, timer) if self.config.selective => window.min(timer.deadline(at)),
             (window, _) => window,
         };
         let just_resent = slot.resent.is_some_and(|at| context.now < answered(at));
-        // Past the limit the packet timer decides what becomes of it.
+        // Past the limit the packet timer decides whether the message is skipped.
         if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
         {
             return;
@@ -141,16 +140,16 @@ impl MbapSender {
         } else {
             self.window.go_back_to(wanted);
         }
-        // It lacks the first of them, and what else it lacks goes out with them.
+        // The receiver misses the first of these messages, and the rest is sent with it.
         context.events.repair_needed(source, self.window.due_again());
     }
 
-    /// Section 2.6: the packet timer retransmits every message in the active window, unless the
-    /// retransmission count is exceeded.
+    /// Handles the expiry of the packet timer. Section 2.6: it retransmits every message in the active window, unless
+    /// the retransmission count is exceeded.
     fn on_packet_timer(&mut self, context: &mut Context) {
         context.events.push(Event::TimerFired { timer: "packet" });
-        // Where requests repair what is lost, a poll is no sign of a path that is slower than thought, unless
-        // the one before it went without an answer.
+        // Requests repair most losses, so that a poll alone does not indicate a slower path. A second poll in a row
+        // does.
         if !self.config.selective || self.polls > 0 {
             self.timer.timeout_mut().on_expiry();
         }
@@ -181,8 +180,8 @@ impl MbapSender {
         }
     }
 
-    /// With negative acknowledgments: nobody misses anything, or requests were lost. The last message
-    /// asks all, unless it has done so too often without any news.
+    /// Polls all receivers with the last message: none misses anything, or requests were lost. Past the limit it
+    /// discards or expels instead. Used with NAKs.
     fn poll(&mut self, context: &mut Context) {
         self.polls = self.polls.saturating_add(1);
         if self.config.retransmission.is_exceeded(self.polls) {
@@ -213,7 +212,7 @@ impl Part for MbapSender {
     fn report_states(&self, context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let of = if self.config.negative { NAK_SENDER.of } else { ACK_SENDER.of };
         let state = if self.window.is_full() { "Full" } else { "Open" };
-        // Whatever leads back to a state sends a packet, which restarts the timer.
+        // Every transition back to a state sends a packet, which restarts the timer.
         let turn = context.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
         tell(ObservedState { of, about: 0, state, turn });
     }
@@ -246,7 +245,7 @@ impl Part for MbapSender {
         match poll {
             true => {
                 Packet::Poll { sequence, payload }.emit(context.association, buf);
-                // Of two it is not known which was answered (Karn's rule).
+                // With two polls in flight the answered one is unknown (Karn's rule).
                 self.polled = (self.config.selective && self.polls == 1).then_some(context.now);
             }
             false => {
@@ -259,6 +258,7 @@ impl Part for MbapSender {
         }
         let again = slot.on_send(context.now, outstanding);
         let sent = match self.config.from_departure {
+            // Messages queue at the interface: this one leaves after those before it.
             Some((rate, overhead)) => {
                 let begins = self.leaves.max(context.now);
                 self.leaves = begins + rate.time_for_bytes(buf.len() as u64 + u64::from(overhead));

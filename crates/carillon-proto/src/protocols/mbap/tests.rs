@@ -1,4 +1,4 @@
-//! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
+//! Transcripts in virtual time, one rule each. Clauses refer to Segovia 1996.
 
 use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
 use carillon_testkit::{ASSOCIATION, MachineFixture};
@@ -297,7 +297,7 @@ fn expel_removes_failing_receiver_and_continues() {
     assert_eq!(sender.drops(), [DropReason::NotAMember]);
     sender.receive(1, &ack(2));
     assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
-    // With nobody left, messages are complete at once and nothing is sent.
+    // Without a receiver left, messages complete at once and nothing is sent.
     offer(&mut sender, 1);
     sender.at(1_000_000).sent();
     sender.events();
@@ -408,7 +408,7 @@ fn acknowledgment_timer_acknowledges_and_restarts() {
         receiver.at(25_000 + 20_000 * round);
         assert_eq!(receiver.sent(), ["mbap ack seq 1 to n0"]);
     }
-    // It covered what was counted: a full window has n messages again.
+    // The acknowledgment covered all counted messages: a full window has n messages again.
     for sequence in [2, 3] {
         receiver.receive(0, &data(sequence)).take();
         receiver.take();
@@ -484,7 +484,7 @@ fn acknowledgments_wait_randomly_and_are_padded() {
     assert_eq!(waits, [0, 100, 200, 300].map(Some).into());
 }
 
-/// With negative acknowledgments (chapter 5).
+/// Setting for negative acknowledgments (chapter 5).
 const NAK: (&str, &str) = ("feedback", "nak");
 
 fn nak(sequence: u16) -> Vec<u8> {
@@ -619,7 +619,7 @@ fn selective_repair_requests_each_missing_message_once() {
     receiver.receive(0, &data(2));
     receiver.receive(0, &data(1));
     assert_eq!(taken(&mut receiver), [0, 1, 2, 3, 4]);
-    // A quarter of the window has come: it slides.
+    // A quarter of the window has arrived, so it slides.
     assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
 }
 
@@ -655,7 +655,7 @@ fn selective_repair_sends_only_requested_messages() {
     // The other one asks too, and has it already.
     sender.receive(2, &nak(2));
     assert!(sender.sent().is_empty());
-    // Asking for a message says nothing of those before it.
+    // A request acknowledges none of the messages before it.
     sender.receive(2, &ack(4));
     assert!(completed(&mut sender).is_empty());
     sender.receive(1, &ack(4));

@@ -13,12 +13,14 @@ use crate::blocks::{AdaptiveWait, Addressed, Retransmission};
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    /// With unicast, section 2.5, each receiver has a timer and a count; with multicast, section 2.5.2, each message.
+    /// Addressees of retransmissions. With unicast (section 2.5) each receiver has a timer and a count, with
+    /// multicast (section 2.5.2) each message.
     pub(super) addressed: Addressed,
     pub(super) retransmission: Retransmission,
 }
 
 impl SenderConfig {
+    /// Reads the settings; fails if they contradict each other.
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let data = AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN).data;
         let retransmission = Retransmission::new(context, settings, data, 1, Duration::ZERO)?
@@ -27,6 +29,7 @@ impl SenderConfig {
     }
 }
 
+/// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("retransmission", &["multicast", "unicast"], "multicast")
         .doc("whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)"),
@@ -50,11 +53,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ACK_BYTES,
 ];
 
-/// For files over a real network: a timeout that finds its value, and no message ever skipped.
+/// Settings for files over a real network: an adaptive timeout, and no message is skipped.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
-    // Within the member timeout some fifty tries: where a fifth is lost at each port one in four gets on.
+    // About fifty attempts fit into the member timeout: with 20 % loss at each port, one attempt in four succeeds.
     ("timeout_max", "100 ms"),
     ("past_limit", "wait"),
     ("ack_bytes", "0"),

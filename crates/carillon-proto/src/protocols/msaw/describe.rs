@@ -1,12 +1,12 @@
-//! What the protocol says of itself.
+//! Description of the protocol for test suites and for its documentation page.
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, Trial};
 
 use crate::blocks::retransmission;
 
-/// What the entry says for suites and for its page.
+/// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
-    // One bit tells a message from the one before it: links have to keep the order.
+    // One bit distinguishes a message from the one before it, so links must keep the order.
     guarantee: DeliveryGuarantee::Acknowledged { in_order: true, idle_feedback: None },
     trial: |trial| {
         let polls = ["1", "2", "16", "64"];
@@ -22,7 +22,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     ..ProtocolEntry::PLAIN
 };
 
-/// One receiver after the other is always asked for positive acknowledgments.
+/// Draws settings of the unicast equivalent, which always uses positive acknowledgments.
 pub(super) fn serial_trial(trial: &mut Trial<'_>) {
     retransmission::trial(trial, true);
 }

@@ -1,8 +1,9 @@
 //! MSAW: multicast stop-and-wait, and its unicast equivalent SAW.
 //!
-//! Segovia 1996, section 2.5. One message at a time goes to the group; every receiver
-//! acknowledges it; a timeout sends it again, to all or to those that are missing. Static group,
-//! one source. See `docs/protocols/msaw.md`.
+//! One message at a time goes to the group, and every receiver acknowledges it. A timeout sends it again, to all
+//! receivers or to those without an acknowledgment. The group is static and has one source.
+//!
+//! Source: Segovia 1996, section 2.5. See `docs/protocols/msaw.md`.
 
 mod config;
 mod describe;
@@ -23,7 +24,7 @@ pub use sender::MsawSender;
 
 use crate::blocks::{AdaptiveWait, Addressed, Recipients, SerialUnicast};
 
-/// Multicast stop-and-wait.
+/// Registry entry of multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "msaw",
     family: "sender-driven, positive acknowledgment",
@@ -46,7 +47,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Unicast stop-and-wait to one receiver after the other.
+/// Registry entry of unicast stop-and-wait, to one receiver after the other.
 pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "saw",
     summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",

@@ -1,24 +1,24 @@
-//! The receiving side of stop-and-wait.
+//! Receiving side of stop-and-wait.
 
 use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit};
 use carillon_wire::msaw::Packet;
 
 use crate::blocks::{AckWait, MachineContext, Part, Player};
 
-/// Acknowledges every data packet from the sender; delivers those that are new. One waits for the application: a single
-/// buffer, as in the source. The sender sends no other before it was acknowledged, and the host fetches it before the
-/// acknowledgment is answered.
+/// Receiver that acknowledges every data packet and delivers new ones. The application has a single buffer, as in the
+/// source. The sender transmits no other message before the acknowledgment, and the host fetches the message before
+/// the acknowledgment is answered.
 #[derive(Debug)]
 pub struct MsawReceiver {
-    /// Messages delivered so far; its lowest bit is the expected sequence number.
+    /// Number of messages delivered; its lowest bit is the expected sequence number.
     expected: u64,
-    /// The sequence number of the acknowledgment that is due.
+    /// Sequence number of the acknowledgment that is due.
     ack_due: Option<u8>,
     ack_wait: AckWait,
 }
 
 impl MsawReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of the session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         let ack_wait = AckWait::set_by_method(build, settings);
         MsawReceiver { expected: 0, ack_due: None, ack_wait }.play(build)
@@ -44,11 +44,11 @@ impl Part for MsawReceiver {
             }
             _ => return context.events.dropped(DropReason::Foreign),
         };
-        // Section 2.5: a message that is not the expected one was acknowledged before; its
-        // acknowledgment was lost and is sent again.
+        // Section 2.5: an unexpected message was acknowledged before. Its acknowledgment was lost and is sent again.
         let new = u64::from(sequence) == self.expected & 1;
         if new && context.waiting() > 0 {
-            // The application has not fetched the last one: say nothing and be sent it again.
+            // The application has not fetched the last message: without an acknowledgment the sender repeats this
+            // one.
             return context.events.dropped(DropReason::BufferFull);
         }
         self.ack_due = Some(sequence);

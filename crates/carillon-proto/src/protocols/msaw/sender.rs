@@ -1,4 +1,4 @@
-//! The sending side of stop-and-wait.
+//! Sending side of stop-and-wait.
 
 use carillon_core::{
     BuildContext, Dest, DropReason, Event, MessageId, NodeId, ObservedState, Outcome, Received, Role,
@@ -12,32 +12,32 @@ use crate::blocks::{AckWindow, Addressed, AnswerTimer, FixedWindow, Part, PastLi
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends one message at a time and waits until every receiver has acknowledged it.
+/// Sender that transmits one message at a time, and waits until every receiver has acknowledged it.
 #[derive(Debug)]
 pub struct MsawSender {
     config: SenderConfig,
-    /// Where messages go the first time: the group, or the one receiver of a unicast run.
+    /// Destination of first transmissions: the group, or the receiver of a unicast run.
     data_dest: Dest,
-    /// The message in transit; the lowest bit of its number is its sequence number.
+    /// Message in flight; the lowest bit of its number is its sequence number.
     window: AckWindow,
     timer: AnswerTimer,
-    /// With unicast retransmission, how often it was sent again to each receiver.
+    /// Number of retransmissions to each receiver, with unicast retransmission.
     counts: Vec<u32>,
-    /// And those to whom it is to be, last first.
+    /// Receivers with a pending unicast retransmission, last first.
     again: Vec<usize>,
 }
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The whole group has had time to acknowledge: retransmit, or give up.
+    /// Acknowledgment of the group overdue: retransmit, or handle the failure.
     Message,
-    /// This receiver has had time to acknowledge: the same for it alone.
+    /// Acknowledgment of one receiver overdue: the same for it alone.
     Receiver(u32),
 }
 
 impl MsawSender {
-    /// A sender to these.
+    /// Creates a sender to the given receivers.
     pub fn new(build: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
@@ -61,7 +61,7 @@ impl MsawSender {
         let Some(slot) = self.window.first().filter(|_| u64::from(sequence) == message & 1) else {
             return context.events.dropped(DropReason::OutOfWindow);
         };
-        // Karn's rule: an answer to a message that was sent twice says nothing.
+        // Karn's rule: the answer to a retransmitted message gives no round-trip sample.
         let undisturbed = slot.sent.filter(|_| slot.retransmissions == 0);
         if !self.window.acknowledge(index, message) {
             return context.events.dropped(DropReason::Duplicate);
@@ -74,7 +74,7 @@ impl MsawSender {
         self.advance(context);
     }
 
-    /// The message is not sent again to this receiver.
+    /// Cancels retransmissions to a receiver.
     fn leave_alone(&mut self, context: &mut Context, index: usize) {
         context.timers.cancel(Timer::Receiver(index as u32));
         self.again.retain(|&due| due != index);
@@ -105,8 +105,8 @@ impl Part for MsawSender {
         }
     }
 
-    /// Section 2.5: the count "does not exceed the maximum": the message is sent again, else the
-    /// failure is noted and the next message has its turn.
+    /// Handles an expired timer. Section 2.5: while the count "does not exceed the maximum", the message is sent
+    /// again; otherwise the failure is recorded and the next message follows.
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         let message = self.window.start();
         let Some(slot) = self.window.get_mut(message) else { return };

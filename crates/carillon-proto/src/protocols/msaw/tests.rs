@@ -1,4 +1,4 @@
-//! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
+//! Transcripts in virtual time, one rule each. Clauses refer to Segovia 1996.
 
 use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
 use carillon_testkit::{ASSOCIATION, MachineFixture, bits};
@@ -144,7 +144,7 @@ fn expel_removes_failing_receiver_and_continues() {
         sender.offer("b").unwrap();
         sender.receive(1, &ack(1));
         assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
-        // With nobody left, messages are complete at once and nothing is sent.
+        // Without a receiver left, messages complete at once and nothing is sent.
         sender.offer("c").unwrap();
         sender.at(60_000).sent();
         assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
@@ -350,7 +350,7 @@ fn random_wait_is_0_to_r_bit_times() {
         seen[wait as usize] += 1;
     }
     assert!(seen.iter().all(|&count| (60..=140).contains(&count)), "{seen:?}");
-    // R = 0 is no wait at all.
+    // R = 0 means no wait.
     let mut receiver = self::receiver(&[]);
     receiver.receive(0, &data(0, "a"));
     assert_eq!(receiver.datagrams()[0].0.departure, None);
@@ -394,7 +394,7 @@ fn adaptive_wait_is_answer_spread_divided_by_1_15() {
     }
     sender.offer("b").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"], "2300 bit / 1.15");
-    // A message that was sent twice says only what was heard before.
+    // A retransmitted message contributes only answers from before the retransmission.
     sender.at(3_300).receive(1, &ack(1));
     sender.at(2_800 + 12_000);
     assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"]);
@@ -402,7 +402,7 @@ fn adaptive_wait_is_answer_spread_divided_by_1_15() {
     sender.at(16_000).receive(3, &ack(1));
     sender.offer("c").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
-    // Nor does one that nobody answered before it was sent twice, however spread its answers are.
+    // A message without an answer before its retransmission contributes nothing, however spread its answers are.
     sender.at(16_000 + 12_000);
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
     sender.at(28_500).receive(1, &ack(0)).receive(2, &ack(0));

@@ -1,11 +1,12 @@
 //! Stop-and-wait with negative acknowledgments.
 //!
-//! Segovia 1996, chapter 5, suggests negative acknowledgments "by allowing the sender to detect and
-//! respond to errors quicker". In stop-and-wait a receiver cannot miss what it does not know of, so
-//! each message is followed by a short announcement; a receiver that lacks it asks, the others say
-//! nothing, and after a silence the next message has its turn. Since silence proves nothing, all
-//! receivers are polled every so many messages, as Ramakrishnan and Jain (INFOCOM '87) do. The rules
-//! are in `docs/protocols/msaw.md`.
+//! A receiver cannot miss a message that it does not know of, so a short announcement follows each message. A
+//! receiver that misses the message sends a NAK, the others stay silent, and after a silence the next message
+//! follows. Since silence proves nothing, all receivers are polled after every `poll_interval` messages, as in
+//! Ramakrishnan and Jain (INFOCOM '87).
+//!
+//! Source: Segovia 1996, chapter 5, which suggests negative acknowledgments "by allowing the sender to detect and
+//! respond to errors quicker". The rules are in `docs/protocols/msaw.md`.
 
 mod receiver;
 mod sender;
@@ -15,5 +16,5 @@ mod tests;
 pub use receiver::NakReceiver;
 pub use sender::NakSender;
 
-/// Sequence numbers on the wire have eight bits.
+/// Sequence space: sequence numbers on the wire have eight bits.
 const MODULUS: u64 = 1 << 8;

@@ -1,4 +1,4 @@
-//! The receiving side: asks for what it misses when it is announced, acknowledges when it is polled.
+//! Receiving side: sends a NAK for an announced message that is missing, and an acknowledgment when polled.
 
 use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, expand};
 use carillon_wire::msaw::{HEADER_LEN, Packet};
@@ -6,18 +6,18 @@ use carillon_wire::msaw::{HEADER_LEN, Packet};
 use super::MODULUS;
 use crate::blocks::{AckWait, MachineContext, Part, Player};
 
-/// Takes messages in sequence only; silent unless it misses something or is polled. One message waits for the
-/// application, as in stop-and-wait.
+/// Receiver that accepts messages in sequence only, and is silent unless it misses a message or is polled. One
+/// message waits for the application, as in stop-and-wait.
 #[derive(Debug)]
 pub struct NakReceiver {
     poll_interval: u64,
-    /// The next message.
+    /// Number of the next message.
     expected: u64,
     answer: Option<Answer>,
     ack_wait: AckWait,
 }
 
-/// What the sender is to be told.
+/// Answer that is due to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Ack,
@@ -25,7 +25,7 @@ enum Answer {
 }
 
 impl NakReceiver {
-    /// A receiver of this session.
+    /// Creates a receiver of the session.
     pub fn new(build: &BuildContext, settings: &Config) -> Player<Self> {
         NakReceiver {
             poll_interval: settings.count("poll_interval"),
@@ -36,6 +36,7 @@ impl NakReceiver {
         .play(build)
     }
 
+    /// Full number of a sequence number.
     fn number(&self, sequence: u8) -> u64 {
         expand(sequence.into(), MODULUS, self.expected)
     }
@@ -44,9 +45,9 @@ impl NakReceiver {
         let number = self.number(sequence);
         match number.cmp(&self.expected) {
             std::cmp::Ordering::Less => context.events.dropped(DropReason::Duplicate),
-            // Its announcement comes next, and will be answered.
+            // The announcement that follows will be answered with a NAK.
             std::cmp::Ordering::Greater => context.events.dropped(DropReason::OutOfOrder),
-            // The application has not fetched the last one: as good as lost.
+            // The application has not fetched the last message: this one counts as lost.
             std::cmp::Ordering::Equal if context.waiting() > 0 => {
                 context.events.dropped(DropReason::BufferFull)
             }
@@ -58,7 +59,7 @@ impl NakReceiver {
         }
     }
 
-    /// The sender says how far it is, and asks those that miss something, or all.
+    /// Handles an announcement or a poll of the sender.
     fn on_announcement(
         &mut self,
         context: &mut MachineContext,
@@ -74,14 +75,14 @@ impl NakReceiver {
         let packet = if poll { "poll" } else { "announce" };
         context.events.received(packet, number);
         if first > self.expected {
-            // The sender has given up what lies before: it will not come any more.
+            // The sender has discarded the messages before `first`.
             context.events.loss_found(context.sender, self.expected);
             self.expected = first;
         }
         if self.expected > number {
             self.answer = poll.then_some(Answer::Ack);
         } else if poll || context.waiting() == 0 {
-            // Without room for what is missing there is no use in asking, unless all are asked.
+            // A receiver without room does not request a message that it could not store, unless it is polled.
             context.events.loss_found(context.sender, self.expected);
             self.answer = Some(Answer::Nak { round });
         }

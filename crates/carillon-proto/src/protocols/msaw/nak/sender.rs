@@ -1,4 +1,4 @@
-//! The sending side: a message, its announcement, a silence; now and then a poll.
+//! Sending side: a message, its announcement, a silence, and a poll from time to time.
 
 use std::time::Duration;
 
@@ -16,55 +16,57 @@ use crate::protocols::msaw::describe::NAK_SENDER;
 
 type Context = crate::blocks::MachineContext<Timer>;
 
-/// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
+/// Sender that transmits one message at a time, waits for NAKs, and holds messages until all receivers have confirmed
+/// them.
 #[derive(Debug)]
 pub struct NakSender {
     config: SenderConfig,
-    /// Messages that not all have confirmed: at most a poll interval of them.
+    /// Messages without confirmation from all receivers, at most a poll interval of them.
     window: AckWindow,
-    /// How long negative acknowledgments have to come.
+    /// Time in which NAKs may arrive after an announcement.
     wait: Duration,
     phase: Phase,
-    /// What follows the messages that are due, by an announcement or a poll.
+    /// Phase that follows the pending messages, with an announcement or a poll.
     next: Option<Phase>,
-    /// How many announcements and polls there were. For each message held, `serial` is the round that followed when
-    /// it was last sent: a request that answers to an earlier one was made before that.
+    /// Number of announcements and polls sent. The `serial` of a held message is the round after its last
+    /// transmission; a NAK for an earlier round is older than that transmission.
     rounds: u64,
-    /// When the first poll of this window was sent.
+    /// Sending time of the first poll of this window.
     polled: Option<Time>,
-    /// How often the poll was repeated without any news.
+    /// Consecutive polls without progress.
     repeats: u32,
     timeout: RetransmissionTimeout,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Phase of the sender.
 enum Phase {
-    /// The next message may come.
+    /// Ready for the next message.
     Ready,
-    /// A message was sent; those that miss it have their time to say so.
+    /// Message announced; receivers that miss it may send NAKs.
     Waiting,
-    /// All are asked.
+    /// Poll outstanding.
     Polling,
 }
 
-/// The sender's timers.
+/// Timers of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Nobody has asked for the last message.
+    /// End of the silence after an announcement.
     Silence,
-    /// The application has nothing to send: what is outstanding is to be confirmed.
+    /// Application idle: outstanding messages need a confirmation.
     Idle,
-    /// The poll has not been answered by all.
+    /// Poll not answered by all receivers in time.
     Poll,
 }
 
 impl NakSender {
-    /// A sender to the members of the context.
+    /// Creates a sender to the members of `build`.
     pub fn new(build: &BuildContext, config: SenderConfig, settings: &Config) -> Player<Self> {
         let room = FixedWindow(settings.count("poll_interval"));
         NakSender {
             window: AckWindow::new(Members::new(build.members.clone()), room),
-            // A timer for this very moment would fire again and again.
+            // A wait of zero would make the timer fire again at the same instant.
             wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(build.bit_rate))
                 .max(Duration::from_nanos(1)),
             phase: Phase::Ready,
@@ -78,7 +80,7 @@ impl NakSender {
         .play(build)
     }
 
-    /// A receiver has everything before `below`.
+    /// Handles an answer: the receiver has everything before `below`.
     fn on_answer(&mut self, context: &mut Context, source: NodeId, sequence: u8, missing: Option<u8>) {
         let Some(index) = self.window.index_of(source) else {
             return context.events.dropped(DropReason::NotAMember);
@@ -95,7 +97,7 @@ impl NakSender {
             self.repeats = 0;
             self.advance(context);
         }
-        // It is no silence.
+        // An answer interrupts the silence.
         if context.timers.armed(Timer::Silence).is_some() {
             context.timers.arm(Timer::Silence, context.now + self.wait);
         }
@@ -104,11 +106,11 @@ impl NakSender {
         }
     }
 
-    /// Everything from `wanted` on is sent again, unless it was for someone else after that round.
+    /// Sends everything from `wanted` on again, unless it was sent again after that round.
     fn go_back(&mut self, context: &mut Context, member: NodeId, wanted: u64, round: u8) {
         let round = expand(round.into(), MODULUS, self.rounds);
         let Some(slot) = self.window.get(wanted) else { return };
-        // Past the limit the poll decides what becomes of it.
+        // Past the limit the poll decides whether the message is discarded.
         if round < slot.serial || self.config.retransmission.is_exceeded(slot.retransmissions) {
             return;
         }
@@ -126,7 +128,7 @@ impl NakSender {
             && context.timers.armed(Timer::Silence).is_none()
             && self.phase == Phase::Waiting
         {
-            // Nobody is left to send it to, or to tell of it.
+            // No receiver is left for the message or its announcement.
             self.may_send_next(context);
         }
         if self.window.is_empty() && self.phase == Phase::Polling {
@@ -138,6 +140,7 @@ impl NakSender {
         }
     }
 
+    /// Ends the present message or poll.
     fn may_send_next(&mut self, context: &mut Context) {
         context.timers.clear();
         self.phase = Phase::Ready;
@@ -146,6 +149,7 @@ impl NakSender {
         self.repeats = 0;
     }
 
+    /// Polls all receivers while messages are unconfirmed.
     fn poll_all(&mut self, context: &mut Context) {
         if !self.window.is_empty() {
             context.timers.clear();
@@ -154,7 +158,7 @@ impl NakSender {
         }
     }
 
-    /// The poll was repeated too often without news.
+    /// Discards the messages, or expels the silent receivers, after too many polls without progress.
     fn discard_message(&mut self, context: &mut Context) {
         if self.config.retransmission.past_limit == PastLimit::Expel {
             self.window.expel_missing(&mut context.events);
@@ -220,7 +224,7 @@ impl Part for NakSender {
             Packet::Numbered { sequence, payload: &slot.payload }.emit(context.association, buf);
             slot.serial = self.rounds;
             let again = slot.on_send(context.now, 1);
-            // It is announced again after what is sent again.
+            // The announcement follows the retransmissions again.
             context.timers.clear();
             let asks_all = full || self.phase == Phase::Polling;
             self.next = Some(if asks_all { Phase::Polling } else { Phase::Waiting });
@@ -255,7 +259,7 @@ impl Part for NakSender {
         let number = self.window.offer(payload)?;
         context.timers.clear();
         self.phase = Phase::Waiting;
-        // With nobody left to acknowledge, the message is with all receivers at once.
+        // Without a receiver left, the message is complete at once.
         self.advance(context);
         Ok(MessageId(number))
     }

@@ -150,7 +150,7 @@ fn an_unanswered_poll_is_repeated_up_to_the_limit() {
         assert_eq!(completed(&mut sender), [(0, outcome)]);
         assert_eq!(sender.sent(), [""; 0]);
         sender.offer("x").expect("the next has its turn");
-        // What was skipped will not come any more: the first message held says so.
+        // Skipped messages will not arrive; `first` tells the receiver.
         assert!(sender.sent().iter().any(|line| line.contains("first 1")));
     }
 }
