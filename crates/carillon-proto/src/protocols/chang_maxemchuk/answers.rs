@@ -1,4 +1,4 @@
-//! Answers that this site owes to requests of other sites.
+//! Pending answers of this site to requests of other sites.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ impl Answers {
         }
     }
 
-    /// Returns the next repair whose entry is still in the log.
+    /// Returns the next repair with an entry in the log.
     pub fn poll_repair(
         &mut self,
         context: &mut Context,

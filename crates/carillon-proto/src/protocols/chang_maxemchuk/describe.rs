@@ -10,8 +10,11 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     guarantee: DeliveryGuarantee::Peers { crashes: |nodes| (nodes - 1) / 2 },
     trial: |trial| {
         let resilience = trial.crashes.into();
-        let most = u64::from(trial.nodes - trial.crashes);
-        trial.count("resilience", resilience, most).count("transfer_every", 1, 3).count("window", 1, 8);
+        let max_resilience = u64::from(trial.nodes - trial.crashes);
+        trial
+            .count("resilience", resilience, max_resilience)
+            .count("transfer_every", 1, 3)
+            .count("window", 1, 8);
         trial
             .set("message_timeout", "40 ms")
             .set("transfer_timeout", "30 ms")

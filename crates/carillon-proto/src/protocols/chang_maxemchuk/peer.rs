@@ -350,8 +350,8 @@ impl Part for Peer {
             return self.list.awaits(rank);
         }
         let waits = self.order.has_waiting() || !self.order.is_settled();
-        let lacks = self.requests.gap(&self.order).is_some();
-        let site = if lacks { self.requests.informant } else { self.order.token_site() };
+        let has_gap = self.requests.gap(&self.order).is_some();
+        let site = if has_gap { self.requests.informant } else { self.order.token_site() };
         waits && !self.order.is_full(context) && usize::from(site) == rank
     }
 

@@ -97,10 +97,10 @@ impl FfSender {
     /// configured limits.
     fn timeout(&self, number: u64) -> Duration {
         let (unknown, most, least) = self.spans;
-        let lacks = |index: &usize| {
+        let is_missing = |index: &usize| {
             self.messages.get(number).is_some_and(|message| !message.acknowledged.contains(*index))
         };
-        let trips = (0..self.members.len()).filter(lacks);
+        let trips = (0..self.members.len()).filter(is_missing);
         let trips = trips.map(|index| self.round_trips[index].mean().unwrap_or(unknown));
         let repeats = self.messages.get(number).map_or(0, |message| message.repeats);
         (trips.max().unwrap_or(unknown).min(most) * 2).max(least) * 2_u32.pow(repeats.min(self.doublings))
@@ -130,7 +130,7 @@ impl FfSender {
         self.advance(context);
     }
 
-    /// Schedules a retransmission, or gives up the message or its receivers past the limit.
+    /// Schedules a retransmission, or fails the message or expels its receivers past the limit.
     fn on_timeout(&mut self, context: &mut Context, number: u64) {
         let Some(message) = self.messages.get_mut(number) else { return };
         if message.acknowledged.len() == self.members.len() {

@@ -137,7 +137,7 @@ impl LmsReceiver {
         self.losses.forget_before(context.now, oldest);
         let (first, total) = (skipped.range.start, skipped.lost());
         let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
-        let mut told = 0;
+        let mut reported = 0;
         // A large jump of the numbers must not produce an unbounded number of events.
         for number in skipped.range.take(MAX_REPORTED_LOSSES) {
             let message = MessageId(number);
@@ -149,12 +149,12 @@ impl LmsReceiver {
                 context.events.loss_found(source, message);
             }
             context.events.loss_final(source, message);
-            told += 1;
+            reported += 1;
         }
         for number in survivors {
             context.events.push(Event::Delivered { source, message: MessageId(number) });
         }
-        if told < total {
+        if reported < total {
             context.unrecoverable(None, first, total);
         }
         self.deliver_in_order(context);

@@ -140,14 +140,14 @@ impl LmsRelay {
             return self.events.dropped(DropReason::BufferFull);
         }
         let control = |packet, message| Some(Event::ControlSent { packet, message: MessageId(message) });
-        let told = match packet {
+        let event = match packet {
             Packet::Req(request) => control("req", request.lo.into()),
             Packet::Refresh(_) => control("refresh", 0),
             Packet::Leave => control("leave", 0),
             // The replier or the source has recorded the repair.
             _ => None,
         };
-        self.out.push_back((Transmit::now(dest), padded(association, packet, len), told));
+        self.out.push_back((Transmit::now(dest), padded(association, packet, len), event));
     }
 }
 
@@ -274,9 +274,9 @@ impl Machine for LmsRelay {
     }
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (transmit, bytes, told) = self.out.pop_front()?;
+        let (transmit, bytes, event) = self.out.pop_front()?;
         buf.extend_from_slice(&bytes);
-        if let Some(event) = told {
+        if let Some(event) = event {
             self.events.push(event);
         }
         Some(transmit)

@@ -116,8 +116,8 @@ impl MbapSender {
         };
         context.events.received("nak", wanted);
         self.on_answer(context);
-        let says_all_before = !self.config.selective;
-        if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
+        let acknowledges_prefix = !self.config.selective;
+        if acknowledges_prefix && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
             self.polls = 0;
             self.advance(context);
         }

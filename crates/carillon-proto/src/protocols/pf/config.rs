@@ -161,7 +161,7 @@ impl Rules {
 /// Lower limit of the response timeout. It exceeds zero, so that time passes even at a round-trip time of zero.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_micros(10);
 
-/// Duration of so many nanoseconds, capped at the largest 64-bit value.
+/// Duration in nanoseconds, capped at the largest 64-bit value.
 fn nanos(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -98,7 +98,7 @@ impl Intake {
         Some(expected.saturating_sub(1))
     }
 
-    /// LE of a child whose application takes messages in order.
+    /// LE of a child with an application that takes messages in order.
     pub fn left(&self) -> u64 {
         self.window.expected() - self.window.waiting()
     }

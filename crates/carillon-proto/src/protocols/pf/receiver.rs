@@ -29,25 +29,25 @@ pub(crate) fn take<T: Ord + Copy>(
     datagram: &Received<'_>,
 ) {
     let before = intake.window.expected();
-    let heard = match intake.on_packet(packet) {
-        Ok(heard) => heard,
+    let message = match intake.on_packet(packet) {
+        Ok(message) => message,
         Err(reason) => return context.events.dropped(reason),
     };
-    if let Some(skipped) = heard.skipped {
+    if let Some(skipped) = message.skipped {
         context.events.loss_found(context.sender, before);
         for (number, payload) in skipped.survivors {
             context.deliver_sent(number, payload);
         }
     }
-    let Packet::Data { payload, .. } = packet else { return context.received("poll", heard.number) };
+    let Packet::Data { payload, .. } = packet else { return context.received("poll", message.number) };
     // A gap is recorded once, when its first message beyond arrives.
     let missed = !intake.window.early().is_empty();
     let begin = datagram.bytes.len() - payload.len();
-    match intake.keep(heard.number, datagram.bytes.slice(begin..)) {
+    match intake.keep(message.number, datagram.bytes.slice(begin..)) {
         Err(reason) => context.events.dropped(reason),
         Ok(()) => {
-            context.received("data", heard.number);
-            if heard.number > intake.window.expected() && !missed {
+            context.received("data", message.number);
+            if message.number > intake.window.expected() && !missed {
                 context.events.loss_found(context.sender, intake.window.expected());
             }
         }

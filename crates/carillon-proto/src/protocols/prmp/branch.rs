@@ -24,7 +24,7 @@ pub(super) struct Branch {
     index: BTreeMap<NodeId, usize>,
     /// True if the sender multicasts to all, and inner nodes send only repairs.
     from_root: bool,
-    /// Lost helpers whose children have no new parent in the table yet.
+    /// Lost helpers, until the table has new parents for their children.
     orphaning: BTreeSet<NodeId>,
     /// Packets of the present transmission.
     out: InlineQueue<OutgoingPacket, 1>,
@@ -182,7 +182,7 @@ impl Branch {
             self.out.extend(polls);
             return;
         }
-        let lacks = |index: &usize| {
+        let is_missing = |index: &usize| {
             !again
                 || message.is_none_or(|number| {
                     self.parent.child(*index).is_some_and(|child| !child.map.has(number))
@@ -190,7 +190,7 @@ impl Branch {
         };
         let to: Vec<usize> = match to {
             To::Child(index) => vec![index],
-            To::All if to_all => self.parent.live_children().filter(lacks).collect(),
+            To::All if to_all => self.parent.live_children().filter(is_missing).collect(),
             To::All => asked.clone(),
         };
         let others = asked.iter().filter(|index| !to.contains(index));

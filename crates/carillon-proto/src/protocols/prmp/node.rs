@@ -66,11 +66,11 @@ impl PrmpNode {
             _ => return context.events.dropped(DropReason::Redundant),
         };
         let before = self.intake.window.expected();
-        let heard = match self.intake.on_packet(&packet) {
-            Ok(heard) => heard,
+        let message = match self.intake.on_packet(&packet) {
+            Ok(message) => message,
             Err(reason) => return context.events.dropped(reason),
         };
-        if let Some(skipped) = heard.skipped {
+        if let Some(skipped) = message.skipped {
             context.events.loss_found(context.sender, before);
             // The subtree skips the same messages.
             (self.taken, self.consumed) = (self.taken.max(skipped.range.end), skipped.range.end);
@@ -84,14 +84,14 @@ impl PrmpNode {
                 }
             }
         }
-        let Packet::Data { payload, .. } = packet else { return context.received("poll", heard.number) };
+        let Packet::Data { payload, .. } = packet else { return context.received("poll", message.number) };
         let missed = !self.intake.window.early().is_empty();
         let begin = datagram.bytes.len() - payload.len();
-        match self.intake.keep(heard.number, datagram.bytes.slice(begin..)) {
+        match self.intake.keep(message.number, datagram.bytes.slice(begin..)) {
             Err(reason) => context.events.dropped(reason),
             Ok(()) => {
-                context.received("data", heard.number);
-                if self.delivers && heard.number > self.intake.window.expected() && !missed {
+                context.received("data", message.number);
+                if self.delivers && message.number > self.intake.window.expected() && !missed {
                     context.events.loss_found(context.sender, self.intake.window.expected());
                 }
             }

@@ -95,7 +95,7 @@ impl Child {
 }
 
 impl Children {
-    /// Replaces the children by those of a new table. A new child starts with the state `empty`.
+    /// Replaces the children by the children in a new table. A new child starts with the state `empty`.
     pub fn adopt(
         &mut self,
         children: &[NodeId],
@@ -228,16 +228,16 @@ impl Children {
     }
 
     /// Returns the failed children: those silent for `silent`, and receivers without progress for `stuck` although
-    /// `lacks` is true for them. A helper may be delayed by a node below it.
+    /// `is_missing` is true for them. A helper may be delayed by a node below it.
     pub fn failed(
         &mut self,
         now: Time,
         (silent, stuck): (Duration, Duration),
-        lacks: impl Fn(&Child) -> bool,
+        is_missing: impl Fn(&Child) -> bool,
     ) -> Vec<NodeId> {
         let mut failed = Vec::new();
         for (&node, child) in self.known.iter_mut().filter(|(_, child)| !child.is_held) {
-            if !lacks(child) {
+            if !is_missing(child) {
                 child.since = now;
             }
             // A child that is missing nothing may be silent.

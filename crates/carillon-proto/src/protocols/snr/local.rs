@@ -164,12 +164,12 @@ impl Orders {
         // A block that all have needs no order any longer; its holder has proven to be honest.
         let (queue, mut proven) = (&mut self.queue, Vec::new());
         self.pending.retain(|&number, pending| {
-            let lacks = reports.iter().any(|(report, _)| !report.map.has(number));
-            let stays = number >= first && (lacks || pending.above.is_some());
+            let is_missing = reports.iter().any(|(report, _)| !report.map.has(number));
+            let stays = number >= first && (is_missing || pending.above.is_some());
             if !stays && let Some(holder) = pending.holder {
                 queue.remove(&(holder, number, true));
                 queue.insert((holder, number, false));
-                if !lacks {
+                if !is_missing {
                     proven.push(holder);
                 }
             }

@@ -159,7 +159,7 @@ impl StatusNode {
             return context.events.dropped(DropReason::Malformed);
         }
         if data.local && self.settings.is_relayed && self.table.parent(self.node) == Some(datagram.source) {
-            // Such a node receives no packets of the source itself.
+            // This node receives no packets from the source directly.
             if !self.on_source_bounds(context, (first, number + 1)) {
                 return context.events.dropped(DropReason::Malformed);
             }
@@ -189,8 +189,8 @@ impl StatusNode {
 
     /// Queues a repair for the children that are missing it. The exchange keeps no copy after that.
     fn pass_on(&mut self, number: u64, datagram: &Bytes) {
-        let lacks = |(_, child): &(NodeId, &Child)| child.has_reported && !child.report.map.has(number);
-        let to: Vec<NodeId> = self.children.speaking().filter(lacks).map(|(node, _)| node).collect();
+        let is_missing = |(_, child): &(NodeId, &Child)| child.has_reported && !child.report.map.has(number);
+        let to: Vec<NodeId> = self.children.speaking().filter(is_missing).map(|(node, _)| node).collect();
         let waits = self.passing.iter().any(|(waiting, ..)| *waiting == number);
         // A node that is left out reports the missing block again.
         if !waits && !to.is_empty() && (self.passing.len() as u64) < self.settings.passing {
@@ -225,8 +225,8 @@ impl StatusNode {
         self.log.push(seq, context.now);
         self.echo = Some((seq, context.now));
         if self.settings.kou.is_some() {
-            let told = Duration::from_micros(interval.into());
-            self.interval = told.clamp(MIN_INTERVAL, MAX_INTERVAL);
+            let announced = Duration::from_micros(interval.into());
+            self.interval = announced.clamp(MIN_INTERVAL, MAX_INTERVAL);
         }
         true
     }
@@ -234,8 +234,8 @@ impl StatusNode {
     /// Applies the oldest block that the source keeps and the first block that it has not sent. Returns false if
     /// their distance exceeds the source's buffer.
     fn on_source_bounds(&mut self, context: &mut Context, (first, upper): (u64, u64)) -> bool {
-        let most = 8 * self.settings.window.max(MIN_SOURCE_BUFFER);
-        if first > upper || upper - first > most {
+        let max_span = 8 * self.settings.window.max(MIN_SOURCE_BUFFER);
+        if first > upper || upper - first > max_span {
             return false;
         }
         if upper > self.known.1 {
@@ -333,10 +333,12 @@ impl StatusNode {
 
     fn on_patience(&mut self, context: &mut Context) {
         let upper = self.known.1;
-        let lacks = |child: &Child| child.report.done < upper;
-        for node in
-            self.children.failed(context.now, (self.settings.patience, 2 * self.settings.patience), lacks)
-        {
+        let is_missing = |child: &Child| child.report.done < upper;
+        for node in self.children.failed(
+            context.now,
+            (self.settings.patience, 2 * self.settings.patience),
+            is_missing,
+        ) {
             self.children.lose(node);
             context.events.member_lost(node);
         }
@@ -412,9 +414,9 @@ impl StatusNode {
         self.k = if is_news { 1 } else { (2 * self.k).min(self.settings.max_k) };
         self.seq = self.seq.wrapping_add(1);
         let parent = self.table.parent(self.node);
-        let nobody = Report::empty(self.known.0, 0, context.now);
+        let unused = Report::empty(self.known.0, 0, context.now);
         let status =
-            report.as_ref().unwrap_or(&nobody).packet(context.now, self.settings.max_words, &mut self.map);
+            report.as_ref().unwrap_or(&unused).packet(context.now, self.settings.max_words, &mut self.map);
         let k = if report.is_some() { self.k as u8 } else { 0 };
         let lower = u64::from(status.lower);
         Packet::Status(Status { local: parent.is_some(), seq: self.seq, k, ..status }).emit(
@@ -459,12 +461,12 @@ impl StatusNode {
     /// Returns the next block to multicast that a child may still be missing.
     fn next_local(&mut self) -> Option<u64> {
         let Some(endpoint) = &self.endpoint else { return None };
-        let lacks = |number: u64| match self.rule.repairs {
+        let is_missing = |number: u64| match self.rule.repairs {
             Repairs::Representative => self.children.live().any(|(_, child)| !child.report.map.has(number)),
             _ => true,
         };
         while let Some(number) = self.local.next() {
-            if endpoint.get(number).is_some() && lacks(number) {
+            if endpoint.get(number).is_some() && is_missing(number) {
                 return Some(number);
             }
         }

@@ -145,13 +145,13 @@ impl StatusSender {
         }
         (child.reported_at, child.has_reported) = (context.now, true);
         // The child accepts as many new blocks as it has room for beside those in flight.
-        let under_way = report.map.lacking(start..self.next);
-        let room = self.next.saturating_add(report.buffer.saturating_sub(under_way));
+        let in_flight = report.map.lacking(start..self.next);
+        let room = self.next.saturating_add(report.buffer.saturating_sub(in_flight));
         child.limit = room.min(report.map.next().max(start).saturating_add(self.settings.window));
         let trip = child.trip.mean().unwrap_or(self.settings.round_trip);
         let expected = self.settings.expected(trip);
         let mut left = self.budget.left(source, self.next);
-        let (mut news, mut lacking) = (0, 0);
+        let (mut repairs, mut missing) = (0, 0);
         for number in report.map.missing(start..self.next) {
             let Some(block) = self.blocks.get(number) else { break };
             let Some(sent) = block.sent else { break };
@@ -162,15 +162,15 @@ impl StatusSender {
                 // Later blocks were sent later.
                 break;
             }
-            lacking += 1;
+            missing += 1;
             if left > 0 && self.due.insert(number) {
-                (left, news) = (left - 1, news + 1);
+                (left, repairs) = (left - 1, repairs + 1);
             }
         }
         child.report = report;
-        self.budget.spend(source, news);
-        if lacking > 0 {
-            context.events.repair_needed(source, lacking);
+        self.budget.spend(source, repairs);
+        if missing > 0 {
+            context.events.repair_needed(source, missing);
         }
         self.settle(context);
     }
@@ -226,11 +226,13 @@ impl StatusSender {
 
     fn on_patience(&mut self, context: &mut Context) {
         let next = self.next;
-        let lacks = |child: &Child| child.report.done < next;
+        let is_missing = |child: &Child| child.report.done < next;
         if self.settings.past_limit != PastLimit::Wait {
-            for node in
-                self.children.failed(context.now, (self.settings.patience, self.settings.patience), lacks)
-            {
+            for node in self.children.failed(
+                context.now,
+                (self.settings.patience, self.settings.patience),
+                is_missing,
+            ) {
                 match self.settings.past_limit {
                     // Children of a helper turn to another one and are not expelled with it.
                     PastLimit::Skip if !self.table.is_helper(node) => self.skip(node, context.now),
@@ -262,8 +264,8 @@ impl StatusSender {
     fn next_repair(&mut self) -> Option<u64> {
         loop {
             let number = self.due.pop_first()?;
-            let lacks = |(_, child): (NodeId, &Child)| !child.report.map.has(number);
-            if self.blocks.get(number).is_some() && self.children.live().any(lacks) {
+            let is_missing = |(_, child): (NodeId, &Child)| !child.report.map.has(number);
+            if self.blocks.get(number).is_some() && self.children.live().any(is_missing) {
                 return Some(number);
             }
         }
@@ -280,9 +282,9 @@ impl StatusSender {
         let block = self.blocks.get_mut(number)?;
         let again = block.sent.is_some();
         block.again |= again;
-        let lacks = |(_, child): &(NodeId, &Child)| !child.report.map.has(number) && !child.is_unused();
+        let is_missing = |(_, child): &(NodeId, &Child)| !child.report.map.has(number) && !child.is_unused();
         // The first copy is the original.
-        let copies = self.children.live().filter(lacks).enumerate();
+        let copies = self.children.live().filter(is_missing).enumerate();
         self.copies.extend(copies.map(|(turn, (node, _))| (number, node, again || turn > 0)));
         if self.copies.is_empty() {
             let to = context.to_group();

@@ -45,7 +45,7 @@ pub(crate) struct Parent {
     collecting: BTreeSet<u64>,
     /// Children with a timed-out poll.
     absentees: BTreeSet<usize>,
-    /// Children whose buffers are full of messages that their applications have not taken.
+    /// Children with a buffer full of messages that the application has not taken.
     full: BTreeSet<usize>,
     /// Children with messages that they have not consumed.
     behind: BTreeSet<usize>,

@@ -44,7 +44,7 @@ impl Polls {
         }
     }
 
-    /// Removes the next poll whose deadline has passed.
+    /// Removes the next expired poll.
     pub fn expire(&mut self, now: Time) -> Option<(u64, Poll)> {
         let &(at, poll) = self.deadlines.first()?;
         if at > now {

@@ -94,11 +94,11 @@ impl Parent {
         for number in from..self.sent {
             let Some(message) = self.messages.get_mut(number) else { break };
             let (had, has) = (old.has(number), child.map.has(number));
-            let (lacked, lacks) = (number < old_highest && !had, child.nacks(number));
+            let (was_missing, is_missing) = (number < old_highest && !had, child.nacks(number));
             message.acked += usize::from(has && !had);
-            message.nacked += usize::from(lacks);
-            message.nacked -= usize::from(lacked);
-            if !lacks {
+            message.nacked += usize::from(is_missing);
+            message.nacked -= usize::from(was_missing);
+            if !is_missing {
                 continue;
             }
             match message.recovery {
@@ -144,8 +144,8 @@ impl Parent {
             message.resent = Some(now);
             self.again.insert(number, Again::All);
         } else {
-            let told = message.acked + message.nacked;
-            if told + self.absentees.len() < live {
+            let reported = message.acked + message.nacked;
+            if reported + self.absentees.len() < live {
                 return;
             }
             // Silent children count as responded once every poll about this message has timed out (section 2.4).
@@ -153,17 +153,17 @@ impl Parent {
                 let child = &self.children[index];
                 !child.map.has(number) && !child.nacks(number) && child.is_repolled(number)
             });
-            if told + silent.count() < live {
+            if reported + silent.count() < live {
                 return;
             }
-            let lacking: BTreeSet<usize> = (0..self.children.len())
+            let missing: BTreeSet<usize> = (0..self.children.len())
                 .filter(|&index| self.children[index].live && self.children[index].nacks(number))
                 .collect();
-            for &index in &lacking {
+            for &index in &missing {
                 self.children[index].resent.insert(number, now);
             }
-            if !lacking.is_empty() {
-                self.again.insert(number, Again::Some(lacking));
+            if !missing.is_empty() {
+                self.again.insert(number, Again::Some(missing));
             }
         }
         message_state(self, number);

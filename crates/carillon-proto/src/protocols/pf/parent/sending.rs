@@ -120,10 +120,10 @@ impl Parent {
                 if let Some(message) = self.messages.get_mut(number) {
                     message.resent = Some(now);
                 }
-                let lacking = self.children.iter().enumerate();
-                let lacking = lacking.filter(|(_, child)| child.live && !child.map.has(number));
+                let missing = self.children.iter().enumerate();
+                let missing = missing.filter(|(_, child)| child.live && !child.map.has(number));
                 let before = self.needs.len();
-                self.needs.extend(lacking.map(|(index, _)| (index, 1)));
+                self.needs.extend(missing.map(|(index, _)| (index, 1)));
                 if self.needs.len() == before {
                     // All children have received it meanwhile.
                     return;
