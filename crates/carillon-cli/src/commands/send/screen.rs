@@ -141,7 +141,7 @@ impl<'a> Screen<'a> {
             }
             SendEvent::Unreached { datagram, name } => {
                 let line = format!(
-                    "{} is heard and acknowledges no data: a further session serves it with datagrams of {datagram} bytes",
+                    "{} is heard and acknowledges no data: a catch-up session serves it with datagrams of {datagram} bytes",
                     shown(&name)
                 );
                 self.sender_notices.notice(&line, self.bars.as_ref());
