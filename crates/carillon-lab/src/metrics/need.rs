@@ -36,8 +36,10 @@ impl Need {
     /// Text of the requirement in the documentation.
     pub fn text(self) -> &'static str {
         match self {
-            Need::Completions => "senders that are told (`completed`)",
-            Need::Requests => "receivers that ask (`loss_found`, `requested`, `loss_repaired`, `loss_final`)",
+            Need::Completions => "senders that learn of completion (`completed`)",
+            Need::Requests => {
+                "receivers that send requests (`loss_found`, `requested`, `loss_repaired`, `loss_final`)"
+            }
             Need::Originals => "marked first transmissions (`frame_lost`)",
             Need::EachDelivery => {
                 "`offered` and `delivered`, without `loss.drop_one`, 10 million deliveries a run at most"
@@ -47,8 +49,8 @@ impl Need {
             Need::Parents => "star, or graph with helpers",
             Need::Implosion => "`network.implosion_rate`",
             Need::UnicastEquivalent => "a unicast equivalent",
-            Need::Timer(_) => "a protocol that has this timer measured (`timer_fired`)",
-            Need::Held => "simulated nodes that tell",
+            Need::Timer(_) => "a protocol that reports this timer (`timer_fired`)",
+            Need::Held => "simulated nodes that report their buffers",
             Need::Death => "`group.helper_dies`",
         }
     }

@@ -231,8 +231,8 @@ pub fn expected_deliveries(scenario: &Scenario) -> u64 {
 /// Why runs of a scenario have no `delivery_latency_s`, if they have none.
 pub fn without_latency(scenario: &Scenario) -> Option<&'static str> {
     if scenario.network.graph().is_some_and(|graph| graph.drops.is_some()) {
-        return Some("with `loss.drop_one` it is the recovery that is measured (recovery_latency_s)");
+        return Some("with `loss.drop_one` only the recovery is measured (recovery_latency_s)");
     }
     (expected_deliveries(scenario) > MAX_KEPT_LATENCIES)
-        .then_some("of a run with more than 10 million deliveries they are not kept: send fewer messages")
+        .then_some("latencies of more than 10 million deliveries in a run are not kept: send fewer messages")
 }

@@ -46,7 +46,7 @@ pub struct RunResult {
 
 /// Runs one scenario; `observer` watches too.
 pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
-    run_while(run, observer, &|| false).map(|result| result.expect("nobody stopped the run"))
+    run_while(run, observer, &|| false).map(|result| result.expect("the run cannot be stopped"))
 }
 
 /// Runs one run of a plan, unless it is stopped before its end.

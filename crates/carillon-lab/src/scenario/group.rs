@@ -69,9 +69,9 @@ impl TryFrom<Value> for HelperSelection {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Value")]
 pub(super) enum Tree {
-    /// All helpers are children of the sender.
+    /// Flat tree: all helpers are children of the sender.
     Flat,
-    /// Each node is a child of the last helper on its path from the sender.
+    /// Path tree: each node is a child of the last helper on its path from the sender.
     Path,
     /// Balanced tree: this number of helpers below the sender and below each helper.
     Fanout(usize),
@@ -93,7 +93,7 @@ impl TryFrom<Value> for Tree {
         };
         read.ok_or_else(|| {
             format!(
-                "{value} is no tree: \"flat\", \"path\" (graph), helpers below each node, such as 2, or to whom each turns, such as [0, 1, 1]"
+                "{value} is no tree: \"flat\", \"path\" (graph), a number of helpers below each node, such as 2, or a list of parents, such as [0, 1, 1]"
             )
         })
     }
