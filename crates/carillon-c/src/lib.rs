@@ -31,7 +31,7 @@ pub struct carillon_listener(Listener);
 #[allow(non_camel_case_types)]
 pub struct carillon_session {
     inbound: Inbound,
-    /// A message that did not fit.
+    /// Message that did not fit into the caller's buffer.
     next: Option<Message>,
     from: CString,
 }
@@ -44,13 +44,13 @@ const STATUS_END: i64 = -1;
 const STATUS_FAILED: i64 = -2;
 const STATUS_TOO_LONG: i64 = -3;
 
-/// The daemon through which sockets go that are opened from now on, if through one.
+/// Daemon for sockets that are opened from now on; `None` for sockets of this process.
 static DAEMON: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// See the header.
+/// Selects the daemon for new sockets: see the header.
 ///
 /// # Safety
-/// The string is NULL or ends with 0.
+/// `daemon` is NULL or ends with 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_through(daemon: *const c_char) -> c_int {
     guarded(STATUS_FAILED as c_int, || {
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn carillon_through(daemon: *const c_char) -> c_int {
     })
 }
 
-/// See the header.
+/// Opens a session as its sender: see the header.
 ///
 /// # Safety
 /// Strings are NULL or end with 0.
@@ -88,10 +88,10 @@ pub unsafe extern "C" fn carillon_connect(
     })
 }
 
-/// See the header.
+/// Sends a message: see the header.
 ///
 /// # Safety
-/// The sender is NULL or was connected and not closed; the message has so many bytes.
+/// `sender` is NULL or was connected and not closed; `message` has `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_send(
     sender: *mut carillon_sender,
@@ -106,17 +106,18 @@ pub unsafe extern "C" fn carillon_send(
         }
         let bytes = match length {
             0 => &[][..],
-            // SAFETY: it is not NULL, and has so many bytes by the header's word, less than `isize::MAX`.
+            // SAFETY: it is not NULL, and the header requires the caller to give `length` bytes, less than
+            // `isize::MAX`.
             _ => unsafe { slice::from_raw_parts(message, length) },
         };
         sender.0.send(bytes).map(|()| 0).map_err(said)
     })
 }
 
-/// See the header.
+/// Ends a session: see the header.
 ///
 /// # Safety
-/// The sender is NULL or was connected and not closed, and is not used after this.
+/// `sender` is NULL or was connected and not closed, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
     guarded(STATUS_FAILED as c_int, || {
@@ -130,10 +131,10 @@ pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
     })
 }
 
-/// See the header.
+/// Aborts a session: see the header.
 ///
 /// # Safety
-/// The sender is NULL or was connected and not closed, and is not used after this.
+/// `sender` is NULL or was connected and not closed, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_abort(sender: *mut carillon_sender) {
     guarded((), || {
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn carillon_abort(sender: *mut carillon_sender) {
     });
 }
 
-/// See the header.
+/// Opens the sockets of a receiver: see the header.
 ///
 /// # Safety
 /// Strings are NULL or end with 0.
@@ -160,10 +161,10 @@ pub unsafe extern "C" fn carillon_listen(
     })
 }
 
-/// See the header.
+/// Joins the next session: see the header.
 ///
 /// # Safety
-/// The listener is NULL or was made by `carillon_listen` and not freed.
+/// `listener` is NULL or was made by `carillon_listen` and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_accept(listener: *mut carillon_listener) -> *mut carillon_session {
     guarded(std::ptr::null_mut(), || {
@@ -175,10 +176,10 @@ pub unsafe extern "C" fn carillon_accept(listener: *mut carillon_listener) -> *m
     })
 }
 
-/// See the header.
+/// Frees a listener: see the header.
 ///
 /// # Safety
-/// The listener is NULL or was made by `carillon_listen`, and is not used after this.
+/// `listener` is NULL or was made by `carillon_listen`, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener) {
     guarded((), || {
@@ -188,10 +189,10 @@ pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener
     });
 }
 
-/// See the header.
+/// Receives a message: see the header.
 ///
 /// # Safety
-/// The session is NULL or was accepted and not freed; the buffer has room for so many bytes.
+/// `session` is NULL or was accepted and not freed; `buffer` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_recv(session: *mut carillon_session, buffer: *mut u8, size: usize) -> i64 {
     guarded(STATUS_FAILED, || {
@@ -220,10 +221,10 @@ pub unsafe extern "C" fn carillon_recv(session: *mut carillon_session, buffer: *
     })
 }
 
-/// See the header.
+/// Returns the length of the pending message: see the header.
 ///
 /// # Safety
-/// The session is NULL or was accepted and not freed.
+/// `session` is NULL or was accepted and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_next(session: *const carillon_session) -> usize {
     // SAFETY: it is NULL or made by `carillon_accept`.
@@ -231,20 +232,20 @@ pub unsafe extern "C" fn carillon_next(session: *const carillon_session) -> usiz
     session.and_then(|session| session.next.as_ref()).map_or(0, |message| message.bytes.len())
 }
 
-/// See the header.
+/// Returns the sender of the last message: see the header.
 ///
 /// # Safety
-/// The session is NULL or was accepted and not freed.
+/// `session` is NULL or was accepted and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_from(session: *const carillon_session) -> *const c_char {
     // SAFETY: it is NULL or made by `carillon_accept`.
     unsafe { session.as_ref() }.map_or(c"".as_ptr(), |session| session.from.as_ptr())
 }
 
-/// See the header.
+/// Leaves and frees a session: see the header.
 ///
 /// # Safety
-/// The session is NULL or was accepted, and is not used after this.
+/// `session` is NULL or was accepted, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_session_free(session: *mut carillon_session) {
     guarded((), || {
@@ -254,13 +255,13 @@ pub unsafe extern "C" fn carillon_session_free(session: *mut carillon_session) {
     });
 }
 
-/// See the header.
+/// Returns the last error of this thread: see the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn carillon_error() -> *const c_char {
     ERROR.with_borrow(|error| error.as_ptr())
 }
 
-/// Does it; an error, or a panic, is kept for `carillon_error`.
+/// Calls `act`. An error or a panic is stored for `carillon_error`, and `failed` is returned.
 fn guarded<R>(failed: R, act: impl FnOnce() -> Result<R, String>) -> R {
     // What it was working at is not used again by a caller that has been told of the failure, but to be freed.
     let result =
@@ -271,19 +272,19 @@ fn guarded<R>(failed: R, act: impl FnOnce() -> Result<R, String>) -> R {
     })
 }
 
-/// What was given to C comes back.
+/// Takes back ownership of an object that was passed to C.
 ///
 /// # Safety
-/// It is NULL or was made by `Box::into_raw`, and is not used any more.
+/// `given` is NULL or was made by `Box::into_raw`, and is not used afterwards.
 unsafe fn owned<T>(given: *mut T) -> Option<Box<T>> {
     // SAFETY: it is not NULL, and was made so by this function's own condition.
     (!given.is_null()).then(|| unsafe { Box::from_raw(given) })
 }
 
-/// A string, or none for NULL.
+/// Reads a C string; `None` for NULL.
 ///
 /// # Safety
-/// It is NULL or ends with 0, and is left as it is while the result is used.
+/// The pointer is NULL or ends with 0, and the string does not change while the result is used.
 unsafe fn text<'a>(string: *const c_char) -> Result<Option<&'a str>, String> {
     if string.is_null() {
         return Ok(None);
@@ -322,7 +323,7 @@ fn said(error: impl Display) -> String {
     error.to_string()
 }
 
-/// For C: without the one byte that it cannot hold.
+/// Converts text for C, without NUL bytes, which a C string cannot contain.
 fn line(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }

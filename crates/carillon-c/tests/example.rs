@@ -70,7 +70,7 @@ fn the_example_talks_to_listeners_in_other_processes() {
     }
 }
 
-/// One function, as the daemon is that of the process.
+/// One test for all, as the daemon setting belongs to the process.
 #[test]
 fn null_and_bad_text_are_errors_and_daemon_carries_data() {
     let last = || {
@@ -107,7 +107,7 @@ fn null_and_bad_text_are_errors_and_daemon_carries_data() {
     let daemon = std::thread::spawn(move || daemon.run());
     let group = loopback_group().map(|group| CString::new(group.to_string()).expect("it has no 0"));
     let text = CString::new(path.to_str().expect("it is text")).expect("it has no 0");
-    // SAFETY: the strings end with 0, and what was opened is freed once.
+    // SAFETY: the strings end with 0, and each opened object is freed once.
     unsafe {
         assert_eq!(carillon_through(text.as_ptr()), 0);
         if let Some(group) = group {

@@ -24,7 +24,7 @@ use carillon_testkit::{peak_bytes, resident_bytes};
 const SIZES: [(u32, &str); 4] =
     [(100, "4 x 5 x 5"), (1_000, "10 x 10 x 10"), (10_000, "10 x 20 x 50"), (100_000, "10 x 100 x 100")];
 
-/// The same of polling feedback; a star has no levels.
+/// Sizes for polling feedback; a star has no levels.
 const POLLED: [(&str, u32, &str); 5] = [
     ("pf", 16, STAR),
     ("pf", 10_000, STAR),

@@ -5,7 +5,7 @@ use carillon_lab::run::RunResult;
 
 use crate::on_lan::{self, check_plans, mean};
 
-/// Ten sites, of which so many send; a rate of none is as fast as the protocol lets them.
+/// Runs ten sites, of which `senders` send. An empty rate means as fast as the protocol allows.
 fn run(senders: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {
     let group = format!("receivers = 9\nsenders = {senders}");
     on_lan::run(&group, &format!("name = \"chang-maxemchuk\"\n{protocol}"), loss, messages, rate)
@@ -60,8 +60,8 @@ fn each_degree_of_resilience_delays_delivery_by_a_transfer() {
     assert!((0.010..0.012).contains(&((nine - one) / 8.0)), "{one} {nine}");
 }
 
-/// The one message of a run, with half of all frames lost: nothing follows it that would show who lacks
-/// it but the round of the idle token.
+/// A run of one message with half of all frames lost. No later message reveals a missing one; only the idle token's
+/// round does.
 #[test]
 fn a_round_of_the_idle_token_finds_what_was_lost_last() {
     let result = run(1, 0.5, 1, "resilience = 0\nretries = 1000\ntail = \"confirm\"", "");

@@ -5,7 +5,7 @@ use carillon_lab::plan::Plan;
 use carillon_lab::run::run_plan;
 use carillon_lab::statistics_file::write_pass;
 
-/// The run whose output section 3.5 shows.
+/// Command file of the run with the output in section 3.5.
 const SAMPLE: &str = "\
 # a comment
 LOGFILE =

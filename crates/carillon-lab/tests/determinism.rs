@@ -1,4 +1,4 @@
-//! The same scenario, version and seed give the same bytes.
+//! Determinism: the same scenario, version and seed give the same bytes.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn sweep(
     sweep_counting(dir, jobs, existing, stop, &AtomicUsize::new(0))
 }
 
-/// The same, counting the runs as they end.
+/// Runs the sweep and counts the completed runs.
 fn sweep_counting(
     dir: &Path,
     jobs: usize,
@@ -92,7 +92,7 @@ fn interrupted_sweep_resumes_to_the_same_bytes() {
         done += more;
         assert!(error.starts_with(&format!("interrupted: {done} of 18 runs are done")), "{error}");
         assert_eq!(progress(dir), Some((done as u64, 18)));
-        // What is written is the beginning of the whole.
+        // The files written so far are prefixes of the complete ones.
         for (name, whole) in ["summary.csv", "runs.csv"].into_iter().zip(&whole) {
             let part = fs::read(dir.join(name)).unwrap();
             assert!(whole.starts_with(&part) && part.len() < whole.len(), "{name}");
@@ -156,7 +156,7 @@ fn the_golden_sweep_has_not_moved() {
     check_golden(path, &table);
 }
 
-/// The same for recovery on routed networks: exact sums over all losses, in nanoseconds.
+/// Golden numbers of recovery on routed networks: exact sums over all losses, in nanoseconds.
 #[test]
 fn the_golden_recoveries_have_not_moved() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/golden/routed.csv");

@@ -155,7 +155,7 @@ fn metric_exists_only_where_its_needs_are_met() {
         "undelivered_share",
         "delivery_latency_s",
     ];
-    // Nobody tells a source of SRM what has arrived; nobody of MSAW asks.
+    // A source of SRM does not learn what has arrived; MSAW has no requests.
     assert_eq!(names(lan, "srm"), BTreeSet::from(everywhere));
     assert!(names(graph, "srm").contains("requests_per_loss"));
     assert!(
@@ -236,8 +236,8 @@ fn what_the_architecture_page_follows_exists() {
     }
 }
 
-/// Whether the sources have a function, a type or a crate of this name; `Type::function` in a file that speaks
-/// of the type.
+/// Returns true if the sources have a function, type or crate of this name, or `Type::function` in a file that
+/// mentions the type.
 fn exists(name: &str) -> bool {
     let (of, last) = name.rsplit_once("::").unwrap_or(("", name));
     let of = of.rsplit("::").next().unwrap_or_default();
@@ -331,7 +331,7 @@ fn every_file_of_tests_is_part_of_a_program() {
     }
 }
 
-/// The table of the blocks says who uses each: the protocols whose files import it, and the blocks that are built on it.
+/// The table of blocks lists the users of each block: protocols that import it, and blocks built on it.
 #[test]
 fn the_architecture_page_says_who_uses_each_block() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/architecture.md");
@@ -369,10 +369,10 @@ fn the_architecture_page_says_who_uses_each_block() {
     assert_eq!(page, written, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs writes the column");
 }
 
-/// With more users than this a list says less than "nearly all".
+/// Maximum number of users that are listed by name; above it the page says "nearly all".
 const MAX_LISTED_USERS: usize = 12;
 
-/// For each protocol or block below a folder, what its files import, tests apart.
+/// Imports of each protocol or block below a folder, without its tests.
 fn imports(folder: &str) -> Vec<(String, BTreeSet<String>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder of the sources").flatten() {

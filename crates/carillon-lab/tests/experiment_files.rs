@@ -1,4 +1,4 @@
-//! Experiments in files: a user's own are run like those that are shipped, and what is wrong with one is said.
+//! Experiment files: a user's own experiments run like the shipped ones, and errors in a file are reported.
 
 use std::path::Path;
 

@@ -100,5 +100,5 @@ fn corpus() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"))
 }
 
-/// For each target.
+/// Number of random inputs for each target.
 const RANDOM_INPUTS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! Scenarios on routed networks: what they mean, and what is said about wrong ones.
+//! Scenarios on routed networks: resolved values, and errors.
 
 use carillon_core::{NetworkKind, NoObserver};
 use carillon_lab::plan::Plan;
@@ -56,7 +56,7 @@ fn one_loss_strikes_at_each_place_and_repairs_pass() {
 fn one_packet_is_lost_whichever_protocol_promises_to_mark_it() {
     for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.networks.contains(&NetworkKind::Graph))
     {
-        // After 20 s whoever has to has come to know the others.
+        // After 20 s every member knows the members it has to know.
         let text = format!(
             "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"binary-tree\"\nheight = 2\n[loss]\n\
              drop_one = \"each-receiver\"\napart = \"5 s\"\n[protocol]\nname = \"{}\"\n[workload]\n\
@@ -247,8 +247,8 @@ fn many_sources_share_a_group_of_srm() {
     assert!(samples(&result, "losses")[0] > 20.0);
 }
 
-/// What ns-2's agents measured, by configuration, topology and place of loss: the numbers of these columns,
-/// where they give any.
+/// Measurements of ns-2's agents for a configuration, topology and place of loss: the named columns, where they have
+/// values.
 fn measured(config: &str, topology: &str, place: &str, columns: &[&str]) -> Vec<Option<f64>> {
     const PATH: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/published/papadopoulos-ns2.csv");

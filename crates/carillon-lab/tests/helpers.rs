@@ -1,5 +1,4 @@
-//! Scenarios with helpers: where they sit, who turns to whom, what is said about wrong ones, and what metrics make of
-//! them. The protocol is the small tree of the testkit.
+//! Scenarios with helpers: places, trees, errors and metrics. The protocol is the small tree of the testkit.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use carillon_lab::run::{RunResult, run_one};
 use carillon_lab::scenario::{Scenario, ScenarioFile};
 use carillon_testkit::TREE;
 
-/// The same as a protocol that needs helpers, and as one whose receivers ask.
+/// Variants of the tree protocol: one that requires helpers, one with requests by receivers, one without helpers.
 static HELPERS_REQUIRED: ProtocolEntry =
     ProtocolEntry { name: "needy", helpers: Helpers::Required(2), ..TREE };
 static NAK_BASED: ProtocolEntry = ProtocolEntry { name: "asking", confirmed: false, ..TREE };
@@ -42,7 +41,7 @@ fn scenario(network: &str, group: &str) -> Scenario {
     the_run(network, group, "test-tree").scenario
 }
 
-/// To whom each of these nodes turns; 0 is the sender.
+/// Parents of these nodes; 0 is the sender.
 fn parents(scenario: &Scenario, nodes: impl IntoIterator<Item = u32>) -> Vec<u32> {
     let parent = |node| scenario.helpers.parent(NodeId(node)).map_or(0, |parent| parent.0);
     nodes.into_iter().map(parent).collect()
@@ -79,7 +78,7 @@ fn helpers_of_a_routed_network_sit_where_its_tree_branches() {
     let all = scenario(GRAPH, "helpers = 9\ntree = \"path\"");
     assert_eq!(parents(&all, 4..=9), [1, 1, 2, 2, 3, 3]);
     assert_eq!(parents(&all, [10, 11, 12, 21]), [4, 4, 5, 9]);
-    // Exchanges beside the receivers only; those of the third router turn to the source itself.
+    // Exchanges only beside the receivers; receivers at the third router are children of the source.
     let exchanges = scenario(GRAPH, "helpers = [4, 5, 6, 7]");
     assert_eq!(parents(&exchanges, [4, 7, 10, 17, 18, 21]), [0, 0, 4, 7, 0, 0]);
     let flat = scenario(GRAPH, "helpers = 2\ntree = \"flat\"");
@@ -118,7 +117,7 @@ fn errors_name_the_key_and_what_would_do() {
     }
 }
 
-/// Who sent something to the sender, and how many repairs came from others than it.
+/// Observer of the nodes that send to the sender, and of the number of repairs from other nodes.
 #[derive(Default)]
 struct RepairObserver {
     to_sender: Vec<NodeId>,
@@ -160,13 +159,13 @@ fn everything_is_delivered_by_helpers_on_both_kinds_of_network() {
         let own = run.scenario.helpers.children_of_sender(&run.scenario.members());
         assert!(watch.to_sender.iter().all(|from| own.contains(from)), "{group}");
         assert!(!watch.repairs.is_empty(), "{group}: helpers have repaired");
-        // The same once more.
+        // The second run repeats the first.
         let again = run_one(&run, &mut NoObserver).expect("it comes to an end");
         assert_eq!(format!("{:?}", again.samples), format!("{:?}", result.samples), "{group}");
     }
 }
 
-/// Helpers are in the group: where nothing is lost nobody has anything to repair for them.
+/// Helpers are members of the group: without loss there is nothing to repair.
 #[test]
 fn helpers_hear_the_group() {
     for (network, group) in [(LAN, "helpers = 2"), (GRAPH, "helpers = 9")] {
@@ -189,7 +188,7 @@ fn a_helper_is_nobodys_receiver() {
         recorder.event(Time::ZERO, NodeId(node), &event);
     };
     let (source, message) = (NodeId(0), MessageId(0));
-    // A helper and a receiver lack the same message.
+    // A helper and a receiver miss the same message.
     for node in [1, 10] {
         tell(node, Event::LossFound { source: Some(source), message });
         tell(node, Event::LossRepaired { source, message });
@@ -203,7 +202,7 @@ fn a_helper_is_nobodys_receiver() {
     assert_eq!(samples(&result, "exposure"), [1.0 / 12.0]);
 }
 
-/// A helper that dies is missed by its children until those above have found out, or the ends are told.
+/// The children of a dead helper wait until its parent detects the death, or until the endpoints are notified.
 #[test]
 fn dead_helper_stalls_children_until_they_change_parent() {
     let measured = |death: &str, protocol: &str| {
@@ -222,7 +221,7 @@ fn dead_helper_stalls_children_until_they_change_parent() {
     assert_eq!(measured("helper_dies = \"1 s\"", "rra"), Ok((None, Some(0.0))), "it has none that could");
     let (wait, undelivered) = measured("helper_dies = \"1 s\"", "prmp").unwrap();
     assert!(undelivered == Some(0.0) && (1.0..4.0).contains(&wait.unwrap()), "{wait:?} {undelivered:?}");
-    // Its parent waits for ever for what nobody tells it.
+    // The parent of the dead helper waits for ever for its reports.
     let untold = measured("helper_dies = \"1 s\"", "csp").unwrap().1.unwrap();
     let (wait, undelivered) = measured("helper_dies = \"1 s\"\ndeath_told = \"2 s\"", "csp").unwrap();
     assert!(

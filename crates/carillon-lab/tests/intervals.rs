@@ -45,7 +45,7 @@ fn sweep(dir: &Path, file: &ScenarioFile) {
     run_into(file, dir, &options).unwrap();
 }
 
-/// How the cells of two scenarios differ, by metric.
+/// Compares the cells of two scenarios, by metric.
 fn compare(a: &[(&str, &str)], b: &[(&str, &str)]) -> Vec<(String, Difference)> {
     let dir = tempfile::tempdir().unwrap();
     let (a_dir, b_dir) = (dir.path().join("a"), dir.path().join("b"));

@@ -1,5 +1,5 @@
-//! The laboratory through its public functions. One program, which is linked once; what is held against the
-//! documentation stands apart (`docs.rs`).
+//! Tests of the laboratory through its public functions. They are one program, so that it is linked once; comparisons
+//! with the documentation are in `docs.rs`.
 
 mod chang_maxemchuk;
 mod command_file;

@@ -12,7 +12,7 @@ use carillon_testkit::{Contents, MessageSource, Oracle, Received, Recorder, loop
 
 const MESSAGES: u64 = 60;
 const PAYLOAD: usize = 1_000;
-/// At each end its own number is 0, and that of whom it hears first 1.
+/// Numbers at each end: its own number is 0, and the node it receives from first is 1.
 const OWN: NodeId = NodeId(0);
 const SENDER: NodeId = NodeId(1);
 
@@ -21,7 +21,8 @@ type Host = Driver<dyn Machine, Box<dyn Application>, Recorder>;
 fn machine(role: Role, number: u32, addresses: Addresses) -> Box<dyn Machine> {
     let entry = carillon_proto::find("xtp").expect("it is in the registry");
     let mut settings = Config::defaults(entry.parameters);
-    // Of the first receiver it is demanded that it has everything, so that nobody waits for the second before it comes.
+    // Completion requires the first receiver only, so that the sender does not wait for the second one before it
+    // joins.
     for (key, value) in
         [("late_join", "true"), ("reliability", "named"), ("named", "1"), ("wtimer_min", "40 ms")]
     {
@@ -94,7 +95,7 @@ fn late_receiver_over_udp_has_everything_since_its_join() {
         late.as_ref().is_some_and(|(_, has)| numbers(has).last() == Some(&(MESSAGES - 1)))
             && numbers(&early_has).len() as u64 == MESSAGES
     };
-    // One thread runs all of them, so that nobody gets ahead while the second receiver is not there yet.
+    // One thread runs all of them, so that none runs ahead while the second receiver is still missing.
     while !is_done(&late) && Instant::now() < limit {
         sender.step(Duration::from_millis(1)).expect("loopback works");
         early.step(Duration::from_millis(1)).expect("loopback works");

@@ -1,6 +1,6 @@
-//! Parity: one scenario through the simulator and over UDP on loopback gives the same deliveries and the same kinds of
-//! events, for it is the same machines that run. Every protocol of the registry, with settings that it draws for machines
-//! that may stop for a while.
+//! Parity: one scenario gives the same deliveries and the same kinds of events in the simulator and over UDP on
+//! loopback, as the same machines run in both. It covers every protocol of the registry, with settings for machines
+//! that may pause for a while.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use carillon_testkit::{
     sampling_step,
 };
 
-/// What is run in both ways. Host 0 sends.
+/// Scenario for both drivers. Host 0 sends.
 struct Scenario {
     entry: &'static ProtocolEntry,
     settings: Config,
@@ -28,9 +28,9 @@ struct Scenario {
     loss: f64,
 }
 
-/// What came of it, by host.
+/// Outcome of a run, by host.
 struct Outcome {
-    /// Each message: which, and its bytes.
+    /// Delivered messages with their bytes.
     delivered: Vec<Vec<(MessageId, Bytes)>>,
     violations: Vec<String>,
     events: Vec<Vec<Event>>,
@@ -114,7 +114,7 @@ fn each_paradigm_of_xtp_is_the_same_over_udp() {
     }
 }
 
-/// Whether there is a network here; panics where the two ways differ.
+/// Returns false without a network; panics if the two drivers differ.
 fn agrees(scenario: &Scenario) -> bool {
     let simulated = simulated(scenario);
     let Some(real) = over_udp(scenario) else { return false };
@@ -138,7 +138,7 @@ fn compare(scenario: &Scenario, simulated: &Outcome, real: &Outcome) {
     // A sender that delivers its own messages may not have them all yet.
     assert_eq!(simulated.delivered[1..], real.delivered[1..], "{name}");
     for (host, (one, other)) in simulated.events.iter().zip(&real.events).enumerate() {
-        // What is said once of each message, and what became of it.
+        // Keep only events that occur once per message, and the outcome of each.
         let of_messages = |events: &[Event]| -> Vec<Event> {
             let kept = |event: &&Event| {
                 matches!(event, Event::Delivered { .. }) && host > 0
@@ -160,14 +160,15 @@ fn compare(scenario: &Scenario, simulated: &Outcome, real: &Outcome) {
             sent.collect()
         };
         assert_eq!(first_sent(one), first_sent(other), "{name}, host {host}");
-        // The packets that speak of messages; those of other protocols that are due by the clock come or do not.
+        // Packets about messages. Periodic packets depend on the clock and may or may not occur.
         if is_told_at_once(entry) && *loss == 0.0 {
             let packets = |events: &[Event]| -> BTreeSet<&'static str> {
                 let packets = events.iter().filter_map(|event| match event {
                     Event::ControlSent { packet, .. } | Event::Received { packet, .. } => Some(*packet),
                     _ => None,
                 });
-                // A poll that can go with a message goes alone where none goes in time, and a sender's state goes by the clock.
+                // A poll that could be piggybacked is sent alone if no packet leaves in time, and a sender's state is
+                // periodic.
                 packets.filter(|packet| !["poll", "state"].contains(packet)).collect()
             };
             // Hosts that stop for a while ask for more.
@@ -177,12 +178,12 @@ fn compare(scenario: &Scenario, simulated: &Outcome, real: &Outcome) {
     }
 }
 
-/// Whether a sender is done soon after everything has arrived.
+/// Returns true if a sender finishes soon after the last arrival.
 fn is_told_at_once(entry: &ProtocolEntry) -> bool {
     matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. })
 }
 
-/// How host `host` numbers itself and the others: as all do in the simulator; on UDP itself 0 and the others from 1.
+/// Numbering of host `host`: the common one in the simulator; over UDP, 0 for itself and the others from 1.
 #[derive(Clone, Copy)]
 struct Numbering {
     host: u32,
@@ -234,7 +235,7 @@ fn machine(scenario: &Scenario, numbering: Numbering, addresses: Addresses) -> B
         .unwrap_or_else(|error| panic!("{}: {error}", entry.name))
 }
 
-/// What runs at a host, and what it will have received.
+/// Application of a host, and the messages it will have received.
 fn application(scenario: &Scenario, numbering: Numbering) -> (Box<dyn Application>, Arc<Mutex<Received>>) {
     let contents = Contents::new(&Seeds::new(1), PAYLOAD);
     let oracle = Oracle::new(numbering.of(numbering.host), numbering.of(0), contents.clone(), Duration::ZERO);
@@ -249,7 +250,7 @@ fn application(scenario: &Scenario, numbering: Numbering) -> (Box<dyn Applicatio
     (application, received)
 }
 
-/// Whether all receivers have everything.
+/// Returns true if all receivers have everything.
 fn all_have(received: &[Arc<Mutex<Received>>]) -> bool {
     let has =
         |one: &Arc<Mutex<Received>>| one.lock().expect("no host panics").deliveries.len() as u64 >= MESSAGES;
@@ -259,7 +260,7 @@ fn all_have(received: &[Arc<Mutex<Received>>]) -> bool {
 fn outcome(received: &[Arc<Mutex<Received>>], tapes: Vec<Vec<TraceEvent>>) -> Outcome {
     let received: Vec<Received> =
         received.iter().map(|received| received.lock().expect("no host panics").clone()).collect();
-    // Each host numbers the others by itself.
+    // Each host numbers the others independently.
     let plain = |event: TraceEvent| match event.event {
         Event::Delivered { message, .. } => Event::Delivered { source: NodeId(0), message },
         event => event,
@@ -295,7 +296,7 @@ fn simulated(scenario: &Scenario) -> Outcome {
     outcome(&received, (0..HOSTS).map(of).collect())
 }
 
-/// One thread for each host. `None` if this machine has no multicast on loopback.
+/// Runs the scenario over UDP with one thread per host. `None` if this machine has no multicast on loopback.
 fn over_udp(scenario: &Scenario) -> Option<Outcome> {
     let group = loopback_group()?;
     let open = |host: u32| {

@@ -16,7 +16,7 @@ fn tshark_reads_the_packets() {
     tshark_reads(&[("dlr_every", "1")], &["0x01", "0x02"]);
 }
 
-/// Of routers that repair too; they have repairers off the tree below them, or have not.
+/// Covers repairing routers, with and without repairers off the tree below them.
 #[test]
 fn tshark_reads_what_routers_that_repair_send() {
     let settings = [("ne_dlr_sqns", "16")];

@@ -1,4 +1,4 @@
-//! Result folders as figures: what is drawn, what the caption says, and what is refused.
+//! Figures of result folders: drawn values, captions and errors.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Trees whose regions differ: what they mean, who helps there, and what is said about wrong ones.
+//! Trees of different regions: resolved values, helpers and errors.
 
 use carillon_core::{NoObserver, NodeId, ProtocolEntry};
 use carillon_lab::plan::Plan;
@@ -68,7 +68,8 @@ fn a_delivery_takes_what_its_regions_take() {
     }
 }
 
-/// Of the packets of the source, those that reach an endpoint of the second region and those that reach the others.
+/// Compares the packets of the source that reach an endpoint of the second region with the packets that reach other
+/// endpoints.
 #[test]
 fn a_region_loses_what_it_says() {
     let losses = |network: &str, loss: &str| {

@@ -27,8 +27,8 @@ fn without_errors_a_message_costs_one_acknowledgment() {
 
 #[test]
 fn repairs_leave_room_for_their_answer() {
-    // A timeout that did not allow for repairs under way would ask again while they are still in
-    // the interface's queue, for ever longer.
+    // A timeout that does not allow for repairs in flight would request again while they are still in the interface's
+    // queue, without end.
     for burst in [1, 10] {
         for receivers in [5, 20] {
             let result = run(receivers, 0.05, burst);

@@ -1,4 +1,4 @@
-//! Scenario files: what they mean, and what is said about wrong ones.
+//! Scenario files: resolved values, and errors.
 
 use carillon_lab::metrics::without_latency;
 use carillon_lab::plan::Plan;
@@ -50,12 +50,12 @@ fn a_scenario_resolves_to_what_it_says() {
     assert_eq!((scenario.receivers, scenario.workload.messages), (20, 500));
     assert_eq!(scenario.network.lan().unwrap().loss.value(), 0.01);
     assert_eq!(scenario.config.span("ack_wait").to_string(), "6000 bit");
-    // What is not said has its default.
+    // Keys that are not given have their defaults.
     assert_eq!(scenario.config.count("retransmission_limit"), 10);
     assert_ne!(plan.runs[0].seeds, plan.runs[1].seeds);
 }
 
-/// Whether latencies are kept is known of a scenario before anything has run.
+/// The reason is known from the scenario before any run.
 #[test]
 fn run_above_ten_million_deliveries_explains_no_latency() {
     let reason = |messages: u64| {
@@ -256,7 +256,7 @@ fn what_would_take_all_memory_is_refused_before_it_is_taken() {
     assert!(points.contains("100000"), "{points}");
 }
 
-/// What compares all protocols names none of them.
+/// A comparison of all protocols names none of them.
 #[test]
 fn sweep_of_all_protocols_keeps_only_suitable_ones() {
     let text = VALID_SCENARIO.replace("ack_wait = \"6000 bit\"\n", "profile = \"delivery\"\n")

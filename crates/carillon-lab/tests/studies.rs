@@ -31,7 +31,7 @@ fn study(id: &str, messages: u64) -> Study {
     }
 }
 
-/// The numbers of a column, in the rows whose first columns are these.
+/// Numbers of a column, in the rows that begin with these keys.
 fn column(sheet: &Sheet, label: &str, keys: &[f64]) -> Vec<f64> {
     let labels: Vec<&str> = sheet.columns.iter().map(|column| column.label.as_str()).collect();
     let at = labels.iter().position(|known| *known == label);

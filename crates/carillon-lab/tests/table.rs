@@ -1,4 +1,4 @@
-//! Tables as files: what is written is what a reader finds, byte for byte the same each time.
+//! Tables as files: a reader finds exactly the written values, and equal tables give equal bytes.
 
 use std::fs;
 use std::io;

@@ -153,7 +153,7 @@ fn destinations_have_their_addresses() {
     let head = |frame: &[u8]| (frame[..12].to_vec(), frame[22], frame[26..34].to_vec());
     assert_eq!(head(&frames[0]), (hex("020000000007 020000000000"), 64, vec![10, 0, 0, 1, 10, 0, 0, 8]));
     assert_eq!(head(&frames[1]), (hex("01005e7f012d 0200000000ff"), 3, vec![10, 0, 1, 0, 239, 255, 1, 45]));
-    // What a relay sends on has the addresses it is to be taken for.
+    // A packet that a relay forwards keeps the addresses it stands for.
     assert_eq!(head(&frames[2]), (hex("020000000006 020000000005"), 64, vec![10, 0, 0, 6, 10, 0, 0, 7]));
     // Numbers that 24 bits do not hold wrap around.
     assert_eq!(head(&frames[3]), (hex("020000000000 020000ffffff"), 64, vec![10, 0, 0, 0, 10, 0, 0, 1]));

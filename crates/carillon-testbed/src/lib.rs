@@ -47,12 +47,12 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Whether this process may make a testbed, and if not, why.
+/// Checks that this process may create a testbed; the error says why not.
 pub fn permitted() -> Result<(), Error> {
     namespaces::permitted().map_err(Error)
 }
 
-/// All runs of a plan, one after the other, until it is wished that they stop; `progress` is called after each.
+/// Runs a plan run by run until `stop` returns true; `progress` is called after each run.
 pub fn run_plan(
     plan: &Plan,
     medium: Medium,
@@ -67,8 +67,7 @@ pub fn run_plan(
     plan.runs.iter().map(run).collect()
 }
 
-/// One run, until it is over or it is wished that it stop; `observer` is told its events afterwards, in the order of
-/// time.
+/// Runs one run until it is over or `stop` returns true. Afterwards `observer` receives its events in order of time.
 pub fn run_one(
     run: &Run,
     medium: Medium,

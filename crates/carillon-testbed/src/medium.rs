@@ -1,9 +1,9 @@
-//! The shared medium in front of the nodes: the simulator's Ethernet, run by the clock.
+//! Shared medium between the nodes: the simulator's Ethernet model, run in real time.
 //!
-//! A thread holds the far ends of all wires. A frame that a node hands to its interface arrives here at
-//! once and waits in the model, which senses, collides and backs off as in the simulator; when the model
-//! says that it has been sent, it is written to the interfaces of those that hear it. What the clock and
-//! the scheduler add is the difference between this and a simulated run.
+//! A thread holds the far ends of all wires. A frame that a node sends arrives here at once and is queued in the
+//! model, which senses, collides and backs off as in the simulator. When the model has sent a frame, the thread
+//! writes it to the interfaces that receive it. The difference from a simulated run is the jitter of clock and
+//! scheduler.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -79,20 +79,21 @@ pub fn carry(
     Ok(())
 }
 
-/// How long nothing needs to be looked at if nothing is due.
+/// Maximum wait for frames when the model has no event due; bounds the delay of the end of a run.
 const MAX_IDLE_WAIT: Duration = Duration::from_millis(5);
 
-/// Bytes of frames, with what the system adds to each, that may wait to be read at a port.
+/// Receive buffer of a port in bytes, with the system's overhead per frame. Large enough for a whole window of
+/// packets.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 
-/// What is done with a frame.
+/// Class of a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
-    /// It is a datagram, which the medium carries.
+    /// A datagram, which the medium carries.
     Datagram(Dest),
-    /// It resolves addresses, which the model knows nothing of: it passes at once.
+    /// Address resolution, unknown to the model; forwarded at once.
     Housekeeping,
-    /// The system's own chatter: it is dropped.
+    /// Other traffic of the system; dropped.
     Other,
 }
 
@@ -138,7 +139,8 @@ fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
             let fd = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
                 .context("cannot open a packet socket")?;
             bind(fd.as_raw_fd(), link).with_context(|| format!("cannot listen to {name}"))?;
-            // A node hands its whole window over at once; what waits is the model's, and none of it is to be lost before.
+            // A node sends its whole window at once. Queueing belongs to the model, so no frame may be lost before
+            // it.
             setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
                 .with_context(|| format!("cannot set the buffer of {name}"))?;
             Ok(fd)

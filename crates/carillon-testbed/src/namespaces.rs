@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context as _, bail, ensure};
 use nix::sched::{CloneFlags, setns};
 
-/// What joins the nodes.
+/// Medium between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A model of the shared Ethernet, run in real time.
@@ -28,13 +28,13 @@ pub struct Namespaces {
 /// The interface of a node, in its namespace.
 pub const INTERFACE: &str = "lan";
 
-/// Addresses are 10.77.x.y.
+/// First two bytes of all addresses: 10.77.x.y.
 const NETWORK: [u8; 2] = [10, 77];
 
-/// Nodes at most: the system's own limit on the ports of a bridge.
+/// Maximum number of nodes: the system's limit on the ports of a bridge.
 const MAX_NODES: usize = 1000;
 
-/// How many this process has made.
+/// Number of testbeds created by this process; makes their names unique.
 static CREATED_TESTBEDS: AtomicU64 = AtomicU64::new(0);
 
 impl Namespaces {
@@ -99,7 +99,7 @@ impl Namespaces {
     }
 }
 
-/// Whether this process may make namespaces.
+/// Checks that this process may create namespaces.
 pub fn permitted() -> anyhow::Result<()> {
     if !nix::unistd::geteuid().is_root() {
         bail!(

@@ -16,7 +16,7 @@ use crate::shared::Shared;
 /// The group and port of every run: namespaces share nothing.
 const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);
 
-/// Lives until the run is over.
+/// Runs the node until the run is over.
 pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<()> {
     let opened = shared.end(open(node, run, namespaces, shared));
     shared.ready.wait();
@@ -61,7 +61,7 @@ fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> an
     if let Some(drops) = run.scenario.hosts.and_then(|hosts| hosts.drops).filter(|drops| drops.node == node) {
         endpoint.drop_one_in(drops.of(&run.seeds));
     }
-    // Each datagram is to be a frame of its own on the medium.
+    // Without segmentation offload, so that each datagram is a frame of its own on the medium.
     endpoint.set_segmentation(false);
     let mut addresses = shared.addresses.lock().ok().context("another node failed")?;
     addresses[node.index()] = Some(endpoint.local_addr());
@@ -84,20 +84,21 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
     };
     let (machine, application) =
         build_node(&run.scenario, &run.seeds, payload, node, &numbering, &shared.settled)?;
-    // Who only helps has no application: one that takes nothing.
+    // A node that only helps gets an application that discards everything.
     let application = application.unwrap_or_else(|| Box::new(Sink::default()));
     Ok((endpoint, machine, application))
 }
 
-/// The size of a message of which every packet fits that carries it: where the first one just fits its frame, a repair
-/// that says more would not. A message that does not fit at all is left as it is, and refused when it is sent.
+/// Largest message size that leaves room for a repair's longer header. If the first transmission just fits its frame,
+/// a repair with more fields would not. A message that does not fit its first transmission is left as it is, and
+/// refused when sent.
 fn repairable(payload: u32, header: HeaderBytes, max_datagram: usize) -> u32 {
     let fits = payload as usize + header.data <= max_datagram;
     let most = max_datagram.saturating_sub(header.max) as u32;
     if fits { payload.min(most) } else { payload }
 }
 
-/// Keeps a node's events, with the numbers of the run.
+/// Recorder of a node's events, translated to the numbers of the run.
 struct NodeRecorder<'a> {
     node: NodeId,
     run: &'a Run,

@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the threads of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -10,24 +10,23 @@ use carillon_lab::scenario::Scenario;
 
 use crate::namespaces::Medium;
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 pub struct Shared {
     pub nodes: usize,
     start: OnceLock<Instant>,
     /// The share of datagrams that drivers drop on arrival: the medium's model has losses of its own.
     pub drop: Probability,
-    /// Where each node can be sent to, once it is open.
+    /// Address of each node, once its socket is open.
     pub addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
-    /// All nodes and the medium pass it together, twice: when they are open, and when nodes know each
-    /// other.
+    /// Barrier that all nodes and the medium pass twice: when sockets are open, and when nodes know each other.
     pub ready: Ready,
-    /// Whether a node could not be set up: the others do not begin.
+    /// True if a node could not be set up; then the others do not start.
     pub broken: AtomicBool,
     pub finished: AtomicU64,
     pub settled: SettledCount,
     pub over: AtomicBool,
     pub events: Mutex<Vec<TraceEvent>>,
-    /// Who turns to which helper, in the run's numbers, and the edition of it, which is free to look at.
+    /// Table of helpers in the run's numbers, and its edition, which is read without locking.
     helpers: Mutex<Arc<HelperTable>>,
     edition: AtomicU32,
 }
@@ -55,7 +54,7 @@ impl Ready {
         drop(self.changed.wait_while(arrived, waits).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A thread is missing: nobody waits for it.
+    /// Reports a missing thread, so that the others do not wait for it.
     pub fn give_up(&self) {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.changed.notify_all();
@@ -87,7 +86,7 @@ impl Shared {
         }
     }
 
-    /// A node has given up another: if that is a helper, its children turn to its parent.
+    /// Handles the notice that a node has expelled another: the children of an expelled helper get its parent.
     pub fn lose(&self, lost: NodeId) {
         let Ok(mut helpers) = self.helpers.lock() else { return };
         if let Some(next) = helpers.without(lost) {
@@ -96,14 +95,14 @@ impl Shared {
         }
     }
 
-    /// Who turns to which helper now, if that has changed since this edition.
+    /// Returns the table of helpers if it has changed since this edition.
     pub fn helpers_since(&self, edition: u32) -> Option<Arc<HelperTable>> {
         let is_new = self.edition.load(Ordering::Relaxed) > edition;
         let helpers = is_new.then(|| self.helpers.lock().ok()).flatten()?;
         Some(helpers.clone())
     }
 
-    /// Time zero of the run, for all who ask: when the first did, once all were ready.
+    /// Time zero of the run, the same for all threads: the first call after all are ready.
     pub fn start(&self) -> Instant {
         *self.start.get_or_init(Instant::now)
     }
@@ -126,7 +125,7 @@ impl Shared {
         finished_at.is_some()
     }
 
-    /// What a thread of the run has come to: if it has failed the run is over.
+    /// Passes on the result of a thread of the run; a failure ends the run.
     pub fn end<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         if result.is_err() {
             self.broken.store(true, Ordering::Relaxed);

@@ -27,7 +27,7 @@ message_bytes = 1000
 time_limit = "60 s"
 "#;
 
-/// Who has repaired something for others.
+/// Nodes that have repaired something for others.
 #[derive(Default)]
 struct Repairs(Vec<NodeId>);
 
@@ -57,7 +57,7 @@ fn a_chain_of_helpers_repairs_over_sockets() {
     assert!(repairs.0.iter().all(|node| [NodeId(4), NodeId(5)].contains(node)));
 }
 
-/// Whose fault injector has dropped something.
+/// Nodes with a fault injector that has dropped something.
 #[derive(Default)]
 struct Drops(Vec<NodeId>);
 
@@ -85,7 +85,7 @@ fn last_receiver_drops_set_share_on_either_medium() {
         let result = run_one(&run, medium, &|| false, &mut drops).expect("it comes to an end");
         let undelivered = result.samples.iter().find(|(name, _)| *name == "undelivered_share");
         assert_eq!(undelivered.map(|(_, samples)| samples.as_slice()), Some(&[0.0][..]), "{medium:?}");
-        // Of 40 messages and what is sent again, one in 9 at least.
+        // Of 40 messages and their repairs, at least one in 9.
         assert!(
             drops.0.len() >= 4 && drops.0.iter().all(|node| *node == NodeId(3)),
             "{medium:?}: {:?}",
@@ -112,7 +112,7 @@ fn a_payload_is_as_long_as_it_was_said_to_be() {
     assert_eq!(sent.0, [(NodeId(0), 1472); 10]);
 }
 
-/// The first transmissions of messages: who sent how many bytes.
+/// First transmissions of messages: sender and bytes.
 #[derive(Default)]
 struct Sent(Vec<(NodeId, u32)>);
 

@@ -45,9 +45,9 @@ struct Values {
     at: Table,
     #[serde(default)]
     take: PointStatistic,
-    /// Plan by whose number the value is divided.
+    /// Plan used as divisor: the value is divided by its number.
     over: Option<String>,
-    /// Plan whose number is subtracted.
+    /// Plan used as subtrahend: its number is subtracted from the value.
     less: Option<String>,
     /// Parameters of equation (4) of Paul, Sabnani and Kristol; the value is divided by its result.
     equation: Option<StatusTerms>,

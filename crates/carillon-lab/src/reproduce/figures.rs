@@ -44,7 +44,7 @@ pub enum FigureSpec {
 pub enum EachBound {
     /// The bound of each curve.
     Own,
-    /// One bound for all curves: that of the last one.
+    /// Common bound of all curves: that of the last one.
     Common,
 }
 

@@ -64,9 +64,9 @@ pub struct ExpectedDeviation {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishedSamples {
-    /// One sample per packet.
+    /// A sample per packet.
     Packets(u32),
-    /// One sample per window of packets, which are delivered together.
+    /// A sample per window of packets, which are delivered together.
     Windows {
         /// Packets.
         packets: u32,

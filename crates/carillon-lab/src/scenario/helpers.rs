@@ -187,8 +187,8 @@ impl<'a> Places<'a> {
         Ok(helpers)
     }
 
-    /// The routers that receivers hang on, each with the nearest of those to the source (of equals the lower number). HelperSelection
-    /// hangs on the source itself is of no region.
+    /// Maps each router with attached receivers to the nearest of them to the source; of equally near ones to the
+    /// lowest number. A receiver attached to the source itself belongs to no region.
     fn regions(&self, receivers: &[NodeId]) -> Result<BTreeMap<NodeId, NodeId>, String> {
         let Places::Graph { topology, paths } = self else {
             return Err("belongs to kind = \"graph\": a lan has no regions".into());

@@ -1,4 +1,4 @@
-//! What the tests of protocols among peers on the Ethernet share.
+//! Helpers shared by the tests of protocols among peers on the Ethernet.
 
 use std::path::Path;
 
@@ -25,7 +25,8 @@ pub fn mean(result: &RunResult, metric: &str) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
-/// Every shipped plan whose name begins so is valid and named after its file, and there are so many.
+/// Checks that every shipped plan with this prefix is valid and named after its file, and that there are `count` of
+/// them.
 pub fn check_plans(prefix: &str, count: usize) {
     let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
     let mut found = 0;
