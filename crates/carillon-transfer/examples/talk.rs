@@ -1,5 +1,5 @@
-//! Messages to a group, blocking. On each listener, and then on the one who talks:
-//! `cargo run --example talk -- listen 239.1.2.3:4567`, `cargo run --example talk -- say 239.1.2.3:4567 2 hello`.
+//! Messages to a group, blocking. Run on each listener, and then on the sender: `cargo run --example talk -- listen
+//! 239.1.2.3:4567`, `cargo run --example talk -- say 239.1.2.3:4567 2 hello`.
 
 use carillon_transfer::socket::bind;
 

@@ -8,7 +8,7 @@ use carillon_net::Key;
 use crate::Network;
 
 /// An end of a transfer before it begins. `W` holds the settings of its role: [`Sending`](crate::Sending),
-/// [`Receiving`](crate::Receiving) or [`Joining`](crate::Joining). The defaults equal those of the command.
+/// [`Receiving`](crate::Receiving) or [`Joining`](crate::Joining). The defaults equal the command's.
 #[derive(Debug)]
 pub struct End<W> {
     pub(crate) network: Network,
@@ -34,8 +34,8 @@ impl<W> End<W> {
         self
     }
 
-    /// Sets the name by which other members know this end. Default: the host name. A joining end whose host name is
-    /// taken appends its process number.
+    /// Sets the name by which other members know this end. Default: the host name; a joining end appends its process
+    /// number if that is taken.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.network.name = Some(name.into());

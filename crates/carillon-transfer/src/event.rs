@@ -106,7 +106,7 @@ pub enum ReceiveEvent {
         /// Their names.
         members: Vec<String>,
     },
-    /// All members, the organiser first. Receivers learn them among peers and in protocols with helpers.
+    /// Names of the members, the organiser first. Receivers learn them among peers and in protocols with helpers.
     Members {
         /// Their names.
         names: Vec<String>,

@@ -1,4 +1,4 @@
-//! Helpers: members that store what is sent and repair losses of other members.
+//! Helpers: members that store the sent data and repair losses of other members.
 
 use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
 use carillon_net::Endpoint;

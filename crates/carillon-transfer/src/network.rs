@@ -139,13 +139,15 @@ pub(crate) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|_| Error::Random)
 }
 
-/// What JOIN carries: how far an earlier attempt of this receiver came, if there was one, and what its program attached, if
-/// that is not too much.
+/// Builds the attachment of JOIN: the resume point of an earlier attempt, if any, and the program's bytes.
 ///
 /// ```text
-/// | 0 | what the program attached ... |
-/// | 1 | transfer, 16 bytes | entry u32 | offset u64 | what the program attached ... |
+/// | 0 | bytes of the program ... |
+/// | 1 | transfer, 16 bytes | entry u32 | offset u64 | bytes of the program ... |
 /// ```
+///
+/// # Errors
+/// The program's bytes exceed [`ATTACHED_MAX_LEN`].
 pub(crate) fn attached(reached: Option<ResumePoint>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
     if bytes.len() > ATTACHED_MAX_LEN {
         return Err(Error::Attached(bytes.len()));

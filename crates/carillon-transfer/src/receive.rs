@@ -87,7 +87,7 @@ pub struct ReceiveOptions {
     pub helps: bool,
     /// Receives snapshots of the receiver's state.
     pub monitor: Option<Monitor>,
-    /// Keys whose signatures are accepted; empty accepts unsigned transfers.
+    /// Trusted signing keys; empty accepts unsigned transfers.
     pub trust: Vec<VerifyingKey>,
     /// File with the signing times of accepted transfers, for refusing older ones. Without one they are forgotten at
     /// the end of the process.
@@ -227,7 +227,7 @@ impl End<ToReceive> {
     }
 }
 
-/// One session of a receiver, with everything it owns.
+/// A session of a receiver, with everything it owns.
 pub(crate) struct Session {
     pub network: Network,
     pub options: ReceiveOptions,

@@ -30,7 +30,7 @@ pub struct SendReport {
     pub datagrams_sent: u64,
     /// Bytes of all datagrams sent.
     pub bytes_sent: u64,
-    /// All admitted members except pure helpers, and each receiver that was expected by name and did not join.
+    /// Admitted members except pure helpers, and each receiver that was expected by name and did not join.
     pub receivers: Vec<ReceiverReport>,
     /// Members that only help.
     pub helpers: Vec<HelperReport>,
@@ -52,7 +52,7 @@ pub struct SendReport {
     pub failure: Option<String>,
     /// True if the protocol waits for its receivers.
     pub waits: bool,
-    /// True if silent receivers are possible, whose result stays unknown.
+    /// True if silent receivers are possible; their result stays unknown.
     pub silent: bool,
     /// Number of sessions, including catch-up sessions.
     pub sessions: u32,
@@ -238,15 +238,15 @@ impl HelpReport {
 /// Result of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was still receiving when the sender ended.
+    /// Still receiving when the sender ended.
     Receiving,
-    /// It has everything, and every digest is right.
+    /// Received everything, with every digest right.
     Verified,
-    /// It reported a failure, for this reason.
+    /// Reported a failure, for this reason.
     Failed(String),
-    /// The sender expelled it, for this reason.
+    /// Expelled by the sender, for this reason.
     Lost(String),
-    /// It was expected and did not join.
+    /// Expected and did not join.
     Missing,
 }
 

@@ -202,7 +202,7 @@ impl ClientTable {
         self.lock().keys().filter(|number| **number != slot.number).count()
     }
 
-    /// All connections.
+    /// Every connection.
     pub fn all(&self) -> Vec<Arc<ClientSlot>> {
         self.lock().values().cloned().collect()
     }

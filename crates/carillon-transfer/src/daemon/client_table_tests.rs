@@ -60,7 +60,7 @@ fn quota_is_configured_or_unlimited_when_private() {
     assert_eq!([0, 150, 1024, u64::MAX].map(of_files), [1, 5, 92, 128]);
 }
 
-/// All sockets are open and both users hold silent connections: each user can still issue a command.
+/// Commands are served while every socket is open and both users hold silent connections.
 #[test]
 fn silent_connections_never_block_a_command() {
     let (table, _wakeups) = table(|options| options.clients(2).mode(0o666));

@@ -1,4 +1,4 @@
-//! One end of the connection between a program and the daemon: buffered frames in both directions.
+//! Buffered frames between a program and the daemon, at either end.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;

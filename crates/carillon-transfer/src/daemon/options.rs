@@ -14,7 +14,7 @@ pub struct DaemonOptions {
     pub per_client: usize,
     /// Maximum number of sockets of one user. `None`: half of `clients` where `mode` lets other users connect, else all.
     pub per_user: Option<usize>,
-    /// Permission bits of the socket, which decide who may connect.
+    /// Permission bits of the socket, which decide which users may connect.
     pub mode: u32,
 }
 

@@ -46,7 +46,7 @@ impl SocketPath {
             thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
         }
         remove_stale(path)?;
-        // The socket is renamed into place after its permissions were set, so nobody connects earlier.
+        // The socket is renamed into place after its permissions were set, so no program connects earlier.
         let new = beside(path, ".new");
         remove_stale(&new)?;
         let listener = UnixListener::bind(&new).map_err(failed)?;

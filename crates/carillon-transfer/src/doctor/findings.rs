@@ -99,7 +99,7 @@ pub enum Fault {
     GroupPortBlocked,
     /// A firewall blocks unicast to the machine's own port.
     OwnPortBlocked,
-    /// Nothing passes in one direction.
+    /// Packets pass in one direction only.
     OneWay,
     /// Long datagrams do not pass.
     Mtu,

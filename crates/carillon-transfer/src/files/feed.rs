@@ -70,7 +70,7 @@ impl Feed {
         }
     }
 
-    /// For the loop: sets the protocol's message size and the waker.
+    /// Sets the protocol's message size and the waker (called by the loop).
     pub(crate) fn open(&self, max_payload: usize, waker: Waker) {
         self.gate.change(|state| {
             state.packer = Packer::new(max_payload);
@@ -79,7 +79,7 @@ impl Feed {
         });
     }
 
-    /// For the loop: raises the protocol's message size.
+    /// Raises the protocol's message size (called by the loop).
     pub(crate) fn grow(&self, max_payload: usize) {
         self.gate.change(|state| {
             state.pack();
@@ -89,7 +89,7 @@ impl Feed {
         });
     }
 
-    /// For the loop: takes all queued messages.
+    /// Takes all queued messages (called by the loop).
     pub(crate) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
         self.gate.change(|state| {
             if let Some(error) = state.error.take() {
@@ -108,7 +108,7 @@ impl Feed {
         })
     }
 
-    /// For the loop: the protocol has released one more message.
+    /// Records that the protocol has released one more message (called by the loop).
     pub(crate) fn done(&self) {
         self.gate.change(|state| {
             state.done += 1;
@@ -116,7 +116,7 @@ impl Feed {
         });
     }
 
-    /// For the loop: closes the queue.
+    /// Closes the queue (called by the loop).
     pub(crate) fn close(&self) {
         self.gate.change(|state| {
             state.closed = true;

@@ -55,7 +55,7 @@ pub struct Incoming {
 /// Current place of the destination.
 #[derive(Debug)]
 enum Place {
-    /// In this structure, before the first and after the last message.
+    /// Held by this structure, before the first and after the last message.
     Here(Sink),
     There(Disk),
     /// Lost by a panic of the thread.
@@ -304,7 +304,7 @@ impl Incoming {
         }
     }
 
-    /// Takes some messages and ends senders that cannot deliver any more; returns true if anything was done.
+    /// Takes some messages and ends senders that can deliver nothing further; returns true if anything was done.
     fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
         if matches!(self.place, Place::Here(_)) && session.member_number().is_none() {
             return Ok(false);
@@ -359,7 +359,7 @@ impl Incoming {
         Ok(any)
     }
 
-    /// Ends senders that cannot deliver any more.
+    /// Ends senders that can deliver nothing further.
     fn miss(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         for peer in session.peers().iter().filter(|peer| peer.part.offers() && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
@@ -374,8 +374,8 @@ impl Incoming {
         }
     }
 
-    /// With unordered delivery a lost message never arrives: ends senders that have sent everything, after a pause
-    /// without messages. The session's timer calls this.
+    /// Ends senders with missing messages in unordered delivery, after a pause without messages: a lost message never
+    /// arrives there. The session's timer calls this.
     fn fall_short(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         let short = self.senders.iter().filter(|(_, sender)| sender.is_short && session.has_lost());
         if now < self.last + RETURN_GRACE {

@@ -81,7 +81,7 @@ pub enum Kind {
 pub enum Symlinks {
     /// Sends their targets.
     Follow,
-    /// Sends them as links, except those that lead out of the tree.
+    /// Sends them as links, except links that lead out of the tree.
     #[default]
     Keep,
     /// Omits them.
@@ -238,8 +238,7 @@ impl Manifest {
         std::mem::take(&mut *self.input.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Queue of the live stream's messages: those of the program, or the lines of the input, each cut at `piece`
-    /// bytes.
+    /// Queue of the live stream's messages: the program's, or the lines of the input, each cut at `piece` bytes.
     pub(super) fn live(&self, piece: usize) -> Arc<Feed> {
         self.feed.clone().unwrap_or_else(|| {
             let feed = Arc::new(Feed::new());

@@ -8,11 +8,11 @@ use super::pieces::Pieces;
 #[derive(Debug)]
 pub(super) struct MessageNumbers {
     as_they_come: bool,
-    /// All smaller numbers were received.
+    /// Smallest number that was not received.
     next: u64,
     /// Received numbers above `next`.
     ahead: SeqSet,
-    /// One more than the greatest number seen.
+    /// Greatest number seen, plus one.
     seen: u64,
     /// Total number of messages, once known.
     total: Option<u64>,

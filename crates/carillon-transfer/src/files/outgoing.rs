@@ -56,7 +56,7 @@ pub struct Outgoing {
 /// Source of messages.
 #[derive(Debug)]
 enum Source {
-    /// Not started; the first message is ready.
+    /// Before the start; the first message is ready.
     Waiting,
     Files(ReadAhead),
     /// A live stream, with its queue once opened.
@@ -144,7 +144,7 @@ impl Outgoing {
         self.from.map_or(0, |from| self.manifest.bytes_before(&from))
     }
 
-    /// File bytes offered so far, plus those that need not be sent.
+    /// File bytes offered so far, plus the bytes that need not be sent.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

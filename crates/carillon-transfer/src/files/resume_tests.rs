@@ -180,7 +180,7 @@ fn transfer_resumes_from_any_interruption() {
     assert!(most > sent.bytes() * 9 / 10, "{most} of {}", sent.bytes());
 }
 
-/// One message is damaged or silently lost: resending begins with the subtree in which that is found.
+/// Damage or silent loss of a message resumes with the subtree in which it is found.
 #[test]
 fn damage_costs_one_subtree_or_one_small_file() {
     const SUBTREE: usize = SUBTREE_BYTES as usize;
@@ -265,7 +265,7 @@ fn complete_large_file_is_not_sent_again() {
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     let directory = tempfile::tempdir().expect("a directory");
     let (mut sink, _) = target(directory.path());
-    // All but those of the other file, which has three, and the end.
+    // All but the other file's, which are three, and the end.
     take(&mut sink, &all[..all.len() - 4]);
     drop(sink);
     let (mut sink, reached) = target(directory.path());

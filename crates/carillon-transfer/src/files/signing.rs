@@ -80,7 +80,7 @@ impl Binding {
 /// Trusted keys of a receiver and its memory of accepted signatures.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// Keys whose signatures are accepted; empty accepts unsigned data.
+    /// Trusted signing keys; empty accepts unsigned data.
     pub keys: Vec<VerifyingKey>,
     /// File with the signing times of accepted transfers; without one they are forgotten at the end of the process.
     pub history: Option<PathBuf>,

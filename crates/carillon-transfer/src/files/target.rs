@@ -507,7 +507,7 @@ impl Partial {
 }
 
 impl Written {
-    /// Refuses a path whose name leads to another entry of the transfer.
+    /// Refuses a path with a name that leads to another entry of the transfer.
     fn check(&self, directory: BorrowedFd<'_>, path: &[u8]) -> anyhow::Result<()> {
         let Ok(found) = statat(directory, split(path).1, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match self.alias(directory, path, &found) {

@@ -144,7 +144,7 @@ fn least(step: u32) -> u32 {
     (MIN_RUN_BYTES / step).clamp(MIN_RUN, MIN_SHORT_RUN)
 }
 
-/// With long pieces, few of them are as costly to send needlessly as many short ones.
+/// Minimum bytes of a run: a few long pieces are as costly to send needlessly as many short ones.
 const MIN_RUN_BYTES: u32 = 128 << 10;
 const MIN_RUN: u32 = 8;
 const MIN_SHORT_RUN: u32 = 64;

@@ -48,7 +48,7 @@ impl<T> WorkerQueue<T> {
         WorkerQueue { state: Mutex::default(), moved: Condvar::new(), waker }
     }
 
-    /// For the loop: takes all items.
+    /// Takes all items (called by the loop).
     pub fn take(&self, into: &mut VecDeque<T>) -> Found {
         let mut state = self.lock();
         if state.items.is_empty() {
@@ -61,14 +61,14 @@ impl<T> WorkerQueue<T> {
         Found::Some
     }
 
-    /// For the loop: returns true if there is room; otherwise it is woken when there is.
+    /// Returns true if there is room; otherwise the loop is woken when there is (called by the loop).
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
         state.waits = !state.has_room();
         !state.waits
     }
 
-    /// For the loop: adds an item.
+    /// Adds an item (called by the loop).
     pub fn push(&self, item: T, bytes: usize) {
         let mut state = self.lock();
         state.bytes += bytes;
@@ -76,7 +76,7 @@ impl<T> WorkerQueue<T> {
         self.tell_worker(state);
     }
 
-    /// For the loop: closes the queue, so that the worker stops.
+    /// Closes the queue, so that the worker stops (called by the loop).
     pub fn close(&self) {
         self.lock().closed = true;
         self.moved.notify_all();
@@ -87,7 +87,7 @@ impl<T> WorkerQueue<T> {
         self.lock().closed
     }
 
-    /// For the worker: waits for room and adds an item; returns true if it is wanted.
+    /// Waits for room and adds an item; returns true if it is wanted (called by the worker).
     pub fn put(&self, item: T, bytes: usize) -> bool {
         let mut state = self.lock();
         if !state.has_room() {
@@ -112,7 +112,7 @@ impl<T> WorkerQueue<T> {
         true
     }
 
-    /// For the worker: pauses this long; returns true if items are still wanted.
+    /// Pauses this long; returns true if items are still wanted (called by the worker).
     pub fn pause(&self, time: Duration) -> bool {
         let mut state = self.lock();
         if state.waits && !state.items.is_empty() {
@@ -123,7 +123,7 @@ impl<T> WorkerQueue<T> {
         !waited.unwrap_or_else(PoisonError::into_inner).0.closed
     }
 
-    /// For the worker: marks the end.
+    /// Marks the end (called by the worker).
     pub fn end(&self) {
         let mut state = self.lock();
         (state.ended, state.waits) = (true, false);
@@ -131,8 +131,8 @@ impl<T> WorkerQueue<T> {
         self.waker.wake();
     }
 
-    /// For the worker: waits for items and takes them; returns false when closed. It waits `patience` for more after
-    /// a small backlog.
+    /// Waits for items and takes them; returns false when closed (called by the worker). It waits `patience` for more
+    /// after a small backlog.
     pub fn next(&self, into: &mut VecDeque<(T, usize)>, patience: Duration) -> bool {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
@@ -147,7 +147,7 @@ impl<T> WorkerQueue<T> {
         !state.closed
     }
 
-    /// For the worker: `bytes` are finished; `news` wakes the loop at once.
+    /// Marks `bytes` as finished; `news` wakes the loop at once (called by the worker).
     pub fn done(&self, bytes: usize, news: bool) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
@@ -159,13 +159,13 @@ impl<T> WorkerQueue<T> {
         }
     }
 
-    /// For the worker: waits for a change.
+    /// Waits for a change (called by the worker).
     fn wait<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
         state.worker_waits = true;
         self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the loop: wakes the worker.
+    /// Wakes the worker (called by the loop).
     fn tell_worker(&self, mut state: MutexGuard<'_, State<T>>) {
         let waits = std::mem::take(&mut state.worker_waits);
         drop(state);

@@ -25,7 +25,7 @@ const fn gauge(
     Family { name, kind: Kind::Gauge, labels, ends, help, fill }
 }
 
-/// All metrics. `docs/reference/monitoring.md` lists which end has which.
+/// Table of every metric. `docs/reference/monitoring.md` lists which end has which.
 pub const FAMILIES: &[Family] = &[
     gauge(
         "carillon_info",

@@ -15,7 +15,7 @@ pub struct Family {
     pub labels: &'static [&'static str],
     /// Roles that have it.
     pub ends: &'static str,
-    /// One-line description.
+    /// Description in one line.
     pub help: &'static str,
     pub(super) fill: fn(&Snapshot, &mut Samples<'_>),
 }

@@ -328,7 +328,7 @@ impl<O: Observer> SendRun<O> {
         self.rivals = session.rivals().len();
         for one in session.unserved() {
             // Strangers can make up as many as they like.
-            if self.unserved.len() < MAX_DRAINED_EVENTS
+            if self.unserved.len() < MAX_UNSERVED_EVENTS
                 && self.unserved.insert((one.node, one.reason.to_string()))
             {
                 let (address, reason) = (endpoint.peer(one.node), one.reason.clone());
@@ -362,4 +362,4 @@ pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
 }
 
 /// Those who are not served, told of as it happens; the report has the rest.
-const MAX_DRAINED_EVENTS: usize = 64;
+const MAX_UNSERVED_EVENTS: usize = 64;

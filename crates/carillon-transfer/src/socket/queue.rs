@@ -44,7 +44,7 @@ pub(crate) struct Filler {
     is_prompt: bool,
 }
 
-/// All waiting messages, or `None` at the end.
+/// Waiting messages, or `None` at the end.
 pub(crate) type Found = Option<VecDeque<Message>>;
 
 impl Queue {

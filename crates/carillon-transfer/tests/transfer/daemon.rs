@@ -1,4 +1,4 @@
-//! Sockets through a daemon: what they promise holds there too, and who behaves badly is refused alone.
+//! Sockets through a daemon: the guarantees of direct sockets hold, and only misbehaving programs are refused.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -42,7 +42,7 @@ impl Hosted {
         thread::spawn(move || listener.accept()?.collect())
     }
 
-    /// How often this was refused.
+    /// Number of refusals for this reason.
     fn refused(&self, why: &str) -> u64 {
         let status = status(&self.path).expect("it answers");
         status.refused.iter().find(|(name, _)| name == why).expect("it is counted").1
@@ -74,7 +74,7 @@ fn texts(tag: u8) -> Vec<Vec<u8>> {
     (0..).zip(lengths).map(|(at, length)| vec![tag.wrapping_add(at); length]).collect()
 }
 
-/// One side goes through the daemon, the other does not: they are the same.
+/// Connects a socket through the daemon with a direct one, in both directions.
 #[test]
 fn every_protocol_keeps_message_boundaries_via_daemon() {
     let hosted = Hosted::new(|options| options);
@@ -230,7 +230,7 @@ fn leaving_or_stopped_client_receives_its_report() {
         outbound.send(&[0; 5000]).expect("it is open");
         thread::sleep(Duration::from_millis(1));
     }
-    // The sender leaves in the middle: its receiver is told, and it has a report.
+    // The sender leaves in the middle: its receiver is notified, and the sender has a report.
     assert!(!outbound.leave().expect("it can leave").is_success());
     let error = stays.join().expect("it does not panic").expect_err("there was no end");
     assert!(matches!(error, Error::Incomplete(_)), "{error}");
@@ -267,7 +267,7 @@ fn stopped_daemon_frees_its_path_with_clients_connected() {
     Daemon::open(DaemonOptions::new(&hosted.path)).expect("another one may be there");
 }
 
-/// Whoever has stopped it starts another one at once: the old one has taken its path away, but holds the lock still.
+/// The next daemon starts at once after a stop: the old one has removed its path and still holds the lock.
 #[test]
 fn second_daemon_waits_for_the_ending_one() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -287,7 +287,7 @@ fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     [&length[..], &[kind], body].concat()
 }
 
-/// What it says last to who says this, as text.
+/// Final frame of the daemon after these bytes, as text.
 fn answer(path: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(path).expect("it listens");
     // It may have hung up.
@@ -383,7 +383,7 @@ fn connections_beyond_the_limit_are_refused() {
         (0..4).map(|at| hosted.at(group, &format!("l{at}")).listen().expect("a place")).collect();
     let more = hosted.at(group, "more").listen().expect_err("there is none");
     assert!(more.to_string().contains("this process has 4"), "{more}");
-    // Hundreds that say nothing: the oldest of them make room, and are told at once.
+    // Hundreds of silent connections: the oldest are displaced and notified at once.
     let crowd: Vec<UnixStream> = (0..300).filter_map(|_| UnixStream::connect(&hosted.path).ok()).collect();
     hosted.until("the crowd is refused", |hosted| {
         UnixStream::connect(&hosted.path).is_ok() && mine.len() == 4 && crowd.len() > 100

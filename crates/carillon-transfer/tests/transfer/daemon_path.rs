@@ -1,4 +1,4 @@
-//! The names that a daemon takes in the file system: what is there already is not harmed.
+//! Files of a daemon in the file system: existing ones are not harmed.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
@@ -40,7 +40,7 @@ fn a_lock_that_is_a_link_is_not_followed() {
 fn a_lock_keeps_its_contents_and_has_to_be_a_file() {
     let (directory, path) = place();
     let lock = directory.path().join("socket.lock");
-    // A second name of a file that somebody else cares about.
+    // A hard link to another user's file.
     let precious = directory.path().join("precious");
     fs::write(&precious, "contents").expect("a file");
     fs::hard_link(&precious, &lock).expect("a second name");
@@ -75,7 +75,7 @@ fn nothing_but_a_stale_socket_is_replaced() {
     assert!(error.contains("another program listens"), "{error}");
     UnixStream::connect(&path).expect("the other one listens still");
     drop(other);
-    // Now nobody does: it is what a killed daemon leaves.
+    // The listener is closed now, as after a kill.
     drop(Daemon::open(DaemonOptions::new(&path)).expect("the socket is stale"));
     assert!(!path.exists());
     let _other = UnixDatagram::bind(&path).expect("it is free");

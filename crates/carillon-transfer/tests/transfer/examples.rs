@@ -1,4 +1,4 @@
-//! The example programs of the README are those that run here, and are short.
+//! The example programs of the documentation are those run here, and are short.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

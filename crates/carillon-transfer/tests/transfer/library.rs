@@ -1,5 +1,4 @@
-//! What a program gets of the library: other senders, bytes beside the name, an end before the end, and errors that
-//! say what they are.
+//! The library as programs use it: further senders, attachments, aborts, and kinds of errors.
 
 use std::io::{self, Cursor, Read, Write};
 use std::net::SocketAddr;
@@ -214,10 +213,10 @@ fn panicking_writer_fails_on_both_sides() {
     );
 }
 
-/// Far more than is under way or waits anywhere: a receiver may hold 64 MiB.
+/// Far more bytes than all buffers hold: a receiver may buffer 64 MiB.
 const LONG_TRANSFER_BYTES: usize = 250_000_000;
 
-/// A tree of helpers: receivers hear repairs from those they turn to, and the sender hears of helpers alone.
+/// A tree of helpers: receivers get repairs from their helpers, and the sender gets requests from helpers only.
 #[test]
 fn helpers_repair_for_their_members() {
     let Some(group) = loopback_group() else { return };
@@ -264,7 +263,7 @@ fn helpers_repair_for_their_members() {
     }
 }
 
-/// A receiver that helps gets everything, and those who turn to it have their repairs from it.
+/// A designated receiver gets everything and repairs for its members.
 #[test]
 fn a_designated_receiver_receives_and_repairs() {
     let Some(group) = loopback_group() else { return };

@@ -1,4 +1,4 @@
-//! What a monitor is told, and what the page says of it.
+//! Snapshots of a monitor, and the metrics page.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -91,7 +91,7 @@ fn last_snapshot_agrees_with_the_report() {
                 assert!(expected.contains(&loss), "{protocol}, {}: {loss}", one.name);
             }
         }
-        // Of these srm alone does not tell whom a repair was for.
+        // Only srm does not attribute repairs to receivers.
         assert_eq!(report.receivers.iter().any(|one| one.repairs.is_some()), protocol != "srm", "{protocol}");
     }
 }
@@ -164,7 +164,7 @@ impl Write for Blocked {
     }
 }
 
-/// Waits until this limit is told, and says what was told until then.
+/// Waits for this limit; returns all limits until then.
 fn wait_for(monitor: &Monitor, limit: &Limit) -> Vec<Option<Limit>> {
     let (mut told, begun) = (Vec::new(), Instant::now());
     loop {
@@ -203,7 +203,7 @@ fn snapshot_names_the_limit_of_a_sender() {
     assert!(!sender.wait().expect("a network").is_success());
     assert!(!other.wait().expect("a network").is_success());
 
-    // One whose disk stands still, of three; with `carillon` it has room for all of it.
+    // The disk of one of three receivers is stuck; with `carillon` it can buffer everything.
     for (protocol, limit) in [
         ("rra", Limit::Room { receiver: "slow".to_owned() }),
         ("carillon", Limit::Report { receiver: Some("slow".to_owned()) }),

@@ -1,4 +1,4 @@
-//! With a key every protocol delivers as without, and nobody without it takes part.
+//! Every protocol delivers with a key, and endpoints without it cannot take part.
 
 use std::io::Cursor;
 use std::time::Duration;

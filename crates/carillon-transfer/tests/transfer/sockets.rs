@@ -1,4 +1,4 @@
-//! Sockets: messages as they were sent, with every protocol; streams; ends; those who are slow, or gone.
+//! Sockets with every protocol: messages, streams, ends, slow and lost members.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ fn at(group: SocketAddr, name: &str) -> Socket {
     bind(group).interface("lo").name(name)
 }
 
-/// Messages of lengths around those of datagrams, each told from the others.
+/// Messages with lengths around datagram sizes, each distinguishable.
 fn texts(tag: u8) -> Vec<Vec<u8>> {
     let lengths = [0, 1, 2, 100, 1448, 1449, 32_700, 32_768, 100_000, 3];
     (0..).zip(lengths).map(|(at, length)| vec![tag.wrapping_add(at); length]).collect()
@@ -230,7 +230,7 @@ fn unsendable_message_is_an_immediate_error() {
 #[test]
 fn stuck_reader_is_expelled_and_others_lose_nothing() {
     thread::scope(|scope| {
-        // With those that wait for nobody it takes longest until somebody asks what has become of it.
+        // Protocols that do not wait for receivers take longest until a status request.
         let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.waits || is_long_tier());
         for entry in tried.step_by(sampling_step(4)) {
             let Some(group) = loopback_group() else { return };
@@ -241,7 +241,7 @@ fn stuck_reader_is_expelled_and_others_lose_nothing() {
                 let socket = at(group, "s").protocol(entry.name).expect(["reads", "sleeps"]);
                 let mut outbound = socket.timeout(Duration::from_secs(2)).connect().expect(entry.name);
                 let _held = held.join().expect("it does not panic");
-                // More than all that waits anywhere; those that wait for nobody send at a pace of their own.
+                // More than all buffers hold; protocols that do not wait send at their own pace.
                 let count = if entry.waits { 900 } else { 300 };
                 for _ in 0..count {
                     outbound.send(&[1; 10_000]).expect(entry.name);
