@@ -33,7 +33,9 @@ pub enum OpenError {
         available: String,
     },
     /// The group is link-local, so that each network has one of its own, and no interface was named.
-    #[error("group {group} is another one on each network: say which with --interface (here: {available})")]
+    #[error(
+        "group {group} exists on each network separately: name an interface with --interface (here: {available})"
+    )]
     NeedsInterface {
         /// The group.
         group: SocketAddr,
@@ -47,7 +49,7 @@ pub enum OpenError {
         name: String,
     },
     /// The interface exists but cannot do multicast.
-    #[error("interface {name} does not do multicast: choose another")]
+    #[error("interface {name} does not support multicast: choose another")]
     InterfaceWithoutMulticast {
         /// Its name.
         name: String,
@@ -96,17 +98,19 @@ pub enum OpenError {
         address: SocketAddr,
     },
     /// A sealed datagram is not a packet of the protocol.
-    #[error("packets right over IP cannot be sealed: leave out the key, or let them go over UDP")]
+    #[error("packets sent directly over IP cannot be sealed: leave out the key, or use UDP")]
     RawSealed,
     /// Raw packets are supported for IPv4 only.
-    #[error("packets right over IP are of IPv4 here, and {group} is not: choose a group from 224.0.0.0/4")]
+    #[error(
+        "packets can be sent directly over IPv4 only, and {group} is not IPv4: choose a group from 224.0.0.0/4"
+    )]
     RawNeedsIpv4 {
         /// The group.
         group: SocketAddr,
     },
     /// All endpoints on loopback have the same address.
     #[error(
-        "packets right over IP have no ports, so that ends on {name} cannot be told apart: choose another interface"
+        "packets sent directly over IP have no ports, so endpoints on {name} cannot be distinguished: choose another interface"
     )]
     RawOnLoopback {
         /// The interface's name.
@@ -114,14 +118,16 @@ pub enum OpenError {
     },
     /// Raw sockets need a privilege.
     #[error(
-        "no permission to send packets right over IP (protocol {protocol}), which takes the capability CAP_NET_RAW: run as root, or let them go over UDP"
+        "no permission to send packets directly over IP (protocol {protocol}), which needs the capability CAP_NET_RAW: run as root, or use UDP"
     )]
     RawForbidden {
         /// The number of the protocol.
         protocol: u8,
     },
     /// The system denied permission.
-    #[error("no permission to {doing}: run as a user who may, or choose another port or interface")]
+    #[error(
+        "no permission to {doing}: run as a user with that permission, or choose another port or interface"
+    )]
     Permission {
         /// The attempted operation.
         doing: String,

@@ -49,7 +49,7 @@ impl SendFailure {
                 )
             }
             Errno::EMSGSIZE => {
-                "the datagram is longer than the way takes: send with --datagram 1472 or less".to_owned()
+                "the datagram is longer than the path carries: send with --datagram 1472 or less".to_owned()
             }
             Errno::ENODEV | Errno::ENXIO | Errno::EADDRNOTAVAIL => {
                 "the interface in use, or its address, is gone: start again, or name another with --interface"

@@ -243,7 +243,9 @@ fn automatic(
 fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
     let Some(first) = usable.first() else {
         let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
-        return format!("no interface other than loopback is up, does multicast and has an {family} address");
+        return format!(
+            "no interface other than loopback is up, supports multicast and has an {family} address"
+        );
     };
     let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
     let six = if group.is_ipv6() { "-6 " } else { "" };

@@ -39,30 +39,32 @@ pub enum Error {
         source: ConfigError,
     },
     /// Files are written from their beginnings to their ends.
-    #[error("files come in order: only a live stream has messages that may come as they will")]
+    #[error("files need ordered delivery: remove order=arrival, or send a live stream (--stream)")]
     UnorderedFiles,
     /// A live stream has no manifest to be signed.
-    #[error("a live stream is not signed")]
+    #[error("a live stream cannot be signed: leave out the signing key")]
     SignedStream,
     /// Routers that help read what passes, which a seal keeps them from.
-    #[error("with a key routers cannot help: they would have to read what passes")]
+    #[error(
+        "routers cannot help with a key, because they would have to read sealed packets: leave out the key or the routers"
+    )]
     SealedRelays,
     /// The protocol needs answers of its receivers.
-    #[error("the protocol {0} needs answers of its receivers: it does not go one way")]
+    #[error(
+        "the protocol {0} needs answers from its receivers and cannot send one way: choose another protocol"
+    )]
     NotOneWay(&'static str),
     /// Sealed sessions challenge every endpoint, so each one has to receive from the others.
-    #[error(
-        "with a key sender and receivers have to hear each other: one way there are only signatures (--sign-key, --trust)"
-    )]
+    #[error("a key needs traffic in both directions: sign one-way transfers instead (--sign-key, --trust)")]
     SealedOneWay,
     /// The protocol has no routers that help.
-    #[error("the protocol \"{0}\" has no routers that help")]
+    #[error("routers cannot help the protocol \"{0}\": leave out --relays")]
     NoRelays(&'static str),
     /// The protocol has no number over IP.
-    #[error("the protocol \"{0}\" goes over UDP alone: xtp and xtp-datagram can go right over IP")]
+    #[error("the protocol \"{0}\" supports UDP only: xtp and xtp-datagram can be sent directly over IP")]
     NotOverIp(&'static str),
     /// The attachment has this many bytes, more than a session carries.
-    #[error("{0} bytes are attached, and a JOIN carries {ATTACHED_MAX_LEN}")]
+    #[error("{0} bytes are attached, and at most {ATTACHED_MAX_LEN} are allowed")]
     Attached(usize),
     /// The settings do not go together.
     #[error(transparent)]
@@ -77,7 +79,7 @@ pub enum Error {
     #[error(transparent)]
     Local(#[from] LocalError),
     /// A message is longer than a socket takes.
-    #[error("a message of {0} bytes is too long: {MAX_MESSAGE_LEN} at most")]
+    #[error("a message of {0} bytes is too long: at most {MAX_MESSAGE_LEN} are allowed")]
     TooLong(usize),
     /// A socket could not be connected, or did not get into a session.
     #[error("not connected: {0}")]
@@ -86,19 +88,19 @@ pub enum Error {
     #[error("the session is over")]
     Closed,
     /// Data that was sent did not arrive in full.
-    #[error("not all has come: {0}")]
+    #[error("received data is incomplete: {0}")]
     Incomplete(String),
     /// The protocol has no acknowledgments to wait for.
-    #[error("with this protocol a sender is not told what has arrived: nothing to wait for")]
+    #[error("this protocol has no acknowledgments, so delivery cannot be awaited")]
     Unconfirmed,
     /// The daemon cannot be reached, has refused, or has failed.
     #[error("the daemon: {0}")]
     Daemon(String),
     /// The daemon has ended, or was killed.
-    #[error("the daemon has gone")]
+    #[error("the daemon has ended")]
     Gone,
     /// The system gives no random numbers.
-    #[error("the system gives no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
     /// The thread of the transfer has died.
     #[error("the thread of the transfer has died: {0}")]

@@ -194,8 +194,9 @@ impl End<ToJoin> {
                     name = other;
                     let begun;
                     (endpoint, _, begun) = run.into_parts();
-                    let manifest =
-                        begun.ok_or_else(|| Error::Died("the session has changed its mind".to_owned()))?;
+                    let manifest = begun.ok_or_else(|| {
+                        Error::Died("the session ended while it was being joined".to_owned())
+                    })?;
                     contribution = Contribution::new(manifest, stream, endpoint.group(), endpoint.waker());
                     seeds = seeds.part("again");
                 }

@@ -302,7 +302,8 @@ impl Session {
                     name = other;
                     let there;
                     (endpoint, _, there) = run.into_parts();
-                    sink = there.ok_or_else(|| Error::Died("what takes the bytes is gone".to_owned()))?;
+                    sink = there
+                        .ok_or_else(|| Error::Died("the writer of the received data has ended".to_owned()))?;
                     seeds = seeds.part("next");
                 }
             }

@@ -57,7 +57,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         name = other;
         let begun;
         (endpoint, watch, begun) = run.into_parts();
-        let Some(manifest) = begun else { anyhow::bail!("the session has changed its mind") };
+        let Some(manifest) = begun else { anyhow::bail!("the session ended while it was being joined") };
         contribution = Contribution::new(manifest, args.stream, endpoint.group(), endpoint.waker());
         seeds = seeds.part("again");
     }

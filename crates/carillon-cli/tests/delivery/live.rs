@@ -78,7 +78,7 @@ fn of_live_messages_that_never_come_it_is_said_how_many_they_are() {
     assert!(came < LINES && report["messages"] == came, "{report}");
     let reason = report["reason"].as_str().expect("a reason");
     let lost = (0..LINES).find(|number| !numbers.contains(number)).expect("something is lost");
-    let told = format!("the stream is incomplete: {came} of {LINES} messages came, missing: {lost}");
+    let told = format!("the stream is incomplete: {came} of {LINES} messages arrived, missing: {lost}");
     // The end may be lost too: then the sender has given it up, as it gives no sign of having everything.
     assert!(reason.starts_with(&told) || reason.contains("given this receiver up"), "{reason}");
 }

@@ -67,9 +67,9 @@ fn who_goes_one_way_alone_is_told_what_the_other_has_to_do() {
         .expect("ours");
     let key = place.path("key");
     let sealed = place.send("s").arg(&file).args("--one-way --rate 5Mbit/s --key-file").arg(&key).run();
-    sealed.expect(2).one_line(&["hear each other", "--sign-key"]);
+    sealed.expect(2).one_line(&["traffic in both directions", "--sign-key"]);
     let sealed = place.recv("b").args("--one-way --key-file").arg(&key).run();
-    sealed.expect(2).one_line(&["hear each other"]);
+    sealed.expect(2).one_line(&["traffic in both directions"]);
 }
 
 /// As it is without a way back, what was lost stays so, and a line says where.

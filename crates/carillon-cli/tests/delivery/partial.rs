@@ -37,7 +37,7 @@ fn the_next_receiver_removes_it_and_says_so() {
     let receiver = place.recv("a").start();
     wait_until("it is removed", || parts(&place, "a").is_empty());
     place.send("s").arg(place.path("tree")).args("--receivers 1").run().expect(0);
-    receiver.end().expect(0).one_line(&[&left, "left over from a transfer that was cut off: removed"]);
+    receiver.end().expect(0).one_line(&[&left, "left over from an interrupted transfer: removed"]);
     assert_eq!(fs::read(place.path("a/tree/sub/f")).unwrap(), fs::read(file).unwrap());
     assert!(parts(&place, "a").is_empty());
 }
@@ -89,7 +89,7 @@ fn what_is_not_surely_its_own_is_named_and_kept() {
     assert_eq!(ended.err.lines().count(), named.len(), "{}", ended.err);
     for name in named {
         let line = ended.err.lines().find(|line| line.contains(name)).expect(name);
-        assert!(line.ends_with("seems left over from a transfer that was cut off: remove it"), "{line}");
+        assert!(line.ends_with("seems to be left over from an interrupted transfer: remove it"), "{line}");
     }
     assert_eq!(fs::read_dir(&out).unwrap().count(), before + 1);
 }

@@ -373,7 +373,7 @@ fn what_does_not_fit_a_receiver_names_the_sender_and_the_flag() {
         let misfits = [
             ("--out out", "- --stream", 1, "s2 sends a live stream: receive it with --stream"),
             ("--stream", "f", 1, "s2 sends files: receive them without --stream"),
-            ("--stdout", "f", 2, "leave --stdout out"),
+            ("--stdout", "f", 2, "leave out --stdout"),
         ];
         for (flags, sends, code, reason) in misfits {
             let place = Place::new();

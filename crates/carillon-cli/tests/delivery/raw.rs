@@ -28,5 +28,5 @@ fn what_has_no_number_over_ip_is_not_sent_there() {
     let Some(net) = Net::new(1) else { return };
     net.file("f", 10);
     let ended = net.sender().carillon("send f --protocol rra --raw-ip --receivers 1").run().expect(2);
-    assert!(ended.err.contains("\"rra\" goes over UDP alone"), "{}", ended.err);
+    assert!(ended.err.contains("\"rra\" supports UDP only"), "{}", ended.err);
 }

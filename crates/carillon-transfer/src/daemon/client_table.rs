@@ -174,7 +174,7 @@ impl ClientTable {
         let most = self.options.user_limit();
         if open(&|other| other.user == slot.user) >= most {
             let text =
-                format!("user {} has {most} sockets open here, and no more may be (--per-user)", slot.user);
+                format!("user {} has {most} sockets open, the maximum per user (--per-user)", slot.user);
             return Err((Refusal::Greedy, text));
         }
         *lock(&slot.open) = Some(Open {
@@ -244,7 +244,7 @@ impl ClientTable {
 
     fn greedy(&self) -> (Refusal, String) {
         let most = self.options.per_client;
-        (Refusal::Greedy, format!("this process has {most} sockets open here, and no more may be"))
+        (Refusal::Greedy, format!("this process has {most} sockets open, the maximum per process"))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientSlot>>> {

@@ -106,7 +106,7 @@ impl<'a> Host<'a> {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err((Refusal::Late, "nothing was asked for in time".to_owned()));
+                return Err((Refusal::Late, "no request arrived in time".to_owned()));
             }
             self.wait(true, Some(until))?;
         };
@@ -297,7 +297,7 @@ impl<'a> Host<'a> {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err((Refusal::Late, "nothing was asked for in time".to_owned()));
+                return Err((Refusal::Late, "no request arrived in time".to_owned()));
             }
             self.wait(true, Some(until))?;
         }
@@ -306,7 +306,7 @@ impl<'a> Host<'a> {
     /// Stops the daemon. The connection closes after all other connections have ended.
     fn stop(mut self) -> Result<(), Refused> {
         if !self.slot.may_stop() {
-            return Err((Refusal::Wrong, "only who has started the daemon may stop it".to_owned()));
+            return Err((Refusal::Wrong, "only the user of the daemon, or root, may stop it".to_owned()));
         }
         self.table.stop();
         while !self.connection.has_ended() && self.table.others(self.slot) > 0 {
@@ -379,7 +379,7 @@ impl Intake {
                     self.ended = true;
                     continue;
                 }
-                other => return Err(format!("{other} where message {} was to come", self.next)),
+                other => return Err(format!("{other} instead of message {}", self.next)),
             };
             if let Some(message) = message {
                 self.next += 1;

@@ -196,7 +196,7 @@ impl Daemon {
             let _ = io::Write::write(&mut &*stream, &frame);
         };
         let Ok(credentials) = getsockopt(&stream, sockopt::PeerCredentials) else {
-            return refused(&stream, Refusal::System, "the system does not say who this is");
+            return refused(&stream, Refusal::System, "the system does not tell the user of this connection");
         };
         let told = stream.try_clone();
         let (connection, told) = match (Connection::new(stream), told) {
@@ -272,7 +272,7 @@ const TAKEOVER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// End of the refusal text when a limit is reached.
 const LIMIT_REACHED: &str = ", and no more may be";
 /// Refusal text for a connection displaced before it stated its purpose.
-const DISPLACED: &str = "others came before it was said what this connection is for: try again";
+const DISPLACED: &str = "displaced by other connections before a request arrived: try again";
 /// Maximum number of attempts of `status` and `stop` after displacement.
 const MAX_COMMAND_RETRIES: usize = 20;
 /// File descriptors per connection with its network sockets.

@@ -89,7 +89,7 @@ fn open_lock(path: &Path) -> Result<File, String> {
         })?;
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("it is no regular file: remove it".to_owned());
+        return Err("it is not a regular file: remove it".to_owned());
     }
     // Otherwise another user could hold the lock forever.
     let (owner, own) = (metadata.uid(), nix::unistd::geteuid().as_raw());

@@ -294,5 +294,5 @@ fn unexpected(frame: &Frame<'_>) -> Error {
 }
 
 fn garbled(what: &dyn std::fmt::Display) -> Error {
-    Error::Daemon(format!("it is no daemon of this version: {what}"))
+    Error::Daemon(format!("it is not a daemon of this version: {what}"))
 }

@@ -95,7 +95,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     }
     match list.fits() {
         true => Ok(list),
-        false => Err(Error::Daemon("the names and settings do not fit what it is told at once".to_owned())),
+        false => Err(Error::Daemon("names and settings exceed the size of a request".to_owned())),
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
 pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
     let group = fields.text("group").ok_or("no group is named")?;
     let mut socket =
-        bind(group.parse().map_err(|_| format!("the group {group:?} is no address with a port"))?);
+        bind(group.parse().map_err(|_| format!("the group {group:?} is not an address with a port"))?);
     for (key, value) in fields.iter() {
         if key == "attached" {
             socket = socket.attach(value);
@@ -114,8 +114,8 @@ pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
             socket = socket.key(Key::from_bytes(bytes));
             continue;
         }
-        let text = std::str::from_utf8(value).map_err(|_| format!("{key} is no text"))?;
-        socket = with(socket, key, text).ok_or_else(|| format!("{key}: {text:?} is not understood"))?;
+        let text = std::str::from_utf8(value).map_err(|_| format!("{key} is not valid UTF-8"))?;
+        socket = with(socket, key, text).ok_or_else(|| format!("{key}: {text:?} is not a valid value"))?;
     }
     Ok(socket)
 }

@@ -182,7 +182,7 @@ impl Evidence {
             say(Fault::Confined, why.clone());
         }
         if self.here.hops == 0 {
-            say(Fault::NoHops, "with --ttl 0 nothing leaves this machine: give 1 or more".to_owned());
+            say(Fault::NoHops, "--ttl 0 keeps every datagram on this machine: use 1 or more".to_owned());
         }
         let (has, wanted) = (self.here.buffer, self.wanted_buffer);
         if has < wanted / 2 {
@@ -239,7 +239,7 @@ impl Evidence {
             Some(said) => one_way(&this, there, said, answers(&peer.heard), say),
             None => {
                 let text = format!(
-                    "{0} is heard here, and hears nothing from this machine, which the system here has sent: a firewall at {0} or between drops UDP from {1} to port {2}",
+                    "packets from {0} arrive here, and none from this machine arrive there, although they were sent: a firewall at {0} or in between drops UDP from {1} to port {2}",
                     there.name,
                     self.address,
                     here.group.port()
@@ -249,7 +249,7 @@ impl Evidence {
         }
         if u32::from(peer.copies) * 10 > u32::from(peer.heard.came).max(10) {
             let text = format!(
-                "datagrams of {} come more than once: two paths lead here (a loop of switches, or two relays)",
+                "datagrams of {} arrive more than once: two paths lead here (a loop of switches, or two relays)",
                 there.name
             );
             say(Fault::Copies, text);
@@ -286,14 +286,14 @@ impl Evidence {
                 continue;
             }
             let text = format!(
-                "{address} is not heard in any way: is `carillon doctor` running there at the same time, with port {}? do firewalls pass UDP there and here? does it answer to ping?",
+                "{address} did not answer: is `carillon doctor` running there at the same time, with port {}? do firewalls pass UDP there and here? does it answer to ping?",
                 self.here.group.port()
             );
             findings.push(Finding { fault: Fault::NotHeard, peer: Some(address.to_string()), text });
         }
         if self.peers.is_empty() && self.missing.is_empty() {
             let text = format!(
-                "nobody was heard in {} s on {}: start `carillon doctor` on the other machine while it runs here, and name that machine at both ends (`carillon doctor ADDRESS`), so that what stops multicast can be told from what stops everything",
+                "no machine answered within {} s on {}: start `carillon doctor` on the other machine while it runs here, and name that machine at both ends (`carillon doctor ADDRESS`), so that a multicast fault can be distinguished from a general one",
                 self.seconds, self.interface
             );
             findings.push(Finding { fault: Fault::Nobody, peer: None, text });
@@ -316,14 +316,17 @@ fn one_way(
 ) {
     let (source, target, port) = (&from.name, &to.name, to.group.port());
     if from.hops == 0 {
-        return say(Fault::NoHops, format!("{source} has --ttl 0: no multicast of it leaves it"));
+        return say(
+            Fault::NoHops,
+            format!("{source} uses --ttl 0, which keeps its multicast on that machine: use 1 or more"),
+        );
     }
     if came.least_ttl == 0 {
         return if came.was_received_by(HelloPath::Link) {
             say(
                 Fault::Snooping,
                 format!(
-                    "what {source} sends to all hosts reaches {target}, and what it sends to {} does not: a switch between snoops IGMP (MLD) and does not know who listens; turn its querier on, or snooping off",
+                    "datagrams from {source} to all hosts reach {target}, and those to {} do not: a switch in between filters multicast (IGMP or MLD snooping) and does not know the members; turn its querier on, or snooping off",
                     to.group.ip()
                 ),
             );
@@ -331,7 +334,7 @@ fn one_way(
             say(
                 Fault::NoMulticast,
                 format!(
-                    "unicast passes from {source} to {target}, multicast with up to {MAX_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
+                    "unicast passes from {source} to {target}, multicast with up to {MAX_HOPS} hops does not: they are on different networks without a multicast router in between, or the network (a switch port, a cloud, a VPN) carries no multicast"
                 ),
             );
         } else if came.was_received_by(HelloPath::Answer) {

@@ -94,7 +94,7 @@ impl Open {
         self.offset += len;
         if self.size.is_some_and(|size| self.offset > size) {
             let name = shown_name(&self.name);
-            return Err(Problem::Damaged(format!("{name} is larger than it was said to be")));
+            return Err(Problem::Damaged(format!("{name} is larger than announced")));
         }
         Ok(self.had.saturating_sub(offset).min(len))
     }
@@ -129,12 +129,13 @@ impl Open {
         let name = || shown_name(&self.name);
         let Some(found) = self.spare.tree.value(end).filter(|_| is_next) else {
             return Err(Problem::Damaged(format!(
-                "{} is incomplete: a digest of its first {end} bytes came too early",
+                "{} is incomplete: a digest of its first {end} bytes arrived too early",
                 name()
             )));
         };
         if found != value {
-            let text = format!("{} is not what was sent: bytes {} to {end} differ", name(), self.verified);
+            let text =
+                format!("{} differs from the sender's file in bytes {} to {end}", name(), self.verified);
             return Err(Problem::Damaged(text));
         }
         self.verified = end;
@@ -156,7 +157,9 @@ impl Open {
             return Err(Problem::Damaged(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
         }
         if whole != digest {
-            return Err(Problem::Damaged(format!("{name} is not what was sent: its digest differs")));
+            return Err(Problem::Damaged(format!(
+                "{name} differs from the sender's file: its digest is wrong"
+            )));
         }
         Ok(())
     }

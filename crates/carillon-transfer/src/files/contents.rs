@@ -83,10 +83,12 @@ impl Opened {
         let metadata = file.metadata()?;
         let mut stamp = Stamp::of(&metadata);
         match is_device {
-            true if !stamp.is_device => return Err(io::Error::other("it is not a block device any more")),
+            true if !stamp.is_device => {
+                return Err(io::Error::other("it was replaced by something other than a block device"));
+            }
             true => stamp.size = size_by_seek(&mut file)?,
             false if !metadata.is_file() => {
-                return Err(io::Error::other("it is not a regular file any more"));
+                return Err(io::Error::other("it was replaced by something other than a regular file"));
             }
             false => {}
         }

@@ -128,7 +128,7 @@ impl Descent {
             times::set(handle.as_fd(), modified);
             let Some(mode) = mode else { continue };
             restrict(&handle, mode)
-                .with_context(|| format!("cannot give {} its permissions", shown_path(&path)))?;
+                .with_context(|| format!("cannot set the permissions of {}", shown_path(&path)))?;
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ fn open_or_make(
             }
         }
     }
-    bail!("{} is removed again and again", shown_path(path))
+    bail!("{} is removed repeatedly by another program", shown_path(path))
 }
 
 /// Opens an existing directory by name, without following links.

@@ -218,7 +218,8 @@ struct PanicGuard(Arc<NewsBoard>, Arc<WorkerQueue<(NodeId, Job)>>);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.lock().error = Some(LocalError(anyhow::anyhow!("what takes the bytes has panicked")));
+            self.0.lock().error =
+                Some(LocalError(anyhow::anyhow!("the writer of the received data has panicked")));
             self.0.edition.fetch_add(1, Ordering::Release);
             self.1.done(0, true);
         }

@@ -46,7 +46,7 @@ impl History {
             for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
                 lines += 1;
                 let (subject, time) =
-                    parse(line).with_context(|| format!("line {lines}: {line:?} is no entry"))?;
+                    parse(line).with_context(|| format!("line {lines}: {line:?} is not a valid entry"))?;
                 let newer: &mut u64 = newest.entry(subject).or_default();
                 *newer = time.max(*newer);
             }
@@ -111,7 +111,7 @@ fn lock(path: &Path) -> io::Result<File> {
         // Another process may have replaced the file before the lock was granted.
         let (own, there) = (file.metadata()?, fs::metadata(path)?);
         if !own.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         if (own.dev(), own.ino()) == (there.dev(), there.ino()) {
             return Ok(file);
@@ -133,7 +133,7 @@ fn emit((key, group, name): &Subject, time: u64, text: &mut String) {
 
 fn parse(line: &str) -> anyhow::Result<(Subject, u64)> {
     let fields: Vec<&str> = line.split(' ').collect();
-    let [key, group, time, name] = fields[..] else { bail!("it has not four fields") };
+    let [key, group, time, name] = fields[..] else { bail!("it does not have four fields") };
     let key = key.parse().map_err(anyhow::Error::msg)?;
     let (mut bytes, mut rest) = (Vec::new(), name.as_bytes());
     while let [byte, more @ ..] = rest {

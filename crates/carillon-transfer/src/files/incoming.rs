@@ -315,9 +315,9 @@ impl Incoming {
                 let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
                 let checks = Checks::new(self.trust.clone(), binding)?;
                 Disk::start(sink, checks, self.waker.clone())
-                    .context("cannot start a thread for what comes")?
+                    .context("cannot start a thread for received data")?
             }
-            Place::Lost => return Err(anyhow!("what takes the bytes is gone")),
+            Place::Lost => return Err(anyhow!("the writer of the received data has ended")),
         };
         let taken = self.take_with(&mut disk, now, session);
         self.place = Place::There(disk);
@@ -344,7 +344,7 @@ impl Incoming {
                 *until = now + RETURN_GRACE;
             }
             if several && self.kind == Kind::Output {
-                anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
+                anyhow::bail!("several members send files, which one output cannot hold: leave out --stdout");
             }
             self.begin(disk, delivery.source, session);
             self.supply(now, session, &delivery);
@@ -368,7 +368,7 @@ impl Incoming {
                 self.begin(disk, peer.node, session);
                 disk.give_up(
                     peer.node,
-                    format!("the sender {} is gone ({reason}) before all came", peer.name),
+                    format!("the sender {} was lost ({reason}) before everything arrived", peer.name),
                 );
             }
         }

@@ -518,7 +518,7 @@ impl Intake {
                 if listing != self.listing.digest() {
                     // It is unknown which of the existing files are wrong, and another attempt cannot know either.
                     return Err(refused(
-                        "the names, permissions or times that came are not what was sent: take away what came, and try again",
+                        "names, permissions or times differ from the sender's: remove the received files and try again",
                     ));
                 }
                 if let Some(descent) = &mut self.position {
@@ -598,7 +598,9 @@ impl Intake {
         let had = self.kept.as_ref().map_or((0, 0), |kept| (kept.reached.entry, kept.reached.offset));
         self.begun = (from.entry, from.offset);
         if self.begun > had {
-            return Err(refused("the sender goes on from what this receiver has not got: try again"));
+            return Err(refused(
+                "the sender resumes at a point that this receiver has not reached: try again",
+            ));
         }
         Ok(())
     }
@@ -624,9 +626,10 @@ impl Intake {
         match stored(target.existing(&mut self.position, &relative(&name)?, size))? {
             Err(reason) => Ok(Err(reason)),
             Ok(Some(_)) => Ok(Ok(Some(PriorFile { name, size, offset }))),
-            Ok(None) if was_noted => {
-                Err(refused(&format!("{} came before and is gone since: try again", shown_name(&name))))
-            }
+            Ok(None) if was_noted => Err(refused(&format!(
+                "{} was received earlier and has been removed since: try again",
+                shown_name(&name)
+            ))),
             Ok(None) => Ok(Ok(None)),
         }
     }
@@ -694,7 +697,10 @@ impl Intake {
             spare.tree.reset();
         }
         if begun > 0 {
-            return Err(refused(&format!("what came of {} is gone since: try again", shown_name(&name))));
+            return Err(refused(&format!(
+                "the received part of {} has been removed since: try again",
+                shown_name(&name)
+            )));
         }
         // A small file is written at once when it is complete.
         let partial = match size {
@@ -721,8 +727,7 @@ impl Intake {
     fn below(&self, path: RelativePath<'_>) -> Result<Vec<u8>, Problem> {
         let name = [self.folder.as_bytes(), path.as_bytes()].concat();
         if components(&name).any(is_part_name) {
-            let text =
-                format!("{} has the name of a file that is not complete: not received", shown_name(&name));
+            let text = format!("{} has the name of a temporary file: not received", shown_name(&name));
             return Err(refused(&text));
         }
         relative(&name)?;
@@ -744,16 +749,14 @@ impl Intake {
         if index == expected {
             return Ok(());
         }
-        Err(damaged(format!(
-            "the transfer is incomplete: entry {index} came when entry {expected} was to come"
-        )))
+        Err(damaged(format!("the transfer is incomplete: entry {index} arrived instead of entry {expected}")))
     }
 
     /// Checks the index of the first record of an entry.
     fn expect_entry(&self, index: u32) -> Result<(), Problem> {
         let (entries, _) = self.announced.unwrap_or_default();
         if self.entries >= entries {
-            return Err(damaged(format!("more came than the {entries} entries that were announced")));
+            return Err(damaged(format!("more entries arrived than the {entries} announced ones")));
         }
         self.expect_index(index)
     }
@@ -778,7 +781,7 @@ impl PriorFile {
         let mut hasher = blake3::Hasher::new();
         if !found.is_some_and(|file| hasher.update_reader(file).is_ok() && hasher.finalize() == digest) {
             let text = format!(
-                "{} is there, and is not what is sent: take it away, and try again",
+                "{} exists and differs from the sender's file: remove it and try again",
                 shown_name(&name)
             );
             return Err(refused(&text));

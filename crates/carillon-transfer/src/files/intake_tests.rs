@@ -148,8 +148,7 @@ fn reported_entries_match_the_sent_ones() {
         let mut records = sent.clone();
         records[at] = came[at];
         if records != sent {
-            Place::new(false)
-                .refuses(&records, "the names, permissions or times that came are not what was sent");
+            Place::new(false).refuses(&records, "names, permissions or times differ from the sender's");
         }
     }
 }
@@ -169,15 +168,15 @@ fn list_of_withdrawn_files_is_bounded() {
 #[test]
 fn misordered_or_surplus_entries_are_refused() {
     for (records, words) in [
-        (&[offer(2), file(1, "a", None)][..], "entry 1 came when entry 0 was to come"),
-        (&[offer(0), file(0, "a", None)], "more came than the 0 entries that were announced"),
-        (&[offer(1), link(0, "a", "b"), link(1, "c", "d")], "more came than the 1 entries"),
+        (&[offer(2), file(1, "a", None)][..], "entry 1 arrived instead of entry 0"),
+        (&[offer(0), file(0, "a", None)], "more entries arrived than the 0 announced ones"),
+        (&[offer(1), link(0, "a", "b"), link(1, "c", "d")], "more entries arrived than the 1 announced"),
         (&[offer(u32::MAX), end(0, &[])], "0 of 4294967295 entries"),
         (&[offer(1), data(0, 0, b"x")], "messages are missing"),
         (&[offer(1), file(0, "a", None), data(0, 1, b"x")], "bytes 0 to 1 are missing"),
-        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"xx")], "larger than it was said to be"),
+        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"xx")], "larger than announced"),
         (&[offer(1), file(0, "a", Some(2)), data(0, 0, b"x"), end_of_file(0, b"x")], "incomplete"),
-        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"x"), end_of_file(0, b"y")], "digest differs"),
+        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"x"), end_of_file(0, b"y")], "its digest is wrong"),
         (&[offer(1), file(0, "a", None), end_of_file(1, b"")], "entry 1 came"),
         (&[offer(1), file(0, "a", None), link(0, "b", "c")], "messages are missing"),
         (&[offer(1), Record::Withdraw { index: 0, reason: WithdrawReason::Changed }], "messages are missing"),
@@ -232,7 +231,7 @@ fn names_of_files_that_are_not_complete_are_refused() {
             link(0, name, "x"),
             Record::Directory { index: 0, mode: 0o755, modified: None, path: path(name) },
         ] {
-            Place::new(true).refuses(&[offer(1), record], "name of a file that is not complete");
+            Place::new(true).refuses(&[offer(1), record], "name of a temporary file");
         }
     }
 }
@@ -469,10 +468,10 @@ fn misordered_unending_or_oversized_pieces_are_refused() {
         assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
         assert_eq!(lengths, []);
     };
-    refused(&[piece(1)], "message 1 came when message 0");
-    refused(&[piece(0), piece(1)], "message 1 came when message 0");
+    refused(&[piece(1)], "message 1 arrived instead of message 0");
+    refused(&[piece(0), piece(1)], "message 1 arrived instead of message 0");
     refused(&[piece(0), Record::EndOfStream { messages: 1 }], "incomplete");
-    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "more messages came than the 0");
+    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "more messages arrived than the 0");
     refused(
         &[Record::Piece { number: 0, offset: 0, len: super::MAX_MESSAGE_LEN as u32 + 1, bytes: b"a" }],
         "longer than",
@@ -496,10 +495,10 @@ fn unordered_stream_ends_after_every_message_arrived() {
     refused(&[message(2), message(2)], "message 2 came again");
     refused(&[message(0), message(0)], "message 0 came again");
     refused(&[message(1), piece(0, b"abc")], "a piece of message 1 came again");
-    refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages came than the 2");
+    refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages arrived than the 2");
     refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 came when");
-    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "came when");
-    refused(&[end, Record::EndOfStream { messages: 5 }], "twice how many messages");
+    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived instead");
+    refused(&[end, Record::EndOfStream { messages: 5 }], "number of messages twice");
 }
 
 fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {
@@ -547,11 +546,11 @@ fn zeros_come_in_their_turn_and_within_what_was_announced() {
     for (records, words) in [
         (vec![hole(0, 1, 5)], "bytes 0 to 1 are missing"),
         (vec![hole(0, 0, 5), hole(0, 0, 5)], "bytes 0 to 5 came twice"),
-        (vec![hole(0, 0, 11)], "larger than it was said to be"),
-        (vec![hole(0, 0, HOLE_MAX)], "larger than it was said to be"),
-        (vec![hole(1, 0, 5)], "entry 1 came when entry 0"),
+        (vec![hole(0, 0, 11)], "larger than announced"),
+        (vec![hole(0, 0, HOLE_MAX)], "larger than announced"),
+        (vec![hole(1, 0, 5)], "entry 1 arrived instead of entry 0"),
         (vec![hole(0, 0, 5), end_of_file(0, &[0; 5])], "f is incomplete"),
-        (vec![hole(0, 0, 10), end_of_file(0, &[1; 10])], "its digest differs"),
+        (vec![hole(0, 0, 10), end_of_file(0, &[1; 10])], "its digest is wrong"),
     ] {
         let mut place = Place::new(false);
         place.take(&begin);

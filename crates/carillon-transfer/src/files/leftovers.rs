@@ -50,7 +50,7 @@ impl Sweep {
     pub fn take_lines(&mut self) -> Vec<String> {
         let more = std::mem::take(&mut self.more);
         let mut lines = std::mem::take(&mut self.lines);
-        lines.extend((more > 0).then(|| format!("and {more} more files that were left over")));
+        lines.extend((more > 0).then(|| format!("and {more} more leftover files")));
         lines
     }
 
@@ -97,9 +97,9 @@ impl Sweep {
     fn found(&mut self, directory: BorrowedFd<'_>, name: &[u8], path: &Path) {
         let path = shown_path(path);
         let line = match self.remove(directory, name) {
-            Ok(true) => format!("{path} was left over from a transfer that was cut off: removed"),
+            Ok(true) => format!("{path} was left over from an interrupted transfer: removed"),
             Ok(false) | Err(Errno::NOENT) => return,
-            Err(_) => format!("{path} seems left over from a transfer that was cut off: remove it"),
+            Err(_) => format!("{path} seems to be left over from an interrupted transfer: remove it"),
         };
         if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.more += 1 }
     }

@@ -218,7 +218,7 @@ impl Manifest {
             bail!("nothing to send: no file in {}", names.join(", "));
         }
         if u32::try_from(manifest.entries.len()).is_err() {
-            bail!("{} files are more than a transfer can have", manifest.entries.len());
+            bail!("{} files are too many for one transfer", manifest.entries.len());
         }
         Ok(manifest)
     }
@@ -457,7 +457,7 @@ impl Manifest {
             if named {
                 let (kind, path) = (special(metadata.file_type()), shown_path(path));
                 bail!(
-                    "{path} is a {kind}, no file or directory: `carillon send - < {path}` sends what it gives as a stream"
+                    "{path} is a {kind}, not a file or directory: `carillon send - < {path}` sends its contents as a stream"
                 );
             }
             self.skip(path, SkipReason::Special(special(metadata.file_type())));
@@ -485,7 +485,7 @@ impl Manifest {
             false => (metadata.permissions().mode() & MODE_MASK, Stamp::of(metadata)),
         };
         if is_device && stamp.size() == 0 {
-            bail!("{} is a block device of 0 bytes: nothing is attached to it", shown_path(&path));
+            bail!("{} is a block device of 0 bytes: attach a medium", shown_path(&path));
         }
         let kind = Kind::File { path, stamp };
         self.entries.push(Entry { name, kind, mode });
@@ -587,7 +587,7 @@ fn base_name(path: &Path) -> anyhow::Result<Vec<u8>> {
             resolved.file_name().map(ToOwned::to_owned)
         }
     };
-    let Some(name) = name else { bail!("{} has no name: send what is in it", shown_path(path)) };
+    let Some(name) = name else { bail!("{} has no name: send its contents", shown_path(path)) };
     Ok(name.into_vec())
 }
 

@@ -46,7 +46,7 @@ impl MessageNumbers {
                 self.ahead.remove_below(self.next);
             }
         } else if self.ahead.count_runs() > MAX_GAPS {
-            return Err(format!("message {number} came when more than {MAX_GAPS} before it were to come"));
+            return Err(format!("message {number} arrived with more than {MAX_GAPS} gaps before it"));
         } else {
             self.ahead.insert(number);
         }
@@ -71,10 +71,10 @@ impl MessageNumbers {
     /// Records the total number of messages; returns true if all were received.
     pub fn end(&mut self, total: u64) -> Result<bool, String> {
         if self.seen > total {
-            return Err(format!("more messages came than the {total} that were sent"));
+            return Err(format!("more messages arrived than the {total} that were sent"));
         }
         if self.total.replace(total).is_some_and(|before| before != total) {
-            return Err(format!("the sender says twice how many messages there are, and now {total}"));
+            return Err(format!("the sender announces its number of messages twice, now {total}"));
         }
         match self.shortage().filter(|_| !self.as_they_come) {
             Some(shortage) => Err(shortage),
@@ -103,7 +103,7 @@ impl MessageNumbers {
         let named: Vec<String> = missing.by_ref().take(MAX_LISTED_GAPS).collect();
         let rest = missing.next().map_or("", |_| " and others");
         Some(format!(
-            "the stream is incomplete: {came} of {total} messages came, missing: {}{rest}",
+            "the stream is incomplete: {came} of {total} messages arrived, missing: {}{rest}",
             named.join(", ")
         ))
     }
@@ -118,10 +118,10 @@ impl MessageNumbers {
         let is_over = self.total.is_some_and(|total| number >= total);
         let is_beyond = number != self.next && !self.as_they_come;
         if is_over || is_beyond || number == u64::MAX {
-            return Err(format!("{what} {number} came when message {} was to come", self.next));
+            return Err(format!("{what} {number} arrived instead of message {}", self.next));
         }
         if number < self.next || self.ahead.contains(number) {
-            return Err(format!("{what} {number} came again"));
+            return Err(format!("{what} {number} arrived twice"));
         }
         self.seen = self.seen.max(number + 1);
         Ok(())

@@ -234,7 +234,8 @@ impl Reader {
     fn begin(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
-        let path = RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{} is no path", entry.shown()))?;
+        let path =
+            RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{} is not a valid path", entry.shown()))?;
         let (index, mode) = (at as u32, entry.mode);
         if self.packer.room() < header_len(entry) {
             return Ok(Step::Full);
@@ -465,7 +466,7 @@ struct AtEnd<'a>(&'a WorkerQueue<(Bytes, u64)>, &'a Mutex<Notes>);
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            lock(self.1).error = Some(LocalError(anyhow!("what gives the bytes has panicked")));
+            lock(self.1).error = Some(LocalError(anyhow!("the reader of the data has panicked")));
         }
         self.0.end();
     }

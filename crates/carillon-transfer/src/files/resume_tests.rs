@@ -301,7 +301,7 @@ fn renamed_file_without_journal_entry_is_recognized() {
         match is_whole {
             true => assert_eq!(result, Some(Ok(()))),
             false => assert!(
-                matches!(&result, Some(Err(text)) if text.contains("is not what is sent")),
+                matches!(&result, Some(Err(text)) if text.contains("differs from the sender's file")),
                 "{result:?}"
             ),
         }
@@ -397,19 +397,19 @@ fn tampering_restarts_the_transfer() {
                 let mut bytes = fs::read(&part).unwrap();
                 bytes[7] ^= 1;
                 fs::write(&part, bytes).unwrap();
-                "its digest differs"
+                "its digest is wrong"
             }
             1 => {
                 fs::remove_file(&part).unwrap();
-                "is gone since: try again"
+                "removed since: try again"
             }
             2 => {
                 fs::remove_file(out.join("d/f1")).unwrap();
-                "d/f1 came before and is gone since: try again"
+                "d/f1 was received earlier and has been removed since: try again"
             }
             _ => {
                 fs::write(out.join("d/f2"), [0; 300_000]).unwrap();
-                "d/f2 is there, and is not what is sent: take it away, and try again"
+                "d/f2 exists and differs from the sender's file: remove it and try again"
             }
         };
         // Damage of the last file is noticed only when it is sent again.
@@ -440,7 +440,7 @@ fn resume_point_beyond_the_receiver_is_refused() {
         let mut resume = Vec::new();
         Record::Resume(from).emit(&mut resume);
         let (result, _) = take(&mut sink, &[messages[0].clone(), resume]);
-        assert!(matches!(&result, Some(Err(reason)) if reason.contains("has not got")), "{result:?}");
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains("has not reached")), "{result:?}");
     }
 }
 

@@ -98,7 +98,7 @@ impl SigningKey {
         let read = || -> anyhow::Result<SigningKey> {
             let (text, mode) = read_text(path)?;
             let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pem(&text, "PRIVATE KEY")?);
-            let pair = Arc::new(pair.map_err(|error| anyhow!("no Ed25519 key: {error}"))?);
+            let pair = Arc::new(pair.map_err(|error| anyhow!("not an Ed25519 key: {error}"))?);
             Ok(SigningKey { pair, exposed: mode & 0o006 != 0 })
         };
         Ok(read().with_context(|| {
@@ -143,7 +143,7 @@ impl VerifyingKey {
         let read = || -> anyhow::Result<VerifyingKey> {
             let bytes = pem(&read_text(path)?.0, "PUBLIC KEY")?;
             let key = bytes.strip_prefix(&PUBLIC_KEY_PREFIX).and_then(|key| key.try_into().ok());
-            key.map(VerifyingKey).context("no Ed25519 key")
+            key.map(VerifyingKey).context("not an Ed25519 key")
         };
         Ok(read().with_context(|| {
             let path = path.display();
@@ -297,14 +297,14 @@ impl Checks {
         };
         let by = Signature { key: VerifyingKey(key), time };
         if !self.trust.keys.contains(&by.key) || check.signature.is_some_and(|first| first != by) {
-            let text = format!("what came is signed by {}, which is not trusted for it (--trust)", by.key);
+            let text = format!("the data is signed by {}, a key that is not trusted (--trust)", by.key);
             return Err(problem(text));
         }
         let binding = &self.binding;
         let text = binding.text(time, &check.digest.so_far());
         UnparsedPublicKey::new(&ED25519, key).verify(&text, &signature).map_err(|_| {
             problem(format!(
-                "what came is not what {} has signed for this group and job: it is not taken",
+                "the data differs from what {} has signed for this group and job: refused",
                 by.key
             ))
         })?;

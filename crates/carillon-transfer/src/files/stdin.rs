@@ -77,10 +77,9 @@ pub fn read_lines(input: Input, piece: usize, feed: Arc<Feed>) {
 fn spawn(read: impl FnOnce() + Send + 'static) -> io::Result<()> {
     match std::thread::Builder::new().name("carillon-input".to_owned()).spawn(read) {
         Ok(_detached) => Ok(()),
-        Err(error) => Err(io::Error::new(
-            error.kind(),
-            format!("no thread can be started that reads the input: {error}"),
-        )),
+        Err(error) => {
+            Err(io::Error::new(error.kind(), format!("cannot start a thread that reads the input: {error}")))
+        }
     }
 }
 

@@ -89,11 +89,11 @@ impl Target {
             let kind = if found.is_file() { "file" } else { special(found.file_type()) };
             let path = shown_path(root);
             let text = format!(
-                "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes the one file that comes to it"
+                "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes a single received file to it"
             );
             return Err(io::Error::new(io::ErrorKind::NotADirectory, text).into());
         }
-        let mut number = getrandom::u64().context("the system gives no random numbers")?;
+        let mut number = getrandom::u64().context("the system provides no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
         // Write errors are found before the transfer begins.
         let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));

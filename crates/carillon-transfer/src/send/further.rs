@@ -93,7 +93,7 @@ impl<O: Observer> SendRun<O> {
             && self.missed().is_empty()
             && self.driver.machine().members().is_empty()
         {
-            self.driver.machine_mut().abort(now, "nobody is missing any more");
+            self.driver.machine_mut().abort(now, "every missing receiver has reported");
         }
     }
 }

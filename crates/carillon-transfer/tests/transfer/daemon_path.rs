@@ -50,7 +50,7 @@ fn a_lock_keeps_its_contents_and_has_to_be_a_file() {
     let made = std::process::Command::new("mkfifo").arg(&lock).status();
     assert!(made.expect("it runs").success());
     let error = refused(&path);
-    assert!(error.contains("no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Args {
         }
         options.relays = self.relays;
         if self.relays && !protocol.roles.contains(&Role::Relay) {
-            bail!("--relays: the protocol \"{}\" has no routers that help", protocol.name);
+            bail!("--relays: routers cannot help the protocol \"{}\"", protocol.name);
         }
         options.helping = self.helpers.clone().unwrap_or(HelperSelection::Nobody);
         options.fanout = self.fanout.map(|fanout| fanout as usize);
