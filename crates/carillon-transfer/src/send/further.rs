@@ -1,4 +1,4 @@
-//! Further sessions: of those who came late to one, or were given up by it.
+//! Catch-up sessions: for receivers that came late, or that a session expelled or set aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,18 +12,19 @@ use crate::run_loop::Run as _;
 use crate::{Error, SendReport};
 
 impl<O: Observer> SendRun<O> {
-    /// Whether somebody is to be served in a further session now that this one is over, or may come back for one.
+    /// Returns true if the session has ended and a catch-up session should follow, for waiting or possibly returning
+    /// receivers.
     pub fn is_wanted(&self) -> bool {
         let goes = self.next.options.has_lanes() && self.error.is_none() && !self.quits;
         goes && self.is_over() && (!self.wanting().is_empty() || !self.missed().is_empty())
     }
 
-    /// The names of those who are.
+    /// Names of the receivers that wait for a catch-up session.
     pub fn wanting(&self) -> &BTreeSet<String> {
         self.driver.machine().wanting()
     }
 
-    /// The names of those who were given up and may come back, and how long it is worth waiting for each.
+    /// Names of the expelled receivers that may return, with the remaining time to wait for each.
     pub fn missed(&self) -> BTreeMap<String, Duration> {
         let (now, options) = (self.driver.now(), &self.next.options);
         let waits = self.facts.goes_again && options.slow == Slow::Lane;
@@ -40,15 +41,16 @@ impl<O: Observer> SendRun<O> {
         left.chain(these).filter(|(_, left)| waits && !left.is_zero()).collect()
     }
 
-    /// A further session, of those who came late to this one or were given up by it and have been heard since.
+    /// Opens a catch-up session for receivers that came late, were set aside, or were expelled and sent packets
+    /// since.
     pub fn again(self) -> Result<SendRun<O>, Error> {
         let since = self.earlier.as_ref().and_then(|earlier| earlier.since).or(self.since);
         let report = self.report();
         let missed = self.missed();
-        // Those who are there have a while to join; of the others each its time.
+        // Waiting receivers get two timeouts to join, the others their remaining time.
         let least = if self.wanting().is_empty() { Duration::ZERO } else { 2 * self.next.options.timeout };
         let within = missed.values().copied().max().unwrap_or_default().max(least);
-        // It starts as soon as all are there that are known to be; if none is, all that may come back.
+        // It starts when all waiting receivers have joined; if none is waiting, when all that may return have.
         let awaited = match self.wanting().is_empty() {
             true => missed.keys().cloned().collect(),
             false => self.wanting().clone(),
@@ -70,7 +72,7 @@ impl<O: Observer> SendRun<O> {
         Ok(run)
     }
 
-    /// What has become of it so far, with what became of the sessions before.
+    /// Result so far, merged with the earlier sessions.
     pub fn report(&self) -> SendReport {
         let report = self.report_of_this();
         let Some(Earlier { report: earlier, since, .. }) = &self.earlier else { return report };
@@ -86,7 +88,7 @@ impl<O: Observer> SendRun<O> {
         report
     }
 
-    /// Ends when all that might come back have said that they have everything.
+    /// Ends the session when every receiver that might return has reported that it has everything.
     pub(super) fn look_for_the_missed(&mut self, now: Time) {
         if self.driver.machine().phase() == SenderPhase::Gathering
             && self.earlier.as_ref().is_some_and(|earlier| earlier.wanting == 0 && !earlier.missed.is_empty())
@@ -98,5 +100,5 @@ impl<O: Observer> SendRun<O> {
     }
 }
 
-/// Who was given up and is not heard may come back for so many member timeouts since it was heard last.
+/// Time for which an expelled, silent receiver may return, in receiver timeouts since its last packet.
 const RETURN_TIMEOUTS: u32 = 3;

@@ -1,4 +1,4 @@
-//! The sender, or the one of several that organises.
+//! The sending end of a transfer, which organises the session.
 
 mod further;
 mod open;
@@ -28,13 +28,13 @@ pub use open::OpenSend;
 pub use options::{DEFAULT_PROTOCOL, DEFAULT_ROUNDS, SendOptions, hears_group};
 pub use run::{Facts, SendRun};
 
-/// What a sender sends.
+/// Contents to send.
 pub(crate) enum Source {
     /// Files and directories; `-` is the standard input.
     Paths(Vec<PathBuf>),
-    /// What a reader gives, as a file of this name.
+    /// Contents of a reader, as a file of this name.
     Reader(String, Box<dyn Read + Send>),
-    /// Each line of a reader at once, as a message of its own.
+    /// Lines of a reader, each sent as a message.
     Lines(Box<dyn Read + Send>),
     /// The messages of a program.
     Feed(Arc<Feed>),
@@ -52,7 +52,7 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// What is to be sent, and whether it is a live stream.
+    /// Returns the manifest, and true for a live stream.
     pub(crate) fn list(
         self,
         rename: Option<&OsStr>,
@@ -68,13 +68,13 @@ impl Source {
         }
     }
 
-    /// Where a program's messages come from.
+    /// Queue of the program's messages.
     pub(crate) fn feed(&self) -> Option<Arc<Feed>> {
         if let Source::Feed(feed) = self { Some(feed.clone()) } else { None }
     }
 }
 
-/// SenderEvent a program's feed what the protocol is done with.
+/// Observer that tells a program's feed which data the protocol has released.
 pub(crate) struct Acknowledged(pub Option<Arc<Feed>>);
 
 impl Observer for Acknowledged {
@@ -92,12 +92,12 @@ pub fn send<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Sending {
     End::new(ToSend::new(Source::Paths(paths.into_iter().map(Into::into).collect())))
 }
 
-/// Sends what a reader gives, as one file of this name.
+/// Sends the contents of a reader as one file of this name.
 pub fn send_reader(name: &str, reader: impl Read + Send + 'static) -> Sending {
     End::new(ToSend::new(Source::Reader(name.to_owned(), Box::new(reader))))
 }
 
-/// Sends each line that a reader gives at once, as a message of its own, until the reader ends.
+/// Sends each line of a reader as a message, until the reader ends.
 pub fn send_lines(reader: impl Read + Send + 'static) -> Sending {
     End::new(ToSend::new(Source::Lines(Box::new(reader))))
 }
@@ -105,7 +105,7 @@ pub fn send_lines(reader: impl Read + Send + 'static) -> Sending {
 /// A sender before it begins. Made by [`send`], [`send_reader`] and [`send_lines`].
 pub type Sending = End<ToSend>;
 
-/// What a sender sends, to whom, and how.
+/// Contents, receivers and options of a sender.
 #[derive(Debug)]
 pub struct ToSend {
     source: Source,
@@ -127,14 +127,14 @@ impl ToSend {
 }
 
 impl End<ToSend> {
-    /// Router hops that datagrams may travel: 1, the default, stays on this network.
+    /// Sets the hop limit of datagrams. Default: 1, the local network.
     #[must_use]
     pub fn hops(mut self, hops: u8) -> Self {
         self.what.hops = hops;
         self
     }
 
-    /// The protocol, by its name in the registry.
+    /// Sets the protocol by its name in the registry.
     #[must_use]
     pub fn protocol(mut self, name: impl Into<String>) -> Self {
         self.what.options.protocol = name.into();
@@ -148,30 +148,31 @@ impl End<ToSend> {
         self
     }
 
-    /// Starts when so many receivers have joined, or [without those that have not](Self::join_timeout); further senders count too.
+    /// Starts when this many receivers and further senders have joined, or [after a timeout](Self::join_timeout)
+    /// without the missing ones.
     #[must_use]
     pub fn receivers(mut self, count: usize) -> Self {
         self.what.options.gather = Gather::Count(count);
         self
     }
 
-    /// Starts when the receivers of these names have joined, or [without those that have not](Self::join_timeout), and lets in no
-    /// others.
+    /// Starts when the receivers of these names have joined, or [after a timeout](Self::join_timeout) without the
+    /// missing ones, and admits no others.
     #[must_use]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.what.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Lets the receiver of this name in from this address only.
+    /// Admits the receiver of this name from this address only.
     #[must_use]
     pub fn from_host(mut self, name: impl Into<String>, host: IpAddr) -> Self {
         self.what.options.hosts.insert(name.into(), host);
         self
     }
 
-    /// Starts this long after the first receiver has joined, also without receivers that are expected, by name or number. Two
-    /// seconds if nothing is said and none is expected.
+    /// Starts this long after the first receiver has joined, even without expected receivers. Default: two seconds if
+    /// none is expected.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         let options = &mut self.what.options;
@@ -182,73 +183,77 @@ impl End<ToSend> {
         self
     }
 
-    /// Sends nothing unless all receivers that are expected have joined.
+    /// Sends nothing unless all expected receivers have joined.
     #[must_use]
     pub fn all_or_nothing(mut self) -> Self {
         self.what.options.all_or_nothing = true;
         self
     }
 
-    /// Waits for nobody, and sends so fast what nobody can ask for again, after this time, in which receivers that never say anything
-    /// ([`End::one_way`]) hear of it: where there is no way back. A quarter more goes out than the messages, against loss, unless that
-    /// parameter is set otherwise. An error if the protocol, which is to be said before, needs answers.
+    /// Sends at this rate without waiting for receivers, after a delay in which receivers that send nothing
+    /// ([`End::one_way`]) learn of the session: for links without a return path. A quarter of the data is added as
+    /// repair symbols, unless that parameter is set. Call it after [`protocol`](Self::protocol).
+    ///
+    /// # Errors
+    /// The protocol needs answers from receivers.
     pub fn silent_receivers(mut self, rate: BitRate, begins_after: Duration) -> Result<Self, Error> {
         self.what.options.go_one_way(rate, begins_after)?;
         Ok(self)
     }
 
-    /// Starts without receivers that have not joined within this time, and gives up if none has; a minute if nothing is said.
+    /// Sets the time to wait for receivers, after which the transfer starts without the missing ones and fails if
+    /// there is none. Default: one minute.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
         self.what.options.join_timeout = time;
         self
     }
 
-    /// Gives a receiver up that was not heard for this long, or is waited for and acknowledges nothing; five
-    /// seconds if nothing is said.
+    /// Sets the time after which a silent receiver is expelled, or one that is waited for and acknowledges nothing.
+    /// Default: 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
         self
     }
 
-    /// Gives a receiver up that is waited for most of the time and lets less than this through; `None` for none.
+    /// Expels a receiver that is waited for most of the time and achieves less than this rate; `None` disables it.
     #[must_use]
     pub fn min_rate(mut self, rate: Option<BitRate>) -> Self {
         self.what.options.min_rate = rate;
         self
     }
 
-    /// Sends at most this fast, headers included.
+    /// Sets the maximum send rate, headers included.
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
         self.what.options.rate = Some(rate);
         self
     }
 
-    /// Sends datagrams of at most this many bytes.
+    /// Sets the maximum bytes of a datagram.
     #[must_use]
     pub fn datagram(mut self, bytes: u32) -> Self {
         self.what.options.datagram = Some(bytes);
         self
     }
 
-    /// SenderEvent this monitor, a few times a second, what the sender and its receivers look like.
+    /// Sends snapshots of the sender and its receivers to this monitor, a few times a second.
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);
         self
     }
 
-    /// What becomes of receivers that keep the others waiting; [`Slow::Lane`] if nothing is said.
+    /// Sets the treatment of receivers that keep the others waiting. Default: [`Slow::Lane`].
     #[must_use]
     pub fn slow(mut self, slow: Slow) -> Self {
         self.what.options.slow = slow;
         self
     }
 
-    /// Serves those who come late, or are given up and are heard again, in so many further sessions at most: three if
-    /// nothing is said.
+    /// Sets the maximum number of catch-up sessions for receivers that came late, or were expelled and returned.
+    /// Default: three.
     #[must_use]
     pub fn rounds(mut self, rounds: u32) -> Self {
         self.what.options.rounds = rounds;
@@ -262,69 +267,70 @@ impl End<ToSend> {
         self
     }
 
-    /// Starts when so many helpers have joined too ([`help`](crate::help()), `carillon relay`), of a protocol that has some.
+    /// Starts when this many helpers ([`help`](crate::help()), `carillon relay`) have joined as well, for protocols
+    /// with helpers.
     #[must_use]
     pub fn helpers(mut self, count: usize) -> Self {
         self.what.options.helping = HelperSelection::Count(count);
         self
     }
 
-    /// Starts when the helpers of these names have joined too, and lets in no other helpers.
+    /// Starts when the helpers of these names have joined as well, and admits no other helpers.
     #[must_use]
     pub fn expect_helpers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.what.options.helping = HelperSelection::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// So many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    /// Sets the number of helpers below the sender and below each helper. Default: all below the sender.
     #[must_use]
     pub fn fanout(mut self, helpers: usize) -> Self {
         self.what.options.fanout = Some(helpers);
         self
     }
 
-    /// Each member turns to the nearest helper, by the time there and back that is measured before the transfer starts.
+    /// Assigns each member to the nearest helper, by round-trip times measured before the start.
     #[must_use]
     pub fn nearest(mut self) -> Self {
         self.what.options.nearest = true;
         self
     }
 
-    /// The member of this name, a receiver or a helper, turns to that helper.
+    /// Assigns the member of this name, a receiver or a helper, to that helper.
     #[must_use]
     pub fn under(mut self, member: impl Into<String>, helper: impl Into<String>) -> Self {
         self.what.options.under.insert(member.into(), helper.into());
         self
     }
 
-    /// The name that the one file has at the receivers.
+    /// Sets the name of the single file at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<OsString>) -> Self {
         self.what.rename = Some(name.into());
         self
     }
 
-    /// What becomes of symbolic links in directories.
+    /// Sets the treatment of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
         self.what.symlinks = symlinks;
         self
     }
 
-    /// Signs the files with this key, so that receivers who trust it ([`End::trust`]) take them from nobody else.
+    /// Signs the files with this key, for receivers that trust it ([`End::trust`]).
     #[must_use]
     pub fn sign(mut self, key: SigningKey) -> Self {
         self.what.signing = Some(key);
         self
     }
 
-    /// Sends, in this thread, and says what became of every receiver.
+    /// Sends in this thread and returns the report of every receiver.
     pub fn run(self) -> Result<SendReport, Error> {
         self.go(&AbortSignal::default(), &EventSink::silent())
     }
 
-    /// Sends in a thread of its own. What is wrong with the files, the settings or the network before anything
-    /// is sent is told by [`Handle::wait`] too.
+    /// Sends in a thread of its own. Errors of files, settings or network before the start are returned by
+    /// [`Handle::wait`] as well.
     #[must_use]
     pub fn start(self) -> Handle<SendEvent, SendReport> {
         spawn("carillon-send", move |abort, teller| self.go(abort, teller))

@@ -1,4 +1,4 @@
-//! A sender is opened: its session is made on sockets, and it is ready to run.
+//! Opening of a sender: creates its session on open sockets.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl OpenSend {
         &self.endpoint
     }
 
-    /// Ready to run, observed.
+    /// Creates the run with an observer.
     pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
         let tally = Tally::new(observer);
         let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
@@ -38,14 +38,14 @@ impl OpenSend {
     }
 }
 
-/// The job that a session belongs to, and the sessions of it before.
+/// Job of a session, and the job's earlier sessions.
 pub(super) struct JobSession {
     pub job: JobId,
     pub former: EarlierSessions,
 }
 
 impl SendOptions {
-    /// Makes the session on these sockets; `stream` sends each line of the input as a message.
+    /// Creates the session on these sockets; `stream` sends each line of the input as a message.
     pub fn open(
         &self,
         name: &str,
@@ -73,7 +73,7 @@ impl SendOptions {
         if self.is_silent() && endpoint.seal_bytes() > 0 {
             return Err(Error::SealedOneWay);
         }
-        // To hear of other senders, as long as there is nothing else to hear; it can do without.
+        // Receives the group before the start to detect other senders; optional.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
         let mut config = self.configure(name, protocol, &endpoint, stream, needed_payload(&manifest))?;
         if !stream && protocol.order_with(&config.config) == Order::Arrival {
@@ -91,7 +91,7 @@ impl SendOptions {
             _ => Vec::new(),
         };
         (config.job, config.earlier) = (job, former);
-        // A window that the protocol fills whatever the path carries.
+        // A window that the protocol fills independent of the path.
         let is_window = |key: &str| {
             let mut settings = protocol.host_settings.iter();
             settings.any(|(name, value)| *name == key && matches!(value, HostValue::Window { .. }))
@@ -118,7 +118,7 @@ impl SendOptions {
     }
 }
 
-/// The identity of a new job.
+/// Draws the identifier of a new job.
 fn new_job() -> Result<JobId, Error> {
     let mut job = [0; 16];
     job[..8].copy_from_slice(&random()?.to_be_bytes());

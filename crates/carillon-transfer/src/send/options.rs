@@ -1,4 +1,4 @@
-//! How a sender sends, and what its session is told by that.
+//! Options of a sender, and the session settings derived from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,48 +13,48 @@ use crate::files::{Manifest, PIECE_BYTES};
 use crate::monitor::Monitor;
 use crate::network::random;
 
-/// How a sender sends: what can be said apart from what and where.
+/// Options of a sender, apart from contents and network.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
     /// The protocol, by its name in the registry.
     pub protocol: String,
     /// Parameters of the protocol.
     pub settings: Vec<(String, String)>,
-    /// When the transfer starts.
+    /// Condition for the start of the transfer.
     pub gather: Gather,
-    /// Where receivers of these names have to be.
+    /// Required addresses of receivers, by name.
     pub hosts: BTreeMap<String, IpAddr>,
-    /// Routers of the protocol may help.
+    /// True if routers of the protocol may help.
     pub relays: bool,
-    /// Who may help, of a protocol with helpers: the transfer starts when they are there.
+    /// Helpers to wait for, in protocols with helpers.
     pub helping: HelperSelection,
-    /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    /// Number of helpers below the sender and below each helper; by default all are below the sender.
     pub fanout: Option<usize>,
-    /// Each turns to the nearest helper, by the time there and back that is measured before the transfer starts.
+    /// Assigns each member to the nearest helper, by round-trip times measured before the start.
     pub nearest: bool,
-    /// To which helper a receiver or a helper turns, by names; the others have the places that are left.
+    /// Assigned helpers by member name; the other members fill the remaining places.
     pub under: BTreeMap<String, String>,
-    /// Time from the first receiver's joining until the transfer starts without those that `gather` still waits for, by name or
-    /// number; without it they have `join_timeout`.
+    /// Time from the first join until the start without receivers that `gather` still waits for; by default
+    /// `join_timeout` applies.
     pub wait: Option<Duration>,
-    /// Time until the transfer starts without receivers that have not joined; it fails if none has.
+    /// Time until the transfer starts without the missing receivers; it fails if none has joined.
     pub join_timeout: Duration,
-    /// The transfer fails where it would start without receivers or helpers that are expected.
+    /// Fails instead of starting without expected receivers or helpers.
     pub all_or_nothing: bool,
-    /// A receiver that is not heard for this long, or is waited for and acknowledges nothing, is given up.
+    /// Silence after which a receiver is expelled; also the time without acknowledgment while it is waited for.
     pub timeout: Duration,
-    /// A receiver that is waited for most of the time and lets less than this through is given up.
+    /// Minimum rate of a receiver that is waited for most of the time, below which it is expelled.
     pub min_rate: Option<BitRate>,
-    /// It sends at most this fast, headers included.
+    /// Maximum send rate, headers included.
     pub rate: Option<BitRate>,
-    /// Bytes of a datagram, at most.
+    /// Maximum bytes of a datagram.
     pub datagram: Option<u32>,
-    /// Where it is told what the sender looks like.
+    /// Receives snapshots of the sender's state.
     pub monitor: Option<Monitor>,
-    /// What becomes of receivers that keep the others waiting.
+    /// Treatment of receivers that keep the others waiting.
     pub slow: Slow,
-    /// So many further sessions at most serve those who came late, or were given up and are heard again: files only, and with
-    /// protocols of one sender that wait for their receivers.
+    /// Maximum number of catch-up sessions for receivers that came late, or were expelled and returned. Requires
+    /// files and a protocol with a single sender that waits for its receivers.
     pub rounds: u32,
 }
 
@@ -93,7 +93,7 @@ impl SendOptions {
         })
     }
 
-    /// Whether it comes to know what has arrived.
+    /// Returns true if the sender learns which data was delivered.
     pub(crate) fn confirms(&self) -> Result<bool, Error> {
         let entry = self.entry()?;
         let last = |key| self.settings.iter().rev().find(|(set, _)| set == key);
@@ -102,9 +102,9 @@ impl SendOptions {
         Ok(entry.confirmed && !is_one_way)
     }
 
-    /// Waits for nobody, and sends this fast, and some more than is lost as a rule, what nobody can ask for again; it begins after this time, in
-    /// which receivers that never say anything ([`ReceiveOptions::one_way`](crate::ReceiveOptions::one_way)) hear of it. What is set
-    /// otherwise stays so.
+    /// Sends at this rate without waiting for receivers, with more redundancy than usual loss needs, after a delay in
+    /// which receivers that send nothing ([`ReceiveOptions::one_way`](crate::ReceiveOptions::one_way)) learn of the
+    /// session. Explicit settings keep precedence.
     pub fn go_one_way(&mut self, rate: BitRate, begins_after: Duration) -> Result<(), Error> {
         let entry = self.entry()?;
         let one = entry.one_way.ok_or(Error::NotOneWay(entry.name))?;
@@ -116,25 +116,25 @@ impl SendOptions {
         Ok(())
     }
 
-    /// Whether it waits for nobody.
+    /// Returns true if the sender waits for no receiver.
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.gather, Gather::Silent(_))
     }
 
-    /// Whether what is sent can be sent once more, to some: what is gone from a pipe cannot, and where nobody says what it has,
-    /// or there are several senders or a tree of helpers, nobody is missed.
+    /// Returns true if a catch-up session can send the data again. That is impossible for streams, without
+    /// acknowledgments, and with several senders or a tree of helpers.
     pub(super) fn can_go_again(&self, protocol: &ProtocolEntry, manifest: &Manifest) -> bool {
         let alone = !hears_group(protocol) && !matches!(protocol.helpers, Helpers::Required(_));
         protocol.waits && alone && manifest.id().is_some()
     }
 
-    /// Whether receivers that are set aside have a further session, even if late ones do not any more.
+    /// Returns true if receivers that were set aside get a catch-up session, even after the last round for late ones.
     pub(super) fn has_lanes(&self) -> bool {
         self.rounds > 0 || matches!(self.gather, Gather::Again { .. })
     }
 
-    /// A further session, for those who are wanting, or for whoever comes within this time. It `counts` as one of the
-    /// rounds unless it serves only receivers that were set aside.
+    /// Options of a catch-up session, for `awaited` receivers or others that join `within` this time. It `counts` as
+    /// one of the rounds unless it serves only receivers that were set aside.
     pub(super) fn further(&self, awaited: BTreeSet<String>, within: Duration, counts: bool) -> SendOptions {
         let only = match &self.gather {
             Gather::Names(names) => Some(names.clone()),
@@ -153,13 +153,13 @@ impl SendOptions {
         }
     }
 
-    /// Bytes of the longest datagram that a machine may send, where so many leave if nothing is said.
+    /// Maximum bytes of a machine's datagram, without the seal. `usual` applies unless a size is configured.
     pub(super) fn datagram(&self, endpoint: &Endpoint, usual: usize) -> usize {
         let most = self.datagram.map_or(usual, |bytes| bytes as usize);
         endpoint.max_datagram().min(most.saturating_sub(endpoint.seal_bytes()))
     }
 
-    /// What the session is told, of live messages or of files.
+    /// Settings of the session, for live messages or files.
     pub(super) fn configure(
         &self,
         name: &str,
@@ -177,7 +177,7 @@ impl SendOptions {
         config.heartbeat = config.heartbeat.min((self.timeout / 10).max(MIN_HEARTBEAT));
         config.min_rate = self.min_rate;
         config.slow = self.slow;
-        // What is under way must fit the receivers' socket buffers, of which this one is a sample.
+        // Data in flight must fit the receivers' socket buffers, for which this host's buffer is the estimate.
         let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
         let path = if endpoint.interface().loopback { LOOPBACK_BYTES } else { u64::MAX };
         config.set_host_values(room as u64, path)?;
@@ -213,22 +213,23 @@ impl SendOptions {
     }
 }
 
-/// Whether senders with this protocol hear the group: peers hear each other.
+/// Returns true if senders with this protocol receive the group, as peers do.
 pub fn hears_group(protocol: &ProtocolEntry) -> bool {
     protocol.roles.contains(&Role::Peer)
 }
 
-/// Further sessions of those who say nothing: each serves whoever came late in the one before, and is given up by it.
+/// Default number of catch-up sessions; each serves receivers that the previous one missed or expelled.
 pub const DEFAULT_ROUNDS: u32 = 3;
-/// Those who are known to be there join a further session at once.
+/// Time for further receivers to join a catch-up session after the first: waiting ones join at once.
 const FURTHER_SETTLE: Duration = Duration::from_secs(1);
-/// The protocol of those who choose none.
+/// Default protocol.
 pub const DEFAULT_PROTOCOL: &str = "carillon";
-/// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/explanation/delivery.md`.
+/// Maximum datagram on loopback, in bytes; the limit of loopback is 64 KiB (see `docs/explanation/delivery.md`).
 const LOOPBACK_DATAGRAM: usize = PIECE_BYTES + 512;
-/// Outstanding there, at most: no path is to be filled, and what is still in a processor's cache is hashed and written sooner.
+/// Maximum outstanding bytes on loopback: there is no path to fill, and data in the processor's cache is hashed
+/// faster.
 const LOOPBACK_BYTES: u64 = 4 << 20;
-/// Bytes under way, at most.
+/// Maximum bytes in flight for protocols with a fixed window.
 const WINDOW_BYTES: usize = 2 << 20;
-/// However short the timeout, heartbeats are no more frequent.
+/// Minimum heartbeat interval, for short timeouts.
 const MIN_HEARTBEAT: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! A sender under way: what happens, told once, and what became of it.
+//! A running sender: its events and its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,30 +17,31 @@ use crate::run_loop::Run;
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
 
-/// What was found out when it was opened.
+/// Properties determined when the sender was opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// The protocol.
     pub protocol: &'static ProtocolEntry,
-    /// Hears the group although its protocol need not, until the start: to hear of other senders.
+    /// True if it receives the group until the start, to detect other senders, although its protocol needs no
+    /// multicast.
     pub eavesdrops: bool,
-    /// Bytes that may be under way, if the protocol has a window.
+    /// Maximum bytes in flight, if the protocol has a window.
     pub window_bytes: Option<u64>,
-    /// Bytes of the longest datagram.
+    /// Maximum bytes of a datagram.
     pub datagram: usize,
-    /// What is sent can be sent once more, to those who lack it.
+    /// True if a catch-up session can send the data again.
     pub goes_again: bool,
 }
 
-/// A sender under way, for [`run_to_end`](crate::run_loop::run_to_end).
+/// A running sender, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct SendRun<O: Observer> {
     pub(super) driver: Driver<SenderSession, Outgoing, Tally<O>>,
     pub(super) facts: Facts,
-    /// The members told of so far.
+    /// Members reported as joined.
     pub(super) joined: BTreeMap<NodeId, String>,
-    /// When members were found to be given up or to have left.
+    /// Times at which members were found to be expelled or to have left.
     gone: BTreeMap<NodeId, Time>,
-    /// Those who are not served, told of so far.
+    /// Unserved endpoints reported so far.
     unserved: BTreeSet<(NodeId, String)>,
     rivals: usize,
     started: bool,
@@ -48,17 +49,17 @@ pub struct SendRun<O: Observer> {
     unreached: usize,
     events: Vec<SendEvent>,
     pub(super) error: Option<LocalError>,
-    /// Who is told what it looks like.
+    /// Publishes snapshots for monitoring.
     pub(super) publisher: Option<Publisher>,
     pub(super) next: Next,
-    /// What became of the sessions before.
+    /// Results of the earlier sessions.
     pub(super) earlier: Option<Earlier>,
-    /// When this one started.
+    /// Start of this session.
     pub(super) since: Option<Instant>,
     pub(super) quits: bool,
 }
 
-/// What a further session is made of.
+/// Parts for a catch-up session.
 #[derive(Debug)]
 pub(super) struct Next {
     pub job: JobId,
@@ -67,15 +68,15 @@ pub(super) struct Next {
     pub seeds: Seeds,
 }
 
-/// The sessions before.
+/// Results of earlier sessions.
 #[derive(Debug)]
 pub(super) struct Earlier {
     pub report: SendReport,
-    /// When the first of them started.
+    /// Start of the first of them.
     pub since: Option<Instant>,
-    /// Who was given up in them and may come back, and until when.
+    /// Expelled receivers that may return, with the time until which.
     pub missed: BTreeMap<String, Instant>,
-    /// How many were known to be there for this one.
+    /// Number of receivers that waited for this session.
     pub wanting: usize,
 }
 
@@ -92,7 +93,7 @@ impl<O: Observer> Run for SendRun<O> {
             self.driver.machine_mut().abort(now, &reason);
         }
         self.look_for_the_missed(now);
-        // Whoever hears that it has started knows for whom.
+        // Joins are reported before the start, so that the list is complete then.
         self.note_joined();
         if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
             self.started = true;
@@ -105,7 +106,7 @@ impl<O: Observer> Run for SendRun<O> {
                 let (datagram, name) = (shortened.datagram.saturating_add(seal), shortened.member.clone());
                 self.events.push(SendEvent::Shorter { datagram, name });
             }
-            // Not if it has failed while it gathered.
+            // A failure before the start reports no missing receivers.
             if self.driver.machine().failure().is_none() {
                 let (names, more) = self.driver.machine().missing_receivers();
                 if !names.is_empty() || more > 0 {
@@ -162,12 +163,12 @@ impl<O: Observer> SendRun<O> {
         }
     }
 
-    /// What has happened since this was last asked.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Vec<SendEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// What went wrong with what is sent, once: the session was aborted because of it.
+    /// Returns the error of the contents, once; it aborted the session.
     pub fn take_error(&mut self) -> Option<LocalError> {
         self.error.take()
     }
@@ -182,22 +183,22 @@ impl<O: Observer> SendRun<O> {
         &self.driver
     }
 
-    /// What was found out when it was opened.
+    /// Properties determined when the sender was opened.
     pub fn facts(&self) -> Facts {
         self.facts
     }
 
-    /// The observer, at the end.
+    /// Returns the observer at the end.
     pub fn into_observer(self) -> O {
         self.driver.into_parts().3.inner
     }
 
-    /// Since the first message went out.
+    /// Time from the first message to `at`.
     pub fn since_start(&self, at: Time) -> Duration {
         self.driver.application().started().map_or(Duration::ZERO, |started| at.since(started))
     }
 
-    /// How far it is.
+    /// Progress as an event.
     pub fn progress(&self) -> SendEvent {
         let outgoing = self.driver.application();
         SendEvent::Progress {
@@ -207,11 +208,11 @@ impl<O: Observer> SendRun<O> {
         }
     }
 
-    /// What has become of this session so far.
+    /// Result of this session so far.
     pub(super) fn report_of_this(&self) -> SendReport {
         let (session, outgoing) = (self.driver.machine(), self.driver.application());
         let end = |member: &Member| member.finished.or(self.gone.get(&member.node).copied());
-        // The whole lasts as long as its longest row, and what was got is measured by those who got it.
+        // The total time is that of the slowest receiver, and goodput is measured by the verified ones.
         let last = session.members().iter().filter_map(end).max();
         let got = session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified);
         let got = self.since_start(got.filter_map(|member| member.finished).max().unwrap_or_default());
@@ -289,7 +290,7 @@ impl<O: Observer> SendRun<O> {
         self.driver.endpoint().peer(node)
     }
 
-    /// A member that does not report has an end all the same.
+    /// Reports members that left without a result.
     fn note_gone(&mut self, now: Time) {
         let over = |member: &&Member| member.finished.is_none() && member.outcome != MemberOutcome::Active;
         let after = self.since_start(now);
@@ -307,7 +308,7 @@ impl<O: Observer> SendRun<O> {
         }
     }
 
-    /// Tells which receivers are set aside because the datagrams of this session do not reach them.
+    /// Reports receivers that are set aside because the datagrams of this session do not reach them.
     fn note_unreached(&mut self) {
         let session = self.driver.machine();
         let Some(shorter) = session.falls_back() else { return };
@@ -318,7 +319,7 @@ impl<O: Observer> SendRun<O> {
         self.events.extend(events);
     }
 
-    /// Other senders, and who is not served.
+    /// Reports other senders and unserved endpoints.
     fn note_others(&mut self) {
         let (session, endpoint) = (self.driver.machine(), self.driver.endpoint());
         for rival in session.rivals().iter().skip(self.rivals) {
@@ -327,7 +328,7 @@ impl<O: Observer> SendRun<O> {
         }
         self.rivals = session.rivals().len();
         for one in session.unserved() {
-            // Strangers can make up as many as they like.
+            // Strangers can invent any number of names.
             if self.unserved.len() < MAX_UNSERVED_EVENTS
                 && self.unserved.insert((one.node, one.reason.to_string()))
             {
@@ -356,10 +357,10 @@ impl<O: Observer> SendRun<O> {
     }
 }
 
-/// Whether the protocol tells whom a repair was for: one that does not has them in the total only.
+/// Returns true if the protocol attributes repairs to receivers; otherwise only the total counts.
 pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
     total == 0 || members.iter().any(|member| member.repairs > 0)
 }
 
-/// Those who are not served, told of as it happens; the report has the rest.
+/// Maximum number of unserved endpoints reported as events; the report has the rest.
 const MAX_UNSERVED_EVENTS: usize = 64;

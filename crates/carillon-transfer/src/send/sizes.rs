@@ -1,4 +1,4 @@
-//! Of which sizes a sender shows datagrams while it gathers, to find out which come through to all.
+//! Datagram sizes to probe before the start, to find the path MTU of all receivers.
 
 use carillon_core::{BitRate, Helpers, ProtocolEntry};
 use carillon_net::Endpoint;
@@ -7,9 +7,8 @@ use carillon_proto::session::SenderSessionConfig;
 use super::options::{SendOptions, hears_group};
 
 impl SendOptions {
-    /// The longest that the interface carries, and what other networks do that may be on the way; or just what was asked for. None where nobody
-    /// would say what has come, where all know what the one interface carries, where it would take a slow link too long, and where data does not go
-    /// as what is shown does.
+    /// Returns the sizes to probe: the interface's maximum and common smaller MTUs, or the configured size alone.
+    /// Empty if no receiver would answer, on loopback, on a slow link, or if data takes another path than probes.
     pub(super) fn sizes(
         &self,
         protocol: &ProtocolEntry,
@@ -62,7 +61,8 @@ impl SendOptions {
     }
 }
 
-/// Ethernet; PPP over it (RFC 2516); VXLAN in it (RFC 7348); two tunnels as they come; and what everything carries that IPv6 does (RFC 8200, 5).
+/// Common MTUs in bytes: Ethernet, PPPoE (RFC 2516), VXLAN (RFC 7348), two tunnels, and the minimum of IPv6 (RFC
+/// 8200, section 5).
 const MTUS: [u16; 6] = [1500, 1492, 1450, 1420, 1400, 1280];
-/// With each invitation some 3 KB go out.
+/// Rate below which sizes are not probed: an invitation with probes takes 3 KB.
 const SLOW: BitRate = BitRate::mbps(1);

@@ -1,4 +1,4 @@
-//! What a sender under way looks like.
+//! Snapshots of a running sender for monitoring.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -11,17 +11,17 @@ use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};
 use crate::run_loop::Run as _;
 
 impl<O: Observer> SendRun<O> {
-    /// Has this told, a few times a second and at the end.
+    /// Sets the publisher of snapshots, used a few times a second and at the end.
     pub(super) fn published(mut self, publisher: Option<Publisher>) -> Self {
         self.publisher = publisher;
         self
     }
 
-    /// SenderEvent what it looks like, if it is time.
+    /// Publishes a snapshot if one is due.
     pub(super) fn publish(&mut self, now: Time) {
         let Some(mut publisher) = self.publisher.take() else { return };
         let phase = self.driver.machine().phase();
-        // What is not taken any more is not taken because it is over.
+        // After the end the session accepts no data, which is not a limit.
         let takes_more = !self.driver.machine().is_blocked() && phase == SenderPhase::Running;
         let has_more = !self.driver.application().is_finished();
         publisher.look(
@@ -76,7 +76,7 @@ impl<O: Observer> SendRun<O> {
         snapshot
     }
 
-    /// Who alone has not said how it ended.
+    /// Name of the only receiver without a result, if there is one.
     fn unreported(&self) -> Option<String> {
         let members = self.driver.machine().members().iter();
         let mut active = members.filter(|member| member.outcome == MemberOutcome::Active);
@@ -99,7 +99,8 @@ impl<O: Observer> SendRun<O> {
         if let Some((full, _)) = active.iter().find(|(_, at)| at.path.is_some_and(|path| !path.has_room)) {
             return Limit::Room { receiver: full.name.clone() };
         }
-        // By what carries least, where that is measured; otherwise by who alone is waited for.
+        // The receiver with the smallest measured window limits the sender, otherwise the only one that is waited
+        // for.
         let mut windows: Vec<(u64, &Member)> =
             active.iter().filter_map(|(member, at)| Some((at.path?.window, *member))).collect();
         windows.sort_by_key(|(window, _)| *window);
@@ -126,5 +127,5 @@ fn state(member: &Member, phase: SenderPhase) -> &'static str {
     }
 }
 
-/// At work so much of the time, it has no time to do more.
+/// Busy share above which the processor is the limit.
 const BUSY_SHARE: f64 = 0.9;
