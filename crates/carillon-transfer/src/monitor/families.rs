@@ -31,7 +31,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_info",
         &["role", "name", "group", "interface", "version"],
         ALL,
-        "Always 1: what this end is.",
+        "Always 1: role, name, group, interface and release of this end.",
         |at, to| {
             let group = at.group.map(|group| group.to_string()).unwrap_or_default();
             let interface = at.interface.as_deref().unwrap_or_default();
@@ -42,7 +42,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_session_info",
         &["protocol", "organiser"],
         ENDS,
-        "Always 1: the protocol, and who has opened the session.",
+        "Always 1: the protocol, and the organiser of the session.",
         |at, to| {
             if at.protocol.is_some() || at.organiser.is_some() {
                 to.with(
@@ -66,7 +66,7 @@ pub const FAMILIES: &[Family] = &[
             }
         },
     ),
-    gauge("carillon_snapshot_timestamp_seconds", &[], ALL, "When these numbers were taken.", |at, to| {
+    gauge("carillon_snapshot_timestamp_seconds", &[], ALL, "Time of this snapshot.", |at, to| {
         to.one(Some(seconds(at.taken)));
     }),
     gauge(
@@ -85,36 +85,32 @@ pub const FAMILIES: &[Family] = &[
         "carillon_payload_bytes_total",
         &[],
         BYTES,
-        "Bytes of files or messages: given to the protocol, or come from it.",
+        "Bytes of files or messages: given to the protocol, or delivered by it.",
         |at, to| {
             to.one(at.has_bytes.then_some(at.bytes));
         },
     ),
-    gauge("carillon_transfer_bytes", &[], BYTES, "The same of this transfer alone.", |at, to| {
+    gauge("carillon_transfer_bytes", &[], BYTES, "Bytes of files or messages in this transfer.", |at, to| {
         to.one(at.has_bytes.then_some(at.transfer_bytes));
     }),
-    gauge(
-        "carillon_transfer_size_bytes",
-        &[],
-        BYTES,
-        "Bytes of this transfer when it is complete.",
-        |at, to| to.one(at.size),
-    ),
+    gauge("carillon_transfer_size_bytes", &[], BYTES, "Total bytes of this transfer.", |at, to| {
+        to.one(at.size)
+    }),
     gauge(
         "carillon_payload_bytes_per_second",
         &[],
         BYTES,
-        "Bytes of files or messages a second, over five seconds.",
+        "Bytes of files or messages per second, over five seconds.",
         |at, to| to.one(at.rate),
     ),
-    counter("carillon_files_total", &[], "receiver", "Files that are complete.", |at, to| to.one(at.files)),
+    counter("carillon_files_total", &[], "receiver", "Complete files.", |at, to| to.one(at.files)),
     counter("carillon_transfers_total", &["outcome"], "receiver", "Transfers that have ended.", |at, to| {
         if let Some((verified, failed)) = at.transfers {
             to.with(&["verified"], verified);
             to.with(&["failed"], failed);
         }
     }),
-    counter("carillon_datagrams_sent_total", &[], ENDS, "Datagrams that left.", |at, to| {
+    counter("carillon_datagrams_sent_total", &[], ENDS, "Datagrams sent.", |at, to| {
         to.one(traffic(at, |traffic| traffic.datagrams_sent));
     }),
     counter("carillon_sent_bytes_total", &[], ENDS, "Bytes of these datagrams.", |at, to| {
@@ -124,7 +120,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_sent_ip_bytes_total",
         &[],
         ENDS,
-        "The same with the headers of IP and UDP.",
+        "Bytes of these datagrams with IP and UDP headers.",
         |at, to| {
             to.one(traffic(at, |traffic| traffic.ip_bytes_sent));
         },
@@ -133,7 +129,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_sent_bytes_per_second",
         &[],
         BYTES,
-        "Bytes of datagrams that leave, a second, over five seconds.",
+        "Bytes of sent datagrams per second, over five seconds.",
         |at, to| to.one(at.sent_rate),
     ),
     counter("carillon_datagrams_received_total", &[], ENDS, "Datagrams that arrived.", |at, to| {
@@ -146,27 +142,21 @@ pub const FAMILIES: &[Family] = &[
         "carillon_datagrams_dropped_total",
         &["reason"],
         ENDS,
-        "Datagrams that arrived and were of no use.",
+        "Datagrams received and dropped.",
         |at, to| {
             for (reason, count) in at.traffic.iter().flat_map(|traffic| &traffic.dropped) {
                 to.with(&[reason], *count);
             }
         },
     ),
-    counter(
-        "carillon_send_errors_total",
-        &[],
-        ENDS,
-        "Datagrams that were lost while they were sent.",
-        |at, to| {
-            to.one(traffic(at, |traffic| traffic.send_errors));
-        },
-    ),
+    counter("carillon_send_errors_total", &[], ENDS, "Datagrams lost to send errors.", |at, to| {
+        to.one(traffic(at, |traffic| traffic.send_errors));
+    }),
     counter(
         "carillon_kernel_drops_total",
         &[],
         ENDS,
-        "Datagrams that the system dropped since a receive buffer was full.",
+        "Datagrams that the system dropped because a receive buffer was full.",
         |at, to| {
             to.one(at.traffic.as_ref().and_then(|traffic| traffic.kernel_drops));
         },
@@ -175,7 +165,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_repairs_total",
         &[],
         ENDS,
-        "Data packets that this end sent again, or in place of some.",
+        "Repairs sent: repeated data packets, and parity.",
         |at, to| to.one(at.repairs),
     ),
     gauge(
@@ -193,7 +183,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_bytes_total",
         &["receiver"],
         SENDER,
-        "Bytes that the receiver has, by its own word.",
+        "Bytes that the receiver reported to have.",
         |at, to| {
             each(at, to, |one| one.bytes);
         },
@@ -202,7 +192,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_bytes_per_second",
         &["receiver"],
         SENDER,
-        "The same a second, over five seconds.",
+        "Bytes of the receiver per second, over five seconds.",
         |at, to| {
             for one in &at.receivers {
                 one.rate.into_iter().for_each(|rate| to.with(&[&one.name], rate));
@@ -213,7 +203,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_repairs_total",
         &["receiver"],
         SENDER,
-        "Repairs that went out while the receiver lacked something.",
+        "Repairs sent while the receiver was missing data.",
         |at, to| {
             each(at, to, |one| one.repairs);
         },
@@ -222,7 +212,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_waited_seconds_total",
         &["receiver"],
         SENDER,
-        "How long the sender was held up by the receiver.",
+        "Time for which the sender waited for the receiver.",
         |at, to| {
             for one in &at.receivers {
                 one.waited.into_iter().for_each(|waited| to.with(&[&one.name], waited.as_secs_f64()));
@@ -233,7 +223,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_last_heard_timestamp_seconds",
         &["receiver"],
         SENDER,
-        "When the receiver was last heard.",
+        "Time of the last packet from the receiver.",
         |at, to| {
             for one in &at.receivers {
                 to.with(&[&one.name], seconds(one.heard));
@@ -244,7 +234,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_path_sent_packets_total",
         &["receiver"],
         PATHS,
-        "Data packets sent when the receiver was asked what it answered last.",
+        "Data packets sent at the poll that the receiver answered last.",
         |at, to| {
             paths(at, to, |path, to, name| to.with(&[name], path.sent));
         },
@@ -253,7 +243,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_path_arrived_packets_total",
         &["receiver"],
         PATHS,
-        "Of these, and those since, how many had reached it, by its own word.",
+        "Data packets that had arrived at the receiver by that poll, as it reported.",
         |at, to| {
             paths(at, to, |path, to, name| to.with(&[name], path.arrived));
         },
@@ -262,7 +252,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_loss_ratio",
         &["receiver"],
         PATHS,
-        "Which part of the data packets is lost on the way to the receiver lately.",
+        "Recent loss rate on the path to the receiver, from 0 to 1.",
         |at, to| {
             paths(at, to, |path, to, name| to.with(&[name], path.loss));
         },
@@ -271,7 +261,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_round_trip_seconds",
         &["receiver"],
         PATHS,
-        "The least time between a question to the receiver and its answer, lately.",
+        "Recent minimum round-trip time to the receiver.",
         |at, to| {
             paths(at, to, |path, to, name| {
                 path.round_trip.into_iter().for_each(|time| to.with(&[name], time.as_secs_f64()));
@@ -282,7 +272,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_receiver_window_packets",
         &["receiver"],
         PATHS,
-        "Data packets that may be under way to the receiver.",
+        "Maximum data packets in flight to the receiver.",
         |at, to| {
             paths(at, to, |path, to, name| to.with(&[name], path.window));
         },
@@ -291,7 +281,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_unserved_total",
         &[],
         SENDER,
-        "Machines that spoke up and are not served.",
+        "Endpoints that contacted the sender and are not served.",
         |at, to| to.one(at.unserved),
     ),
     gauge(
@@ -309,7 +299,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_sender_bytes",
         &["sender"],
         "receiver",
-        "Bytes that came of the sender in this transfer.",
+        "Bytes received from the sender in this transfer.",
         |at, to| {
             at.senders.iter().for_each(|one| to.with(&[&one.name], one.bytes));
         },
@@ -318,7 +308,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_sender_files",
         &["sender"],
         "receiver",
-        "Files of the sender that are complete in this transfer.",
+        "Complete files of the sender in this transfer.",
         |at, to| {
             at.senders.iter().for_each(|one| to.with(&[&one.name], one.files));
         },
@@ -327,51 +317,55 @@ pub const FAMILIES: &[Family] = &[
         "carillon_served_info",
         &["member"],
         "helper, receiver that helps",
-        "Always 1: a member that turns to this one.",
+        "Always 1: a member that this end serves.",
         |at, to| {
             at.serves.iter().flatten().for_each(|name| to.with(&[name], 1));
         },
     ),
-    router("carillon_relay_forwarded_total", "Multicasts let through.", |at, to| {
+    router("carillon_relay_forwarded_total", "Multicasts forwarded.", |at, to| {
         to.one(relay(at, |stats| stats.forwarded))
     }),
-    router("carillon_relay_rewritten_total", "Of these, changed on the way.", |at, to| {
+    router("carillon_relay_rewritten_total", "Forwarded multicasts that were rewritten.", |at, to| {
         to.one(relay(at, |stats| stats.rewritten))
     }),
-    router("carillon_relay_narrowed_total", "Of these, to some of the other interfaces only.", |at, to| {
-        to.one(relay(at, |stats| stats.narrowed))
-    }),
-    router("carillon_relay_copies_total", "What came of them, each interface by itself.", |at, to| {
+    router(
+        "carillon_relay_narrowed_total",
+        "Forwarded multicasts that went to some of the other interfaces only.",
+        |at, to| to.one(relay(at, |stats| stats.narrowed)),
+    ),
+    router("carillon_relay_copies_total", "Copies of forwarded multicasts, one per interface.", |at, to| {
         to.one(relay(at, |stats| stats.copies))
     }),
-    router("carillon_relay_absorbed_total", "Multicasts not let through.", |at, to| {
+    router("carillon_relay_absorbed_total", "Multicasts not forwarded.", |at, to| {
         to.one(relay(at, |stats| stats.absorbed))
     }),
-    router("carillon_relay_directed_total", "Sent into chosen branches in the name of another.", |at, to| {
-        to.one(relay(at, |stats| stats.directed))
-    }),
+    router(
+        "carillon_relay_directed_total",
+        "Sent into chosen branches with another node's source address.",
+        |at, to| to.one(relay(at, |stats| stats.directed)),
+    ),
     router("carillon_relay_received_total", "Addressed to the router.", |at, to| {
         to.one(relay(at, |stats| stats.received))
     }),
     router("carillon_relay_sent_total", "Sent by the router to one node.", |at, to| {
         to.one(relay(at, |stats| stats.sent))
     }),
-    router("carillon_relay_off_path_total", "Ignored: not from where their source is.", |at, to| {
+    router("carillon_relay_off_path_total", "Ignored by the reverse-path check.", |at, to| {
         to.one(relay(at, |stats| stats.off_path))
     }),
-    router("carillon_relay_expired_total", "Ignored: as far as they may come.", |at, to| {
+    router("carillon_relay_expired_total", "Ignored: hop limit reached.", |at, to| {
         to.one(relay(at, |stats| stats.expired))
     }),
-    router("carillon_relay_too_large_total", "Lost: they do not fit the interface.", |at, to| {
+    router("carillon_relay_too_large_total", "Lost: longer than the MTU of the interface.", |at, to| {
         to.one(relay(at, |stats| stats.too_large))
     }),
-    router("carillon_relay_unroutable_total", "Lost: addressed to nobody known.", |at, to| {
+    router("carillon_relay_unroutable_total", "Lost: unknown destination.", |at, to| {
         to.one(relay(at, |stats| stats.unroutable))
     }),
-    router("carillon_relay_refused_peers_total", "Ignored: too many sources.", |at, to| {
+    router("carillon_relay_refused_peers_total", "Ignored: the peer table is full.", |at, to| {
         to.one(relay(at, |stats| stats.refused_peers))
     }),
-    router("carillon_relay_errors_total", "Lost to errors that pass.", |at, to| {
+    router("carillon_relay_errors_total", "Lost to temporary errors.", |at, to| {
         to.one(relay(at, |stats| stats.errors))
     }),
     counter(
@@ -389,7 +383,7 @@ pub const FAMILIES: &[Family] = &[
         "carillon_daemon_connections_total",
         &[],
         "daemon",
-        "Connections that the daemon has taken.",
+        "Connections accepted by the daemon.",
         |at, to| {
             to.one(at.daemon.as_ref().map(|daemon| daemon.connections));
         },
@@ -398,14 +392,14 @@ pub const FAMILIES: &[Family] = &[
         "carillon_daemon_refused_total",
         &["reason"],
         "daemon",
-        "What the daemon has refused.",
+        "Requests refused by the daemon.",
         |at, to| {
             for (reason, count) in at.daemon.iter().flat_map(|daemon| &daemon.refused) {
                 to.with(&[reason], *count);
             }
         },
     ),
-    gauge("carillon_daemon_sockets", &[], "daemon", "Sockets that are open.", |at, to| {
+    gauge("carillon_daemon_sockets", &[], "daemon", "Open sockets.", |at, to| {
         to.one(at.daemon.as_ref().map(|daemon| daemon.sockets.len() as u64));
     }),
 ];
