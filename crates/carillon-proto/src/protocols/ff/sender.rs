@@ -117,7 +117,7 @@ impl FfSender {
         }
         context.received("ack", number);
         if let Some(message) = self.messages.get_mut(number) {
-            // Late acknowledgments of a completed message give no round-trip sample.
+            // Samples need an incomplete message, and a timestamp at which the message had been sent.
             if message.first_sent.is_some_and(|(first, _)| first <= at) {
                 self.round_trips[index].on_sample(context.now.since(at).min(self.spans.1));
             }
@@ -213,6 +213,7 @@ impl Part for FfSender {
             self.again.remove(&number);
         }
         let again = self.again.first().copied();
+        // Retransmissions precede new messages.
         let number = again.or((self.sent < self.messages.end()).then_some(self.sent))?;
         if let Some(at) = self.pace.ready_at(context.now) {
             context.timers.arm(Timer::Pace, at);
@@ -229,6 +230,7 @@ impl Part for FfSender {
         let (seq, time) = ((number % MODULUS) as u32, context.now.as_nanos());
         Packet::Data { seq, first, time, payload: &message.payload }.emit(context.association, buf);
         self.pace.spend(context.now, self.packet);
+        // Each message has its own timer, restarted with every transmission.
         let deadline = context.now + self.timeout(number);
         context.timers.arm(Timer::Message(number), deadline);
         let to_group = context.to_group();

@@ -70,6 +70,7 @@ impl Part for KfoldSender {
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
+        // Every transmission counts as a copy, and all but the first as repairs.
         let (payload, sent) = self.current.as_mut().filter(|_| self.due)?;
         Packet { number: self.number as u32, payload }.emit(context.association, buf);
         let (message, repair) = (MessageId(self.number), *sent > 0);
@@ -93,6 +94,7 @@ impl Part for KfoldSender {
         }
         self.current = Some((payload, 0));
         self.next_at = self.next_at.max(context.now);
+        // The interval also separates the last copy of a message from the first of the next.
         self.due = self.next_at == context.now;
         Ok(MessageId(self.number))
     }

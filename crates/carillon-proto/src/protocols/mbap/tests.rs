@@ -453,7 +453,7 @@ fn message_without_room_counts_as_lost() {
 }
 
 #[test]
-fn a_receiver_hears_its_sender_in_its_session_only() {
+fn receiver_accepts_only_its_sender_and_session() {
     let mut receiver = receiver(&[]);
     for (from, bytes, reason) in [
         (2, data(0), DropReason::NotAMember),

@@ -412,7 +412,7 @@ fn adaptive_wait_is_answer_spread_divided_by_1_15() {
 }
 
 #[test]
-fn a_receiver_draws_from_the_wait_it_is_told() {
+fn receiver_draws_from_announced_wait() {
     let departures = |settings: &[(&str, &str)], ack_wait: u32| -> Vec<u64> {
         let mut receiver = receiver(settings);
         (0..64)

@@ -60,9 +60,11 @@ impl Intake {
         if first > last.saturating_add(1) || number > last || last - first.min(last) > MAX_WINDOW_SPAN {
             return Err(DropReason::Malformed);
         }
+        // Messages before `first` will not be repaired any longer.
         let skipped = self.window.skip_to(first);
         self.highest = self.highest.max(last + 1).max(number + 1);
         self.window.announce(self.highest);
+        // A newer poll replaces an older one: its response says at least as much.
         if let Some(poll) = poll.filter(|poll| poll.children.contains(self.identity)) {
             self.asked = Some((poll.time, poll.last));
         }

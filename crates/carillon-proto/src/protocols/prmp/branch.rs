@@ -89,7 +89,7 @@ impl Branch {
 
     /// Reports lost children. Messages that the children of a lost helper may be missing are kept until their new
     /// parent is known.
-    pub fn tell<T: Ord + Copy>(&mut self, context: &mut MachineContext<T>) {
+    pub fn report_lost<T: Ord + Copy>(&mut self, context: &mut MachineContext<T>) {
         for index in self.parent.take_lost() {
             let node = self.nodes[index];
             self.hold_for(node);
@@ -118,6 +118,7 @@ impl Branch {
     /// Applies a new table with the children of this node.
     pub fn update_helpers(&mut self, now: Time, table: &Arc<HelperTable>, children: &[NodeId]) {
         self.table = table.clone();
+        // New children start without a known state and are polled for it.
         for &node in children {
             if !self.index.contains_key(&node) {
                 self.index.insert(node, self.nodes.len());
@@ -128,6 +129,7 @@ impl Branch {
                 }
             }
         }
+        // Children that have left are no longer awaited.
         let gone: Vec<usize> =
             self.index.iter().filter(|(node, _)| !children.contains(node)).map(|(_, &index)| index).collect();
         gone.into_iter().for_each(|index| self.parent.remove(index));
@@ -182,6 +184,7 @@ impl Branch {
             self.out.extend(polls);
             return;
         }
+        // A retransmission goes only to the children that are missing the message.
         let is_missing = |index: &usize| {
             !again
                 || message.is_none_or(|number| {
@@ -193,6 +196,7 @@ impl Branch {
             To::All if to_all => self.parent.live_children().filter(is_missing).collect(),
             To::All => asked.clone(),
         };
+        // Polled children that do not get the message get a poll alone.
         let others = asked.iter().filter(|index| !to.contains(index));
         let others = others.map(|&index| OutgoingPacket {
             to: Some(index),
@@ -239,6 +243,7 @@ impl Branch {
         let seq = (number % MODULUS) as u32;
         Packet::Data { seq, first, poll, payload: &message.payload }.emit(context.association, buf);
         let (source, bytes) = (context.sender, buf.len());
+        // Only the root is the source of a message; other nodes forward it.
         if is_root {
             return Some(context.events.data_sent(to, MessageId(number), bytes, out.again));
         }

@@ -53,16 +53,17 @@ impl PrmpNode {
     fn take(&mut self, context: &mut MachineContext, packet: Packet<'_>, datagram: &Received<'_>) {
         let expected = (self.intake.window.expected() % MODULUS) as u32;
         let is_mine = datagram.source == self.upstream;
-        let is_told = is_mine && matches!(datagram.destination, Dest::Node(_));
+        let is_addressed = is_mine && matches!(datagram.destination, Dest::Node(_));
         // Only the parent may poll a node, or discard messages for it.
         let packet = match packet {
             Packet::Data { seq, first, poll, payload } if is_mine => {
-                Packet::Data { seq, first, poll: poll.filter(|_| is_told), payload }
+                Packet::Data { seq, first, poll: poll.filter(|_| is_addressed), payload }
             }
             Packet::Data { seq, payload, .. } => {
+                // A packet of another node carries a message only; its bounds and polls concern other children.
                 Packet::Data { seq, first: expected.min(seq), poll: None, payload }
             }
-            packet if is_told => packet,
+            packet if is_addressed => packet,
             _ => return context.events.dropped(DropReason::Redundant),
         };
         let before = self.intake.window.expected();
@@ -96,6 +97,7 @@ impl PrmpNode {
                 }
             }
         }
+        // An inner node passes messages on in order, to its branch and to its own application.
         while let Some((number, payload)) = self.intake.window.pop() {
             if let Some(branch) = &mut self.branch {
                 branch.parent.push(payload.clone());
@@ -111,7 +113,8 @@ impl PrmpNode {
     fn settle(&mut self, context: &mut MachineContext) {
         let mut done = if self.delivers { self.taken } else { self.intake.window.expected() };
         if let Some(branch) = &mut self.branch {
-            branch.tell(context);
+            branch.report_lost(context);
+            // LE of an inner node follows the slowest node below, which closes windows level by level.
             while branch.parent.pop_complete().is_some() {}
             done = done.min(branch.parent.messages().start());
         }

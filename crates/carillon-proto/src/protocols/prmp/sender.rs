@@ -90,7 +90,7 @@ impl Part for PrmpSender {
 
     /// Reports lost children and completed messages.
     fn advance(&mut self, context: &mut MachineContext) {
-        self.branch.tell(context);
+        self.branch.report_lost(context);
         while let Some((number, outcome, window)) = self.branch.parent.pop_complete() {
             context.events.completed(MessageId(number), outcome, window);
         }

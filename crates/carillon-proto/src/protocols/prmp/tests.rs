@@ -359,7 +359,7 @@ fn silent_inner_node_is_expelled_and_children_adopted() {
     tree.run(3000);
     assert!(
         !tree.machines.get_mut(&0).unwrap().as_sender().unwrap().awaits(NodeId(INNER)),
-        "it was given up"
+        "it was expelled"
     );
     assert_eq!(tree.completed, [0; 0]);
     // A table about another node does not concern its children.

@@ -54,8 +54,8 @@ fn consolidated_status_is_independent_of_order() {
         for _ in 0..3 {
             let (from, to) = (rng.below(reports.len() as u64), rng.below(reports.len() as u64));
             reports.swap(from as usize, to as usize);
-            let all = Consolidation::Minimum.combine(&reports).expect("somebody");
-            let some = Consolidation::Maximum.combine(&reports).expect("somebody");
+            let all = Consolidation::Minimum.combine(&reports).expect("one report");
+            let some = Consolidation::Maximum.combine(&reports).expect("one report");
             let and = sets.iter().skip(1).fold(sets[0].clone(), |all, has| &all & has);
             let or = sets.iter().skip(1).fold(sets[0].clone(), |some, has| &some | has);
             assert_eq!((set(&all.map), set(&some.map)), (and, or));

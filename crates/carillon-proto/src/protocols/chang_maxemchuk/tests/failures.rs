@@ -174,7 +174,11 @@ fn restarted_site_knows_departed_members() {
     let mut site = cut_out();
     site.expel(0);
     site.agree(1, start_of(ballot(2, 1), 1, 4));
-    assert_eq!(site.receive_in(1, 2, Body::Purged { below: 3 }), ["join lost to all"], "nobody else has it");
+    assert_eq!(
+        site.receive_in(1, 2, Body::Purged { below: 3 }),
+        ["join lost to all"],
+        "no other site has it"
+    );
     let (view, members, joiners) = (ballot(3, 0), ranks(&[0, 1, 2]), ranks(&[2]));
     let anew = Packet::Start { ballot: view, base: 1, length: 9, members, joiners, state: &[0; 24] };
     assert!(site.agree(0, anew).is_empty());

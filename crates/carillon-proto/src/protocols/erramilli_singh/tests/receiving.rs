@@ -199,7 +199,7 @@ fn early_messages_leave_room_for_the_expected_one() {
 
 /// A member silent for longer than T2 counts as failed until its next packet.
 #[test]
-fn member_silent_beyond_t2_has_failed_until_heard() {
+fn member_silent_beyond_t2_fails_until_next_packet() {
     let mut member = Member::new(&[("failure_intervals", "1"), ("failure_margin", "0 ms")]);
     let lost = |rank| Event::MemberLost { member: node(rank) };
     member.at(50);

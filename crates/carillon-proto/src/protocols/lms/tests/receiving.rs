@@ -175,7 +175,7 @@ fn request_across_a_jump_is_answered_with_held_messages() {
 }
 
 #[test]
-fn a_request_is_answered_once_as_long_as_it_is_remembered() {
+fn remembered_request_is_answered_once() {
     // [N] LMS_RQL_MAX = 10
     let mut fixture = receiver(&[]);
     for number in 0..20 {

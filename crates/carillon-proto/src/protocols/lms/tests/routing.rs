@@ -19,7 +19,7 @@ fn with_replier(settings: &[(&str, &str)]) -> Fixture {
 }
 
 #[test]
-fn setup_and_spm_name_the_last_router_to_those_below() {
+fn setup_and_spm_name_the_last_router() {
     let mut fixture = router(&[]);
     assert_eq!(fixture.pass(0, 0, setup(None)), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
     assert_eq!(fixture.pass(0, 0, setup(Some(8))), "lms setup next 0 oldest 0 time 0 ns previous 10.0.0.10");
@@ -178,7 +178,7 @@ fn the_source_is_the_replier_of_its_own_router() {
 }
 
 #[test]
-fn the_way_up_is_the_replier_where_it_is_nearer() {
+fn nearer_upstream_interface_becomes_replier() {
     // [N] SRC_REFRESH: adopted if not dearer and nearer
     let offer = |cost, hops| Packet::SrcRefresh(Offer { cost, hops });
     let mut fixture = router(&[]);

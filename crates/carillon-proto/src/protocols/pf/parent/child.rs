@@ -86,6 +86,7 @@ impl Child {
     /// Handles the response to the poll sent at `at`, which also answers all earlier polls. Returns the polls that
     /// are no longer awaited; `None` if no poll was sent at `at` or a later one is answered.
     pub fn answer(&mut self, at: Time) -> Option<Vec<u64>> {
+        // Outstanding polls are sorted by sending time, which the response echoes.
         let before = self.asked.partition_point(|asked| asked.at < at);
         let until = match self.asked.get(before).is_some_and(|asked| asked.at == at) {
             true => before + 1,
@@ -93,6 +94,7 @@ impl Child {
             false if self.forgotten.is_some_and(|(first, last)| (first..=last).contains(&at)) => before,
             false => return None,
         };
+        // A response covers all earlier polls, kept or dropped.
         let after = at + Duration::from_nanos(1);
         let left = self.forgotten.map(|(first, last)| (first.max(after), last));
         self.forgotten = left.filter(|(first, last)| first <= last);
@@ -107,6 +109,7 @@ impl Child {
                 std::cmp::Ordering::Less => 1,
             };
         }
+        // Timed-out polls are no longer in the timeout queue of the parent.
         let over = self.asked.drain(..until).filter(|asked| !asked.absent);
         Some(over.map(|asked| asked.poll).collect())
     }

@@ -175,6 +175,7 @@ impl Parent {
     pub fn pop_complete(&mut self) -> Option<(u64, Outcome, u32)> {
         let first = self.messages.first()?;
         let start = self.messages.start();
+        // Without live children every message is complete.
         let is_over = start < self.sent && first.acked >= self.live && self.is_consumed(start);
         if self.held || (self.live > 0 && !is_over) {
             return None;
@@ -256,6 +257,7 @@ impl Parent {
         child.live = false;
         self.live -= 1;
         let start = self.messages.start();
+        // Counts of acknowledgments concern live children only.
         for (number, message) in (start..self.sent).zip(self.messages.iter_mut()) {
             message.acked -= usize::from(child.map.has(number));
             message.nacked -= usize::from(child.nacks(number));
@@ -274,6 +276,7 @@ impl Parent {
             }
         }
         self.again.retain(|_, again| !matches!(again, Again::Some(to) if to.is_empty()));
+        // Messages that waited for this child may now be decided.
         self.decide_all(Time::ZERO, u64::MAX);
     }
 
@@ -281,6 +284,7 @@ impl Parent {
     fn skip(&mut self, index: usize) {
         let (start, sent) = (self.messages.start(), self.sent);
         let child = &mut self.children[index];
+        // The child counts as if it had received everything sent.
         for (number, message) in (start..sent).zip(self.messages.iter_mut()) {
             if !child.map.has(number) {
                 message.failed = true;

@@ -46,6 +46,7 @@ impl Parent {
             return Err(DropReason::NotAMember);
         };
         let cut;
+        // With `ahead`, a child may have received messages from another node that this parent has not sent yet.
         let response = match self.rules.ahead {
             true => {
                 cut = response.before(self.sent);
@@ -58,6 +59,7 @@ impl Parent {
         if map.end() > self.sent || highest > self.sent || left > map.next() || size == 0 {
             return Err(DropReason::OutOfWindow);
         }
+        // Only the first response to a poll counts, and it gives a round-trip sample.
         let Some(answered) = child.answer(at) else { return Err(DropReason::OutOfWindow) };
         child.round_trip.on_sample(now.since(at).min(self.rules.round_trip_max));
         let old = (child.map.clone(), child.highest);
@@ -76,6 +78,7 @@ impl Parent {
         } else {
             self.full.remove(&index);
         }
+        // Children with unconsumed messages are polled again, because consumption causes no response by itself.
         match self.rules.consumed && child.left < child.map.next() {
             true => self.behind.insert(index),
             false => self.behind.remove(&index),
@@ -88,6 +91,7 @@ impl Parent {
     fn count(&mut self, now: Time, index: usize, at: Time, (old, old_highest): (ReceiverMap, u64)) {
         let start = self.messages.start();
         let child = &mut self.children[index];
+        // Retransmission times before the first missing message are obsolete.
         child.resent = child.resent.split_off(&child.map.next().max(start));
         let mut left = self.budget.left(index, self.sent);
         let from = old.next().max(start);
@@ -101,6 +105,7 @@ impl Parent {
             if !is_missing {
                 continue;
             }
+            // Recovery actions of section 2.5.1, by the state of the message.
             match message.recovery {
                 Recovery::NoNack => {
                     message.recovery = Recovery::Collection;

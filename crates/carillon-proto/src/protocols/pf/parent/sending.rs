@@ -42,6 +42,7 @@ impl Parent {
     /// Returns the next packet, if one may leave now.
     pub fn poll_sending(&mut self, now: Time) -> Option<Sending> {
         loop {
+            // Unicast copies of the present transmission leave before anything else.
             while let Some(sending) = self.burst.pop_front() {
                 if sending.message.is_none_or(|number| self.messages.get(number).is_some()) {
                     return Some(sending);
@@ -61,6 +62,7 @@ impl Parent {
                 Head::New => self.send_new(now),
                 Head::Poll => self.poll(now),
             }
+            // All copies of a transmission together count as one packet for the gap IPG.
             if !self.burst.is_empty() {
                 self.pace.spend(now, self.rules.packet);
             }
@@ -73,12 +75,14 @@ impl Parent {
     }
 
     fn head(&mut self, now: Time) -> Option<Head> {
+        // Retransmissions go first, then new messages, then polls.
         if let Some((&number, _)) = self.again.first_key_value() {
             return Some(Head::Again(number));
         }
         if self.has_new() {
             return Some(Head::New);
         }
+        // A closed window opens only by responses: poll the children that close it.
         if self.sent < self.messages.end() {
             self.plan_full(now);
         }
@@ -96,15 +100,16 @@ impl Parent {
 
     /// Plans polls of the full children that close the window.
     fn plan_full(&mut self, now: Time) {
-        self.plan_those(now, self.full.iter().copied().collect());
+        self.plan_idle(now, self.full.iter().copied().collect());
     }
 
     /// Plans polls of the children that have everything but have not consumed it.
     fn plan_behind(&mut self, now: Time) {
-        self.plan_those(now, self.behind.iter().copied().collect());
+        self.plan_idle(now, self.behind.iter().copied().collect());
     }
 
-    fn plan_those(&mut self, now: Time, children: Vec<usize>) {
+    /// Plans polls of the given children that have no poll planned or outstanding.
+    fn plan_idle(&mut self, now: Time, children: Vec<usize>) {
         for index in children {
             if !self.plan.is_planned(index) && !self.children[index].is_awaited() {
                 let distance = self.distance(index);
@@ -115,6 +120,7 @@ impl Parent {
 
     fn send_again(&mut self, now: Time, number: u64) {
         let some = match self.again.remove(&number) {
+            // Few children: unicast. The count is checked again, because children may have left meanwhile.
             Some(Again::Some(some)) if (some.len() as f64) < self.multicast_from() => some,
             _ => {
                 if let Some(message) = self.messages.get_mut(number) {
@@ -158,6 +164,7 @@ impl Parent {
 
     fn poll(&mut self, now: Time) {
         let asked: Vec<usize> = self.plan.due(now).take(MAX_POLLED_ALONE).collect();
+        // A poll of many children is cheaper as one multicast.
         if asked.len() as f64 >= self.multicast_from() {
             self.transmit(now, None, true, To::All, asked);
         } else {

@@ -284,7 +284,7 @@ fn impossible_responses_are_dropped() {
         assert!(parent.on_response(at(7), 0, &lie).is_err(), "{lie:?}");
     }
     assert_eq!((parent.acknowledged(0), parent.effective_window()), (Some(0), 0));
-    assert!(parent.on_response(at(7), 2, &good(5)).is_err(), "nobody's");
+    assert!(parent.on_response(at(7), 2, &good(5)).is_err(), "unknown child");
     parent.on_response(at(7), 0, &Response { size: u64::MAX, ..good(5) }).unwrap();
     assert_eq!(parent.children[0].limit(), 10, "S is what was agreed");
     assert_eq!(parent.effective_window(), 0, "the other has no room");
@@ -301,7 +301,7 @@ fn departed_child_is_not_awaited() {
     assert!(parent.pop_complete().is_none() && parent.awaits(2));
     parent.remove(2);
     assert!(parent.pop_complete().is_some() && parent.pop_complete().is_some());
-    assert_eq!((parent.poll_timeout(), parent.plan.len()), (None, 0), "nobody is asked any more");
+    assert_eq!((parent.poll_timeout(), parent.plan.len()), (None, 0), "no child is polled");
 }
 
 #[test]
