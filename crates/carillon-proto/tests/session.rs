@@ -132,7 +132,7 @@ fn a_session_without_loss_is_this_exchange() {
 
 proptest! {
     #[test]
-    fn with_forty_percent_loss_everyone_finishes_verified_and_is_named(
+    fn session_completes_at_forty_percent_loss(
         seed: u64, loss in 0.0..0.4, receivers in 1usize..6, messages in 1u64..6, gather in 0..3
     ) {
         let all: BTreeSet<String> = (0..receivers).map(|i| format!("r{i}")).collect();
@@ -263,7 +263,7 @@ fn a_member_silent_while_closing_is_lost_after_the_timeout() {
 }
 
 #[test]
-fn a_member_that_answers_but_gets_nowhere_does_not_hold_up_the_end() {
+fn stuck_member_does_not_delay_end() {
     let mut world = World::new(sender(Gather::Count(1)), 3);
     world.join(receiver("a"));
     world.peers[0].then = Then::Nothing;
@@ -346,7 +346,7 @@ fn a_join_that_comes_after_the_start_is_refused() {
 }
 
 #[test]
-fn receivers_with_one_name_are_all_served_under_names_of_their_own() {
+fn receivers_with_equal_names_get_unique_names() {
     let mut world = World::new(sender(Gather::Count(3)), 2);
     for seed in 1..=3 {
         world.join(ReceiverSession::new(receiver_config("twin"), carillon_core::Seeds::new(seed)));
@@ -563,7 +563,7 @@ fn a_session_whose_members_have_all_failed_is_over() {
 }
 
 #[test]
-fn a_receiver_that_leaves_or_dies_while_gathering_does_not_count() {
+fn receiver_lost_while_gathering_does_not_count() {
     let mut world = World::new(sender(Gather::Count(2)), 1);
     for name in ["leaves", "dies"] {
         world.join(receiver(name));
@@ -641,7 +641,7 @@ fn verified_is_a_success_even_if_the_sender_never_confirms_it() {
 }
 
 #[test]
-fn a_verified_member_is_kept_while_the_protocol_needs_its_acknowledgments() {
+fn verified_member_stays_while_protocol_needs_it() {
     let mut world = World::new(sender(Gather::Count(2)), 2);
     world.join(receiver("a"));
     world.join(receiver("b"));

@@ -16,8 +16,8 @@
 
 mod bounds;
 mod config;
-mod hold;
 mod job;
+mod lag;
 mod ledger;
 mod lost_run;
 mod receiver;
@@ -35,8 +35,8 @@ pub use config::{
     DEFAULT_SILENCE, EarlierSessions, Gather, HelperSelection, MAX_ATTACHED, ReceiverSessionConfig,
     SenderSessionConfig, Slow,
 };
-pub use hold::Standing;
 pub use job::{DoneJobs, JobId};
+pub use lag::Standing;
 pub use receiver::{MissedSession, OtherSender, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{AssociationId, Duration, NodeId, Time};
 use carillon_wire::session::{Identity, MemberRole, Nonce};
 
-use super::hold::Hold;
+use super::lag::LagTracker;
 use super::secret;
 
 /// Receiver that has joined.
@@ -77,7 +77,7 @@ pub(super) struct Record {
     /// Time at which the member was last heard, in the time in which the session ran.
     pub heard: Time,
     /// Tracker of the time for which it holds the sender up.
-    pub hold: Hold,
+    pub lag: LagTracker,
 }
 
 /// Statements of a member in its JOIN.
@@ -142,7 +142,7 @@ impl Roster {
             mark: (0, now),
             pace: None,
             heard: now,
-            hold: Hold::default(),
+            lag: LagTracker::default(),
         });
         self.joined_ever = self.joined_ever.saturating_add(1);
         self.helpers += usize::from(part.helps());

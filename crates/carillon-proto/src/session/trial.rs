@@ -26,11 +26,11 @@ const TRIAL_TICKS: u32 = 3;
 /// Packets of a trial below which nothing is concluded.
 const MIN_PACKETS: u64 = 16;
 /// Ticks until the next trial after one without result: initial value.
-const FIRST_REST: u32 = 16;
+const INITIAL_REST: u32 = 16;
 /// Maximum number of ticks until the next trial.
 const MAX_REST: u32 = 128;
 /// Ticks for which those that wait outside may wait for less than they had themselves, once everything was sent.
-const TAIL: u32 = 16;
+const TAIL_TICKS: u32 = 16;
 
 /// Observation of a member at a tick.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,7 +162,8 @@ impl Trials {
     fn note_waiting(&mut self, progress: Progress, rate: Option<f64>) -> Option<String> {
         let is_slow = progress.is_waited_for && rate.is_some_and(|rate| rate < self.set_aside_rate);
         self.slow_in = self.slow_in << 1 | u32::from(is_slow);
-        let (ticks, most) = if progress.is_all_sent { (TAIL, TAIL) } else { (WINDOW as u32, MIN_HELD) };
+        let (ticks, most) =
+            if progress.is_all_sent { (TAIL_TICKS, TAIL_TICKS) } else { (WINDOW as u32, MIN_HELD) };
         let is_slow = (self.slow_in & ((1 << ticks) - 1)).count_ones() >= most;
         is_slow.then(|| "let less through than one that waits for its turn had".to_owned())
     }
@@ -214,7 +215,7 @@ impl Trials {
             } else {
                 self.suspects.clear();
             }
-            (self.rest, self.next_rest) = ((0, 0.0), FIRST_REST);
+            (self.rest, self.next_rest) = ((0, 0.0), INITIAL_REST);
         } else if let Some(lag) = Self::closing(progress, base, seen, &then) {
             let behind = seen.iter().filter(|sight| sight.acknowledged <= progress.sent - lag);
             let reason = |sight: &Sight| {
@@ -222,7 +223,7 @@ impl Trials {
             };
             aside.extend(behind.map(|sight| (sight.index, reason(sight))));
         } else {
-            self.next_rest = (self.next_rest * 2).clamp(FIRST_REST, MAX_REST);
+            self.next_rest = (self.next_rest * 2).clamp(INITIAL_REST, MAX_REST);
             self.rest = (self.next_rest, rate);
         }
         if !aside.is_empty() {
@@ -231,8 +232,8 @@ impl Trials {
         Step::End(aside)
     }
 
-    /// By how many messages at least those are behind that keep the window closed, if it was closed in the trial and
-    /// a member has acknowledged everything that was sent.
+    /// Minimum lag in messages of the members that keep the window closed, if it was closed in the trial and a member has
+    /// acknowledged everything that was sent.
     fn closing(
         progress: Progress,
         base: Progress,
@@ -321,7 +322,7 @@ mod tests {
         let mut held = Held::default();
         held.until_trial(100);
         assert_eq!(held.trial([110, 100]), []);
-        assert_eq!(held.until_trial(100), Some(2 * FIRST_REST - FIRST_REST));
+        assert_eq!(held.until_trial(100), Some(2 * INITIAL_REST - INITIAL_REST));
         assert_eq!(held.trial([110, 100]), []);
         assert_eq!(held.until_trial(49), Some(MIN_HELD + 1));
     }

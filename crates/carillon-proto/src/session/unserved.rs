@@ -69,10 +69,11 @@ impl UnservedList {
         let known = self.list.iter().position(|old| old.node == new.node);
         // A receiver that restarts again and again takes one entry.
         let same = |old: &Unserved| old.name == new.name && old.reason == new.reason;
-        let known = known.or_else(|| self.list.iter().position(same).filter(|_| self.list.len() >= MOST));
+        let known =
+            known.or_else(|| self.list.iter().position(same).filter(|_| self.list.len() >= MAX_UNSERVED));
         match known {
             Some(index) => self.list[index] = new,
-            None if self.list.len() < MOST => self.list.push(new),
+            None if self.list.len() < MAX_UNSERVED => self.list.push(new),
             None => self.more = self.more.saturating_add(1),
         }
     }
@@ -94,7 +95,7 @@ impl UnservedList {
 /// Reason for a receiver that was not present at the start, as it states it itself and as reports show it.
 pub(super) const ARRIVED_AFTER_START: &str = "came after the start";
 /// Maximum number of entries, since strangers could fill the list.
-const MOST: usize = 64;
+const MAX_UNSERVED: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -111,10 +112,10 @@ mod tests {
         for node in 0..200 {
             list.add(one(node % 100, &format!("r{}", node % 100)));
         }
-        assert_eq!((list.list().len(), list.more()), (MOST, 72));
+        assert_eq!((list.list().len(), list.more()), (MAX_UNSERVED, 72));
         list.add(one(500, "r3"));
-        assert_eq!((list.list().len(), list.more()), (MOST, 72));
+        assert_eq!((list.list().len(), list.more()), (MAX_UNSERVED, 72));
         list.remove(NodeId(9), "r4");
-        assert_eq!(list.list().len(), MOST - 2);
+        assert_eq!(list.list().len(), MAX_UNSERVED - 2);
     }
 }

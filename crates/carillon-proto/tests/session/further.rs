@@ -89,7 +89,7 @@ fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn what_goes_by_is_overheard_by_who_is_served_later_and_wants_it() {
+fn receiver_of_catch_up_session_overhears_data() {
     for overhears in [true, false] {
         // Two seconds for the whole.
         let mut world = of_carillon_with(&["a"], Slow::Lane, 20_000, &[("rate", "120 Mbit/s")]);
@@ -139,7 +139,7 @@ fn nobody_but_the_sender_of_that_session_is_overheard() {
 }
 
 #[test]
-fn whoever_got_what_was_not_sent_has_failed_and_is_served_by_the_next_session_if_there_is_one() {
+fn damaged_receiver_is_served_by_catch_up_session() {
     for further in [true, false] {
         let mut config = config(2, Slow::Lane);
         config.further = further;
@@ -172,7 +172,7 @@ fn whoever_got_what_was_not_sent_has_failed_and_is_served_by_the_next_session_if
 }
 
 #[test]
-fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
+fn straggler_is_set_aside_only_with_catch_up_session() {
     // A message each 300 ms, in which the others could have a hundred.
     for (slow, further, given_up) in [
         (Slow::Lane, true, true),
@@ -231,7 +231,7 @@ fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
 }
 
 #[test]
-fn one_that_answers_no_question_is_given_up_soon_and_served_later_whatever_it_had() {
+fn silent_member_is_expelled_early_and_served_later() {
     let all = [
         (Slow::Lane, 1000, 750..1500),
         (Slow::Wait, 1000, 5000..5010),
@@ -266,7 +266,7 @@ fn one_that_answers_no_question_is_given_up_soon_and_served_later_whatever_it_ha
 }
 
 #[test]
-fn where_a_protocol_asks_nobody_it_takes_longer_until_one_is_known_to_be_silent() {
+fn silence_is_detected_later_without_polls() {
     let mut world = world(&["a", "b", "c"], Slow::Lane, 100_000);
     world.run(ms(1000));
     world.peers[1].dead = true;
@@ -407,7 +407,7 @@ fn next_invitation(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of_it() {
+fn new_invitation_ends_session_only_after_silence() {
     let mut world = world(&["a", "b"], Slow::Wait, 100_000);
     world.run(ms(1000));
     let bytes = next_invitation("source");
@@ -446,7 +446,7 @@ impl AddressBook for OneHost {
 
 /// Whoever is started anew has another port. Two of one name may be there at once, and then neither may disturb the other.
 #[test]
-fn a_sender_that_was_started_anew_is_followed_when_the_old_one_is_gone() {
+fn restarted_sender_is_followed_once_old_one_is_gone() {
     // Who invites and in which name, and the time, in tenths of a second, from which on the sender is dead; until when it is not heard, though it lives.
     for (node, name, dead, deaf, follows) in [
         (8, "source", 10, 0, Some(30..=33)),

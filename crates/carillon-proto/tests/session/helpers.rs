@@ -122,7 +122,7 @@ fn everybody_turns_to_whom_the_roster_says() {
 
 /// Nobody asks who only helps whether it is through: it has nothing but the sender's farewell.
 #[test]
-fn a_helper_that_loses_most_of_the_farewells_ends_with_the_others() {
+fn helper_that_misses_end_announcements_still_ends() {
     let mut world = group(10);
     let mut lost = 0;
     world.lose = Box::new(move |_, _, to, bytes| {
@@ -302,7 +302,7 @@ fn designated(config: SenderSessionConfig, messages: u64) -> World {
 }
 
 #[test]
-fn a_designated_receiver_gets_everything_and_the_others_turn_to_it() {
+fn designated_receiver_serves_the_others() {
     let by_name = config(Gather::Names(names(&["a", "b", "c"])), HelperSelection::Names(names(&["a"])));
     for config in [config(Gather::Count(3), HelperSelection::Count(1)), by_name] {
         let mut world = designated(config, 50);

@@ -187,7 +187,7 @@ fn a_receiver_started_anew_while_gathering_takes_its_own_place() {
 }
 
 #[test]
-fn reports_of_strangers_and_reports_before_the_end_count_for_nothing() {
+fn foreign_or_early_reports_are_ignored() {
     let mut machine = sender(Gather::Count(1));
     let report = |nonce| {
         bytes(Body::Report {
@@ -406,7 +406,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2 * ProptestConfig::default().cases))]
 
     #[test]
-    fn no_bytes_at_any_time_make_a_session_panic_or_break_its_contract(
+    fn arbitrary_bytes_never_break_a_session(
         steps in proptest::collection::vec((0u64..3000, 0u32..4, nearly_right()), 0..40),
         finish: bool,
     ) {

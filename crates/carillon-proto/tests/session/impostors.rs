@@ -58,7 +58,7 @@ fn false_invitation(association: u32) -> Vec<u8> {
 
 /// A receiver that has given a sender up for others that invite is still its member: it goes back.
 #[test]
-fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
+fn sender_with_lost_answers_is_retried_among_false_ones() {
     for every in [20, 150, 1000] {
         let mut world = World::new(sender(Gather::Wait(Duration::from_secs(4))), 5);
         world.join(receiver("a"));
@@ -75,7 +75,7 @@ fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
 
 /// Whoever is heard first in the sender's name, the receiver ends up with what the sender itself has said to it alone.
 #[test]
-fn an_invitation_in_the_senders_name_to_something_else_is_thrown_away_at_the_welcome() {
+fn forged_invitation_is_dropped_at_welcome() {
     let invite = |state, settings, max_payload| {
         let model = false_invitation(7);
         let Ok(Body::Invite(invite)) = Packet::parse(&model).map(|packet| packet.body) else { panic!() };
@@ -138,7 +138,7 @@ fn a_sender_is_found_among_false_ones_that_are_there_first() {
 
 /// What is asked on the side is no more than what came, and only a sender's own answer counts.
 #[test]
-fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() {
+fn query_to_ignored_sender_is_no_longer_than_invitation() {
     let mut machine = receiver(&"a receiver with a long name ".repeat(3)[..64]);
     let (mut got, mut sent) = (0, 0);
     for round in 0..2000 {
@@ -163,7 +163,7 @@ fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() 
 /// JOIN in another's name: that one gets no more bytes than were sent, and its place is free again when it has
 /// not been heard for the member timeout.
 #[test]
-fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
+fn place_of_forged_address_becomes_free_again() {
     let mut machine = sender(Gather::Count(2));
     let victim = NodeId(50);
     let forged = join(1, "a");
@@ -184,7 +184,7 @@ fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
 /// The first receiver that joins and answers under an expected name has the place, for that session: the other is named,
 /// and the session is over when the first has been silent for the member timeout. One that does not answer has nothing.
 #[test]
-fn a_join_under_an_expected_name_shuts_the_other_out_only_if_it_answers() {
+fn expected_name_is_taken_only_after_answer() {
     for answers in [false, true] {
         let mut world = World::new(sender(names(&["a"])), 5);
         match answers {

@@ -92,7 +92,7 @@ fn all_have(world: &World, receivers: &[usize], messages: u64) {
 }
 
 #[test]
-fn each_turns_to_the_nearest_helper_and_helpers_to_such_as_are_nearer_to_the_sender() {
+fn members_and_helpers_turn_to_nearest_helper() {
     let wanted = [("a", "e"), ("b", "e"), ("c", "g"), ("d", ""), ("e", ""), ("f", "e"), ("g", "f")];
     for seed in 0..8 {
         let mut world = group(config(), 40);
@@ -127,7 +127,7 @@ fn of_helpers_that_are_about_as_near_each_has_its_share() {
 }
 
 #[test]
-fn a_helper_has_no_more_helpers_below_it_than_is_said_and_who_is_said_to_turn_to_one_does() {
+fn fanout_and_placement_are_respected() {
     // f and g are near e, and not so near each other.
     fn ways(from: NodeId, to: NodeId) -> Duration {
         let millis = match (from.min(to).0, from.max(to).0) {
@@ -154,7 +154,7 @@ fn a_helper_has_no_more_helpers_below_it_than_is_said_and_who_is_said_to_turn_to
 }
 
 #[test]
-fn who_does_not_measure_holds_nobody_up_for_longer_than_a_silent_member() {
+fn member_without_measurement_delays_start_boundedly() {
     let mut world = group(config(), 20);
     // c is of a release that knows nothing of it.
     world.lose = Box::new(|_, from, to, bytes| {
@@ -189,7 +189,7 @@ fn a_helper_that_dies_before_the_start_is_chosen_by_nobody() {
 
 /// What those below a lost helper lack its parent has: the nearest towards the sender.
 #[test]
-fn the_children_of_a_helper_that_dies_turn_to_the_nearest_of_those_that_have_what_they_lack() {
+fn children_of_lost_helper_turn_to_its_parent() {
     // g, whose child is c, and f, whose child is the helper g.
     for (victim, orphan, next) in [(7, NodeId(3), NodeId(6)), (6, NodeId(7), NodeId(5))] {
         let mut world = group(config(), 200);

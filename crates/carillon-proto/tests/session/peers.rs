@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
     #[test]
-    fn with_thirty_percent_loss_and_copies_out_of_turn_all_have_everything_in_one_order(
+    fn peers_agree_on_order_despite_loss_and_duplicates(
         seed: u64, loss in 0.0..0.3, repeats in 0.0..0.3
     ) {
         let mut world = group(4);
@@ -119,7 +119,7 @@ proptest! {
 
 /// What a member sends for its own application is not bounded by what it has heard.
 #[test]
-fn one_that_has_much_to_send_does_so_while_the_organiser_has_little() {
+fn member_offers_more_than_organiser() {
     // 600 are within what a member may send without having heard anything.
     const MANY: u64 = 1500;
     for entry in REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)) {
@@ -169,7 +169,7 @@ fn a_roster_of_many_pages_is_learned_under_loss() {
 
 /// Kills a member at each of many moments: the others get everything that is to be had.
 #[test]
-fn a_receiver_that_dies_at_any_time_is_named_and_the_others_finish() {
+fn crashed_receiver_is_named_and_others_finish() {
     for at in (0..300).step_by(7) {
         let mut world = group(30);
         world.run_until(ms(at), |_| false);
@@ -192,7 +192,7 @@ fn a_receiver_that_dies_at_any_time_is_named_and_the_others_finish() {
 }
 
 #[test]
-fn a_sender_that_dies_is_given_up_by_all_and_what_it_sent_is_in_the_order() {
+fn messages_of_crashed_sender_stay_in_order() {
     for at in (30..130).step_by(5) {
         let mut world = group(40);
         world.run_until(ms(at), |_| false);
@@ -299,7 +299,7 @@ fn one_that_nobody_hears_is_left_out_and_not_those_who_miss_it() {
 }
 
 #[test]
-fn a_member_that_hears_of_the_assembly_and_of_no_welcome_asks_again_at_once() {
+fn member_without_welcome_repeats_join_at_assembly() {
     let mut world = group(3);
     world.lose = Box::new(|now, _, to, bytes| {
         let welcome = |packet: Packet<'_>| matches!(packet.body, Body::Welcome { .. });
@@ -317,7 +317,7 @@ fn a_member_that_hears_of_the_assembly_and_of_no_welcome_asks_again_at_once() {
 }
 
 #[test]
-fn a_further_sender_of_a_protocol_with_one_sender_is_told_which_have_several() {
+fn second_sender_learns_of_multi_sender_protocols() {
     let mut world = World::new(sender(Gather::Count(1)), 1);
     let two = world.join_offering("two", 1);
     world.run(ms(100));
@@ -404,7 +404,7 @@ fn assembling() -> (ReceiverSession, Nonce, Identity) {
 }
 
 #[test]
-fn a_member_is_ready_when_it_has_the_roster_and_has_heard_all_in_it() {
+fn member_is_ready_with_roster_after_all_are_heard() {
     let (mut machine, nonce, own) = assembling();
     let ready = |outbox: Outbox| outbox.packets().iter().any(|text| text.contains("ready"));
     assert!(!ready(give(&mut machine, ms(30), NodeId(5), &present(5))), "nobody told the roster");
@@ -452,7 +452,7 @@ fn a_start_without_it_is_the_end_if_the_organiser_says_so() {
 
 /// The name is told to all, and what it is derived from only by whose it is.
 #[test]
-fn nobody_else_speaks_up_under_an_identity_that_the_roster_tells() {
+fn stranger_cannot_use_identity_of_roster() {
     let (mut machine, _, own) = assembling();
     let ready = |outbox: &Outbox| outbox.packets().iter().any(|text| text.contains("ready"));
     give(&mut machine, ms(30), SENDER, &roster(1, &[9, own.0, 5]));
@@ -518,7 +518,7 @@ fn ready_counts_from_members_for_the_present_edition_only() {
 }
 
 #[test]
-fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
+fn departures_while_assembling_cause_new_edition() {
     let mut machine = sender_with(organiser(2));
     for (node, name) in [(1, "a"), (2, "b")] {
         let name = Name::new(name).unwrap();

@@ -19,7 +19,7 @@ fn patient(messages: u64, min_rate: Option<BitRate>) -> World {
 }
 
 #[test]
-fn one_that_lives_but_acknowledges_nothing_is_given_up_after_the_timeout() {
+fn live_member_without_acknowledgments_is_expelled() {
     let mut world = patient(1000, None);
     answers_each(&mut world, 2, Duration::from_secs(1000));
     world.run_until(ms(60_000), |world| lost(world, "b").is_some());
@@ -33,7 +33,7 @@ fn one_that_lives_but_acknowledges_nothing_is_given_up_after_the_timeout() {
 }
 
 #[test]
-fn one_that_keeps_the_others_waiting_most_of_the_time_is_given_up() {
+fn member_that_holds_others_up_is_expelled() {
     let mut world = patient(1000, None);
     answers_each(&mut world, 2, Duration::from_millis(4600));
     world.run_until(ms(60_000), |world| lost(world, "b").is_some());

@@ -67,7 +67,7 @@ fn joins(machine: &mut ReceiverSession, shown: &[usize]) -> Vec<(Time, u16)> {
 }
 
 #[test]
-fn who_has_seen_the_longest_asks_at_once_and_who_has_not_waits_for_it() {
+fn receiver_joins_once_largest_datagram_arrived() {
     let first = |shown: &[usize], interface| {
         let config = ReceiverSessionConfig { max_datagram: interface, ..receiver_config("a") };
         joins(&mut ReceiverSession::new(config, Seeds::new(1)), shown)[0]
@@ -122,7 +122,7 @@ fn who_has_seen_not_even_the_least_says_so() {
 
 /// Another sender invites meanwhile, and answers when it is asked: neither keeps a receiver from the other for ever.
 #[test]
-fn who_waits_for_what_comes_of_one_sender_does_not_turn_to_another_and_back() {
+fn receiver_does_not_alternate_between_senders() {
     let other = carillon_core::NodeId(9);
     let renumbered = |mut bytes: Vec<u8>| {
         bytes[4..8].copy_from_slice(&8u32.to_be_bytes());

@@ -60,7 +60,7 @@ fn refused_receivers_are_named_until_they_are_let_in() {
 }
 
 #[test]
-fn receivers_that_fall_silent_or_leave_before_the_start_are_named_until_they_are_back() {
+fn absent_receivers_are_named_until_they_return() {
     let mut world = World::new(sender(Gather::Count(3)), 1);
     for name in ["leaves", "dies"] {
         world.join(receiver(name));
@@ -159,7 +159,7 @@ fn who_names_senders_joins_no_other_and_says_nothing_to_it() {
 }
 
 #[test]
-fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
+fn started_sender_notes_rival_without_answer() {
     let mut machine = sender(Gather::Count(1));
     let mut join = Vec::new();
     let body = Body::Join {
@@ -181,7 +181,7 @@ fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
 }
 
 #[test]
-fn a_session_that_is_over_is_no_other_sender_and_strangers_fill_no_memory() {
+fn ended_session_is_no_rival_and_rivals_are_bounded() {
     let mut machine = sender(Gather::Count(1));
     give(&mut machine, ms(0), NodeId(8), &foreign_invite(State::Finished));
     assert_eq!(machine.rivals().len(), 0);

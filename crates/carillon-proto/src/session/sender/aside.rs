@@ -29,7 +29,7 @@ impl SenderSession {
         let sender = self.inner.as_mut().and_then(|inner| inner.as_sender());
         let Some(held_up) = sender.and_then(|sender| sender.held_up(now)) else { return };
         let sight = |seen: &Seen| {
-            let path = self.roster.record(seen.index).hold.path;
+            let path = self.roster.record(seen.index).lag.path;
             Sight {
                 index: seen.index,
                 arrived: path.map_or(0, |path| path.arrived),

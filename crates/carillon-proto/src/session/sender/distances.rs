@@ -88,7 +88,7 @@ impl SenderSession {
     /// Handles a probe of a member that measures its distance to the sender.
     pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
         let known = self.roster.index_of(source).is_some_and(|index| !self.roster.record(index).expelled);
-        match known && self.is_measuring() && self.measured.echoes.len() < MOST_ECHOES {
+        match known && self.is_measuring() && self.measured.echoes.len() < MAX_PENDING_ECHOES {
             true => self.measured.echoes.push_back((source, token)),
             false => self.events.dropped(DropReason::NotAMember),
         }
@@ -111,4 +111,4 @@ impl SenderSession {
 }
 
 /// Maximum number of answers waiting to be sent: three for each member of the largest roster.
-const MOST_ECHOES: usize = 3072;
+const MAX_PENDING_ECHOES: usize = 3072;

@@ -56,7 +56,7 @@ impl SenderSession {
             && self.phase == SenderPhase::Gathering
         {
             // The receiver was restarted, or its address is forged: in the latter case the true one is still heard.
-            if now.since(self.roster.record(index).heard) < STILL_THERE {
+            if now.since(self.roster.record(index).heard) < RESTART_SILENCE {
                 return self.events.dropped(DropReason::NotAMember);
             }
             self.forget(now, index, UnservedReason::Left(String::new()));
@@ -151,7 +151,7 @@ impl SenderSession {
     /// Returns true if this receiver of the job was heard just now.
     fn is_there(&self, now: Time, entry: &Entry) -> bool {
         let heard = self.heard_last(entry);
-        entry.waits || heard.is_some_and(|heard| self.awake(now).since(heard) < STILL_THERE)
+        entry.waits || heard.is_some_and(|heard| self.awake(now).since(heard) < RESTART_SILENCE)
     }
 
     /// Time at which this receiver was last heard in this session, unless it was expelled.
@@ -176,7 +176,7 @@ impl SenderSession {
         }
         let Some(heard) = self.heard_last(entry) else { return Speaker::Known(index) };
         let awake = self.awake(now);
-        if awake.since(heard) >= STILL_THERE {
+        if awake.since(heard) >= RESTART_SILENCE {
             return Speaker::Known(index);
         }
         let is_new = !self.undecided.contains_key(&who.node);
@@ -248,7 +248,7 @@ impl SenderSession {
 }
 
 /// Time since its last packet within which a gathering member cannot have been restarted.
-const STILL_THERE: Duration = Duration::from_millis(2500);
+const RESTART_SILENCE: Duration = Duration::from_millis(2500);
 /// Maximum number of nodes with an undecided identity.
 const MAX_UNDECIDED: usize = 64;
 /// Maximum number of receivers in the ledger of a job, as a multiple of the members of a session.

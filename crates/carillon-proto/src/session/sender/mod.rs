@@ -106,7 +106,7 @@ pub struct SenderSession {
     /// Activity of the sender itself, for fair judgment of members.
     pulse: Pulse,
     /// True if messages made progress since the stall timer was armed.
-    got_on: bool,
+    made_progress: bool,
     /// Lost members: those below them in the tree must be notified.
     lost: Vec<NodeId>,
     /// True if the protocol reports too few members to continue.
@@ -162,7 +162,7 @@ impl SenderSession {
             finishing: false,
             offered_bytes: 0,
             pulse: Pulse::default(),
-            got_on: false,
+            made_progress: false,
             lost: Vec::new(),
             too_few: false,
             left_over: VecDeque::new(),
@@ -248,7 +248,8 @@ impl SenderSession {
     fn may_go_on(&self, index: usize) -> bool {
         let member = &self.roster.members()[index];
         let record = self.roster.record(index);
-        member.part == MemberRole::Receives && (member.bytes > 0 || record.hold.got_on() || record.is_aside)
+        member.part == MemberRole::Receives
+            && (member.bytes > 0 || record.lag.has_progressed() || record.is_aside)
     }
 
     /// Receivers that received something, were expelled, and have not been heard since, with the time at which they
@@ -273,11 +274,11 @@ impl SenderSession {
             }
         }
         for (index, member) in self.roster.members().iter().enumerate() {
-            let got_on = self.may_go_on(index);
+            let made_progress = self.may_go_on(index);
             if let Some(index) = former.ledger.named(&member.name) {
                 let entry = former.ledger.entry_mut(index);
                 entry.verified |= member.outcome == MemberOutcome::Verified;
-                entry.has_some |= got_on;
+                entry.has_some |= made_progress;
             }
         }
         if self.finishing {
@@ -338,7 +339,7 @@ impl SenderSession {
     /// quickly, since a member that misses them would hold the others up.
     fn invite(&mut self, now: Time) {
         self.invite_due = true;
-        let soon = QUICK.saturating_sub(self.invited);
+        let soon = QUICK_INVITATIONS.saturating_sub(self.invited);
         self.invited = self.invited.saturating_add(1);
         self.invitations = self.invitations.wrapping_add(1);
         let gathering = self.phase == SenderPhase::Gathering;
@@ -423,18 +424,18 @@ impl SenderSession {
             let nobody = self.roster.active_count() + self.roster.verified_count() == 0;
             if nobody && !matches!(self.config.gather, Gather::Silent(_)) {
                 // No member is left.
-                self.say_farewell(State::Finished, FAREWELL_SPACING);
+                self.say_farewell(State::Finished, END_ANNOUNCEMENT_INTERVAL);
             } else if self.finishing
                 && inner.is_none_or(|inner| inner.is_finished())
                 && !(self.config.has_peers() && self.roster.awaits_offers())
             {
                 self.close(now);
             } else if self.all_have_reported() && self.timers.armed(Timer::Rest).is_none() {
-                self.timers.arm(Timer::Rest, now + REST);
+                self.timers.arm(Timer::Rest, now + PEER_ENDING_TIME);
             }
         }
         if self.phase == SenderPhase::Closing && !self.is_over() && self.roster.active_count() == 0 {
-            self.say_farewell(State::Finished, FAREWELL_SPACING);
+            self.say_farewell(State::Finished, END_ANNOUNCEMENT_INTERVAL);
         }
     }
 
@@ -501,7 +502,7 @@ impl SenderSession {
             Err(error) => return self.abort(now, &error.to_string()),
         }
         self.timers.clear();
-        self.got_on = false;
+        self.made_progress = false;
         self.set_phase(SenderPhase::Running);
         self.invite(now);
         for index in 0..self.roster.members().len() {
@@ -524,7 +525,7 @@ impl SenderSession {
     /// Arms the stall timer: messages must make progress from now on.
     fn await_progress(&mut self, now: Time) {
         if self.timers.armed(Timer::Standstill).is_none() {
-            self.got_on = false;
+            self.made_progress = false;
             self.timers.arm(Timer::Standstill, now + self.config.stall_timeout());
         }
     }
@@ -538,7 +539,7 @@ impl SenderSession {
             return;
         }
         let limit = self.config.stall_timeout();
-        if std::mem::take(&mut self.got_on) {
+        if std::mem::take(&mut self.made_progress) {
             // Members wait only if this one has finished or is blocked. Otherwise the protocol itself repeats what
             // they miss.
             if self.finishing || self.pulse.blocked {
@@ -586,7 +587,7 @@ impl SenderSession {
             self.replies.extend(nodes.map(|node| (node, Reply::ReportAck)));
         }
         // Reporting receivers are answered individually, while helpers only get these announcements.
-        let left = if self.roster.helpers() > 0 { 2 * FAREWELLS } else { FAREWELLS };
+        let left = if self.roster.helpers() > 0 { 2 * END_ANNOUNCEMENTS } else { END_ANNOUNCEMENTS };
         self.farewell = Some(Farewell { state, left, spacing });
         self.invite_due = true;
         self.set_phase(SenderPhase::Closing);
@@ -642,7 +643,7 @@ impl SenderSession {
                 None => {
                     self.invite(now);
                     self.ask_distances();
-                    if self.invited > QUICK {
+                    if self.invited > QUICK_INVITATIONS {
                         self.repeat_roster();
                     }
                 }
@@ -790,19 +791,19 @@ impl Receiver for SenderSession {
         if delivery.source != LOCAL_NODE {
             self.offered_bytes = self.offered_bytes.saturating_add(delivery.payload.len() as u64);
         }
-        self.got_on = true;
+        self.made_progress = true;
         Some(delivery)
     }
 }
 
 /// Number of invitations after the first of a phase that come sooner than a heartbeat, at doubling intervals.
-const QUICK: u32 = 3;
+const QUICK_INVITATIONS: u32 = 3;
 /// Interval of notices to earlier releases, in invitations.
 const NOTICE_EVERY: u32 = 5;
 /// Number of announcements of the end; doubled in sessions with helpers.
-const FAREWELLS: u32 = 3;
-/// The time between the farewells of a session that went well: just long enough that one burst of
-/// losses does not take all.
-const FAREWELL_SPACING: Duration = Duration::from_millis(10);
+const END_ANNOUNCEMENTS: u32 = 3;
+/// Interval between the announcements of a successful end: just long enough that one burst of losses does not take all
+/// of them.
+const END_ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(10);
 /// Time that a protocol of peers has for its own end after all members have reported.
-const REST: Duration = Duration::from_secs(1);
+const PEER_ENDING_TIME: Duration = Duration::from_secs(1);

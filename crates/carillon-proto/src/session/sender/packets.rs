@@ -177,7 +177,7 @@ impl SenderSession {
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
             record.mark = (bytes, now);
-            self.got_on = true;
+            self.made_progress = true;
         } else if closing && now.since(record.mark.1) >= limit {
             self.give_up(now, index, format!("made too little progress for {}", Span::Time(limit)));
         }

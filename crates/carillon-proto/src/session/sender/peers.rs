@@ -212,7 +212,7 @@ impl SenderSession {
         if assembly.next >= total || count == 0 {
             self.roster_due = false;
             assembly.next = 0;
-            assembly.rest = REST;
+            assembly.rest = ROSTER_REPEAT_HEARTBEATS;
         }
         let (total, first) = (u16::try_from(total).ok()?, u16::try_from(first).ok()?);
         let page = RosterPage { edition: assembly.edition, total, first, peers: PeerList::new(&list)? };
@@ -247,4 +247,4 @@ impl SenderSession {
 }
 
 /// Number of heartbeats between announcements of lost members.
-const REST: u32 = 5;
+const ROSTER_REPEAT_HEARTBEATS: u32 = 5;

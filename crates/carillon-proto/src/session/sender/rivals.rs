@@ -25,16 +25,16 @@ impl SenderSession {
         }
         let known = self.rivals.iter().position(|rival| rival.node == node);
         let index = known.unwrap_or(self.rivals.len());
-        if index == MOST {
+        if index == MAX_RIVALS {
             return;
         }
         if known.is_none() {
             let name = invite.sender.to_string();
-            self.rivals.push(Rival { name, node, association, heard: now, answers: ANSWERS });
+            self.rivals.push(Rival { name, node, association, heard: now, answers: ANSWERS_PER_RIVAL });
         }
         // A node that only claims to be a sender cannot make this one send more than it receives.
         let answer = Packet { association: self.config.association, body: self.short_invite() };
-        let affordable = answer.wire_len() <= len * MOST_GAIN;
+        let affordable = answer.wire_len() <= len * AMPLIFICATION_LIMIT;
         let rival = &mut self.rivals[index];
         if affordable && rival.answers > 0 && self.phase == SenderPhase::Gathering {
             rival.answers -= 1;
@@ -61,8 +61,8 @@ impl SenderSession {
 }
 
 /// Maximum number of other senders remembered.
-const MOST: usize = 8;
+const MAX_RIVALS: usize = 8;
 /// Number of answers to each, since some may be lost.
-const ANSWERS: u32 = 3;
+const ANSWERS_PER_RIVAL: u32 = 3;
 /// Maximum ratio of the lengths of an answer and the packet it answers.
-const MOST_GAIN: usize = 3;
+const AMPLIFICATION_LIMIT: usize = 3;

@@ -57,23 +57,23 @@ impl SenderSession {
     /// Why datagrams of this session do not reach a member: it was sent packets and received none, although it
     /// answers, or it is heard and acknowledges nothing.
     fn why_unreached(&self, awake: Time, index: usize) -> Option<String> {
-        let (hold, bytes) = (&self.roster.record(index).hold, self.longest_datagram());
-        if let Some(lost) = hold.lost_run.unreached() {
+        let (lag, bytes) = (&self.roster.record(index).lag, self.longest_datagram());
+        if let Some(lost) = lag.lost_run.unreached() {
             return Some(format!("received none of {lost} packets of up to {bytes} bytes, but answers"));
         }
-        if hold.path.is_some() {
+        if lag.path.is_some() {
             return None;
         }
         // A protocol that does not count what arrives cannot tell this from an application that takes nothing.
         let waits = self.config.slow == Slow::Wait;
         let patience = if waits { PATIENCE_OF_WAIT } else { 1 } * self.config.member_timeout;
-        let stalls = hold.stalled.0 >= patience && !self.is_silent(awake, index);
+        let stalls = lag.stalled.0 >= patience && !self.is_silent(awake, index);
         stalls.then(|| format!("acknowledged nothing of datagrams of up to {bytes} bytes, but is heard"))
     }
 
     /// Notes of a member that is set aside for another reason whether the length of datagrams may be the cause.
     pub(super) fn note_suspect(&mut self, index: usize) {
-        let is_suspect = self.can_fall_back(index) && self.roster.record(index).hold.lost_run.is_suspect();
+        let is_suspect = self.can_fall_back(index) && self.roster.record(index).lag.lost_run.is_suspect();
         self.roster.record_mut(index).is_unreached = is_suspect;
     }
 

@@ -6,8 +6,9 @@ use carillon_wire::session::MemberRole;
 use super::SenderSession;
 use super::state::{SenderPhase, Timer};
 use crate::session::config::Slow;
-use crate::session::hold::{
-    Behind, Bound, Hold, LANE_WINDOW, MOST_AWAITED, MOST_HELD, Standing, TICKS, Tick, WINDOW,
+use crate::session::lag::{
+    Behind, LANE_WINDOW, LagTracker, MAX_HELD_TICKS, MIN_AWAITED_TICKS, PACE_WINDOW, PathBound, Standing,
+    TICKS_PER_TIMEOUT, Tick,
 };
 use crate::session::roster::MemberOutcome;
 
@@ -44,7 +45,7 @@ impl SenderSession {
         let awake = self.awake(now);
         (0..self.roster.members().len()).map(move |index| {
             let record = self.roster.record(index);
-            let Hold { awaited, path, .. } = record.hold;
+            let LagTracker { awaited, path, .. } = record.lag;
             Standing { silent: awake.since(record.heard), awaited, path }
         })
     }
@@ -59,13 +60,13 @@ impl SenderSession {
         let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
         for index in 0..self.roster.members().len() {
             let path = sender.measured(self.roster.members()[index].node);
-            let hold = &mut self.roster.record_mut(index).hold;
-            hold.path = path.or(hold.path);
+            let lag = &mut self.roster.record_mut(index).lag;
+            lag.path = path.or(lag.path);
         }
     }
 
     fn tick(&self) -> Duration {
-        (self.config.member_timeout / TICKS).max(Duration::from_nanos(1))
+        (self.config.member_timeout / TICKS_PER_TIMEOUT).max(Duration::from_nanos(1))
     }
 
     /// Begins to examine the members.
@@ -85,7 +86,7 @@ impl SenderSession {
         }
         let own = std::mem::take(&mut self.pulse.own);
         let quiet = self.pulse.sent == std::mem::replace(&mut self.pulse.sent_before, self.pulse.sent);
-        if self.pulse.history.len() == WINDOW as usize {
+        if self.pulse.history.len() == PACE_WINDOW as usize {
             self.pulse.history.pop_front();
         }
         self.pulse.history.push_back(self.pulse.completed);
@@ -121,25 +122,25 @@ impl SenderSession {
         // A member is behind if most others have at least three quarters more of the messages in flight.
         let under_way = self.pulse.sent.saturating_sub(completed);
         // Nothing is known of a member that was not polled yet.
-        let asks = seen.iter().any(|seen| self.roster.record(seen.index).hold.path.is_some());
+        let asks = seen.iter().any(|seen| self.roster.record(seen.index).lag.path.is_some());
         for &Seen { index, awaited, acknowledged, unanswered } in &seen {
-            let hold = &mut self.roster.record_mut(index).hold;
-            let has_answered = hold.path.is_some_and(|path| path.sent != hold.answered_before);
-            let answers = has_answered && hold.path.is_some_and(|path| path.has_room);
+            let lag = &mut self.roster.record_mut(index).lag;
+            let has_answered = lag.path.is_some_and(|path| path.sent != lag.answered_before);
+            let answers = has_answered && lag.path.is_some_and(|path| path.has_room);
             let is_known = !asks || has_answered || unanswered > 0;
-            hold.answered_before = hold.path.map_or(0, |path| path.sent);
+            lag.answered_before = lag.path.map_or(0, |path| path.sent);
             let behind = match usual.saturating_sub(acknowledged) {
                 _ if leads(acknowledged) => Behind::No,
                 _ if bounding == Some(index) => Behind::Bounds,
                 lag if answers && lag < (under_way / 4 * 3).max(1) => Behind::No,
                 _ => Behind::IfAwaited,
             };
-            hold.note(Tick { is_known, ..tick }, awaited, behind, acknowledged);
-            hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
-            if let Some(path) = &hold.path {
-                hold.lost_run.note(path, unanswered);
+            lag.note(Tick { is_known, ..tick }, awaited, behind, acknowledged);
+            lag.keeps_waiting = tick.holds(awaited) && unanswered >= MIN_UNANSWERED_POLLS;
+            if let Some(path) = &lag.path {
+                lag.lost_run.note(path, unanswered);
             }
-            self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
+            self.roster.member_mut(index).waited = self.roster.record(index).lag.waited();
         }
         for &Seen { index, .. } in &seen {
             if self.set_aside_unreached(now, awake, index) {
@@ -163,18 +164,18 @@ impl SenderSession {
     fn bounding(&mut self, members: &[(usize, NodeId)], elapsed: Duration) -> Option<usize> {
         let mut bounds = Vec::with_capacity(members.len());
         for &(index, _) in members {
-            let hold = &mut self.roster.record_mut(index).hold;
-            let Some(path) = hold.path else { continue };
-            let held = path.blocked.saturating_sub(std::mem::replace(&mut hold.held_before, path.blocked));
+            let lag = &mut self.roster.record_mut(index).lag;
+            let Some(path) = lag.path else { continue };
+            let held = path.blocked.saturating_sub(std::mem::replace(&mut lag.held_before, path.blocked));
             let round_trip = path.round_trip.unwrap_or_default();
-            bounds.push(Bound { index, held, queued: path.queued, round_trip });
+            bounds.push(PathBound { index, held, queued: path.queued, round_trip });
         }
-        Bound::alone(&bounds, elapsed)
+        PathBound::alone(&bounds, elapsed)
     }
 
     /// Returns true if a member was silent for longer than a live member is.
     pub(super) fn is_silent(&self, awake: Time, index: usize) -> bool {
-        awake.since(self.roster.record(index).heard) >= self.tick() * SILENT
+        awake.since(self.roster.record(index).heard) >= self.tick() * SILENT_TICKS
     }
 
     /// Reason to expel a member before its silence timeout, and true if it is only set aside.
@@ -182,43 +183,44 @@ impl SenderSession {
         if self.config.slow == Slow::Wait {
             return None;
         }
-        let hold = &self.roster.record(index).hold;
+        let lag = &self.roster.record(index).lag;
         let receives = self.roster.members()[index].part == MemberRole::Receives;
         let lanes = self.sets_aside() && receives;
-        if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
+        if lanes && lag.keeps_waiting && self.is_silent(awake, index) {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
             return Some((format!("silent for {silent:.1} s while most of the others waited"), false));
         }
         // Members below a lost helper miss the repairs that it would have sent: they are late once, and not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
         // The member loses nothing: a catch-up session begins where it stands.
-        let left_behind = hold.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
+        let left_behind = lag.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
         if let Some(behind) = left_behind {
             let (behind, window) = (self.tick() * behind, self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
             return Some((format!("kept most of the others waiting for {behind:.1} s of {window}"), true));
         }
-        let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
+        let (timeout, window) = (self.config.member_timeout, self.tick() * PACE_WINDOW);
         // A helper answers for the members below it, so a silent one of them must be expelled before the helper is.
         let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
-        if hold.stalled.0 >= patience {
-            let lost = hold.lost_run.unreached().map(|lost| {
+        if lag.stalled.0 >= patience {
+            let lost = lag.lost_run.unreached().map(|lost| {
                 let bytes = self.longest_datagram();
                 format!(": received none of {lost} packets of up to {bytes} bytes, but answers")
             });
             let lost = lost.unwrap_or_default();
             return Some((format!("acknowledged nothing for {}{lost}", Span::Time(patience)), false));
         }
-        let held = hold.held();
-        if held >= MOST_HELD {
+        let held = lag.held();
+        if held >= MAX_HELD_TICKS {
             let held = (self.tick() * held).as_secs_f64();
             return Some((
                 format!("kept the others waiting for {held:.1} s of {}", Span::Time(window)),
                 false,
             ));
         }
-        let oldest = self.pulse.history.front().filter(|_| self.pulse.history.len() == WINDOW as usize)?;
-        if hold.awaited_for() < MOST_AWAITED {
+        let oldest =
+            self.pulse.history.front().filter(|_| self.pulse.history.len() == PACE_WINDOW as usize)?;
+        if lag.awaited_for() < MIN_AWAITED_TICKS {
             return None;
         }
         // Small messages count as full ones, since a slow path bounds their number too.
@@ -234,16 +236,17 @@ impl SenderSession {
         }
         let rate = BitRate::new((bytes as f64 * 8.0 / time.as_secs_f64()) as u64);
         // A slow sender expects no more than a share of its own rate.
-        let least = BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / SLOWER))?;
+        let least =
+            BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / MIN_RATE_DIVISOR))?;
         let made = rate.map_or_else(|| "less than 1 bit/s".to_owned(), rounded);
         (rate < Some(least)).then(|| format!("made {made} of at least {} for {time_text}", rounded(least)))
     }
 
     /// Waits for reports: a member must make progress, as it states itself.
     fn watch_reports(&mut self, now: Time, elapsed: Duration) {
-        let (awake, window) = (self.awake(now), self.tick() * WINDOW);
+        let (awake, window) = (self.awake(now), self.tick() * PACE_WINDOW);
         // A member that does this share in this time will be done before long.
-        let enough = (self.offered_bytes / STEPS).max(1);
+        let enough = (self.offered_bytes / PROGRESS_STEPS).max(1);
         let reporting = self.roster.active().filter(|&index| self.roster.members()[index].part.receives());
         for index in reporting.collect::<Vec<_>>() {
             let bytes = self.roster.members()[index].bytes;
@@ -285,14 +288,14 @@ fn rounded(rate: BitRate) -> String {
 /// Number of consecutive unanswered polls that show an absent member. With a loss of a fifth in both directions, a
 /// live member leaves as many unanswered in one of three thousand cases. The polls are sent at growing intervals, and
 /// more rarely on long paths.
-const UNANSWERED: u32 = 8;
+const MIN_UNANSWERED_POLLS: u32 = 8;
 /// Number of silent ticks after which a member with that many unanswered polls is expelled and served later. It is
 /// longer than a system suspends a process.
-const SILENT: u32 = 3;
+const SILENT_TICKS: u32 = 3;
 /// Divisor of the sender's own rate that bounds the minimum rate.
-const SLOWER: u64 = 8;
+const MIN_RATE_DIVISOR: u64 = 8;
 /// Divisor of all bytes offered: this share per window always counts as enough progress.
-const STEPS: u64 = 64;
+const PROGRESS_STEPS: u64 = 64;
 
 #[cfg(test)]
 mod tests {

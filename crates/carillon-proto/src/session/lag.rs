@@ -1,6 +1,6 @@
 //! Tracking of members that hold the sender up: for how long, and if it is too long.
 //!
-//! The sender examines its members at every tick, of which a member timeout has [`TICKS`]. Time counts against a
+//! The sender examines its members at every tick, of which a member timeout has [`TICKS_PER_TIMEOUT`]. Time counts against a
 //! member while the protocol waits for it, nothing new is sent, and it has acknowledged nothing since the previous
 //! tick. Delays of the sender itself do not count: its rate limit, and the time in which it was suspended.
 
@@ -10,7 +10,7 @@ use super::lost_run::LostRun;
 
 /// Lag of one member, over recent ticks and in total.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hold {
+pub(super) struct LagTracker {
     /// True if the member was awaited at the last tick.
     pub awaited: bool,
     /// Messages acknowledged by the last tick.
@@ -89,7 +89,7 @@ impl Tick {
 
 /// Time for which a member's path bounded the sending since the last tick.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct PathBound {
     /// Index of the member.
     pub index: usize,
     /// Time for which its path bounded the sending.
@@ -100,28 +100,28 @@ pub(super) struct Bound {
     pub round_trip: Duration,
 }
 
-impl Bound {
+impl PathBound {
     /// Member with the path that alone bounded the sending, if packets queue on it and hardly on most other paths.
     /// Under random loss hardly any member ever has everything sent, so only this reveals a slow path.
     // The path with the longest hold must have held half of the tick, and three quarters of the time of all paths.
-    pub fn alone(bounds: &[Bound], elapsed: Duration) -> Option<usize> {
+    pub fn alone(bounds: &[PathBound], elapsed: Duration) -> Option<usize> {
         let most = bounds.iter().max_by_key(|bound| bound.held)?;
         let all: Duration = bounds.iter().map(|bound| bound.held).sum();
         let mut queues: Vec<Duration> = bounds.iter().map(|bound| bound.queued).collect();
         queues.sort_unstable();
         let usual = queues[(queues.len() - 1) / 2];
-        let least = LEAST_QUEUED.max(most.round_trip / QUEUED_PART);
+        let least = MIN_QUEUEING_DELAY.max(most.round_trip / QUEUEING_ROUND_TRIP_DIVISOR);
         let alone = bounds.len() > 1 && most.held * 2 >= elapsed && most.held * 4 >= all * 3;
-        (alone && most.queued >= least.max(usual * MUCH_LONGER)).then_some(most.index)
+        (alone && most.queued >= least.max(usual * QUEUEING_RATIO)).then_some(most.index)
     }
 }
 
-impl Hold {
+impl LagTracker {
     /// Records a tick: whether the protocol waits for the member, whether it is behind, and its acknowledged
     /// messages.
     pub fn note(&mut self, tick: Tick, awaited: bool, behind: Behind, acknowledged: u64) {
         // Shift the histories by one tick, and set the lowest bit if the condition held.
-        let got_on = self.acknowledged != acknowledged;
+        let has_progressed = self.acknowledged != acknowledged;
         let all_along = awaited && self.awaited;
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
         self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
@@ -133,22 +133,22 @@ impl Hold {
         };
         let is_behind = is_behind && tick.wanting && !tick.counted.is_zero();
         self.behind_in = self.behind_in << 1 | u128::from(is_behind);
-        let is_far = tick.is_known && acknowledged.saturating_mul(FAR) < tick.usual;
+        let is_far = tick.is_known && acknowledged.saturating_mul(FAR_BEHIND_DIVISOR) < tick.usual;
         self.far_behind_in = self.far_behind_in << 1 | u128::from(is_behind && is_far);
-        if !all_along || got_on {
+        if !all_along || has_progressed {
             self.stalled = (Duration::ZERO, 0);
         } else if tick.quiet {
             self.stalled.0 += tick.counted;
             self.stalled.1 = self.stalled.1.saturating_add(1);
             // A stall counts from its beginning once it is long enough.
-            self.waited += match self.stalled.1.cmp(&NOTED) {
+            self.waited += match self.stalled.1.cmp(&MIN_COUNTED_TICKS) {
                 std::cmp::Ordering::Less => Duration::ZERO,
                 std::cmp::Ordering::Equal => self.stalled.0,
                 std::cmp::Ordering::Greater => tick.counted,
             };
-            let ticks = match self.stalled.1.cmp(&STALL) {
+            let ticks = match self.stalled.1.cmp(&MIN_STALL_TICKS) {
                 std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => STALL,
+                std::cmp::Ordering::Equal => MIN_STALL_TICKS,
                 std::cmp::Ordering::Greater => 1,
             };
             if tick.free && !tick.counted.is_zero() {
@@ -163,8 +163,8 @@ impl Hold {
     }
 
     /// Returns true if the member acknowledged more than the first messages, which may be shorter than the others.
-    pub fn got_on(&self) -> bool {
-        self.acknowledged > FIRST
+    pub fn has_progressed(&self) -> bool {
+        self.acknowledged > MAX_INITIAL_MESSAGES
     }
 
     pub fn held(&self) -> u32 {
@@ -179,7 +179,7 @@ impl Hold {
     pub fn left_behind(&self) -> Option<u32> {
         let behind = self.behind();
         let far_behind = (self.far_behind_in & LANE_MASK).count_ones();
-        (behind >= MOST_BEHIND || far_behind >= MOST_FAR_BEHIND).then_some(behind)
+        (behind >= MIN_BEHIND_TICKS || far_behind >= MIN_FAR_BEHIND_TICKS).then_some(behind)
     }
 
     pub fn awaited_for(&self) -> u32 {
@@ -188,38 +188,38 @@ impl Hold {
 }
 
 /// Number of initial messages that show little: a network that drops long datagrams may carry these.
-const FIRST: u64 = 8;
+const MAX_INITIAL_MESSAGES: u64 = 8;
 /// Ticks per member timeout.
-pub(super) const TICKS: u32 = 20;
+pub(super) const TICKS_PER_TIMEOUT: u32 = 20;
 /// Minimum number of stalled ticks that count: a round trip or a repair is not worth counting.
-const NOTED: u32 = 2;
+const MIN_COUNTED_TICKS: u32 = 2;
 /// Minimum number of stalled ticks that count as keeping others waiting: 2 s of 5. With a loss of a fifth in both
 /// directions at each port, two of five messages are acknowledged. At four tries a second, most of the time passes
 /// without progress, but only a tenth of it in stalls this long.
-const STALL: u32 = 8;
+const MIN_STALL_TICKS: u32 = 8;
 /// Ticks over which the pace of a member is judged: four member timeouts.
-pub(super) const WINDOW: u32 = 4 * TICKS;
-const WINDOW_MASK: u128 = (1 << WINDOW) - 1;
+pub(super) const PACE_WINDOW: u32 = 4 * TICKS_PER_TIMEOUT;
+const WINDOW_MASK: u128 = (1 << PACE_WINDOW) - 1;
 /// Number of these in which a member may keep the others waiting: half.
-pub(super) const MOST_HELD: u32 = WINDOW / 2;
+pub(super) const MAX_HELD_TICKS: u32 = PACE_WINDOW / 2;
 /// Number of these in which a member must be awaited to count as too slow: three quarters.
-pub(super) const MOST_AWAITED: u32 = WINDOW / 4 * 3;
+pub(super) const MIN_AWAITED_TICKS: u32 = PACE_WINDOW / 4 * 3;
 /// Ticks over which is judged if a member makes most others wait: the time of most repairs and a margin.
 pub(super) const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// Number of these from which the member is set aside: three quarters.
-const MOST_BEHIND: u32 = 6;
+const MIN_BEHIND_TICKS: u32 = 6;
 /// Divisor of what most others have, below which a member is far behind from the beginning on.
-const FAR: u64 = 8;
+const FAR_BEHIND_DIVISOR: u64 = 8;
 /// Number of ticks from which a member far behind is set aside.
-const MOST_FAR_BEHIND: u32 = 3;
+const MIN_FAR_BEHIND_TICKS: u32 = 3;
 /// Minimum queueing delay of a path that bounds the sending alone. Without this and the next bounds, equally busy
 /// links could not be told apart.
-const LEAST_QUEUED: Duration = Duration::from_millis(1);
+const MIN_QUEUEING_DELAY: Duration = Duration::from_millis(1);
 /// Minimum queueing delay as a divisor of the round-trip time.
-const QUEUED_PART: u32 = 8;
+const QUEUEING_ROUND_TRIP_DIVISOR: u32 = 8;
 /// Factor of that delay over the median of the other paths.
-const MUCH_LONGER: u32 = 4;
+const QUEUEING_RATIO: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_stall_counts_from_its_beginning_once_it_is_longer_than_a_repair_takes() {
-        let mut hold = Hold::default();
+        let mut hold = LagTracker::default();
         // First tick at which the member is awaited; then a tick of stall, and progress.
         for acknowledged in [5, 5, 6] {
             hold.note(TICK, true, Behind::IfAwaited, acknowledged);
@@ -248,20 +248,20 @@ mod tests {
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(500), 0));
         hold.note(TICK, true, Behind::IfAwaited, 6);
         assert_eq!((hold.waited(), hold.held(), hold.stalled.1), (Duration::from_millis(750), 0, 3));
-        for _ in 3..STALL {
+        for _ in 3..MIN_STALL_TICKS {
             hold.note(TICK, true, Behind::IfAwaited, 6);
         }
-        assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2000), STALL));
+        assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2000), MIN_STALL_TICKS));
         hold.note(TICK, true, Behind::IfAwaited, 6);
-        assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2250), STALL + 1));
+        assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2250), MIN_STALL_TICKS + 1));
         hold.note(TICK, false, Behind::IfAwaited, 6);
         assert_eq!(hold.stalled, (Duration::ZERO, 0));
-        assert_eq!((hold.awaited_for(), hold.held()), (11, STALL + 1));
+        assert_eq!((hold.awaited_for(), hold.held()), (11, MIN_STALL_TICKS + 1));
     }
 
     #[test]
     fn nothing_counts_while_new_messages_go_out_or_the_rate_is_the_cause() {
-        let mut hold = Hold::default();
+        let mut hold = LagTracker::default();
         for _ in 0..100 {
             hold.note(Tick { quiet: false, ..TICK }, true, Behind::IfAwaited, 0);
         }
@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn one_that_all_wait_for_alike_keeps_nobody_waiting() {
-        let mut hold = Hold::default();
-        for _ in 0..2 * STALL {
+        let mut hold = LagTracker::default();
+        for _ in 0..2 * MIN_STALL_TICKS {
             hold.note(Tick { free: false, ..TICK }, true, Behind::IfAwaited, 0);
         }
         assert_eq!(hold.held(), 0);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn whose_path_bounds_all_is_behind_also_where_all_are_awaited_and_who_lacks_what_was_lost_last_is_not() {
         let counts = [Behind::Bounds, Behind::IfAwaited, Behind::No].map(|behind| {
-            let (mut lossy, mut clean) = (Hold::default(), Hold::default());
+            let (mut lossy, mut clean) = (LagTracker::default(), LagTracker::default());
             for acknowledged in 0..u64::from(LANE_WINDOW) + 1 {
                 let tick = Tick { quiet: false, mostly_free: false, ..TICK };
                 lossy.note(tick, acknowledged % 2 == 0, behind, acknowledged);
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn one_that_has_next_to_nothing_of_what_most_have_is_left_behind_sooner() {
         let ticks_of = |usual, behind, is_known| {
-            let mut hold = Hold::default();
+            let mut hold = LagTracker::default();
             let mut note = || {
                 hold.note(Tick { usual, is_known, ..TICK }, true, behind, 10);
                 hold.left_behind()
@@ -308,23 +308,26 @@ mod tests {
         };
         let ticks = |usual, behind| ticks_of(usual, behind, true);
         // The first tick only shows that the member is awaited now.
-        assert_eq!(ticks(10 * FAR + 1, Behind::IfAwaited), Some(1 + MOST_FAR_BEHIND));
-        assert_eq!(ticks(10 * FAR, Behind::IfAwaited), Some(1 + MOST_BEHIND));
-        assert_eq!(ticks(10 * FAR + 1, Behind::No), None);
+        assert_eq!(ticks(10 * FAR_BEHIND_DIVISOR + 1, Behind::IfAwaited), Some(1 + MIN_FAR_BEHIND_TICKS));
+        assert_eq!(ticks(10 * FAR_BEHIND_DIVISOR, Behind::IfAwaited), Some(1 + MIN_BEHIND_TICKS));
+        assert_eq!(ticks(10 * FAR_BEHIND_DIVISOR + 1, Behind::No), None);
         // A member that was not polled may have everything.
-        assert_eq!(ticks_of(10 * FAR + 1, Behind::IfAwaited, false), Some(1 + MOST_BEHIND));
+        assert_eq!(
+            ticks_of(10 * FAR_BEHIND_DIVISOR + 1, Behind::IfAwaited, false),
+            Some(1 + MIN_BEHIND_TICKS)
+        );
     }
 
     #[test]
     fn who_bounds_alone_did_so_most_of_the_time_and_packets_wait_for_it_alone() {
         let millis = Duration::from_millis;
-        let bound = |index, held, queued| Bound {
+        let bound = |index, held, queued| PathBound {
             index,
             held: millis(held),
             queued: millis(queued),
             round_trip: Duration::ZERO,
         };
-        let alone = |bounds: &[Bound]| Bound::alone(bounds, millis(200));
+        let alone = |bounds: &[PathBound]| PathBound::alone(bounds, millis(200));
         // It must hold for half of the tick.
         assert_eq!(alone(&[bound(4, 0, 0), bound(7, 100, 5), bound(9, 0, 0)]), Some(7));
         assert_eq!(alone(&[bound(4, 0, 0), bound(7, 99, 5), bound(9, 0, 0)]), None);
@@ -337,9 +340,9 @@ mod tests {
         assert_eq!(alone(&[bound(4, 200, 8), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), Some(4));
         assert_eq!(alone(&[bound(4, 200, 7), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), None);
         // They must queue for an eighth of a round trip.
-        let far = Bound { round_trip: millis(40), ..bound(4, 200, 5) };
+        let far = PathBound { round_trip: millis(40), ..bound(4, 200, 5) };
         assert_eq!(alone(&[far, bound(7, 0, 0)]), Some(4));
-        assert_eq!(alone(&[Bound { queued: millis(4), ..far }, bound(7, 0, 0)]), None);
+        assert_eq!(alone(&[PathBound { queued: millis(4), ..far }, bound(7, 0, 0)]), None);
         // A single member cannot be slower than others.
         assert_eq!((alone(&[far]), alone(&[])), (None, None));
     }
