@@ -106,7 +106,7 @@ fn parts() -> impl Strategy<Value = Parts> {
 }
 
 impl Parts {
-    /// One packet of each format, made of the parts.
+    /// Makes one packet of each format from the parts.
     fn packets<'a>(&'a self, room: &'a mut Vec<[u8; 16]>) -> Vec<Packet<'a>> {
         let address = Address {
             domain: self.forms.0,

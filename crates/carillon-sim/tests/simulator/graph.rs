@@ -192,7 +192,7 @@ fn packets_off_the_reverse_path_are_dropped() {
         source: NodeId(3),
         dest: Box::new(Dest::group(GROUP)),
     });
-    // Node 4 sends in the name of 3, whose packets reach node 1 by another port.
+    // Node 4 sends in the name of 3; packets of 3 reach node 1 by another port.
     let talker = Talker { say: vec![(own, 1000)], ..Talker::default() };
     assert_eq!(run(network(), vec![(4, talker)]), (vec![], 1));
 }
