@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Every benchmark of another revision and of this one, by turns, and the ratios of their speeds: above 1 this one
-is faster. Builds the other revision in a checkout of its own below target/bench-against. Asserts nothing.
+"""Runs every benchmark of another revision and of this one alternately, and prints the ratios of their speeds: above 1 this
+one is faster. Builds the other revision in its own checkout below target/bench-against. Asserts nothing.
 
     scripts/bench-against.py 9993156                    all
     scripts/bench-against.py HEAD~20 --only queue,lan   some: queue, deliveries, lan, routed, loopback, goodput
     scripts/bench-against.py main --rounds 9
 
-A ratio is the median of those of the rounds, in which both run side by side, `low` and `high` the ends of its 95 % interval
-(by the ranks of the rounds, so without any assumption; of fewer than six rounds the least and the most of all): a row is
-slower if all of its interval is below 1. `best` is the ratio of the best rounds of both: what else runs on a machine only
-slows down. What a datagram costs on loopback and in a simulated delivery is tried in ten times as many rounds, each of a second or two, and the queue
-and LAN in four times as many. The speed of the event queue is that in units of the standard heap's, which both revisions
-measure beside it.
+In each round both revisions run one after the other. A ratio is the median over the rounds, and `low` and `high` bound its
+95 % confidence interval (by ranks, without assuming a distribution; with fewer than six rounds the minimum and maximum). A
+row is slower if its whole interval is below 1. `best` is the ratio of the best rounds of both, as other load on a machine
+only slows down. Short benchmarks have more rounds: ten times as many for loopback and simulated delivery, four times as
+many for the queue and the LAN. The speed of the event queue is relative to the standard heap, measured beside it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a network of this host carries at most over multicast: datagrams that fill frames of 1500 bytes, to some
-receivers that throw them away. No protocol, no digest, no file: whoever delivers files here by datagrams of a socket
-stays below that. `make bench-peers` has what programs deliver on the same networks.
+"""Measures the maximum multicast throughput of a network of this host: datagrams that fill frames of 1500 bytes, discarded
+by the receivers. Without protocol, digest and file it is an upper bound for file delivery over sockets here.
+`make bench-peers` measures programs on the same networks.
 
     scripts/bench-bare.py                       1, 4 and 16 receivers, half a minute
     scripts/bench-bare.py --receivers 4 --rates 150,200,250
 
-Prints, of each number of receivers and each rate that is tried, what went out and what came to whom least came, in MB
-of datagrams a second. The greatest that came is the bound. Needs root, network namespaces and a C compiler.
+Prints, for each number of receivers and each rate, the sent data and the data at the receiver with the least, in MB of
+datagrams per second. The maximum received is the bound. Needs root, network namespaces and a C compiler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import networks
 
 
 def run(receivers: int, rate: float, seconds: float) -> tuple[float, float]:
-    """What went out, and what came to whom least came."""
+    """Sent data, and data at the receiver with the least."""
     program = networks.compiled("bare-datagrams")
     with networks.Network(receivers) as net:
         receiving = [
@@ -48,7 +48,7 @@ def main() -> None:
     reason = networks.why_not()
     if reason:
         sys.exit(f"bench-bare: SKIPPED: {reason}")
-    # A stop from outside is an exception, so that networks are removed.
+    # Turn a termination signal into an exception, so that the networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print("receivers   tried    sent  least came, MB/s")
     for receivers in args.receivers:

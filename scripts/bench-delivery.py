@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""One file to some receivers over real frames of 1500 bytes, with loss, delay and bottlenecks that nobody is
-told of: `carillon send` and `recv` as a user would start them, and UFTP beside them. Every copy is compared byte for
-byte. Prints goodput to the last receiver, bytes on the sender's wire for each byte of the file, and how many runs
-were complete and verified (with --helpers also what all others together have sent for each byte of the file); asserts nothing.
+"""Delivers one file to several receivers over real frames of 1500 bytes, with loss, delay and bottlenecks unknown to the
+programs: `carillon send` and `recv` as a user would start them, and UFTP for comparison. Every copy is compared byte for
+byte. Prints goodput to the last receiver, bytes on the sender's wire per byte of the file, and the number of complete and
+verified runs (with --helpers also the bytes sent by all other nodes per byte of the file). Asserts nothing.
 
     scripts/bench-delivery.py                        a few minutes
     scripts/bench-delivery.py --runs 20              the whole table
     scripts/bench-delivery.py --cells 'r4-*'         cells that match; any cell can be named, such as r7-l3-d5
     scripts/bench-delivery.py --protocol all         every protocol, in a few cells, with a small file
     scripts/bench-delivery.py --protocol all --helpers 1 --cells 'r*-l5-d0'
-                                                     with a helper beside the receivers, to which all of them turn,
-                                                     of each protocol that has helpers; the others as ever
+                                                     with a helper as the parent of all receivers,
+                                                     for each protocol that has helpers
 
 A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -up<Mbit/s> (so much leaves the
 sender's port), -port<Mbit/s> (so much goes through each receiver's port) or -slow<Mbit/s> (only through the first
@@ -45,24 +45,24 @@ from networks import Network
 ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
 CELLS = [f"r{n}-l{loss}-d{delay}" for delay in (0, 10) for loss in (0, 1, 5, 20) for n in (1, 4, 16)]
 CELLS += ["r4-l0-d0-port100", "r5-l0-d0-slow50"]
-# Where all protocols are looked at, unless told otherwise.
+# Default cells for --protocol all.
 FEW_CELLS = ["r1-l0-d0", "r4-l0-d0", "r4-l1-d0", "r4-l5-d0", "r4-l20-d0", "r1-l5-d0", "r4-l5-d10"]
 # UFTP: datagrams that fill a frame, buffers of 4 MiB, and a rate (kbit/s) that no cell with loss or delay reaches.
 UFTP_BLOCK, UFTP_BUFFER, UFTP_RATE = "1400", "4194304", "400000"
 
-# Seconds that receivers have for their end after a sender that did not succeed.
+# Seconds for receivers to end after a sender that failed.
 LEFT_BEHIND = 12
 
 
 class Run(NamedTuple):
-    """One delivery; `seconds` until the last receiver had it, `reason` if something was not right."""
+    """One delivery; `seconds` until the last receiver had the file, `reason` if it failed."""
 
     seconds: float
     wire: float
     complete: bool
     codes: list[int | None]
     reason: str
-    # Bytes that helpers and receivers together have sent for each of the file.
+    # Bytes sent by helpers and receivers together, per byte of the file.
     others: float = 0.0
 
 
@@ -72,14 +72,14 @@ class Bench:
         self.folder = folder
 
     def size(self, cell: Cell) -> int:
-        """Of the file: enough for the start of the session not to count for much."""
+        """Size of the file: large enough to make the start of the session negligible."""
         return self.args.bytes or (64_000_000 if cell.fast else 16_000_000)
 
     def file(self, size: int) -> str:
         return random_file(os.path.join(self.folder, f"file{size}"), size)
 
     def helpers(self, net: Network) -> list[str]:
-        """The hosts that help: the last ones."""
+        """Hosts of the helpers: the last ones."""
         return list(net.receivers)[len(net.receivers) - self.args.helpers :]
 
     def fresh(self, net: Network) -> dict[str, str]:
@@ -111,8 +111,8 @@ class Bench:
         deadline = sender.begin + args.limit
         in_time = sender.ended_by(deadline)
         if not in_time or sender.process.returncode:
-            # Receivers that the sender has left behind say so when they have not heard it for a while; those
-            # that it has never found wait for ever.
+            # Receivers that the sender left behind report it after a silence timeout; receivers that never
+            # joined wait for ever.
             deadline = max(sender.begin, min(deadline, time.monotonic() + LEFT_BEHIND))
         late = [one for one in [sender, *receivers] if not one.ended_by(deadline)]
         wire, others = net.bytes_sent("s") - before, by_others() - others
@@ -134,7 +134,7 @@ class Bench:
             words = [line for line in lines if line.startswith(("carillon:", "error:"))][:1]
             words += [line for line in lines if re.search(r"  (lost|failed)\b", line)][:1]
             reasons += words or lines[-1:]
-        # As with UFTP's hook: until the last has the file under its name, which it gets once it is verified.
+        # As with UFTP's hook: until the last receiver has the file under its name, given after verification.
         ends = [os.stat(self.copy(file, place)).st_ctime for place in places.values()] if all(copies) else []
         seconds = max(ends) - wall if ends else self.args.limit
         size = os.path.getsize(file)
@@ -179,7 +179,7 @@ class Bench:
         return os.path.join(place, os.path.basename(file))
 
     def cell(self, cell: Cell, subjects: list[str]) -> None:
-        """Runs of each subject in turn, so that what else happens on the machine meets all of them."""
+        """Runs of each subject in turn, so that other load on the machine affects all of them equally."""
         args = self.args
         file = self.file(self.size(cell))
         found: dict[str, list[Run]] = {subject: [] for subject in subjects}
@@ -195,7 +195,7 @@ class Bench:
                     after = resource.getrusage(resource.RUSAGE_CHILDREN)
                     found[subject].append(run)
                     record = {"cell": cell.name, "subject": subject, "run": number, "bytes": os.path.getsize(file)}
-                    # Of sender and receivers together, and of what set them up.
+                    # Processor time of sender and receivers, and of the processes that set them up.
                     user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
                     self.record({**record, **run._asdict(), "user_seconds": user, "system_seconds": system})
                     if number + 1 == args.runs:
@@ -227,7 +227,7 @@ class Bench:
 
 
 def codes_of(runs: list[Run]) -> str:
-    """Exit codes of sender and receivers, of runs where they are not all 0; `?` did not end in time."""
+    """Exit codes of sender and receivers in runs with a nonzero code; `?` did not end in time."""
     text = {
         " ".join("?" if code is None else str(code) for code in [run.codes[0], *sorted(run.codes[1:], key=str)])
         for run in runs
@@ -245,7 +245,7 @@ def shorter(codes: str) -> str:
 
 
 def have_uftp() -> str | None:
-    """Why UFTP cannot be beside it; None if it can."""
+    """Reason why UFTP cannot run here; None if it can."""
     if not (shutil.which("uftp") and shutil.which("uftpd")):
         install("uftp")
     there = shutil.which("uftp") and shutil.which("uftpd")
@@ -253,7 +253,7 @@ def have_uftp() -> str | None:
 
 
 def listed(binary: str) -> list[dict[str, object]]:
-    """What `carillon protocols` says of those that run over UDP."""
+    """Protocols that run over UDP, from `carillon protocols`."""
     text = subprocess.run([binary, "protocols", "--json"], check=True, capture_output=True, text=True).stdout
     return [entry for entry in json.loads(text) if "udp" in entry["networks"]]
 
@@ -301,9 +301,9 @@ def main() -> None:
         if missing:
             print(f"UFTP is not beside it: {missing}")
         else:
-            # First, so that it can be compared with.
+            # First, as the base of comparison.
             subjects.insert(0, "uftp")
-    # A stop from outside is an exception, so that networks are removed.
+    # Turn a termination signal into an exception, so that the networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"

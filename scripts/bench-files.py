@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Many small files against one file of their total size: `carillon send` to one receiver on loopback.
+"""Compares many small files with one file of their total size: `carillon send` to one receiver on loopback.
 Prints the seconds of both, as the sender reports them and as the whole command takes them, and their
 ratio; asserts nothing.
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Goodput of `carillon send` to 1, 4 and 16 receivers on loopback, against the same payload sent by
-as many parallel TCP connections, whose receivers throw the bytes away. Carillon's verify a digest; in
-the first column they also write the file, in the second they throw it away too. Prints the ratios of
-both to TCP; asserts nothing.
+"""Measures the goodput of `carillon send` to 1, 4 and 16 receivers on loopback, against the same payload over as many
+parallel TCP connections with receivers that discard the bytes. Carillon's receivers verify a digest; in the first column
+they also write the file, in the second they discard it. Prints the ratios of both to TCP; asserts nothing.
 
     scripts/bench-goodput.py [target/release/carillon] [--megabytes N] [--protocol NAME] [--rounds N]
 """

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Live messages of 100 bytes from one sender to some receivers: how late they come with Carillon (`carillon metric`),
-and beside it with ZeroMQ over epgm and over norm, with NORM's streams, and with Aeron. On the same networks of real
-frames of 1500 bytes with the same losses, in turn within each cell. All machines are namespaces of one, with one clock.
+"""Measures the latency of live messages of 100 bytes from one sender to several receivers: with Carillon (`carillon metric`),
+ZeroMQ over epgm and over norm, NORM streams, and Aeron. All run on the same networks of real frames of 1500 bytes with the
+same losses, in turn within each cell. The hosts are namespaces of one machine, with one clock.
 
     scripts/bench-latency.py                             four minutes
     scripts/bench-latency.py --cells m10000-l1 --peers carillon,aeron --runs 3
 
-A cell is called m<messages a second>-l<loss in % of what arrives at each receiver>. Prints which part of the messages
-came, to whom the least came, and how late they were by when each was due, at the receiver where that was worst: what
-half, 99 and 99.9 in a hundred took at most. A message that waits because its sender is held up is late, too. Medians
-of runs.
+A cell is called m<messages a second>-l<loss in % of what arrives at each receiver>. Prints the share of
+messages delivered to the receiver with the least, and the latency at the worst receiver, from the time at which each
+message was due: percentiles 50, 99 and 99.9. A message that waits for a blocked sender counts as late, too. Medians of
+runs.
 
-Needs root and network namespaces. What is missing is installed or, where that cannot be, named and left out.
+Needs root and network namespaces. Missing programs are installed, or named and left out.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ TITLES = {
     "norm": "NORM, a stream",
     "aeron": "Aeron",
 }
-# With which settings.
+# Settings of each program.
 OURS = {"carillon": [], "carillon-unordered": ["--set", "order=arrival"]}
 
 
 class Lateness(NamedTuple):
-    """Of one receiver: how much came of how much, and microseconds."""
+    """Result of one receiver: messages received and expected, and latencies in microseconds."""
 
     came: int
     total: int
@@ -58,7 +58,7 @@ class Lateness(NamedTuple):
 
 
 def prepare(peer: str, binary: str) -> str:
-    """Sees to it that it is there; its version."""
+    """Installs the program if necessary; returns its version."""
     if peer in OURS:
         if not os.path.exists(binary):
             raise Missing(f"there is no {binary}: run make bench-latency, or name one with --binary")
@@ -79,7 +79,7 @@ def prepare(peer: str, binary: str) -> str:
 
 
 def commands(peer: str, net: Network, host: str, folder: str, binary: str, rate: float, seconds: float) -> list[str]:
-    """What runs at a host, the sender's or a receiver's."""
+    """Command of a host, the sender's or a receiver's."""
     sends, number, address = host == "s", str(len(net.receivers)), net.address(host)
     node = "1" if sends else address.split(".")[-1]
     flow = [f"{rate:g}", f"{seconds:g}"] if sends else []
@@ -98,7 +98,7 @@ def commands(peer: str, net: Network, host: str, folder: str, binary: str, rate:
 
 
 def lateness(peer: str, text: str, total: int) -> Lateness | None:
-    """What a receiver has said."""
+    """Parses the output of a receiver."""
     if peer not in OURS:
         done = said(text, "DONE")
         return Lateness(int(done[0]), total, *done[2:5]) if done else None
@@ -125,7 +125,7 @@ def run(peer: str, net: Network, folder: str, args: argparse.Namespace, rate: fl
     sender = start("s")
     deadline = time.monotonic() + args.seconds * 3 + 15
     try:
-        # Carillon's receivers stay for the next transmission, the senders of the others for repairs.
+        # Carillon's receivers wait for the next transmission; the other senders stay to send repairs.
         for one in receivers if tells else [sender]:
             one.ended_by(deadline)
         time.sleep(0 if tells else 0.5)
@@ -184,7 +184,7 @@ def main() -> None:
 
 
 def line_of(runs: list[list[Lateness | None]]) -> str:
-    """The least that came and the worst receiver, as medians of runs; the columns of a row."""
+    """Columns of a row: least delivered share and worst latencies, as medians of runs."""
     heard = [[one for one in receivers if one] for receivers in runs]
     came = min(
         (min(one.came / one.total for one in ones) if len(ones) == len(all) else 0) for ones, all in zip(heard, runs)

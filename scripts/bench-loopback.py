@@ -3,11 +3,12 @@
 
 usage: bench-loopback.py BINARY [--protocol rra] [--buffers 8192,65536] [--bytes 400000000] [--rounds 3]
 
-Both count what one receiver gets of the message, in bits, over the time until the last of them has it; TCP writes each buffer to the
-four connections in turn. The receivers of `carillon metric --local` are threads of its process, those of TCP are processes. Prints the better of the rounds, taken by turns, and asserts nothing.
+Goodput is the bits of the message for one receiver over the time until the last receiver has it. TCP writes each buffer to
+the four connections in turn. The receivers of `carillon metric --local` are threads of its process; TCP has processes.
+Prints the best of the alternating rounds, and asserts nothing.
 
-Where sender and receivers share processors, that is what all of them together can do. What the sender alone could, were a core its own and the others
-fast enough, is printed beside it: the same bits over the processor time of its threads, those that offer the message included.
+Where sender and receivers share processors, that measures all of them together. The second figure is the sender alone, as if
+it had its own core: the same bits over the processor time of its threads, including the threads that offer the message.
 """
 
 import argparse
@@ -20,13 +21,13 @@ import sys
 import time
 
 RECEIVERS = 4
-# Who sends, and who looks at how long that has taken so often (seconds).
+# Threads that send, and the sampling interval of their processor time (seconds).
 SENDER = "carillon-send"
 LOOK = 0.005
 
 
 def sender_time(process, before):
-    """Processor seconds of the threads that offer and send, as far as they can be seen: a thread that has ended keeps what it had before."""
+    """Processor seconds of the threads that offer and send; an ended thread keeps its last sample."""
     try:
         threads = os.listdir(f"/proc/{process}/task")
     except FileNotFoundError:

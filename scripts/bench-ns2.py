@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""`carillon run` beside ns-2.35 with the agents that it ships: the same topology, links and messages,
-one message lost on the source's own link, the same simulated time. Each run is a process of its own
-and is measured whole, from its start to its end. Prints wall and processor seconds, peak memory,
-recoveries (what shows that both did the same work) and the ratios.
+"""Compares `carillon run` with ns-2.35 and its agents: the same topology, links and messages, one message lost on the
+source's own link, the same simulated time. Each run is a process and is measured from its start to its end. Prints wall
+and processor seconds, peak memory, the ratios, and recoveries (as evidence that both did the same work).
 
     scripts/bench-ns2.py [target/release/carillon] [--topologies A,B] [--protocols A,B]
                          [--runs N] [--ns2-runs N]
@@ -28,11 +27,11 @@ from typing import NamedTuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOPOLOGIES = os.path.abspath(os.path.join(HERE, "..", "experiments", "topologies"))
 
-# The message that is lost, and the messages of a second.
+# Number of the lost message, and messages per second.
 LOST = 20
 RATE = 10
 
-# Simulated seconds after the loss, and what makes Carillon's protocol the agent of ns-2.
+# Simulated seconds after the loss, and settings that match Carillon's protocol to the agent of ns-2.
 AFTER_LOSS = {"lms": 2.5, "pgm": 4.0, "srm": 6.0}
 SETTINGS = {
     "lms": {},
@@ -42,7 +41,7 @@ SETTINGS = {
 
 
 class Plan(NamedTuple):
-    """What both sides are given; of the topology the path of its files without their endings."""
+    """Input of both simulators; `topology` is the path of its files without extensions."""
 
     protocol: str
     topology: str
@@ -53,7 +52,7 @@ class Plan(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one process took."""
+    """Cost of one process."""
 
     wall: float
     cpu: float
@@ -61,7 +60,7 @@ class Cost(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the runs of one side took, as medians, and the recoveries that they all had."""
+    """Median cost of the runs of one simulator, and the recoveries, equal in all runs."""
 
     cost: Cost
     recovered: int
@@ -75,7 +74,7 @@ def become_reaper() -> None:
 
 
 def measure(command: list[str]) -> tuple[Cost, str]:
-    """Runs a command; what it took and its output.
+    """Runs a command; returns its cost and its output.
 
     The peak memory that the kernel gives for a process includes that of the program it was before,
     so a child of this interpreter would never need less than the interpreter. Hence the small shell
@@ -101,7 +100,7 @@ def measure(command: list[str]) -> tuple[Cost, str]:
 
 
 def files_of(binary: str, topology: str, folder: str) -> str:
-    """The path of a topology's files without their endings; a binary tree is made if it is not shipped."""
+    """Path of a topology's files without extensions; creates a binary tree that is not shipped."""
     shipped = os.path.join(TOPOLOGIES, topology)
     height = re.fullmatch(r"btree-h(\d+)", topology)
     if os.path.exists(f"{shipped}.roles") or not height:
@@ -177,7 +176,7 @@ def medians(results: list[tuple[Cost, int]], what: str) -> Measured:
 
 
 def compare(binary: str, plan: Plan, runs: int, ns2_runs: int) -> tuple[Measured, Measured]:
-    """ns-2 and Carillon by turns, so that other work on the machine meets both."""
+    """ns-2 and Carillon by turns, so that other load on the machine affects both."""
     ns2, ours = [], []
     with tempfile.TemporaryDirectory() as folder:
         theirs_command, our_command = ns2_command(plan), carillon_command(binary, plan, folder)
@@ -212,9 +211,9 @@ def install_ns2() -> None:
 
 
 def bench(args: argparse.Namespace, topology: str) -> bool:
-    """Prints the lines of a topology; whether both sides recovered the same."""
+    """Prints the lines of a topology; returns true if both simulators recovered the same losses."""
     same = True
-    # How much of what follows is nodes, links and routes, before anything is simulated.
+    # Share of nodes, links and routes in the memory below, before the simulation starts.
     bare, _ = measure(ns2_command(plan_of("lms", topology)._replace(end=0.02)))
     name = os.path.basename(topology)
     print(f"\n{name:<16}{'simulated s':>12}{'wall s':>10}{'CPU s':>10}{'peak MB':>9}{'recovered':>11}")

@@ -1,27 +1,26 @@
 #!/usr/bin/env python3
-"""One file to some receivers with Carillon and with what else one would take: UFTP, udpcast, NORM, OpenPGM and Aeron
-over multicast, TCP to each receiver, and BitTorrent among the receivers. All on the same networks of real frames of
-1500 bytes with the same losses, delays and bottlenecks, in turn within each cell, each at the settings that were best
-for it (scripts/peers/settings.py), Carillon without a flag. Every copy is compared byte for byte.
+"""Delivers one file to several receivers with Carillon and its alternatives: UFTP, udpcast, NORM, OpenPGM and Aeron over
+multicast, TCP to each receiver, and BitTorrent among the receivers. All run on the same networks of real frames of 1500
+bytes with the same losses, delays and bottlenecks, in turn within each cell. Each has its best settings
+(scripts/peers/settings.py); Carillon runs without options. Every copy is compared byte for byte.
 
     scripts/bench-peers.py                              some 20 minutes
     scripts/bench-peers.py --runs 3 --cells all         everything, for hours
     scripts/bench-peers.py --cells 'r4-*' --peers carillon,tcp,uftp
     scripts/bench-peers.py --try --peers uftp --cells r4-l5-d0
-                                                        all settings that are worth a try in these cells, one by one
+                                                        all candidate settings in these cells, one by one
     scripts/bench-peers.py --json runs.json             a line for each run, appended
     scripts/bench-peers.py --from runs.json             the tables again, from such lines
 
 Prints each run as it comes, and at the end tables in Markdown: goodput to the last receiver, bytes on the sender's
 wire for each byte of the file, and processor seconds of sender and receivers together for each gigabyte of the file;
-then versions and settings. A run fails if a receiver has not the true file after --limit seconds, or if less than
-64 KB have left the sender's port for ten seconds; a program that went on in vain for so long twice is not run again
-in that cell.
+then versions and settings. A run fails if a receiver does not have the correct file after --limit seconds, or if the sender's
+port sends less than 64 KB in ten seconds; a program that fails this way twice is not run again in that cell.
 
 Cells are called as in bench-delivery.py. Time runs from the start of the sender's process until the last receiver
 holds the file; of Aeron and BitTorrent, which are run by a Java machine and by Python, from when that is up.
-Processor time leaves out the start of these two, and what the kernel does for nobody. All machines know each other's
-hardware addresses before: far away a router next to them would be asked, not the other end.
+Processor time excludes the start of these two, and kernel work that is charged to no process. All hosts know each
+other's hardware addresses in advance: over a long distance a nearby router would resolve them, not the other end.
 
 Needs root and network namespaces. What is missing is installed (Debian's packages; Aeron's jar by Maven) or, where that
 cannot be, named and left out.
@@ -60,14 +59,14 @@ SOME += [f"{cell}-{delay}" for delay in ("d10", "d50") for cell in ("r1-l0", "r4
 PYTHON = "/usr/bin/python3"
 UFTP_BUFFER = "4194304"
 
-# Seconds that a sender has for its end when all have the file, that receivers have when it has ended, and after which
-# a sender that sends next to nothing is given up.
+# Timeouts in seconds: of a sender after all receivers have the file, of receivers after the sender has ended, and of a
+# sender that sends next to nothing.
 TO_END, LEFT_BEHIND, STALLED = 10.0, 12.0, 10.0
 LITTLE = 64_000
 
 
 class Place(NamedTuple):
-    """What a delivery is about: where, to whom, and what; and the settings of the program that does it."""
+    """Parameters of a delivery: network, receivers, file, and settings of the program."""
 
     net: Network
     cell: Cell
@@ -94,7 +93,7 @@ class Run(NamedTuple):
 
 
 class Peer:
-    """A program, or pair of programs, that brings a file to receivers."""
+    """A program, or pair of programs, that delivers a file to receivers."""
 
     name = ""
     title = ""
@@ -109,7 +108,7 @@ class Peer:
     stays = False
 
     def prepare(self, args: argparse.Namespace) -> None:
-        """Sees to it that it is there, or says why it is not."""
+        """Installs the program if necessary, or returns the reason why it is missing."""
         absent = [name for name in self.programs if not shutil.which(name)]
         if absent:
             install(*self.packages)
@@ -121,7 +120,7 @@ class Peer:
         return debian(self.packages[0])
 
     def beside(self, place: Place) -> list[tuple[str, list[str]]]:
-        """What else runs, and in which host, from before the receivers."""
+        """Additional processes with their hosts, started before the receivers."""
         return []
 
     def receiver(self, place: Place, host: str) -> list[str]:
@@ -131,7 +130,7 @@ class Peer:
         raise NotImplementedError
 
     def held(self, place: Place, host: str, one: Started) -> float | None:
-        """When this receiver had the file, by the monotonic clock."""
+        """Time at which this receiver had the file, by the monotonic clock."""
         done = said(one.text(), "DONE")
         return done[0] if done else None
 
@@ -349,7 +348,7 @@ class Bench:
         self.folder = folder
 
     def size(self, cell: Cell) -> int:
-        """Of the file: what takes from a fraction of a second to a few."""
+        """Size of the file: for a transfer of a fraction of a second to a few seconds."""
         quick = not (cell.delay or cell.up or cell.port) and cell.receivers <= 4 and cell.loss <= 5
         return self.args.bytes or (64_000_000 if cell.fast else 32_000_000 if quick else 16_000_000)
 
@@ -391,7 +390,7 @@ class Bench:
     def watch(
         self, peer: Peer, place: Place, sender: Started, receivers: dict[str, Started]
     ) -> tuple[dict[str, float], bool]:
-        """When the receivers had the file, as far as they had; and whether they went on in vain for too long."""
+        """Times at which receivers had the file, and true if the run stalled until a timeout."""
         held: dict[str, float] = {}
         deadline = sender.begin + self.args.limit
         sent, looked, left = place.net.bytes_sent("s"), sender.begin, False
@@ -431,7 +430,7 @@ class Bench:
         stuck: bool,
         wire: float,
     ) -> Run:
-        """What a run was, now that all has ended."""
+        """Result of a run, after all its processes have ended."""
         reasons = []
         if len(held) < len(receivers):
             reasons.append(f"{len(held)} of {len(receivers)} have it" + (", and no end" if stuck else ""))
@@ -455,7 +454,7 @@ class Bench:
         return Run(seconds, wire, cpu, not reasons, stuck, "; ".join(reasons))
 
     def cell(self, cell: Cell) -> list[dict[str, object]]:
-        """Runs of each program in turn, so that what else happens on the machine meets all of them."""
+        """Runs of each program in turn, so that other load on the machine affects all of them equally."""
         args = self.args
         plans = []
         for peer in self.peers:
@@ -543,7 +542,7 @@ def table(title: str, records: list[Record], figure: Callable[[Record], float], 
 
 
 def settings_of(records: list[Record], peer: str) -> str:
-    """Which settings a program had, and in which cells if not in all."""
+    """Settings of a program, with their cells if they differ between cells."""
     cells: dict[str, list[str]] = {}
     for record in records:
         if record.peer == peer and record.cell not in cells.setdefault(record.setting, []):
@@ -577,12 +576,12 @@ def report(records: list[Record]) -> None:
 
 
 def present(args: argparse.Namespace) -> list[Peer]:
-    """The programs that were asked for and are there; the others are named."""
+    """Requested programs that are available; prints the names of the others."""
     wanted = args.peers.split(",") if args.peers else [peer.name for peer in PEERS]
     unknown = set(wanted) - {peer.name for peer in PEERS}
     if unknown:
         sys.exit(
-            f"bench-peers: nobody is called {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PEERS)}"
+            f"bench-peers: unknown programs: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PEERS)}"
         )
     there = []
     for peer in PEERS:
@@ -625,7 +624,7 @@ def main() -> None:
         cells = chosen(wanted, ALL)
     except ValueError as problem:
         sys.exit(f"bench-peers: {problem}")
-    # A stop from outside is an exception, so that networks are removed.
+    # Turn a termination signal into an exception, so that the networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     peers = present(args)
     load = os.getloadavg()[0]

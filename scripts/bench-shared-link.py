@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What `carillon send` finds of a link that nobody tells it of, and what it leaves to others there: alone, two sessions
-at once, and a TCP connection beside it. The link is the port of one receiver; all that arrives there is counted
-second by second, by the group or connection it belongs to. Prints
+"""Measures the rate that `carillon send` finds on an unknown link, and its share beside other traffic: alone, two sessions
+at once, and beside a TCP connection. The link is the port of one receiver; all traffic arriving there is counted per second,
+by group or connection. Prints
 
     second   in which a session first carried 90 % of the link (counted from the first packet)
     share    of the link that each carried, from the fifth second of both on
@@ -34,7 +34,7 @@ ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
 LINKS = [(rate, delay) for delay in (0, 25) for rate in (10, 100, 1000)]
 CELLS = [f"{who}-{rate}-d{delay}" for who in ("alone", "two", "tcp") for rate, delay in LINKS]
 GROUPS = ["239.255.67.65:7654", "239.255.67.66:7655"]
-# Both sessions have begun by then, and have had time to find their share.
+# By this second both sessions have started and had time to find their share.
 SETTLED = 5
 
 TCP = """
@@ -160,7 +160,7 @@ def main() -> None:
     if not os.path.exists(args.binary):
         sys.exit(f"bench-shared-link: there is no {args.binary}: run make bench-shared-link, or name one with --binary")
     cells = [Cell(name) for name in matching(args.cells or "*", CELLS)]
-    # A stop from outside is an exception, so that networks are removed.
+    # Turn a termination signal into an exception, so that the networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"{'cell':<22} {'second':>6}  {'share':<12} {'Jain':>6}")
     for cell in cells:

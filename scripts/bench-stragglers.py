@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What one receiver costs the others: one of sixteen loses packets, is slow, stands still or is killed, with
-`carillon send` and `recv` as a user would start them. Prints, of each case,
+"""Measures the cost of one straggler for the others: one of sixteen receivers loses packets, is slow, stops or is killed,
+with `carillon send` and `recv` as a user would start them. Prints, for each case,
 
     others   seconds until the last of the others has the file under its name
     more     how much longer that is than without that receiver (its median), in per cent
     wire     bytes on the sender's wire by then, for each byte of the file
-    itself   seconds until the one has it, or what became of it
+    itself   seconds until the straggler has the file, or its outcome
 
 and asserts nothing but that every copy is the file, byte for byte.
 
@@ -13,7 +13,7 @@ and asserts nothing but that every copy is the file, byte for byte.
     scripts/bench-stragglers.py --cases lossy,slow --runs 3 --receivers 4
     scripts/bench-stragglers.py --up 0               nothing but the machine slows the sender: all share its processors
 
-The sender's port carries 100 Mbit/s (`--up`), so that the machine's processors are not what is measured. Needs root and
+The sender's port carries 100 Mbit/s (`--up`), so that the machine's processors are not the bottleneck. Needs root and
 network namespaces.
 """
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace, case: str, file: str, folder: str) -> Run:
 
 
 def itself(file: str, copy: str, wall: float, one: Started) -> str:
-    """When the one had the file, or what became of it."""
+    """Time at which the straggler had the file, or its outcome."""
     if os.path.exists(copy):
         if not same(file, copy):
             sys.exit("bench-stragglers: A COPY THAT IS NOT THE FILE")
@@ -128,7 +128,7 @@ def main() -> None:
         sys.exit(f"bench-stragglers: SKIPPED: {reason}")
     if not os.path.exists(args.binary):
         sys.exit(f"bench-stragglers: there is no {args.binary}: run make bench-stragglers, or name one with --binary")
-    # A stop from outside is an exception, so that networks are removed.
+    # Turn a termination signal into an exception, so that the networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"{'case':<10} {'others':>8} {'more':>7} {'wire':>6}  itself")
     found: dict[str, list[Run]] = {case: [] for case in cases}

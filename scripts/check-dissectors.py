@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures of simulated runs, opened with Wireshark's dissectors: every packet is to be understood.
+"""Checks captures of simulated runs with Wireshark's dissectors: every packet must be dissected completely.
 
 XTP in each of its ways, and PGM, which are the protocols of the registry that tshark knows; one that it knows and that is not
 here is a failure. A packet is understood if the dissector's name is the last in its list of protocols (data it carries aside),

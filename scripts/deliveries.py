@@ -1,4 +1,4 @@
-"""What benchmarks of deliveries have in common: cells and their networks, processes in hosts, files, packages.
+"""Code shared by the benchmarks of deliveries: cells and their networks, processes in hosts, files, packages.
 
 A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -up<Mbit/s> (so much leaves the
 sender's port), -port<Mbit/s> (so much goes through each receiver's port) or -slow<Mbit/s> (only through the first

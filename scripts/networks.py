@@ -183,7 +183,7 @@ class Network:
         self.shell(host, "nft -f -", text=rules)
 
     def rate_in(self, host: str, mbit: float, queue: int = 262144) -> None:
-        """The port towards a host carries this much and queues so many bytes; what is more is lost."""
+        """The port towards a host carries at this rate and queues this number of bytes; the excess is dropped."""
         tbf = f"tc qdisc replace dev {host} root tbf rate {round(mbit * 1000)}kbit burst 32kb limit {queue}"
         self.shell("switch", tbf)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long NAKs wait for the medium: from the request to the end of the transmission.
+"""Measures the waits of NAKs for the medium: from the request to the end of the transmission.
 
 A node's packets leave its interface in the order in which it asked for them. Those that the
 interface gave up or lost are not counted.

@@ -53,7 +53,7 @@ def same(tree: str, copy: str) -> bool:
 
 
 def left(out: str) -> list[str]:
-    """What is not complete. A link cannot be locked by who makes it, so one that was to replace another is named, not removed."""
+    """Incomplete files. A link cannot be locked by its creator, so a link meant to replace another is named, not removed."""
     found = [os.path.join(below, name) for below, _, names in os.walk(out) for name in names if ".carillon-" in name]
     return [path for path in found if not os.path.islink(path)]
 
