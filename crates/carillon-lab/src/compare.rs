@@ -66,7 +66,7 @@ pub enum Difference {
     Missing,
 }
 
-/// Why two folders cannot be compared.
+/// Error of a comparison of two folders.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// Failure to read one of the two folders.

@@ -80,7 +80,9 @@ pub enum SummaryError {
         error: csv::Error,
     },
     /// A table of runs that cannot be read.
-    #[error("cannot read {path}: {error}; it has the mean of each run, which intervals are made of")]
+    #[error(
+        "cannot read {path}: {error}; the confidence intervals are computed from the means of runs in this file"
+    )]
     Runs {
         /// Its path.
         path: String,

@@ -101,7 +101,7 @@ fn errors_name_the_key_and_what_would_do() {
         (LAN, "helpers = [7, 7]", "test-tree", "names a node twice"),
         (LAN, "helpers = [0]", "test-tree", "names node 0: receivers are 1 to 6"),
         (LAN, "helpers = [9]", "test-tree", "names node 9: receivers are 1 to 6"),
-        (LAN, "tree = 2", "test-tree", "`group.tree` belongs to helpers, and there are none"),
+        (LAN, "tree = 2", "test-tree", "`group.tree` requires helpers, and there are none"),
         (LAN, "helpers = 2\ntree = \"path\"", "test-tree", "a lan has none"),
         (LAN, "helpers = 2\ntree = \"tall\"", "test-tree", "\"tall\" is no tree"),
         (LAN, "helpers = 2\ntree = 0", "test-tree", "0 is no tree"),

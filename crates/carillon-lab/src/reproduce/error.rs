@@ -1,4 +1,4 @@
-//! Why an experiment could not be run.
+//! Errors of experiments.
 
 use thiserror::Error;
 

@@ -170,7 +170,7 @@ impl Definitions<'_> {
     /// A value with everything in it that names something replaced by what it names.
     fn resolved(&self, value: Value, depth: usize) -> Result<Value, String> {
         if depth > MAX_NESTING_DEPTH {
-            return Err("what is defined refers to itself".to_owned());
+            return Err("a definition under [define] refers to itself".to_owned());
         }
         match value {
             Value::String(name) if name.starts_with('$') => {

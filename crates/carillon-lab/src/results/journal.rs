@@ -58,7 +58,7 @@ impl Journal {
         Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs] })
     }
 
-    /// The journal of an earlier process; `None` if it is of something else.
+    /// Opens the journal of an earlier process; `None` if it belongs to a different sweep.
     pub fn resume(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;

@@ -127,10 +127,10 @@ pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
     })
 }
 
-/// Refuses to go on with results of something else, which would be lost; says what differs.
+/// Refuses to resume results of a different sweep, which would be lost, and lists the differences.
 fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(), ResultsError> {
     let there = |what: String| ResultsError::There(format!("{} {what}", dir.display()));
-    let other = "give --overwrite to replace it, or another --out";
+    let other = "give --overwrite to replace them, or another --out";
     if !has_results(dir) {
         return Ok(());
     }
@@ -138,7 +138,7 @@ fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(
         fs::read(dir.join("manifest.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let Some(manifest) = manifest else {
         return Err(there(format!(
-            "has results without a readable manifest.json, so that nothing says of which sweep they are: {other}"
+            "has results of an unknown sweep, as manifest.json is missing or unreadable: {other}"
         )));
     };
     let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -153,12 +153,12 @@ fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(
         let more = differences.len().saturating_sub(MAX_LISTED_DIFFERENCES);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         return Err(there(format!(
-            "has a sweep of something else: {listed}{more}. To keep it, give the same; {other}"
+            "has results of a different sweep: {listed}{more}. To keep them, run the same sweep; {other}"
         )));
     }
     match progress(dir) {
         Some((done, runs)) if done > 0 && done < runs && !has_journal => {
-            Err(there(format!("has {done} of {runs} runs and no {JOURNAL_FILE} to go on from: {other}")))
+            Err(there(format!("has {done} of {runs} runs and no {JOURNAL_FILE} to resume from: {other}")))
         }
         _ => Ok(()),
     }
@@ -242,7 +242,7 @@ impl<'a> Writer<'a> {
             Some(Some(journal)) => journal,
             Some(None) => {
                 let what =
-                    "has a sweep of another scenario, seed or version, which does not go on with this one";
+                    "has a sweep of another scenario, seed or version, which cannot be resumed with this one";
                 return Err(ResultsError::There(format!("{} {what}", dir.display())));
             }
             None => Journal::create(&path, &digest, plan.runs.len()).map_err(io_at(&path))?,

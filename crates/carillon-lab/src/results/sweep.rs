@@ -44,7 +44,9 @@ pub enum SweepError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// The sweep was stopped before its end.
-    #[error("interrupted: {done} of {runs} runs are done and kept in {dir}; --resume goes on with the rest")]
+    #[error(
+        "interrupted: {done} of {runs} runs are done and kept in {dir}; run the command again with --resume for the rest"
+    )]
     Interrupted {
         /// Runs that are done.
         done: usize,

@@ -1,14 +1,14 @@
-//! Why a run gave nothing.
+//! Errors of a run that therefore has no results.
 
 use std::time::Duration;
 
 use carillon_core::{ConfigError, DataSize, NodeId, Role, Time};
 use thiserror::Error;
 
-/// Why a run gave nothing.
+/// Error of a run that therefore has no results.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// The settings do not go together.
+    /// Inconsistent settings.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A frame of this size has no room for the headers.
@@ -21,7 +21,7 @@ pub enum RunError {
         /// Bytes of the headers.
         headers: u32,
     },
-    /// The senders were not done in the time they had.
+    /// The senders had not finished at the time limit.
     #[error(
         "after {limit:?} of simulated time the senders had completed {done} of {messages} messages; raise run.time_limit or lower the loss"
     )]
@@ -35,7 +35,7 @@ pub enum RunError {
     },
     /// A machine would emit without end.
     #[error(
-        "node {node}, the {role} of {protocol}, sent {datagrams} datagrams and recorded {records} events in one event at {time} of simulated time, and does not stop: an error of the protocol; if it is none raise run.emission_limit"
+        "node {node}, the {role} of {protocol}, sent {datagrams} datagrams and recorded {records} events in one event at {time} of simulated time, without an end in sight. This is a bug of the protocol; if it is intended, raise run.emission_limit"
     )]
     Runaway {
         /// The node of the machine.
@@ -51,9 +51,9 @@ pub enum RunError {
         /// Number of events and notices of the event.
         records: u64,
     },
-    /// The run needs more memory than it may have.
+    /// The run exceeds its memory limit.
     #[error(
-        "at {time} of simulated time the process holds {resident} of memory, and the run may have {limit}: raise run.memory_limit, make the run smaller, or run fewer at once (--jobs)"
+        "at {time} of simulated time the process holds {resident} of memory, above the limit of {limit}: raise run.memory_limit, make the run smaller, or run fewer at once (--jobs)"
     )]
     Memory {
         /// The time that the run had reached.

@@ -49,7 +49,7 @@ pub(super) fn table(
     }
     if count == 0 {
         return match tree {
-            Some(_) => Err(("group.tree", "belongs to helpers, and there are none (`group.helpers`)".into())),
+            Some(_) => Err(("group.tree", "requires helpers, and there are none (`group.helpers`)".into())),
             None => Ok(HelperTable::default()),
         };
     }

@@ -301,7 +301,7 @@ impl ScenarioFile {
             Links::StubStub => LinkKind::StubStub,
         };
         if !matches!(lossy, LinkKind::All | LinkKind::Last | LinkKind::Shared) && domains.is_empty() {
-            let what = "is of use with topology = \"transit-stub\" only: of others the domains are unknown";
+            let what = "requires topology = \"transit-stub\": the domains of other topologies are unknown";
             return Err(self.bad("loss.links", what.into()));
         }
         Ok(RoutedNetwork {

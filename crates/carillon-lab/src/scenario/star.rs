@@ -71,9 +71,7 @@ impl Network {
                 Ok(Some(Input { interval: rate.interval(), places }))
             }
             (None, None) => Ok(None),
-            (None, Some(_)) => {
-                Err(("network.implosion_buffer", "is of use with network.implosion_rate only".into()))
-            }
+            (None, Some(_)) => Err(("network.implosion_buffer", "requires network.implosion_rate".into())),
         }
     }
 }

@@ -171,7 +171,10 @@ pub(super) fn topology(
         return Err(("network.topology", format!("\"{name}\": its source is a receiver too")));
     }
     if !topology.is_connected() {
-        return Err(("network.topology", format!("\"{name}\" falls apart: not every node can be reached")));
+        return Err((
+            "network.topology",
+            format!("\"{name}\" is not connected: some nodes cannot be reached"),
+        ));
     }
     Ok(Named { topology, domains, own })
 }
