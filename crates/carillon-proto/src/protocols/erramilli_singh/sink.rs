@@ -152,7 +152,7 @@ impl Sink {
         self.naks.insert(rank);
     }
 
-    /// Returns the next choke or NAK. A NAK is built only when it leaves, so that it names a message that is still missing.
+    /// Returns the next choke or NAK. A NAK is built when it leaves, so that its message is still missing then.
     pub fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let from = context.rank as u16;
         if std::mem::take(&mut self.choke_due) {

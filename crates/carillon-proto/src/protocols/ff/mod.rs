@@ -33,7 +33,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    parameters: &[WINDOW, IPG, RTT, RTT_MAX, RTO_MIN, RETRANSMISSION_LIMIT, BACKOFF, PAST, BURST],
+    parameters: &[
+        WINDOW,
+        IPG,
+        RTT,
+        RTT_MAX,
+        RTO_MIN,
+        RETRANSMISSION_LIMIT,
+        BACKOFF,
+        RECEIVER_PAST_LIMIT,
+        BURST,
+    ],
     // The remaining settings of PF concern polls.
     delivery_settings: &[
         DELIVERY_SETTINGS[0],
@@ -83,7 +93,7 @@ const RETRANSMISSION_LIMIT: Parameter = Parameter::count("retransmission_limit",
     .doc("with past_limit other than wait: a message is sent again while the count has not exceeded this");
 const BACKOFF: Parameter = Parameter::switch("backoff", "false")
     .doc("the timeout of a message doubles each time that it goes again, twice at most, so that one receiver that never acknowledges does not have all sent for ever (Carillon's)");
-const PAST: Parameter = Parameter {
+const RECEIVER_PAST_LIMIT: Parameter = Parameter {
     default: "wait",
     doc: "past the limit: wait, and send it again (the papers, which have no limit), expel the receivers that miss it, or skip it (both Carillon's)",
     ..PAST_LIMIT

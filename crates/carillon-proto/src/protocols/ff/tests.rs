@@ -1,5 +1,7 @@
-//! The rules of Barcellos and Ezhilchelvan, section 4: (a) a window with selective retransmission, (b) every packet is acknowledged, (c)
-//! losses are found by timeouts, and repaired by global retransmissions.
+//! Tests of the rules of Barcellos and Ezhilchelvan, section 4.
+//!
+//! (a) A window with selective retransmission. (b) Every packet is acknowledged. (c) Losses are found by timeouts,
+//! and repaired by global retransmissions.
 
 use carillon_core::{AssociationId, Dest, GroupId, Role};
 use carillon_testkit::{ASSOCIATION, MachineFixture};

@@ -14,8 +14,8 @@ use super::config::Settings;
 use super::describe::DESCRIBED;
 use super::pad;
 
-/// LMS router for all sources whose SETUP passes it. It has no timers: the age of its state is checked when the state
-/// is used.
+/// LMS router for the sources of all SETUP packets that pass it. It has no timers: the age of its state is checked
+/// when the state is used.
 #[derive(Debug)]
 pub struct LmsRelay {
     addresses: Addresses,

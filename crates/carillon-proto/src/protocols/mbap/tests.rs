@@ -120,7 +120,8 @@ const RESETTING_VECTOR: &[(&str, &str)] = &[
     ("retransmission_limit", "2"),
 ];
 
-/// Segovia 1996, section 2.6: with the acknowledgment vector reset and repetitions taken for duplicates, a partly acknowledged window never completes.
+/// Segovia 1996, section 2.6: with the acknowledgment vector reset and repetitions taken for duplicates, a partly
+/// acknowledged window never completes.
 #[test]
 fn reset_vector_discards_partly_acknowledged_window() {
     let mut sender = sender(2, RESETTING_VECTOR);

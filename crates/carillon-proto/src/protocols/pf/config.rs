@@ -35,7 +35,7 @@ pub(crate) const RTO_MIN: Parameter = Parameter::span("rto_min", "0 ms")
 pub(crate) const ABSENT_POLLS: Parameter = Parameter::count("absent_polls", (1, 1_000_000), "10")
     .doc("so many polls in a row that a child does not answer mean that it has failed (\"a user configurable protocol variable\")");
 /// Consequence of a failed child.
-pub(crate) const PAST: Parameter = Parameter {
+pub(crate) const CHILD_PAST_LIMIT: Parameter = Parameter {
     default: "expel",
     doc: "a child that has not answered that often: expel it from the set of children (the paper), skip what it has not acknowledged, or wait: ask on until told that it is gone (both Carillon's; delivery waits)",
     ..PAST_LIMIT
@@ -55,7 +55,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     RTT_MAX,
     RTO_MIN,
     ABSENT_POLLS,
-    PAST,
+    CHILD_PAST_LIMIT,
     BURST,
     REPAIR_BUDGET,
 ];

@@ -15,12 +15,13 @@ pub(super) fn context(rank: usize) -> BuildContext {
     peer_context(&NODES, rank, false)
 }
 
-/// A site on the bench.
+/// Fixture of one site.
 pub(super) struct Site(PeerFixture);
 
 impl Site {
-    /// The site of a rank: L = 1, R = 3, a message repeated after 100 ms, a transfer after 30 ms, a
-    /// request after 20 ms, idle after 10 ms, no round of the idle token; other settings on top.
+    /// Creates the site of a rank with L = 1 and R = 3. A message is repeated after 100 ms, a transfer after 30 ms
+    /// and a request after 20 ms. The group is idle after 10 ms and the idle token does not go around; `settings`
+    /// come on top.
     pub(super) fn new(rank: usize, settings: &[(&str, &str)]) -> Self {
         let show = |bytes: &[u8]| {
             let packet = Datagram::parse(bytes).unwrap().1.to_string();

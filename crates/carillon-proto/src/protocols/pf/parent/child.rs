@@ -167,6 +167,6 @@ impl Child {
     }
 }
 
-/// Maximum number of timed-out polls whose late responses are accepted, one half oldest, the other newest. It bounds
-/// the memory for each child.
+/// Maximum number of timed-out polls that are kept to accept late responses, one half oldest, the other newest. It
+/// bounds the memory for each child.
 const MAX_ABSENT_POLLS: usize = 16;
