@@ -8,7 +8,7 @@ use carillon_core::PathMeasure;
 
 /// Number of consecutive lost data packets that show that their length is the cause.
 const MIN_LOST_PACKETS: u64 = 64;
-/// The same for a member that is set aside for another reason: no harm is done if it is not the cause.
+/// Minimum run of a member that is set aside for another reason: no harm is done if it is not the cause.
 const SUSPECT_LOST_PACKETS: u64 = 16;
 /// Number of ticks in which the member has to answer during the run.
 const MIN_ANSWERED_TICKS: u32 = 2;
@@ -41,7 +41,7 @@ impl LostRun {
         }
     }
 
-    /// Whether the run may show the same, for a member that is set aside anyhow.
+    /// Returns true if the run may show the same, for a member that is set aside anyhow.
     pub fn is_suspect(&self) -> bool {
         self.length >= SUSPECT_LOST_PACKETS && self.answered_ticks > 0
     }
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    /// What is shown after these ticks, each with packets sent, packets arrived and unanswered polls.
+    /// Result after these ticks, each with packets sent, packets arrived and unanswered polls.
     fn unreached(ticks: &[(u64, u64, u32)]) -> Option<u64> {
         let mut run = LostRun::default();
         ticks.iter().for_each(|&(sent, arrived, unanswered)| run.note(&path(sent, arrived), unanswered));

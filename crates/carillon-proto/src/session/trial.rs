@@ -4,7 +4,7 @@
 //! network instead. When the sender was held up for most of two seconds, it follows the fastest member alone for
 //! [`TRIAL_TICKS`] ticks, while the others only listen. If that member receives [`FACTOR`] times as much as before, the
 //! members that did not receive a third of it in the trial are set aside for a further session. Otherwise all go on as
-//! before, and the next trial comes later. Nobody loses anything by a trial: what a slow member misses is repaired.
+//! before, and the next trial comes later. No member loses anything by a trial: what a slow member misses is repaired.
 //!
 //! Two kinds of members evade a trial and are found otherwise. One that acknowledges the arrival of packets but not of
 //! messages keeps the window closed, so that nothing goes out in the trial either. One that is fast in trials alone

@@ -89,7 +89,7 @@ impl SenderSession {
             // would receive nothing in a catch-up session either.
             let follows = self.config.further || self.config.lanes && is_aside;
             let may_go_on = was_silent || self.may_go_on(index);
-            // Dropped is who is slow, not whom long datagrams do not reach.
+            // `drop` ends slow members, not members that long datagrams do not reach.
             let is_dropped = self.config.slow == Slow::Drop && !self.roster.record(index).is_unreached;
             let serves = follows && !is_dropped && may_go_on;
             let reason = if serves { RefuseReason::Later } else { RefuseReason::Expelled };

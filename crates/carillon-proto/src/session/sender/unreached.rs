@@ -15,7 +15,7 @@ use crate::session::config::{SenderSessionConfig, Slow};
 use crate::session::roster::{Member, MemberOutcome};
 
 impl SenderSessionConfig {
-    /// Whether a catch-up session serves at least the members that this one sets aside.
+    /// Returns true if a catch-up session serves at least the members that this one sets aside.
     pub(super) fn serves_aside(&self) -> bool {
         self.further || self.lanes
     }
@@ -45,7 +45,7 @@ impl SenderSession {
         self.max_payload as usize + headers
     }
 
-    /// Whether a catch-up session may serve this member with shorter datagrams.
+    /// Returns true if a catch-up session may serve this member with shorter datagrams.
     fn can_fall_back(&self, index: usize) -> bool {
         let shorter =
             self.config.fallback.is_some_and(|datagram| usize::from(datagram) < self.longest_datagram());
