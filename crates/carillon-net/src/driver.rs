@@ -84,7 +84,7 @@ struct Outlet<'a, O> {
     observer: &'a mut O,
     gate: &'a mut Gate,
     now: Time,
-    /// Nothing was received between `handle_timeout(now)` and this drain: rule 4 of the contract holds.
+    /// True if no datagram was received between `handle_timeout(now)` and this drain: rule 4 of the contract.
     timers_fired: bool,
 }
 
@@ -430,7 +430,7 @@ where
         } else if blocked || retry.is_some() {
             retry
         } else if stalled {
-            // Waiting for the rate, whose bucket compensates for a late wake-up, or for the turn's budget.
+            // The token bucket compensates for a late wake-up; the other cause is the turn's budget.
             Some(self.endpoint.pace.ready_at(now).unwrap_or(now))
         } else {
             None

@@ -47,7 +47,7 @@ struct Outlet<'a, O> {
     outbox: &'a mut Outbox,
     observer: &'a mut O,
     now: Time,
-    /// Nothing was received between `handle_timeout(now)` and this drain: rule 4 of the contract holds.
+    /// True if no datagram was received between `handle_timeout(now)` and this drain: rule 4 of the contract.
     timers_fired: bool,
     /// Number of datagrams that the machine may still send in this drain.
     left: u32,

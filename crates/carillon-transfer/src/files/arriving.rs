@@ -42,7 +42,7 @@ pub struct Open {
     pub offset: u64,
     /// Bytes that were present at the beginning.
     pub had: u64,
-    /// Bytes from the beginning whose subtrees were compared with the sender's values.
+    /// Length of the prefix that was compared with the sender's subtree values, in bytes.
     pub verified: u64,
     pub spare: Box<Spare>,
 }
@@ -209,5 +209,5 @@ impl Spare {
 }
 
 /// Bytes that are collected before hashing and writing, at multiples of this size: large enough to be fast and small
-/// enough for the cache. Aligned units are large subtrees of BLAKE3, whose leaves a processor hashes in parallel.
+/// enough for the cache. Aligned units are large subtrees of BLAKE3 with leaves that a processor hashes in parallel.
 pub const WRITE_BYTES: usize = 256 << 10;

@@ -1,6 +1,6 @@
 //! Signing times of accepted transfers, for refusing older ones.
 //!
-//! A signed transfer stays valid forever: an attacker who recorded it could replay it and restore old files. A
+//! A signed transfer stays valid forever: an attacker with a recording could replay it and restore old files. A
 //! receiver therefore stores the newest accepted signing time per signing key, group and top-level name. Each line of
 //! the file has key (base64), group, time (nanoseconds since 1970) and name (bytes other than letters, digits, `.`,
 //! `-` and `_` as `%xx`), separated by spaces. The last line of a subject counts.

@@ -21,7 +21,7 @@ pub struct Written {
     paths: HashSet<u64>,
     /// Device and inode numbers.
     ids: HashSet<(u64, u64)>,
-    /// Device whose file system was found to compare names byte by byte.
+    /// Device with a file system that was found to compare names byte by byte.
     exact_device: Option<u64>,
 }
 

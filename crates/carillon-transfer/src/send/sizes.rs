@@ -40,7 +40,7 @@ impl SendOptions {
         shorter.filter(|_| self.can_be_told(protocol, endpoint))
     }
 
-    /// Whether receivers say which datagrams reach them, and the network may carry less than the interface.
+    /// Returns true if receivers report which datagrams reach them, and the path MTU may be below the interface's.
     fn can_be_told(&self, protocol: &ProtocolEntry, endpoint: &Endpoint) -> bool {
         let silent = self.is_silent() || hears_group(protocol) || protocol.helpers != Helpers::None;
         !silent && !endpoint.interface().loopback && !endpoint.is_raw()
