@@ -146,6 +146,7 @@ where
         let Ready { unicast, multicast, raw } = self.wait(max_wait)?;
         self.gather(multicast);
         self.fresh = false;
+        // A new turn: reset the budget and retry sockets that were full.
         self.gate.budget = TURN_BYTES;
         self.gate.blocked = false;
         self.gate.stalled = false;
@@ -153,7 +154,9 @@ where
         let now = self.now();
         self.gate.retry = self.gate.retry.filter(|&at| at > now);
         self.outlet(now).flush();
+        // Queued runs precede delayed datagrams, which became due later.
         self.outlet(now).depart();
+        // Timers fire before reading: a flood must not delay them.
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.handle_timeout(now);
             self.drain_after(now, true);
@@ -163,6 +166,7 @@ where
                 check_early(&mut *self.machine, now, &mut self.buf);
             }
         }
+        // One batch per socket, so that no socket starves another or the application.
         let received = self.endpoint.stats.datagrams_received;
         if multicast {
             self.receive(true)?;
@@ -177,6 +181,7 @@ where
             gather.read(self.endpoint.stats.datagrams_received - received);
         }
         let now = self.now();
+        // The application acts on everything received in this turn; then the batch leaves.
         self.serve_application(now);
         self.outlet(now).flush();
         self.gate.failure.take().map_or(Ok(()), Err)

@@ -71,7 +71,9 @@ impl Follower {
         self.check_at = now + CHECK_INTERVAL;
         let group = self.network.group_or(Some(endpoint.group()));
         match endpoint.standing(group) {
+            // Nothing has changed.
             Ok(Standing::Current) if !self.absent => return None,
+            // A better address does not justify leaving a running session.
             Ok(Standing::Outdated { lost: false }) if in_session => return None,
             Ok(_) => {}
             Err(error) => return self.absent(error.to_string()),
@@ -103,6 +105,7 @@ impl Follower {
             // Without an interface rejoining fails; the next check finds that out.
             let _ = endpoint.rejoin_group();
         }
+        // Outside of sessions every process of the host renews at the same time.
         let interval = interval_at(self.phase);
         let due = interval != std::mem::replace(&mut self.interval, interval);
         if in_session {

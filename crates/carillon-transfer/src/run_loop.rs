@@ -53,6 +53,7 @@ pub(crate) fn run_to_end_within<R: Run, E: From<DriveError>>(
         run.step(longest.min(run.max_wait()))?;
         run.update();
         match turn(run)? {
+            // The run continues after the request until its members are notified.
             RunControl::Quit(reason) if !quitting && !run.is_over() => {
                 quitting = true;
                 run.quit(reason);
@@ -62,6 +63,7 @@ pub(crate) fn run_to_end_within<R: Run, E: From<DriveError>>(
         }
         if run.is_over() {
             if run.needs_final_step() {
+                // One step sends the final notification.
                 run.step(Duration::ZERO)?;
                 run.update();
             }

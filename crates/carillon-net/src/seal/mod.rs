@@ -207,6 +207,7 @@ impl Seal {
             return Err(DropReason::Unauthentic);
         }
         let content = HEADER..datagram.len() - TAG;
+        // Source and destination are authenticated, so a datagram cannot be redirected.
         let aad = {
             let to = if multicast { &self.group } else { &self.address };
             associated(&datagram[..HEADER], &place(source), to)
@@ -218,12 +219,14 @@ impl Seal {
         let sealed = &mut datagram[HEADER..];
         let id = (salt, place(source));
         if let Some(peer) = self.proven.get_mut(&id) {
+            // 1. A proven peer: check the counter before the costly decryption.
             let at = usize::from(!multicast);
             let window = &mut peer.windows[at];
             let refused = match window.admits(counter) {
                 Ok(()) if window.is_jump(counter) => Some(DropReason::Unproven),
                 admits => admits.err(),
             };
+            // A counter outside the window may mean that a forger has moved it: such datagrams start a check.
             let doubts = matches!(refused, Some(DropReason::Unproven | DropReason::Outdated))
                 && is_due(peer.check.at, now);
             let answers = kind == Kind::Greeting && peer.check.open.is_some();
@@ -236,6 +239,7 @@ impl Seal {
                 && peer.check.open.as_ref().is_some_and(|open| open.token == greeting.echo)
                 && let Some(open) = peer.check.open.take()
             {
+                // 2. The answer to a check tells the real counter: move the windows there.
                 let windows = peer.windows.iter_mut().zip(&open.since);
                 let moved =
                     windows.fold(false, |moved, (window, since)| window.resume(counter, since) | moved);
@@ -251,6 +255,7 @@ impl Seal {
                 }
                 return Err(reason);
             }
+            // 3. Authentic and new: mark the counter as seen.
             peer.windows[at].mark(counter);
             peer.check.admitted(now, at, counter);
             self.proven.heard(&id);
@@ -259,12 +264,14 @@ impl Seal {
                 unseal(&peer.key, sealed)?;
                 self.asked.heard(&id);
             } else {
+                // 4. An unknown peer: remember it only if its datagram is authentic, as salts can be invented.
                 let key = aead(&self.group_key.of_sender(&salt));
                 unseal(&key, sealed)?;
                 let new = Challenged { key, since: None, ask_at: now, pause: MIN_PAUSE, answer_at: now };
                 self.asked.insert(id, new);
             }
             if kind != Kind::Greeting {
+                // Data is not accepted before the peer has proven its presence.
                 self.ask(now, id, source);
                 return Err(DropReason::Unproven);
             }

@@ -161,6 +161,7 @@ impl<'a> Host<'a> {
             if over {
                 break Ok(());
             }
+            // Messages flow only until an abort, as the session ends anyway.
             let taken =
                 if aborted.is_some() { Ok(false) } else { self.take_messages(&mut intake, feed, &context) };
             let wants = match taken {
@@ -176,6 +177,7 @@ impl<'a> Host<'a> {
                 if self.connection.has_ended() {
                     self.table.count(Refusal::Vanished);
                 }
+                // The session ends in order and notifies its members.
                 handle.abort();
             }
             if aborted.is_some_and(|until| Instant::now() >= until) {

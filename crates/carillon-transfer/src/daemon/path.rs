@@ -51,6 +51,7 @@ impl SocketPath {
         remove_stale(&new)?;
         let listener = UnixListener::bind(&new).map_err(failed)?;
         fs::set_permissions(&new, Permissions::from_mode(mode)).map_err(failed)?;
+        // Only this socket is removed at the end, not one that replaced it.
         let identity = identity(&fs::symlink_metadata(&new).map_err(failed)?);
         if let Err(error) = rename_to_free_name(&new, path) {
             let _ = fs::remove_file(&new);

@@ -79,6 +79,7 @@ impl Descent {
         attributes: Option<Attributes>,
         check: &mut dyn FnMut(&Entered<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<BorrowedFd<'_>> {
+        // Keep the handles of the common prefix, and leave the other directories.
         let same =
             components(names).zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
         self.leave(same)?;
@@ -98,6 +99,7 @@ impl Descent {
                 path: &path,
                 is_made,
             })?;
+            // Existing directories keep their permissions.
             let mode = mode.filter(|_| found == Found::Made);
             let modified = attributes.and_then(|attributes| attributes.modified);
             self.levels.push(Level { name: name.to_owned(), handle, mode, modified });

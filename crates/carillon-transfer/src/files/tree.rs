@@ -66,6 +66,7 @@ fn merged(values: &[ChainingValue]) -> ChainingValue {
     match values {
         [value] => *value,
         _ => {
+            // BLAKE3, section 2.1: the parent of two complete subtrees.
             let (left, right) = halves(values);
             merge_subtrees_non_root(&merged(left), &merged(right), Mode::Hash)
         }

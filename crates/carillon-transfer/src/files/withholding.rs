@@ -73,6 +73,7 @@ impl Withholding {
         has_all: bool,
         repairs: u64,
     ) -> Turn {
+        // Everything before is released, so the repairs of the last run are complete.
         if has_all {
             self.judge(now, repairs);
             if std::mem::take(&mut self.waits) {
@@ -80,6 +81,7 @@ impl Withholding {
             }
         }
         match self.left {
+            // An announcement at the head goes out first.
             _ if self.announces > 0 => return Turn::Send,
             // The result of the last trial is still unknown.
             0 if self.tried.is_some() && !self.pays => return Turn::Wait,
@@ -88,6 +90,7 @@ impl Withholding {
             _ if self.waits => return Turn::Wait,
             _ => return Turn::Withhold,
         }
+        // Announce the next run: all of it after a success, otherwise only a short trial.
         let Some((index, offset, step, count)) = run(ready) else { return Turn::Send };
         let Some(sessions) = Sessions::new(&self.sessions) else { return Turn::Send };
         self.announces = if self.pays { count } else { least(step) };
@@ -101,10 +104,12 @@ impl Withholding {
     /// Evaluates the last run.
     fn judge(&mut self, now: Time, repairs: u64) {
         let Some((count, before)) = self.tried.take() else { return };
+        // Withholding pays if less than three quarters of the run had to be sent as repairs.
         self.pays = (repairs - before) * 4 < u64::from(count) * 3;
         if self.pays {
             self.paid = Some(now);
         } else {
+            // After a failure pause for half of the time without success, at least as long as the trial took.
             let so_far = now.since(*self.paid.get_or_insert(self.began));
             self.until = now + (so_far / 2).max(now.since(self.began));
         }

@@ -94,6 +94,7 @@ impl Server {
             }
             fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<_>>()
         };
+        // The stop stream was closed.
         if ready.first() == Some(&true) {
             return false;
         }
@@ -101,6 +102,7 @@ impl Server {
         let mut clients = std::mem::take(&mut self.clients);
         for (client, ready) in clients.iter_mut().zip(ready.iter().skip(2)) {
             if *ready && !self.serve(client, now) {
+                // Finished or failed connections expire at once.
                 client.until = now;
             }
         }
@@ -119,6 +121,7 @@ impl Server {
             match self.listener.accept() {
                 Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
                     if self.clients.len() == MAX_CONNECTIONS {
+                        // The oldest connection makes room.
                         self.clients.pop_front();
                     }
                     let client = HttpClient {

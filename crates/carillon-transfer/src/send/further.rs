@@ -58,6 +58,7 @@ impl<O: Observer> SendRun<O> {
         let wanting = self.wanting().len();
         let counts = !self.driver.machine().wants_only_aside();
         let missed = missed.into_iter().map(|(name, left)| (name, Instant::now() + left)).collect();
+        // The catch-up session reuses sockets and manifest; receivers recognize the job.
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
         let mut further = options.further(awaited, within, counts);
