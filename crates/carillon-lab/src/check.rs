@@ -78,7 +78,7 @@ pub fn table(checks: &[Check]) -> Result<Table, TableError> {
     Ok(table)
 }
 
-/// Writes the checks for a terminal, followed by the number that hold. Up to [`MAX_LISTED_CHECKS`] checks are all
+/// Writes the checks for a terminal, followed by the number that hold. Up to `MAX_LISTED_CHECKS` checks are all
 /// listed; of a longer list only the checks that do not hold.
 pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
     let holding = checks.iter().filter(|check| check.verdict == CheckVerdict::Holds).count();

@@ -131,7 +131,7 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
-    /// Creates an empty recorder. It keeps the latencies of deliveries up to [`MAX_KEPT_LATENCIES`], and not where a
+    /// Creates an empty recorder. It keeps the latencies of deliveries up to `MAX_KEPT_LATENCIES`, and not where a
     /// scenario measures the recovery from single losses.
     pub fn new(scenario: &Scenario) -> Self {
         Recorder {
