@@ -178,7 +178,7 @@ fn wrong_keys_are_refused_by_name() {
         (tree, "model = \"bernoulli\"\np = 0.1\nto_bad = 0.1", "messages = 1", "belongs to model"),
         (tree, "model = \"gilbert-elliott\"\nto_bad = 0.1", "messages = 1", "`loss.to_good` is missing"),
         (tree, "times = 2", "messages = 1", "`loss.times` belongs to drop_one"),
-        (tree, "links = \"stub-stub\"", "messages = 1", "`loss.links` is of use"),
+        (tree, "links = \"stub-stub\"", "messages = 1", "`loss.links` requires topology"),
         (tree, "drop_one = \"source\"", "", "`workload.rate` is missing"),
         (tree, "drop_one = \"source\"", "rate = \"10 packet/s\"\nmessages = 30", "1 losses need 70"),
         (tree, "", "", "`workload.messages` is missing"),
