@@ -85,7 +85,7 @@ fn answers(group: SocketAddr) {
 
 #[test]
 fn challenged_endpoint_answers_on_ipv4() {
-    if multicast_works("who_is_asked_answers_on_ipv4") {
+    if multicast_works("challenged_endpoint_answers_on_ipv4") {
         answers(group());
     }
 }
@@ -93,7 +93,7 @@ fn challenged_endpoint_answers_on_ipv4() {
 #[test]
 fn challenged_endpoint_answers_on_ipv6() {
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
-    if in_namespace("sealed::who_is_asked_answers_on_ipv6", setup) {
+    if in_namespace("sealed::challenged_endpoint_answers_on_ipv6", setup) {
         answers("[ff15::1234]:5001".parse().expect("an address"));
     }
 }

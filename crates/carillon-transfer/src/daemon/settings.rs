@@ -232,7 +232,7 @@ mod tests {
         assert!(refused(list().with("rate", "0")).contains("rate"));
         assert!(refused(list().with("colour", "red")).contains("colour"));
         assert!(refused(list().with("under", "99 a")).contains("under"));
-        assert!(refused(list().with("name", [0xff])).contains("name is no text"));
+        assert!(refused(list().with("name", [0xff])).contains("name is not valid UTF-8"));
         assert!(refused(list().with("key", [0xff; 31])).contains("key is none"));
     }
 }

@@ -177,7 +177,7 @@ fn misordered_or_surplus_entries_are_refused() {
         (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"xx")], "larger than announced"),
         (&[offer(1), file(0, "a", Some(2)), data(0, 0, b"x"), end_of_file(0, b"x")], "incomplete"),
         (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"x"), end_of_file(0, b"y")], "its digest is wrong"),
-        (&[offer(1), file(0, "a", None), end_of_file(1, b"")], "entry 1 came"),
+        (&[offer(1), file(0, "a", None), end_of_file(1, b"")], "entry 1 arrived"),
         (&[offer(1), file(0, "a", None), link(0, "b", "c")], "messages are missing"),
         (&[offer(1), Record::Withdraw { index: 0, reason: WithdrawReason::Changed }], "messages are missing"),
         (&[offer(1), offer(1)], "messages are missing"),
@@ -492,12 +492,12 @@ fn unordered_stream_ends_after_every_message_arrived() {
         let (result, _) = live(Order::Arrival, records);
         assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
     };
-    refused(&[message(2), message(2)], "message 2 came again");
-    refused(&[message(0), message(0)], "message 0 came again");
-    refused(&[message(1), piece(0, b"abc")], "a piece of message 1 came again");
+    refused(&[message(2), message(2)], "message 2 arrived twice");
+    refused(&[message(0), message(0)], "message 0 arrived twice");
+    refused(&[message(1), piece(0, b"abc")], "a piece of message 1 arrived twice");
     refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages arrived than the 2");
-    refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 came when");
-    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived instead");
+    refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 arrived");
+    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived with more than");
     refused(&[end, Record::EndOfStream { messages: 5 }], "number of messages twice");
 }
 

@@ -144,7 +144,7 @@ mod tests {
             numbers.take(number).expect("it is new");
         }
         assert_eq!((numbers.shortage(), numbers.end(10)), (None, Ok(false)));
-        let said = "the stream is incomplete: 5 of 10 messages came, missing: 2, 4 to 5, 7 to 8";
+        let said = "the stream is incomplete: 5 of 10 messages arrived, missing: 2, 4 to 5, 7 to 8";
         assert_eq!(numbers.shortage().as_deref(), Some(said));
         for number in [2, 4, 5, 7] {
             numbers.take(number).expect("it is new");
