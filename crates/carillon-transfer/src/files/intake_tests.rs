@@ -497,7 +497,7 @@ fn unordered_stream_ends_after_every_message_arrived() {
     refused(&[message(1), piece(0, b"abc")], "a piece of message 1 arrived twice");
     refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages arrived than the 2");
     refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 arrived");
-    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived with more than");
+    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived instead");
     refused(&[end, Record::EndOfStream { messages: 5 }], "number of messages twice");
 }
 
