@@ -61,7 +61,7 @@ pub struct Args {
     /// File to write: FILE.svg, FILE.png, or another name for both [default: METRIC-over-KEY].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print the description of the figure (docs/how-to/figures.md), one line for each panel, and write nothing.
+    /// Print the description of the figure (docs/reference/experiments.md), one line for each panel, and write nothing.
     #[arg(long)]
     json: bool,
 }

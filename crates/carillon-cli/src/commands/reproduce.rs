@@ -29,7 +29,7 @@ Examples:
   carillon reproduce segovia-fig-4.3 --out results
   carillon reproduce segovia --out results    every table and figure of a source, and one page of all
   carillon reproduce open --out results       the questions that the source left open
-  carillon reproduce mine.toml --out results  experiments of your own, written as docs/how-to/figures.md says
+  carillon reproduce mine.toml --out results  experiments of your own, written as docs/reference/experiments.md says
   carillon reproduce johnstone-4.5 --testbed  as root: what stands there of a testbed is measured anew, in real time
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown

@@ -1,7 +1,7 @@
 //! Figures: a description, and its drawing as SVG and PNG.
 //!
 //! A [`Figure`] is plain data. Another program can draw the same figure from its JSON; the format is in
-//! `docs/how-to/figures.md`. Equal figures give equal bytes.
+//! `docs/reference/experiments.md`. Equal figures give equal bytes.
 
 mod axis;
 mod folders;
