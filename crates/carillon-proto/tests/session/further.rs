@@ -314,7 +314,7 @@ fn who_is_heard_again_is_told_whether_it_is_served() {
         world.run(ms(1000));
         world.peers[1].dead = true;
         world.run_until(ms(20_000), |world| lost(world, "b").is_some());
-        let missed: Vec<String> = world.sender.missed().map(|(name, _)| name.to_owned()).collect();
+        let missed: Vec<String> = world.sender.missed().map(|(name, ..)| name.to_owned()).collect();
         assert_eq!(missed, ["b"]);
         // It stands still for so long that its timers tell.
         let end = world.now.max(ms(8000));

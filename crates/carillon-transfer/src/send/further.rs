@@ -26,19 +26,31 @@ impl<O: Observer> SendRun<O> {
 
     /// Names of the expelled receivers that may return, with the remaining time to wait for each.
     pub fn missed(&self) -> BTreeMap<String, Duration> {
+        self.missed_members().into_iter().map(|(name, missed)| (name, missed.left)).collect()
+    }
+
+    fn missed_members(&self) -> BTreeMap<String, Missed> {
         let (now, options) = (self.driver.now(), &self.next.options);
-        let waits = self.facts.goes_again && options.slow == Slow::Lane;
+        if !self.facts.goes_again || options.slow != Slow::Lane {
+            return BTreeMap::new();
+        }
         let earlier = self.earlier.iter().flat_map(|earlier| &earlier.missed);
         let earlier = earlier.filter(|(name, _)| !self.joined.values().any(|joined| joined == *name));
         let reported: BTreeSet<&str> = self.driver.machine().reported_since().map(|(name, _)| name).collect();
         let earlier = earlier.filter(|(name, _)| !reported.contains(name.as_str()));
-        let left =
-            earlier.map(|(name, until)| (name.clone(), until.saturating_duration_since(Instant::now())));
-        let these = self.driver.machine().missed().map(|(name, heard)| {
-            let silent = now.since(heard.min(now));
-            (name.to_owned(), (RETURN_TIMEOUTS * options.timeout).saturating_sub(silent))
+        // A member that was set aside is told to wait, so time in which a session runs without it does not count.
+        let running = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let earlier = earlier.map(|(name, (until, is_aside))| {
+            let until = if *is_aside { *until + running } else { *until };
+            let left = until.saturating_duration_since(Instant::now());
+            (name.clone(), Missed { left, is_aside: *is_aside })
         });
-        left.chain(these).filter(|(_, left)| waits && !left.is_zero()).collect()
+        let these = self.driver.machine().missed().map(|(name, heard, is_aside)| {
+            let silent = if is_aside { Duration::ZERO } else { now.since(heard.min(now)) };
+            let left = (RETURN_TIMEOUTS * options.timeout).saturating_sub(silent);
+            (name.to_owned(), Missed { left, is_aside })
+        });
+        earlier.chain(these).filter(|(_, missed)| !missed.left.is_zero()).collect()
     }
 
     /// Opens a catch-up session for receivers that came late, were set aside, or were expelled and sent packets
@@ -46,10 +58,10 @@ impl<O: Observer> SendRun<O> {
     pub fn again(self) -> Result<SendRun<O>, Error> {
         let since = self.earlier.as_ref().and_then(|earlier| earlier.since).or(self.since);
         let report = self.report();
-        let missed = self.missed();
+        let missed = self.missed_members();
         // Waiting receivers get two timeouts to join, the others their remaining time.
         let least = if self.wanting().is_empty() { Duration::ZERO } else { 2 * self.next.options.timeout };
-        let within = missed.values().copied().max().unwrap_or_default().max(least);
+        let within = missed.values().map(|missed| missed.left).max().unwrap_or_default().max(least);
         // It starts when all waiting receivers have joined; if none is waiting, when all that may return have.
         let awaited = match self.wanting().is_empty() {
             true => missed.keys().cloned().collect(),
@@ -57,7 +69,9 @@ impl<O: Observer> SendRun<O> {
         };
         let wanting = self.wanting().len();
         let counts = !self.driver.machine().wants_only_aside();
-        let missed = missed.into_iter().map(|(name, left)| (name, Instant::now() + left)).collect();
+        let now = Instant::now();
+        let missed =
+            missed.into_iter().map(|(name, missed)| (name, (now + missed.left, missed.is_aside))).collect();
         // The catch-up session reuses sockets and manifest; receivers recognize the job.
         let (endpoint, session, outgoing, tally) = self.driver.into_parts();
         let Next { job, options, name, seeds } = self.next;
@@ -99,6 +113,15 @@ impl<O: Observer> SendRun<O> {
             self.driver.machine_mut().abort(now, "every missing receiver has reported");
         }
     }
+}
+
+/// A member that was expelled and may return.
+#[derive(Clone, Copy, Debug)]
+struct Missed {
+    /// Time for which the sender still waits for it.
+    left: Duration,
+    /// True if it was set aside as a straggler, alive.
+    is_aside: bool,
 }
 
 /// Time for which an expelled, silent receiver may return, in receiver timeouts since its last packet.

@@ -74,8 +74,8 @@ pub(super) struct Earlier {
     pub report: SendReport,
     /// Start of the first of them.
     pub since: Option<Instant>,
-    /// Expelled receivers that may return, with the time until which.
-    pub missed: BTreeMap<String, Instant>,
+    /// Expelled receivers that may return, each with its deadline, and true if it was set aside as a straggler.
+    pub missed: BTreeMap<String, (Instant, bool)>,
     /// Number of receivers that waited for this session.
     pub wanting: usize,
 }

@@ -253,13 +253,14 @@ impl SenderSession {
     }
 
     /// Receivers that received something, were expelled, and have not been heard since, with the time at which they
-    /// were last heard.
-    pub fn missed(&self) -> impl Iterator<Item = (&str, Time)> {
+    /// were last heard, and true for members that were set aside as stragglers.
+    pub fn missed(&self) -> impl Iterator<Item = (&str, Time, bool)> {
         self.roster.members().iter().enumerate().filter_map(|(index, member)| {
             let lost = matches!(member.outcome, MemberOutcome::Lost(_)) && self.may_go_on(index);
-            let is_served = self.config.further || self.roster.record(index).is_aside;
+            let record = self.roster.record(index);
+            let is_served = self.config.further || record.is_aside;
             let missed = lost && is_served && !self.wanting.contains(&member.name);
-            missed.then(|| (member.name.as_str(), self.roster.record(index).heard))
+            missed.then_some((member.name.as_str(), record.heard, record.is_aside))
         })
     }
 
