@@ -93,7 +93,7 @@ fn what_has_to_come_in_order_does() {
         .arg(&file)
         .run()
         .expect(2)
-        .one_line(&["in order", "live stream"]);
+        .one_line(&["ordered delivery", "live stream"]);
     let refused = |flags: &str| place.send("s").args(flags).run().expect(2).err;
     assert!(refused("--unordered -").contains("--stream"));
     assert!(refused("--unordered --stream --protocol mbap -").contains("\"mbap\" delivers in order"));

@@ -260,7 +260,7 @@ fn when_a_sender_dies_what_the_others_send_arrives_and_all_name_it() {
         assert!(third.expect(0).err.contains("s2 is gone"));
         let ended = all_end(live.receivers, 1);
         for (ended, name) in ended.iter().zip(RECEIVERS) {
-            assert!(ended.err.contains("the sender s2 is gone"), "{}", ended.err);
+            assert!(ended.err.contains("the sender s2 was lost"), "{}", ended.err);
             // What becomes of itself is no news from the others.
             assert!(!ended.err.contains(&format!("{name} is gone")), "{}", ended.err);
         }
