@@ -304,8 +304,9 @@ unsafe fn socket(
     // SAFETY: as this function asks for them.
     let (group, interface, name) = unsafe { (text(group)?, text(interface)?, text(name)?) };
     let group = group.ok_or("there is no group: NULL")?;
-    let address =
-        group.parse().map_err(|_| format!("{group} is no address with a port, such as 239.1.2.3:4567"))?;
+    let address = group
+        .parse()
+        .map_err(|_| format!("{group} is not an address with a port, such as 239.1.2.3:4567"))?;
     let mut socket = bind(address);
     if let Some(interface) = interface {
         socket = socket.interface(interface);
