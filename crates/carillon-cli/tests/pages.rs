@@ -202,3 +202,55 @@ fn tutorials_and_how_to_pages_show_real_output() {
         assert!(failed.is_empty(), "pages to correct: {failed:?}");
     });
 }
+
+/// Returns what `carillon … --help` prints.
+fn help(command: &[String]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_carillon"))
+        .args(command)
+        .arg("--help")
+        .env("COLUMNS", "100")
+        .output()
+        .expect("carillon starts");
+    assert!(output.status.success(), "carillon {} --help fails", command.join(" "));
+    let text = String::from_utf8(output.stdout).expect("help is UTF-8");
+    let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+/// Names of the commands that a help text lists below "Commands:".
+fn listed_commands(help: &str) -> Vec<String> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    list.take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Appends the section of a command and of the commands below it.
+fn push_sections(page: &mut String, command: &[String]) {
+    let help = help(command);
+    let title = ["carillon".to_owned()].iter().chain(command).cloned().collect::<Vec<_>>().join(" ");
+    *page += &format!("\n## {title}\n\n```text\n{help}\n```\n");
+    for name in listed_commands(&help) {
+        push_sections(page, &[command, &[name]].concat());
+    }
+}
+
+/// The page of commands consists of their help texts.
+#[test]
+fn page_of_commands_shows_their_help() {
+    let path = Path::new(ROOT).join("docs/reference/commands.md");
+    let page = fs::read_to_string(&path).expect("the page can be read");
+    let end = page.find("\n## ").unwrap_or(page.len());
+    let mut now = page[..end].to_owned();
+    push_sections(&mut now, &[]);
+    if std::env::var_os("CARILLON_BLESS").is_some() {
+        return fs::write(&path, now).expect("the page can be written");
+    }
+    assert!(
+        page == now,
+        "CARILLON_BLESS=1 cargo test -p carillon-cli --test command page_of_commands writes docs/reference/commands.md"
+    );
+}
