@@ -1,6 +1,6 @@
 -- Carillon's packets for Wireshark and tshark: the session (docs/protocols/session.md), the protocols `carillon`
 -- and `rra` with all their fields, the envelope of the others, and the outside of sealed datagrams
--- (docs/explanation/security.md). How to install it: docs/how-to/wireshark.md.
+-- (docs/reference/seal-and-signature.md). How to install it: docs/how-to/wireshark.md.
 --
 -- What it calls malformed is what Carillon's own decoder refuses, for the same reasons. Only arithmetic that every
 -- Lua has since 5.1 is used.

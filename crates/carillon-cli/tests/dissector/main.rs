@@ -322,7 +322,7 @@ fn sealed_datagrams_are_shown_from_outside() {
         return;
     }
     let place = Place::new();
-    // docs/explanation/security.md
+    // docs/reference/seal-and-signature.md
     let sealed = [
         "5e10636172696c6c6f6e73616c7400000000000000019b3d310f23f0c12ddc7baf640d86c2236b66d12ebb53e4634282ca50",
         "5e11636172696c6c6f6e73616c7400000000000000027dd00744d8bb56046d08df402a873150",

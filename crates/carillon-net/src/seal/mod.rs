@@ -1,10 +1,10 @@
 //! Seals: authenticated encryption of every datagram of an endpoint with a key (AES-GCM), with replay protection.
 //!
-//! Format, guarantees and reasons are in `docs/explanation/security.md`. Each endpoint draws a random *salt* when it
-//! starts, derives a key of its own from salt and group key, and uses a counter as nonce. Header, source and
-//! destination are authenticated with the content. An endpoint accepts data of another one only after that has
-//! *proven* its presence by answering a fresh greeting; otherwise a recording of an earlier session would be
-//! accepted.
+//! The format is in `docs/reference/seal-and-signature.md`, reasons in `docs/explanation/security.md`. Each endpoint
+//! draws a random *salt* when it starts, derives a key of its own from salt and group key, and uses a counter as
+//! nonce. Header, source and destination are authenticated with the content. An endpoint accepts data of another one
+//! only after that has *proven* its presence by answering a fresh greeting; otherwise a recording of an earlier
+//! session would be accepted.
 //!
 //! Not covered: secrecy from former members (that takes a new key), and endpoints behind address translation, whose
 //! source address changes.

@@ -81,7 +81,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes in `docs/explanation/security.md` were made by other implementations of BLAKE3 and AES-GCM.
+/// The bytes in `docs/reference/seal-and-signature.md` were made by other implementations of BLAKE3 and AES-GCM.
 #[test]
 fn a_datagram_is_sealed_as_the_page_says() {
     let mut seal = Seal::with_salt(key(), *b"carillonsalt", address("10.0.0.1:5000"), address(GROUP));
@@ -89,7 +89,7 @@ fn a_datagram_is_sealed_as_the_page_says() {
     assert_eq!(hex(&seal.group_key.of_sender(&seal.salt)), VECTOR_SENDER_KEY);
     assert_eq!(hex(&to_group(&mut seal, b"read by many")), VECTOR_GROUP);
     assert_eq!(hex(&sealed(&mut seal, Kind::One, address("[2001:db8::1]:99"), b"")), VECTOR_ONE);
-    let page = include_str!("../../../../docs/explanation/security.md");
+    let page = include_str!("../../../../docs/reference/seal-and-signature.md");
     for vector in [VECTOR_GROUP_KEY, VECTOR_SENDER_KEY, VECTOR_GROUP, VECTOR_ONE] {
         assert!(page.contains(vector), "the page does not have {vector}");
     }

@@ -8,7 +8,7 @@ use crate::reader::Reader;
 /// a record or a PACK.
 ///
 /// The signed text is `carillon 2026-11-28 signed transfer 2` and a zero, the group, the job, the time, and a digest
-/// of all records of the transfer so far, including this message: `docs/explanation/security.md` has the rule.
+/// of all records of the transfer so far, including this message: `docs/reference/seal-and-signature.md` has the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signed<'a> {
     /// Public key of the sender (Ed25519, RFC 8032).
