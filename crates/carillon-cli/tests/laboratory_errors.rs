@@ -54,7 +54,7 @@ fn resume_of_something_else_is_refused_and_keeps_the_results() {
     // Results of which nothing says what they are.
     fs::remove_file(dir.join("out/manifest.json")).unwrap();
     let (code, stderr) = run(dir, &["s.toml", "--out", "out", "--resume"]);
-    assert!(code == Some(2) && stderr.contains("without a readable manifest.json"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("manifest.json is missing or unreadable"), "{stderr}");
     assert_eq!(fs::read(dir.join("out/summary.csv")).unwrap(), before);
 }
 

@@ -422,7 +422,7 @@ mod tests {
         let golden: [(Frame<'_>, &[u8]); 5] = [
             (
                 Frame::Open { role: Role::Listen, fields: list.fields() },
-                b"\0\0\0\x1e\x01\x02\0\x03\0\x01\0\x03\x05group\0\x0e239.1.2.3:4567",
+                b"\0\0\0\x1e\x01\x02\0\x03\0\x02\0\x03\x05group\0\x0e239.1.2.3:4567",
             ),
             (Frame::Messages(&[7, 8]), &[0, 0, 0, 3, 2, 7, 8]),
             (Frame::Accept, &[0, 0, 0, 1, 3]),
