@@ -81,8 +81,8 @@ pub struct SenderSession {
     invited: u32,
     /// Number of the next notice to earlier releases; beyond the last one if none is due.
     next_notice: usize,
-    /// Last node that claimed another release, with the release.
-    claimed_release: Option<(NodeId, OtherRelease)>,
+    /// Nodes that claimed another release once, with the release; the oldest first, at most [`releases::MAX_CLAIMS`].
+    release_claims: VecDeque<(NodeId, OtherRelease)>,
     /// True if the roster is to be announced again.
     roster_due: bool,
     /// Pending answers, at most one per node.
@@ -151,7 +151,7 @@ impl SenderSession {
             invitations: 0,
             invited: 0,
             next_notice: usize::MAX,
-            claimed_release: None,
+            release_claims: VecDeque::new(),
             roster_due: false,
             replies: BTreeMap::new(),
             cookies: named.part("cookies"),

@@ -29,11 +29,16 @@ impl SenderSession {
             EarlierBody::Ask(nonce) if is_ours => {
                 // The name comes with the DECLINE that follows, unless that is lost.
                 let release = OtherRelease::Earlier(packet.version);
-                self.leave_out(now, source, UNNAMED, UnservedReason::Release(release));
+                if self.is_claimed_again(source, release) {
+                    self.leave_out(now, source, UNNAMED, UnservedReason::Release(release));
+                }
                 self.answer(now, source, Reply::Earlier(nonce));
             }
             EarlierBody::Decline { name, .. } if is_ours => {
                 let release = OtherRelease::Earlier(packet.version);
+                if !self.is_claimed_again(source, release) {
+                    return self.events.dropped(DropReason::Foreign);
+                }
                 self.leave_out(now, source, &name, UnservedReason::Release(release));
             }
             _ => self.events.dropped(DropReason::Foreign),
@@ -49,13 +54,27 @@ impl SenderSession {
         else {
             return self.events.dropped(DropReason::Malformed);
         };
-        if self.is_over() || Some((source, release)) != self.claimed_release.replace((source, release)) {
-            // A receiver declines more than once, while a single packet may be damaged.
+        if self.is_over() || !self.is_claimed_again(source, release) {
             return self.events.dropped(DropReason::Foreign);
         }
         self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
     }
+
+    /// Records that a node claims another release; returns true if it has claimed it before. A receiver of another release
+    /// says so more than once, while a single packet may be damaged.
+    fn is_claimed_again(&mut self, source: NodeId, release: OtherRelease) -> bool {
+        if self.release_claims.contains(&(source, release)) {
+            return true;
+        }
+        if self.release_claims.len() >= MAX_CLAIMS {
+            self.release_claims.pop_front();
+        }
+        self.release_claims.push_back((source, release));
+        false
+    }
 }
 
+/// Maximum number of remembered claims, since strangers choose how many there are.
+pub(super) const MAX_CLAIMS: usize = 64;
 /// Placeholder for the name of a receiver that has not revealed it.
 const UNNAMED: &str = "a receiver";
