@@ -50,7 +50,8 @@ pub const FAILURE_TIMEOUT: Parameter = Parameter {
     name: "failure_timeout",
     kind: Kind::Span,
     default: "0 ms",
-    doc: "nobody is taken to have failed before it has not answered for this long, however often it was asked; 0: counts alone decide, as in the source (Carillon's: in a delivery the session's member timeout)",
+    doc: "minimum time without an answer before a member counts as failed, in addition to the number \
+    of unanswered polls; 0: the number alone decides, as in the source (Carillon's: in a delivery the session's member timeout)",
 };
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("of delivery: `source` as the messages were sent; `arrival` each as soon as it is there, so that no message waits for the repair of another"),
     Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
     Parameter::span("quiet", "2 ms")
-        .doc("a block is closed when nothing has gone out for so long, or when there was nothing to send and it has been open for so long, and those who have not confirmed everything are asked"),
+        .doc("a block is closed after this time without a transmission, or with nothing to send \
+        after this time since its first message; receivers that have not confirmed everything are \
+        then polled"),
     Parameter::count("burst", (1, 65_536), "32")
         .doc("packets between two questions, at most: fewer where little may be under way"),
     Parameter::count("flight", (1, 65_536), "65536")
@@ -29,7 +31,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,
-    Parameter::span("patience", "5 s").doc("who has not answered for so long is given up, unless past_limit is wait"),
+    Parameter::span("patience", "5 s").doc("a receiver that does not answer for this long is \
+    expelled, unless past_limit is wait"),
     PAST_LIMIT,
 ];
 

@@ -12,7 +12,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "resilience",
         kind: Kind::Count { min: 0, max: 255 },
         default: "1",
-        doc: "L: a message is delivered when the token has been accepted so often since it was acknowledged; so many sites may fail, if a majority lives",
+        doc: "L: a message is delivered when the token has been accepted this many times since it \
+        was acknowledged; this many sites may fail while a majority lives",
     },
     Parameter {
         name: "transfer_every",
@@ -73,7 +74,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "tail",
         kind: Kind::Choice(&["confirm", "none"]),
         default: "confirm",
-        doc: "confirm: in an idle group the token goes around once, so that every site has everything; none: who lacks the last messages finds out with the next",
+        doc: "confirm: in an idle group the token goes around once, so that every site has everything; none: a \
+        member that is missing the last messages detects it with the next one",
     },
     Parameter {
         name: "idle_timeout",

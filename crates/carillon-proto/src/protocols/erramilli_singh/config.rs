@@ -22,7 +22,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("repeat", &["requested", "go-back"], "requested")
         .doc("what answers a NAK: the requested message (the source), or all from it on"),
     Parameter::choice("retransmission", &["unicast", "multicast"], "unicast")
-        .doc("whom a retransmission goes to: who asked (the thesis's recommendation), or all"),
+        .doc("destination of a retransmission: the requester (the thesis's recommendation), or all"),
     Parameter::span("repair_guard", "20000 bit")
         .doc("a message repeated to someone is not repeated to them again within this time, however many NAKs come (Carillon's)"),
     Parameter::span("nak_timer", "0 bit")

@@ -82,13 +82,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 32_768), "10")
         .doc("messages that may be outstanding, n (BAPWIN; 5, 10 and 15 in the published runs)"),
     Parameter::choice("feedback", &["ack", "nak"], "ack")
-        .doc("ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)"),
+        .doc("ack: positive acknowledgments only (the thesis); nak: receivers also request missing \
+        messages at once, and the sender goes back to them (proposed in its chapter 5)"),
     Parameter::choice("repair", &["go-back", "selective"], "go-back")
         .doc("with feedback = nak: go-back: the sender goes back to what was asked for and sends all from there on (the proposal); selective: receivers keep what comes out of order and ask for each message that they miss, which alone is sent again, and acknowledge each quarter of a window (Carillon's)"),
     ACK_WAIT,
     ACK_WAIT_METHOD,
     Parameter::span("ack_timeout", "95000 bit")
-        .doc("acknowledgment delay t: a receiver that hears nothing new for this long acknowledges what it has (BAPACKTIMEOUT; 95000 in the sample file)"),
+        .doc("acknowledgment delay t: a receiver to which nothing new arrives for this long \
+        acknowledges its messages (BAPACKTIMEOUT; 95000 in the sample file)"),
     Parameter::choice("ack_timer", &["restart", "until-full-window"], "restart")
         .doc("restart: the acknowledgment timer runs again after each expiry and acknowledgment (the thesis); until-full-window: it stops after the acknowledgment of a full window (Carillon's)"),
     Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")

@@ -34,9 +34,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("retransmission", &["multicast", "unicast"], "multicast")
         .doc("whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)"),
     Parameter::choice("feedback", &["ack", "nak"], "ack")
-        .doc("ack: every receiver acknowledges every message (the thesis); nak: receivers ask for what they miss, and acknowledge when they are polled (proposed in its chapter 5)"),
+        .doc("ack: every receiver acknowledges every message (the thesis); nak: receivers request \
+        missing messages, and acknowledge when they are polled (proposed in its chapter 5)"),
     Parameter::count("poll_interval", (1, 64), "16")
-        .doc("with feedback = nak: every so many messages all receivers are asked what they have"),
+        .doc("with feedback = nak: number of messages between polls of all receivers"),
     Parameter::span("nak_wait", "1000 bit")
         .doc("with feedback = nak: the sender waits d + a + i and this long for negative acknowledgments before it sends the next message"),
     ACK_WAIT,

@@ -20,8 +20,10 @@ pub(crate) const EPOCH: Parameter = Parameter::span("epoch", "10 ms")
 pub(crate) const RESPONSE_RATE: Parameter = Parameter::count("response_rate", (1, 1_000_000_000), "1500")
     .doc("RR: responses that may come to a parent in a second; each epoch has a quota RQ of floor(RR ε), one at least");
 /// MTR, the multicast threshold ratio.
-pub(crate) const MTR: Parameter = Parameter::probability("mtr", "0.2")
-    .doc("MTR: a packet that so many of the children need goes to all, others go to each that needs it");
+pub(crate) const MTR: Parameter = Parameter::probability("mtr", "0.2").doc(
+    "MTR: a packet that at least this share of the children need goes to all; others go to each \
+    child that needs them",
+);
 /// Initial estimate of a round-trip time.
 pub(crate) const RTT: Parameter =
     Parameter::span("rtt", "20 ms").doc("the estimate of a round trip before a child has answered (the source leaves the set-up of connections open)");
@@ -33,7 +35,7 @@ pub(crate) const RTO_MIN: Parameter = Parameter::span("rto_min", "0 ms")
     .doc("responses are waited for twice the greatest estimate of a round trip among the children asked (RTO), and this long at least (Carillon's: machines may stop for a while)");
 /// Number of consecutive unanswered polls after which a child has failed.
 pub(crate) const ABSENT_POLLS: Parameter = Parameter::count("absent_polls", (1, 1_000_000), "10")
-    .doc("so many polls in a row that a child does not answer mean that it has failed (\"a user configurable protocol variable\")");
+    .doc("number of consecutive unanswered polls after which a child counts as failed (\"a user configurable protocol variable\")");
 /// Consequence of a failed child.
 pub(crate) const CHILD_PAST_LIMIT: Parameter = Parameter {
     default: "expel",

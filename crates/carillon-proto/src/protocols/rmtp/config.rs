@@ -11,7 +11,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 65_536), "64")
         .doc("W_s: maximum distance of a new message from the first one that a reporting node is missing, in messages"),
     Parameter::count("cache_size", (1, 65_536), "1024")
-        .doc("messages that the sender and each designated receiver keep for repairs, at least the window; the sources move older ones to disk, here the sender stops while so many are not stable"),
+        .doc("messages that the sender and each designated receiver keep for repairs, at least the window; the sources move older ones to disk, here \
+        the sender stops while this many are not stable"),
     Parameter::span("t_send", "10 ms")
         .doc("T_send: interval of the sender's opportunities, at each of which it may send as many new messages as the congestion window holds"),
     Parameter::span("t_retx", "20 ms")

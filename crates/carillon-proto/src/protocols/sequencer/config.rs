@@ -87,7 +87,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "history",
         kind: Kind::Count { min: 4, max: 65_536 },
         default: "128",
-        doc: "messages that the sequencer keeps for repairs; when so many are not known to be with all members, it stops and synchronises (128 in Amoeba)",
+        doc: "messages that the sequencer keeps for repairs; when this many are not known to be with \
+        all members, it stops and synchronises (128 in Amoeba)",
     },
     Parameter {
         name: "request_timeout",

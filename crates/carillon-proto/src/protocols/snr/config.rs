@@ -40,9 +40,12 @@ pub const ADDRESSED_PARAMETERS: &[Parameter] =
     &joined::<_, { PARAMETERS.len() + 1 }>(&[PARAMETERS, &[REPAIR_TO]]);
 
 const REPAIR_TO: Parameter = Parameter::choice("repair_to", &["all", "lacking"], "all")
-    .doc("whom a repair goes to: all, or one by one those who say to the source that they lack it, of whom an exchange passes it to those of its region who do (the source, section 4: where there are point-to-point connections)");
-const SOURCE_TO: Parameter = Parameter::choice("source_to", &["all", "representatives"], "all")
-    .doc("whom the source sends data to: all, or those alone who say their state to it, each of which multicasts what it gets in its region");
+    .doc("destinations of a repair: all, or one by one the nodes whose status asks for it, where an \
+    exchange passes it on to the receivers of its region that ask for it (the source, section 4: where there are point-to-point connections)");
+const SOURCE_TO: Parameter = Parameter::choice("source_to", &["all", "representatives"], "all").doc(
+    "destinations of data of the source: all, or only the nodes that send it their status, each \
+    of which multicasts the data in its region",
+);
 const WINDOW: Parameter =
     Parameter::count("window", (1, 64 * MAX_WORDS as u64), "1024").doc("L: blocks that may be outstanding");
 const BUFFER: Parameter = Parameter::count("buffer", (0, 65_534), "0")
@@ -63,8 +66,11 @@ const RATE: Parameter = Parameter::rate("rate", "0")
     .doc("rate at which a node sends data; 0: as fast as its interface takes it (Carillon's)");
 const PATIENCE: Parameter = Parameter::span("patience", "10 s")
     .doc("a receiver that gets no further for so long while blocks are outstanding, or a helper that is not heard for so long, has failed (Carillon's: the source knows no failures)");
-const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "expel")
-    .doc("what its failure leads to at the source. skip: what it lacks is given up; expel: it is a member no more; wait: nothing, until the source is told that it is gone. A helper expels (Carillon's)");
+const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "expel").doc(
+    "effect of the failure of a receiver at the source. skip: abandon the data that it is \
+    missing; expel: end its membership; wait: do nothing until the host reports that it is gone. A \
+    helper expels (Carillon's)",
+);
 const RETRANSMISSION_BUFFER: Parameter = Parameter::count("retransmission_buffer", (0, 65_534), "0")
     .doc("blocks that a local source keeps until its region has them; 0: as many as twice the window");
 const SCOPE: Parameter = Parameter::count("scope", (1, 255), "2")
