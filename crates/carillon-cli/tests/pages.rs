@@ -1,8 +1,8 @@
 //! Commands in tutorials and how-to pages: each is run, and its output is compared with the text below it.
 //!
-//! A page opts in with the line `<!-- tested -->`. Its `console` blocks run in one shell, in an empty folder and a network
-//! namespace with loopback only, so that receivers can run in the background. Times, rates, addresses and the like differ
-//! from run to run: both sides are compared after these are masked. Lines may come in any order.
+//! A page opts in with the line `<!-- tested -->`. Its `console` blocks run in one shell, in an empty folder and a
+//! network namespace with loopback only, so that receivers can run in the background. Times, rates, addresses and the
+//! like differ from run to run: both sides are compared after these are masked. Lines may come in any order.
 //! `CARILLON_BLESS=1 cargo test -p carillon-cli --test command pages` writes the output into the pages.
 
 use std::collections::BTreeMap;
@@ -122,7 +122,8 @@ fn written(page: &str, outputs: &[String]) -> String {
     text
 }
 
-/// Runs a page. Compares or writes the outputs, and the files next to the page that it shows and that the commands made.
+/// Runs a page. Compares or writes the outputs, and the files next to the page that it shows and that the commands
+/// made.
 fn check(path: &Path) {
     let page = fs::read_to_string(path).expect("the page can be read");
     let commands = commands(&page);

@@ -25,7 +25,7 @@ use crate::delivery::{NetworkArgs, seconds};
 #[command(
     before_help = "Example: carillon send --expect web1,web2 image.iso",
     after_help = "Examples:
-  carillon send image.iso                     to all who join within 2 s of the first
+  carillon send image.iso                     to all receivers that join within 2 s of the first
   carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
   carillon send --expect a,b --wait 5 f       without b if it joins more than 5 s after a
   carillon send --receivers 20 --rate '800 Mbit/s' image.iso
@@ -36,9 +36,9 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     no longer datagrams, whatever the network carries
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
-  carillon send --one-way --rate '50 Mbit/s' f where nobody can answer (`carillon recv --one-way`)
+  carillon send --one-way --rate '50 Mbit/s' f over a one-way link (`carillon recv --one-way`)
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
-  carillon send --key-file key f              sealed: to those alone who have the key
+  carillon send --key-file key f              sealed: only members with this key can read it
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
 
 Many senders, with a protocol of peers:
