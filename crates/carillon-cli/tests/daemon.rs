@@ -50,7 +50,7 @@ impl Daemon {
     }
 
     /// Hundredths of a second that it has computed.
-    fn ticks(&self) -> u64 {
+    fn cpu_ticks(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it lives");
         let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
         fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
@@ -118,7 +118,7 @@ fn carillon() -> Command {
 
 const APPLICATION: &str = "CARILLON_TEST_APPLICATION";
 const MESSAGES: u64 = 3000;
-const BYTES: usize = 10_000;
+const MESSAGE_BYTES: usize = 10_000;
 
 /// Not a test but where the variable is set: the programs of these tests.
 #[test]
@@ -128,18 +128,18 @@ fn application() {
     let group = get("GROUP").parse().expect("an address");
     let socket = bind(group).interface("lo").name(get("NAME")).through(get("DAEMON"));
     let told = match role.as_str() {
-        "send" => sends(socket),
-        "crowd" => crowds(Path::new(&get("DAEMON")), Path::new(&get("TOLD"))),
-        role => listens(role, socket),
+        "send" => send_messages(socket),
+        "crowd" => hold_connections(Path::new(&get("DAEMON")), Path::new(&get("TOLD"))),
+        role => receive_messages(role, socket),
     };
     fs::write(get("TOLD"), told).expect("it can be told");
 }
 
-fn sends(socket: Socket) -> String {
+fn send_messages(socket: Socket) -> String {
     let names = ["reads", "dies", "sleeps"];
     let mut outbound = socket.expect(names).timeout(Duration::from_secs(2)).connect().expect("it connects");
     for number in 0..MESSAGES {
-        let mut message = vec![number as u8; BYTES];
+        let mut message = vec![number as u8; MESSAGE_BYTES];
         message[..8].copy_from_slice(&number.to_be_bytes());
         outbound.send(&message).expect("it is open");
     }
@@ -148,7 +148,7 @@ fn sends(socket: Socket) -> String {
 }
 
 /// Takes all sockets that one process gets, and says nothing on as many connections, until it is killed.
-fn crowds(daemon: &Path, told: &Path) -> String {
+fn hold_connections(daemon: &Path, told: &Path) -> String {
     let group = std::env::var("GROUP").expect("GROUP").parse().expect("an address");
     let socket = || bind(group).interface("lo").name("crowd").through(daemon);
     let _sockets: Vec<_> = std::iter::from_fn(|| socket().listen().ok()).collect();
@@ -158,7 +158,7 @@ fn crowds(daemon: &Path, told: &Path) -> String {
     String::new()
 }
 
-fn listens(role: &str, socket: Socket) -> String {
+fn receive_messages(role: &str, socket: Socket) -> String {
     let mut inbound = socket.listen().expect("it can listen").accept().expect("it is let in");
     let mut next = 0u64;
     while let Some(message) = inbound.recv().expect("nothing is missing") {
@@ -175,7 +175,7 @@ fn listens(role: &str, socket: Socket) -> String {
 }
 
 #[test]
-fn of_four_applications_one_is_killed_and_one_never_reads_and_the_others_lose_nothing() {
+fn killed_and_stuck_applications_cost_the_others_nothing() {
     let Some(group) = loopback_group() else { return };
     let daemon = Daemon::start("");
     let before = daemon.megabytes();
@@ -210,9 +210,9 @@ fn an_idle_daemon_computes_nothing() {
     let stopper = waits.stopper();
     let waits = thread::spawn(move || waits.accept().is_err());
     thread::sleep(Duration::from_millis(500));
-    let before = daemon.ticks();
+    let before = daemon.cpu_ticks();
     thread::sleep(Duration::from_secs(3));
-    let spent = daemon.ticks() - before;
+    let spent = daemon.cpu_ticks() - before;
     println!("{spent} hundredths of a second in three");
     assert!(spent <= 1, "{spent} hundredths of a second in three");
     stopper.stop();
@@ -222,12 +222,12 @@ fn an_idle_daemon_computes_nothing() {
 }
 
 #[test]
-fn a_crowd_that_says_nothing_or_reads_nothing_takes_little_and_holds_nobody_up() {
+fn idle_clients_take_little_memory_and_delay_no_others() {
     let Some(group) = loopback_group() else { return };
     let daemon = Daemon::start("--clients 20 --per-client 8");
     let crowd = thread::spawn({
         let path = daemon.path.clone();
-        move || (0..3000).filter_map(|at| hostile(&path, at)).count()
+        move || (0..3000).filter_map(|at| misbehave(&path, at)).count()
     });
     assert!(crowd.join().expect("it does not panic") > 1000);
     // Those of this process were refused; another one is served.
@@ -246,7 +246,7 @@ fn a_crowd_that_says_nothing_or_reads_nothing_takes_little_and_holds_nobody_up()
 }
 
 /// Connects, says something that is no frame, or half of one, and hangs up or not.
-fn hostile(path: &Path, at: usize) -> Option<()> {
+fn misbehave(path: &Path, at: usize) -> Option<()> {
     use std::io::Write as _;
     let mut stream = UnixStream::connect(path).ok()?;
     let bytes: &[u8] =

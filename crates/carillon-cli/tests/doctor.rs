@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::delivery::support::at_once;
+use crate::delivery::support::in_parallel;
 use crate::netns::process::Ended;
 use crate::netns::{Host, Net};
 use crate::wrong_set_ups::{put_behind_a_router, without_way_back};
@@ -139,8 +139,8 @@ fn faults(ended: &Ended) -> BTreeSet<String> {
 }
 
 #[test]
-fn it_names_the_fault_that_was_made_and_nothing_where_all_is_well() {
-    at_once(6, CASES, |case| {
+fn doctor_names_the_injected_fault_and_no_other() {
+    in_parallel(6, CASES, |case| {
         let Some(net) = Net::new(1) else { return };
         let (s, r) = (net.sender(), net.receiver(1));
         (case.make)(&net, &s, &r);
@@ -160,7 +160,7 @@ fn it_names_the_fault_that_was_made_and_nothing_where_all_is_well() {
 }
 
 #[test]
-fn it_says_so_where_nobody_is() {
+fn doctor_reports_that_it_found_no_machine() {
     let Some(net) = Net::new(1) else { return };
     let alone = net.sender().carillon("doctor --wait 0.5").run().expect(1);
     assert!(alone.out.contains("fault: no machine answered within 0 s on eth0 (10.77.0.1)"), "{}", alone.out);

@@ -233,7 +233,7 @@ fn count(counts: &Value, at: &str) -> u64 {
 }
 
 #[test]
-fn lms_turns_requests_to_a_replier_and_directs_its_repairs_into_branches() {
+fn lms_routers_direct_requests_and_repairs() {
     let Some(network) = Network::build(1) else { return };
     let [counts] = &deliver(&network, "lms", "--set replier_buffer=1024")[..] else { panic!("one relay") };
     assert!(count(counts, "/rewritten") > 0, "SETUP names the router: {counts}");
@@ -292,7 +292,7 @@ fn two_routers_in_a_row_know_each_other() {
 }
 
 #[test]
-fn what_comes_the_wrong_way_or_has_come_far_enough_is_not_forwarded() {
+fn packets_from_wrong_side_or_at_hop_limit_are_dropped() {
     let Some(network) = Network::build(1) else { return };
     let (router, host) = (network.router(0), network.host(1));
     // An address of host 1 that for the router is behind host 0; the system itself is not to look at it.
@@ -349,7 +349,7 @@ fn the_numbers_of_a_router_are_those_of_its_report() {
 }
 
 #[test]
-fn without_the_right_to_send_for_others_it_says_so() {
+fn relay_without_raw_sockets_reports_an_error() {
     let probe = Command::new("setpriv").args(["--version"]).output();
     if probe.is_err() || !nix::unistd::geteuid().is_root() {
         skip("setpriv(1) and root are needed");

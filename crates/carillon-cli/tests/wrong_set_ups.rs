@@ -146,7 +146,7 @@ set_ups! {
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--receivers 1 --timeout 2").start();
         let r1 = interrupt(r1, "does not answer");
-        vec![("sender", sender.end_within(LONG)), ("r1", r1)]
+        vec![("sender", sender.end_within(MAX_SENDER_TIME)), ("r1", r1)]
     }
     no_way_back(1, net) {
         let host = net.receiver(1);
@@ -504,4 +504,4 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// More than a sender waits for one that gets nowhere.
-const LONG: Duration = Duration::from_secs(150);
+const MAX_SENDER_TIME: Duration = Duration::from_secs(150);

@@ -164,7 +164,7 @@ fn lateness(ahead: Duration) -> (f64, f64) {
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let time = if quick { QUICK } else { MEASURED_TIME };
+    let time = if quick { QUICK_MEASURED_TIME } else { MEASURED_TIME };
     for micros in if quick { &[][..] } else { &[50, 300, 2000] }.iter().copied() {
         let (median, p99) = lateness(Duration::from_micros(micros));
         println!(
@@ -212,4 +212,4 @@ const BURST: usize = 1 << 20;
 
 /// Duration of each measurement.
 const MEASURED_TIME: Duration = Duration::from_millis(500);
-const QUICK: Duration = Duration::from_millis(60);
+const QUICK_MEASURED_TIME: Duration = Duration::from_millis(60);

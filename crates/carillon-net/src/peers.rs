@@ -46,7 +46,7 @@ struct List {
 
 impl Peers {
     pub(crate) fn new(capacity: usize) -> Self {
-        let empty = || List { oldest: NONE, latest: NONE };
+        let empty = || List { oldest: NO_NODE, latest: NO_NODE };
         Peers {
             by_address: HashMap::new(),
             by_node: HashMap::new(),
@@ -120,7 +120,7 @@ impl Peers {
 
     fn add(&mut self, now: Time, address: SocketAddr) -> Option<u32> {
         let node = self.unused();
-        let new = Slot { address, node, kept: false, heard: now, before: NONE, after: NONE };
+        let new = Slot { address, node, kept: false, heard: now, before: NO_NODE, after: NO_NODE };
         let slot = if self.slots.len() < self.capacity {
             self.slots.push(new);
             (self.slots.len() - 1) as u32
@@ -151,10 +151,11 @@ impl Peers {
     }
 
     fn replaceable(&self, now: Time) -> Option<u32> {
-        if self.passing.oldest != NONE {
+        if self.passing.oldest != NO_NODE {
             return Some(self.passing.oldest);
         }
-        let silent = |&slot: &u32| slot != NONE && now.since(self.slots[slot as usize].heard) >= KEPT_SILENCE;
+        let silent =
+            |&slot: &u32| slot != NO_NODE && now.since(self.slots[slot as usize].heard) >= KEPT_SILENCE;
         Some(self.kept.oldest).filter(silent)
     }
 
@@ -169,9 +170,9 @@ impl Peers {
     fn link(&mut self, slot: u32) {
         let latest = std::mem::replace(&mut self.list(slot).latest, slot);
         self.slots[slot as usize].before = latest;
-        self.slots[slot as usize].after = NONE;
+        self.slots[slot as usize].after = NO_NODE;
         match latest {
-            NONE => self.list(slot).oldest = slot,
+            NO_NODE => self.list(slot).oldest = slot,
             _ => self.slots[latest as usize].after = slot,
         }
     }
@@ -179,11 +180,11 @@ impl Peers {
     fn unlink(&mut self, slot: u32) {
         let Slot { before, after, .. } = self.slots[slot as usize];
         match before {
-            NONE => self.list(slot).oldest = after,
+            NO_NODE => self.list(slot).oldest = after,
             _ => self.slots[before as usize].after = after,
         }
         match after {
-            NONE => self.list(slot).latest = before,
+            NO_NODE => self.list(slot).latest = before,
             _ => self.slots[after as usize].before = before,
         }
     }
@@ -204,7 +205,7 @@ fn plain(mut address: SocketAddr) -> SocketAddr {
 /// Silence after which a kept peer may be replaced when the table is full.
 pub(crate) const KEPT_SILENCE: Duration = Duration::from_secs(60);
 
-const NONE: u32 = u32::MAX;
+const NO_NODE: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

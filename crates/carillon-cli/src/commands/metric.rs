@@ -118,8 +118,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.buffers.iter().any(|size| size.0 < STAMP_LEN as u64 && args.latency.is_some()) {
         bail!("a message that is timed has {STAMP_LEN} bytes at least: --buffers 64");
     }
-    if args.buffers.iter().any(|size| size.0 == 0 || size.0 > LONGEST) {
-        bail!("a buffer has 1 to {LONGEST} bytes: leave the others out of --buffers");
+    if args.buffers.iter().any(|size| size.0 == 0 || size.0 > MAX_PAYLOAD_LEN) {
+        bail!("a buffer has 1 to {MAX_PAYLOAD_LEN} bytes: leave the others out of --buffers");
     }
     if args.message.0 == 0 {
         bail!("a message has one byte at least: --message 1024000");
@@ -362,4 +362,4 @@ fn setting(text: &str) -> Result<(String, String), String> {
 /// Group of the program of 1997, with a port of our own.
 const GROUP: &str = "239.0.0.239:7655";
 const STAMP_LEN: usize = latency::STAMP_LEN;
-const LONGEST: u64 = carillon_transfer::socket::MAX_MESSAGE_LEN as u64;
+const MAX_PAYLOAD_LEN: u64 = carillon_transfer::socket::MAX_MESSAGE_LEN as u64;

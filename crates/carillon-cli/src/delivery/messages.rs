@@ -371,8 +371,8 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
     match reason {
         UnservedReason::Refused(RefuseReason::NotExpected) => ": add it to --expect",
         UnservedReason::Refused(RefuseReason::NameTaken) => ": give it a --name of its own",
-        UnservedReason::Refused(RefuseReason::AlreadyStarted) => LATE,
-        UnservedReason::Declined(text) if text.starts_with("came after") => LATE,
+        UnservedReason::Refused(RefuseReason::AlreadyStarted) => LATE_RECEIVER_ADVICE,
+        UnservedReason::Declined(text) if text.starts_with("came after") => LATE_RECEIVER_ADVICE,
         UnservedReason::Release(_) => RELEASES,
         UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
         UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see its own messages",
@@ -399,14 +399,14 @@ pub fn does_not_wait(protocol: &str) -> String {
 
 /// Payload of a UDP datagram in a frame of 1500 bytes.
 const USUAL_DATAGRAM: usize = 1472;
-const LATE: &str = ": send again, and use --receivers or --expect to wait for it";
+const LATE_RECEIVER_ADVICE: &str = ": send again, and use --receivers or --expect to wait for it";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_escaped() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(shown("a\u{1b}[2Jb\nc\u{9b}\u{7f}"), "a\\u{1b}[2Jb\\u{a}c\\u{9b}\\u{7f}");
         assert_eq!(shown("evil\u{202e}gpj.exe\u{200b}"), "evil\\u{202e}gpj.exe\\u{200b}");
         assert_eq!(shown("zoë 漢字 ✓"), "zoë 漢字 ✓");

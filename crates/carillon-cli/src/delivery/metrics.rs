@@ -109,7 +109,7 @@ mod tests {
 
     /// A signal that asks for the end of a transfer does not also end the lingering.
     #[test]
-    fn a_signal_ends_the_waiting_for_who_fetches_once_the_work_is_over_and_one_before_does_not() {
+    fn signal_after_the_work_ends_the_wait_for_scrapers() {
         assert!(ends_with_a_signal(true));
         assert!(!ends_with_a_signal(false), "it asked the transfer to end, and was heard");
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_and_other_programs_are_told_apart_and_known_senders_left_out() {
+    fn versions_and_programs_are_distinguished() {
         let mut overheard = StrangerPackets::default();
         overheard.note(NodeId(1), b"hello");
         overheard.note(NodeId(1), b"");

@@ -6,29 +6,29 @@ use std::time::{Duration, Instant};
 use carillon_wire::carillon::Packet;
 use carillon_wire::file::Record;
 
-use crate::delivery::forging::{Raw, Seen};
+use crate::delivery::forging::{CapturedDatagram, RawSocket};
 use crate::delivery::support::files;
 use crate::netns::Net;
 
 /// Puts messages of its own among those of a session whose packets it hears, under numbers that its sender has not come to yet.
 struct Forger {
-    hears: Raw,
-    sends: Raw,
+    hears: RawSocket,
+    sends: RawSocket,
     /// Those that it has put in.
     numbers: BTreeSet<u32>,
 }
 
 impl Forger {
     /// Hears one packet, and forges as many as it may have forged by then.
-    fn act(&mut self, most: usize) {
+    fn forge(&mut self, most: usize) {
         for seen in std::iter::from_fn(|| self.hears.next()).take(1000).flatten() {
             let Ok((association, Packet::Data { sequence, index: place, payload, .. })) =
                 Packet::parse(&seen.bytes)
             else {
                 continue;
             };
-            let number = sequence + AHEAD;
-            let is_far = self.numbers.last().is_none_or(|last| number > last + APART);
+            let number = sequence + FORGED_DISTANCE;
+            let is_far = self.numbers.last().is_none_or(|last| number > last + FORGED_SPACING);
             if self.numbers.len() >= most || !is_far {
                 continue;
             }
@@ -39,14 +39,14 @@ impl Forger {
             {
                 let len = bytes.len().min(1400);
                 forged.clear();
-                let offset = offset + u64::from(AHEAD) * len as u64;
+                let offset = offset + u64::from(FORGED_DISTANCE) * len as u64;
                 Record::Data { index, offset, bytes: &vec![7; len] }.emit(&mut forged);
             }
             let mut bytes = Vec::new();
-            let index = place + AHEAD as u16;
+            let index = place + FORGED_DISTANCE as u16;
             Packet::Data { sequence: number, index, length: 0, count: 0, payload: &forged }
                 .emit(association, &mut bytes);
-            self.sends.send(&Seen { bytes, ..seen });
+            self.sends.send(&CapturedDatagram { bytes, ..seen });
             self.numbers.insert(number);
         }
     }
@@ -55,24 +55,24 @@ impl Forger {
 /// Nobody can tell them from the sender's while they come, without a key. Each costs what has come since the last part that was compared, and
 /// who has it wrong goes on from there in a further session.
 #[test]
-fn what_a_forger_puts_in_is_found_and_sent_again() {
+fn forged_messages_are_detected_and_sent_again() {
     let Some(net) = Net::new(2) else { return };
     let expected = blake3::hash(&std::fs::read(net.file("f", 12_000_000)).expect("the file"));
     let x = net.extra();
-    for turn in 0..TURNS {
+    for turn in 0..MAX_ATTEMPTS {
         let out = |number: usize| format!("r{number}.{turn}");
         let receive = |number| {
             let line = format!("recv --out {}", out(number));
             net.receiver(number).carillon(&line).start()
         };
         let receivers = [receive(1), receive(2)];
-        let hears = net.receiver(1).inside(Raw::hears);
-        let sends = x.inside(|| Raw::sends(x.address()));
+        let hears = net.receiver(1).inside(RawSocket::open_receiver);
+        let sends = x.inside(|| RawSocket::open_sender(x.address()));
         let mut forger = Forger { hears, sends, numbers: BTreeSet::new() };
         let mut sender = net.sender().carillon("send f --receivers 2 --rate 80Mbit/s --json").start();
         let until = Instant::now() + Duration::from_secs(60);
         while !sender.is_over() && Instant::now() < until {
-            forger.act(2);
+            forger.forge(2);
             std::thread::sleep(Duration::from_millis(1));
         }
         let sent = sender.end().expect(0);
@@ -96,8 +96,8 @@ fn what_a_forger_puts_in_is_found_and_sent_again() {
 }
 
 /// So many messages lie between what is heard and what is forged after it.
-const AHEAD: u32 = 200;
+const FORGED_DISTANCE: u32 = 200;
 /// Two forged ones are in different parts, as a rule.
-const APART: u32 = 4000;
+const FORGED_SPACING: u32 = 4000;
 /// What is taken is chance.
-const TURNS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;

@@ -161,7 +161,7 @@ fn with_a_small_disk(place: &Place) -> Option<Running> {
 
 /// What would fail only after a while is said when it begins. Zeros take no room: it may be wrong.
 #[test]
-fn what_will_hardly_fit_is_said_before_it_fails() {
+fn low_disk_space_is_reported_at_the_start() {
     need_multicast!();
     let place = Place::new();
     let file = place.path("f");

@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::delivery::support::{Place, files, need_multicast, wait_for_part, wait_until};
 
 /// Slow enough that something can happen in between, on a busy machine too: five seconds.
-const SLOW: &str = "--rate 8Mbit/s";
+const FIVE_SECOND_RATE: &str = "--rate 8Mbit/s";
 /// For what is not to come to its end: twenty seconds.
-const CRAWL: &str = "--rate 2Mbit/s";
-const LEN: usize = 5_000_000;
+const TWENTY_SECOND_RATE: &str = "--rate 2Mbit/s";
+const FILE_BYTES: usize = 5_000_000;
 
 #[test]
 fn when_a_receiver_dies_the_others_finish_and_it_is_named() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", LEN);
+    let file = place.file("f", FILE_BYTES);
     let mut victim = place.recv("victim").start();
     let others = ["a", "b"].map(|name| place.recv(name).start());
-    let sender = place.send("s").arg(&file).args("--receivers 3").args(SLOW).start();
+    let sender = place.send("s").arg(&file).args("--receivers 3").args(FIVE_SECOND_RATE).start();
     wait_for_part(&place.path("victim"));
     victim.kill();
     for other in others {
@@ -35,12 +35,12 @@ fn when_a_receiver_dies_the_others_finish_and_it_is_named() {
 }
 
 #[test]
-fn when_the_sender_dies_receivers_say_so_in_time_and_leave_nothing() {
+fn receivers_of_a_killed_sender_fail_in_time_and_clean_up() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", LEN);
+    let file = place.file("f", FILE_BYTES);
     let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 2").start());
-    let mut sender = place.send("s").arg(file).args("--receivers 2").args(CRAWL).start();
+    let mut sender = place.send("s").arg(file).args("--receivers 2").args(TWENTY_SECOND_RATE).start();
     wait_for_part(&place.path("a"));
     wait_for_part(&place.path("b"));
     sender.kill();
@@ -53,12 +53,13 @@ fn when_the_sender_dies_receivers_say_so_in_time_and_leave_nothing() {
 }
 
 #[test]
-fn a_late_receiver_is_refused_unless_it_keeps_going_where_no_further_session_follows() {
+fn late_receiver_is_refused_unless_it_keeps_going() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", LEN);
+    let file = place.file("f", FILE_BYTES);
     let receiver = place.recv("a").start();
-    let sender = place.send("s").arg(file).args("--receivers 1 --rounds 0 --json").args(SLOW).start();
+    let sender =
+        place.send("s").arg(file).args("--receivers 1 --rounds 0 --json").args(FIVE_SECOND_RATE).start();
     wait_for_part(&place.path("a"));
     place.recv("late").run().expect(1).one_line(&["started without this receiver", "--keep-going"]);
     let patient = place.recv("patient").arg("--keep-going").start();
@@ -85,7 +86,7 @@ fn a_late_receiver_is_refused_unless_it_keeps_going_where_no_further_session_fol
 fn the_whole_agrees_with_its_rows() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", LEN);
+    let file = place.file("f", FILE_BYTES);
     let receivers = ["a", "b", "c"].map(|name| place.recv(name).args("--drop 0.03").start());
     let sender = place.send("s").arg(file).args("--receivers 3 --json").run().expect(0);
     for receiver in receivers {
@@ -116,9 +117,9 @@ fn an_interrupted_sender_ends_its_receivers_at_once() {
     need_multicast!();
     for signal in ["INT", "TERM", hangup()] {
         let place = Place::new();
-        let file = place.file("f", LEN);
+        let file = place.file("f", FILE_BYTES);
         let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 50").start());
-        let sender = place.send("s").arg(file).args("--receivers 2").args(CRAWL).start();
+        let sender = place.send("s").arg(file).args("--receivers 2").args(TWENTY_SECOND_RATE).start();
         wait_for_part(&place.path("a"));
         wait_for_part(&place.path("b"));
         sender.signal(signal);
@@ -137,12 +138,12 @@ fn a_signal_does_not_take_the_report_away() {
     need_multicast!();
     for signals in [["INT", "INT"], [hangup(), "TERM"]] {
         let place = Place::new();
-        let file = place.file("f", LEN);
+        let file = place.file("f", FILE_BYTES);
         let receiver = place.recv("a").args("--timeout 50 --json").start();
         let idle = place.recv("idle").args("--json").start();
         let elsewhere = Place::new();
         let going = elsewhere.recv("going").args("--keep-going --json").start();
-        let sender = place.send("s").arg(file).args("--expect a --json").args(CRAWL).start();
+        let sender = place.send("s").arg(file).args("--expect a --json").args(TWENTY_SECOND_RATE).start();
         wait_for_part(&place.path("a"));
         // The one that is not expected is turned away, so the first sender has named it.
         assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);
@@ -176,7 +177,7 @@ fn a_receiver_that_is_interrupted_while_it_waits_says_so() {
 }
 
 #[test]
-fn names_of_others_do_not_steer_the_terminal() {
+fn names_of_members_cannot_control_the_terminal() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("evil\u{202e}gpj", 1000);
@@ -200,9 +201,9 @@ fn names_of_others_do_not_steer_the_terminal() {
 fn an_interrupted_receiver_tells_the_sender_and_leaves_nothing() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", LEN);
+    let file = place.file("f", FILE_BYTES);
     let [quitter, other] = ["quitter", "other"].map(|name| place.recv(name).start());
-    let sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+    let sender = place.send("s").arg(file).args("--receivers 2").args(FIVE_SECOND_RATE).start();
     wait_for_part(&place.path("quitter"));
     quitter.signal("INT");
     quitter.end_within(Duration::from_secs(10)).expect(1).one_line(&["interrupted"]);
@@ -230,7 +231,7 @@ fn receivers_that_do_not_come_are_named() {
 }
 
 #[test]
-fn those_that_joined_are_served_without_the_missing() {
+fn joined_receivers_are_served_without_missing_ones() {
     need_multicast!();
     for (line, said, rows, missing) in [
         (

@@ -7,38 +7,38 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// A datagram of UDP with where it was going.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct CapturedDatagram {
     pub from: SocketAddrV4,
     pub to: SocketAddrV4,
     pub bytes: Vec<u8>,
 }
 
 /// What hears every datagram that a host is given, and sends any in any name. Only root has such sockets.
-pub struct Raw(Socket);
+pub struct RawSocket(Socket);
 
-impl Raw {
-    pub fn hears() -> Raw {
+impl RawSocket {
+    pub fn open_receiver() -> RawSocket {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
         socket.set_recv_buffer_size(1 << 22).expect("a buffer");
         socket.set_nonblocking(true).expect("what has come, or nothing");
-        Raw(socket)
+        RawSocket(socket)
     }
 
-    pub fn sends(interface: Ipv4Addr) -> Raw {
+    pub fn open_sender(interface: Ipv4Addr) -> RawSocket {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
         socket.set_header_included_v4(true).expect("the header is ours");
         socket.set_multicast_if_v4(&interface).expect("an interface");
         // What it is given to read it does not read.
         socket.set_recv_buffer_size(1).expect("a buffer");
-        Raw(socket)
+        RawSocket(socket)
     }
 
     /// What has come: one datagram, or a run of them that the system has not cut up yet, and none that an outsider sent.
-    pub fn next(&self) -> Option<Vec<Seen>> {
+    pub fn next(&self) -> Option<Vec<CapturedDatagram>> {
         let mut packet = vec![0; 65_536];
         let len = (&self.0).read(&mut packet).ok()?;
         packet.truncate(len);
-        if packet[8] == OWN_HOPS {
+        if packet[8] == FORGED_TTL {
             return Some(Vec::new());
         }
         let start = usize::from(packet[0] & 15) * 4;
@@ -53,33 +53,38 @@ impl Raw {
         Some(
             starts
                 .zip(ends)
-                .map(|(start, end)| Seen { from, to, bytes: bytes[start..end].to_vec() })
+                .map(|(start, end)| CapturedDatagram { from, to, bytes: bytes[start..end].to_vec() })
                 .collect(),
         )
     }
 
-    pub fn send(&self, seen: &Seen) {
+    pub fn send(&self, seen: &CapturedDatagram) {
         // The kernel fills in the identification.
         self.send_fragments(seen, 0, 65_528);
     }
 
-    /// Sends it in fragments of at most this many bytes, a multiple of 8. `identification` tells datagrams apart.
-    pub fn send_fragments(&self, Seen { from, to, bytes }: &Seen, identification: u16, most: usize) {
+    /// Sends it in fragments of at max_bytes this many bytes, a multiple of 8. `identification` tells datagrams apart.
+    pub fn send_fragments(
+        &self,
+        CapturedDatagram { from, to, bytes }: &CapturedDatagram,
+        identification: u16,
+        max_bytes: usize,
+    ) {
         let mut datagram = Vec::new();
         datagram.extend_from_slice(&from.port().to_be_bytes());
         datagram.extend_from_slice(&to.port().to_be_bytes());
         datagram.extend_from_slice(&(8 + bytes.len() as u16).to_be_bytes());
         datagram.extend_from_slice(&[0, 0]);
         datagram.extend_from_slice(bytes);
-        for (index, fragment) in datagram.chunks(most).enumerate() {
-            let is_last = index * most + fragment.len() == datagram.len();
-            let place = (index * most / 8) as u16 | if is_last { 0 } else { MORE_FRAGMENTS };
+        for (index, fragment) in datagram.chunks(max_bytes).enumerate() {
+            let is_last = index * max_bytes + fragment.len() == datagram.len();
+            let place = (index * max_bytes / 8) as u16 | if is_last { 0 } else { MORE_FRAGMENTS };
             let mut packet = vec![0x45, 0];
             packet.extend_from_slice(&(20 + fragment.len() as u16).to_be_bytes());
             packet.extend_from_slice(&identification.to_be_bytes());
             packet.extend_from_slice(&place.to_be_bytes());
             // Hops and UDP's number; the kernel fills in the checksum.
-            packet.extend_from_slice(&[OWN_HOPS, 17, 0, 0]);
+            packet.extend_from_slice(&[FORGED_TTL, 17, 0, 0]);
             packet.extend_from_slice(&from.ip().octets());
             packet.extend_from_slice(&to.ip().octets());
             packet.extend_from_slice(fragment);
@@ -92,4 +97,4 @@ impl Raw {
 /// Set in all fragments of a datagram but the last.
 const MORE_FRAGMENTS: u16 = 0x2000;
 /// By which a forger knows its own.
-const OWN_HOPS: u8 = 4;
+const FORGED_TTL: u8 = 4;

@@ -10,31 +10,31 @@ const BYTES: usize = 6_000_000;
 /// Who is killed when half of it is there goes on from the last piece that it had noted.
 const NEARLY_HALF: u64 = BYTES as u64 * 45 / 100;
 /// Two seconds for the whole.
-const SLOW: &str = "--rate 24Mbit/s --timeout 2 --json";
+const SLOW_FLAGS: &str = "--rate 24Mbit/s --timeout 2 --json";
 /// More than sockets hold for one that stands still.
-const MANY_BYTES: usize = 24_000_000;
+const LARGE_FILE_BYTES: usize = 24_000_000;
 /// Four seconds for those, in datagrams as they are on a network.
-const SHORT: &str = "--rate 48Mbit/s --timeout 2 --datagram 1472 --json";
-const FASTER: &str = "--rate 96Mbit/s --timeout 2 --json";
+const LARGE_FILE_FLAGS: &str = "--rate 48Mbit/s --timeout 2 --datagram 1472 --json";
+const FAST_FLAGS: &str = "--rate 96Mbit/s --timeout 2 --json";
 
 /// Bytes of what is being received there.
-fn came(directory: &Path) -> u64 {
+fn partial_bytes(directory: &Path) -> u64 {
     let sizes = files(directory).into_keys().filter(|name| name.ends_with(".part"));
     sizes.filter_map(|name| fs::metadata(directory.join(name)).ok()).map(|found| found.len()).sum()
 }
 
-fn half_is_there(place: &Place, name: &str) {
-    is_under_way(place, name, 2);
+fn wait_for_half(place: &Place, name: &str) {
+    wait_for_share(place, name, 2);
 }
 
 /// Such a part of it came. On a machine with much to do a process may take a second until it hears anything.
-fn is_under_way(place: &Place, name: &str, part: u64) {
+fn wait_for_share(place: &Place, name: &str, part: u64) {
     let some = fs::metadata(place.path("f")).unwrap().len() / part;
-    wait_until("some of it came", || came(&place.path(name)) > some);
+    wait_until("some of it came", || partial_bytes(&place.path(name)) > some);
 }
 
 #[track_caller]
-fn is_there(place: &Place, names: &[&str]) {
+fn assert_delivered(place: &Place, names: &[&str]) {
     let sent = fs::read(place.path("f")).unwrap();
     for name in names {
         let found = files(&place.path(name));
@@ -43,7 +43,7 @@ fn is_there(place: &Place, names: &[&str]) {
 }
 
 fn start(place: &Place, names: &[&str], more: &str) -> (Running, Vec<Running>) {
-    start_with(place, names, (BYTES, SLOW), more)
+    start_with(place, names, (BYTES, SLOW_FLAGS), more)
 }
 
 fn start_with(
@@ -59,8 +59,8 @@ fn start_with(
 }
 
 /// How many of the bytes have gone out, with what they are in and what was sent again.
-fn share(ended: &Ended) -> f64 {
-    report(ended)["bytes_sent"].as_f64().expect("a number") / MANY_BYTES as f64
+fn sent_ratio(ended: &Ended) -> f64 {
+    report(ended)["bytes_sent"].as_f64().expect("a number") / LARGE_FILE_BYTES as f64
 }
 
 fn report(ended: &Ended) -> serde_json::Value {
@@ -68,16 +68,16 @@ fn report(ended: &Ended) -> serde_json::Value {
 }
 
 #[test]
-fn who_comes_late_is_served_next() {
+fn late_receiver_is_served_next() {
     need_multicast!();
     let place = Place::new();
     let (sender, receiving) = start(&place, &["a"], "");
-    is_under_way(&place, "a", 10);
+    wait_for_share(&place, "a", 10);
     let late = place.recv("late").start();
     let sent = sender.end().expect(0);
     receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
     late.end().expect(0).one_line(&["a session is running: a catch-up session will serve this receiver"]);
-    is_there(&place, &["a", "late"]);
+    assert_delivered(&place, &["a", "late"]);
     let report = report(&sent);
     assert_eq!((&report["sessions"], &report["receivers"][1]["name"]), (&2.into(), &"late".into()));
     assert_eq!(sent.events("further")[0]["receivers"][0], "late");
@@ -85,44 +85,44 @@ fn who_comes_late_is_served_next() {
 
 /// More than half goes by while it waits, and much of that is not sent again: it takes a while until it is known that it has it.
 #[test]
-fn what_goes_by_is_kept_by_who_comes_late() {
+fn late_receiver_keeps_overheard_data() {
     need_multicast!();
     let place = Place::new();
-    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, SHORT), "");
-    wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 8);
+    let (sender, receiving) = start_with(&place, &["a"], (LARGE_FILE_BYTES, LARGE_FILE_FLAGS), "");
+    wait_until("some of it came", || partial_bytes(&place.path("a")) > LARGE_FILE_BYTES as u64 / 8);
     let late = ["late", "later"].map(|name| place.recv(name).start());
     let sent = sender.end().expect(0);
     receiving.into_iter().chain(late).for_each(|one| drop(one.end().expect(0)));
-    is_there(&place, &["a", "late", "later"]);
-    let share = share(&sent);
+    assert_delivered(&place, &["a", "late", "later"]);
+    let share = sent_ratio(&sent);
     assert!((1.1..1.6).contains(&share), "{share} of the file was sent");
 }
 
 /// As before, and it is killed meanwhile: it has that all the same.
 #[test]
-fn what_goes_by_is_kept_by_who_is_killed_while_it_waits() {
+fn killed_waiting_receiver_keeps_overheard_data() {
     need_multicast!();
     let place = Place::new();
-    let (sender, receiving) = start_with(&place, &["a"], (MANY_BYTES, SHORT), "");
-    wait_until("some of it came", || came(&place.path("a")) > MANY_BYTES as u64 / 16);
+    let (sender, receiving) = start_with(&place, &["a"], (LARGE_FILE_BYTES, LARGE_FILE_FLAGS), "");
+    wait_until("some of it came", || partial_bytes(&place.path("a")) > LARGE_FILE_BYTES as u64 / 16);
     let mut killed = place.recv("late").start();
-    wait_until("most of it came", || came(&place.path("late")) > MANY_BYTES as u64 * 3 / 4);
+    wait_until("most of it came", || partial_bytes(&place.path("late")) > LARGE_FILE_BYTES as u64 * 3 / 4);
     killed.kill();
     drop(killed);
     let again = place.recv("late").start();
     let sent = sender.end().expect(0);
     receiving.into_iter().chain([again]).for_each(|one| drop(one.end().expect(0)));
-    is_there(&place, &["a", "late"]);
-    let share = share(&sent);
+    assert_delivered(&place, &["a", "late"]);
+    let share = sent_ratio(&sent);
     assert!((1.05..1.7).contains(&share), "{share} of the file was sent");
 }
 
 #[test]
-fn without_further_sessions_who_comes_late_is_refused() {
+fn late_receiver_is_refused_without_catch_up_sessions() {
     need_multicast!();
     let place = Place::new();
     let (sender, receiving) = start(&place, &["a"], "--rounds 0");
-    is_under_way(&place, "a", 10);
+    wait_for_share(&place, "a", 10);
     place.recv("late").run().expect(1).one_line(&["started without this receiver"]);
     let report = report(&sender.end().expect(0));
     assert_eq!((&report["sessions"], &report["unserved"][0]["name"]), (&1.into(), &"late".into()));
@@ -134,7 +134,7 @@ fn a_receiver_that_is_killed_and_started_again_goes_on() {
     need_multicast!();
     let place = Place::new();
     let (sender, mut receiving) = start(&place, &["a", "b"], "");
-    half_is_there(&place, "b");
+    wait_for_half(&place, "b");
     let mut killed = receiving.remove(1);
     killed.kill();
     drop(killed);
@@ -142,7 +142,7 @@ fn a_receiver_that_is_killed_and_started_again_goes_on() {
     let sent = report(&sender.end().expect(0));
     receiving.remove(0).end().expect(0);
     let got = report(&again.end().expect(0));
-    is_there(&place, &["a", "b"]);
+    assert_delivered(&place, &["a", "b"]);
     assert!(got["resumed"].as_u64() > Some(NEARLY_HALF), "{got}");
     assert_eq!(sent["sessions"], 2);
 }
@@ -152,14 +152,14 @@ fn when_all_are_killed_and_started_again_little_is_sent_again() {
     need_multicast!();
     let place = Place::new();
     let (sender, receiving) = start(&place, &["a", "b"], "");
-    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    ["a", "b"].iter().for_each(|name| wait_for_half(&place, name));
     for mut one in receiving {
         one.kill();
     }
     let receiving = ["a", "b"].map(|name| place.recv(name).args("--json").start());
     let sent = sender.end().expect(0);
     let got = receiving.map(|one| report(&one.end().expect(0)));
-    is_there(&place, &["a", "b"]);
+    assert_delivered(&place, &["a", "b"]);
     for one in &got {
         assert!(one["resumed"].as_u64() > Some(NEARLY_HALF), "{one}");
     }
@@ -171,7 +171,7 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
     need_multicast!();
     let place = Place::new();
     let (mut sender, receiving) = start(&place, &["a", "b"], "");
-    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    ["a", "b"].iter().for_each(|name| wait_for_half(&place, name));
     sender.kill();
     drop(sender);
     for one in receiving {
@@ -179,9 +179,10 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
         assert!(ended.err.contains("are kept: the same command goes on from there"), "{}", ended.err);
     }
     let receiving = ["a", "b"].map(|name| place.recv(name).start());
-    let sent = place.send("s").arg(place.path("f")).args(&format!("--receivers 2 {SLOW}")).run().expect(0);
+    let sent =
+        place.send("s").arg(place.path("f")).args(&format!("--receivers 2 {SLOW_FLAGS}")).run().expect(0);
     receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
-    is_there(&place, &["a", "b"]);
+    assert_delivered(&place, &["a", "b"]);
     let report = report(&sent);
     assert!(report["resumed"].as_u64() > Some(NEARLY_HALF), "{report}");
     assert!(report["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{report}");
@@ -189,14 +190,14 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
 
 /// Nobody need touch the receivers.
 #[test]
-fn receivers_go_on_with_a_sender_that_is_killed_and_started_again_at_once() {
+fn receivers_continue_with_an_immediately_restarted_sender() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", BYTES);
     let receiving = ["a", "b"].map(|name| place.recv(name).args("--json --timeout 30").start());
-    let again = format!("--receivers 2 {SLOW}");
+    let again = format!("--receivers 2 {SLOW_FLAGS}");
     let mut sender = place.send("s").arg(&file).args(&again).start();
-    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    ["a", "b"].iter().for_each(|name| wait_for_half(&place, name));
     sender.kill();
     drop(sender);
     let sent = place.send("s").arg(&file).args(&again).run().expect(0);
@@ -204,27 +205,27 @@ fn receivers_go_on_with_a_sender_that_is_killed_and_started_again_at_once() {
         let got = report(&one.end().expect(0));
         assert!(got["resumed"].as_u64() > Some(NEARLY_HALF), "{got}");
     }
-    is_there(&place, &["a", "b"]);
+    assert_delivered(&place, &["a", "b"]);
     assert!(report(&sent)["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{}", sent.out);
 }
 
 #[test]
-fn one_that_stands_still_is_served_when_it_is_back() {
+fn stopped_receiver_is_served_after_it_continues() {
     need_multicast!();
     let place = Place::new();
-    let (mut sender, receiving) = start_with(&place, &["a", "b", "c"], (MANY_BYTES, FASTER), "");
-    half_is_there(&place, "b");
+    let (mut sender, receiving) = start_with(&place, &["a", "b", "c"], (LARGE_FILE_BYTES, FAST_FLAGS), "");
+    wait_for_half(&place, "b");
     receiving[1].signal("STOP");
     wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"b\"]"));
     receiving[1].signal("CONT");
     let sent = report(&sender.end().expect(0));
     receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
-    is_there(&place, &["a", "b", "c"]);
+    assert_delivered(&place, &["a", "b", "c"]);
     assert_eq!(sent["sessions"], 2, "{sent}");
 }
 
 #[test]
-fn one_that_had_everything_in_its_socket_says_so_later() {
+fn receiver_with_all_data_in_its_socket_reports_later() {
     need_multicast!();
     let place = Place::new();
     // Less than a socket holds comes after half of it.
@@ -232,7 +233,7 @@ fn one_that_had_everything_in_its_socket_says_so_later() {
     let receiving = ["a", "b"].map(|name| place.recv(name).args("--json").start());
     let line = "--receivers 2 --rate 8Mbit/s --timeout 2 --json";
     let mut sender = place.send("s").arg(file).args(line).start();
-    half_is_there(&place, "b");
+    wait_for_half(&place, "b");
     receiving[1].signal("STOP");
     wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"b\"]"));
     receiving[1].signal("CONT");
@@ -240,18 +241,18 @@ fn one_that_had_everything_in_its_socket_says_so_later() {
     for one in receiving {
         assert_eq!(report(&one.end().expect(0))["acknowledged"], true);
     }
-    is_there(&place, &["a", "b"]);
+    assert_delivered(&place, &["a", "b"]);
     let verified = sent["receivers"].as_array().unwrap().iter().all(|one| one["outcome"] == "verified");
     assert!(verified, "{sent}");
 }
 
 #[test]
-fn who_is_dropped_is_not_served_again() {
+fn expelled_receiver_is_not_served_again() {
     need_multicast!();
     let place = Place::new();
-    let (sender, receiving) = start_with(&place, &["a", "b"], (MANY_BYTES, FASTER), "--slow drop");
+    let (sender, receiving) = start_with(&place, &["a", "b"], (LARGE_FILE_BYTES, FAST_FLAGS), "--slow drop");
     // Its socket must not hold the rest.
-    is_under_way(&place, "b", 10);
+    wait_for_share(&place, "b", 10);
     receiving[1].signal("STOP");
     let sent = report(&sender.end().expect(1));
     receiving[1].signal("CONT");
@@ -259,18 +260,18 @@ fn who_is_dropped_is_not_served_again() {
     assert!(sent["sessions"] == 1 && lost.map(|one| &one["name"]).eq(["b"]), "{sent}");
     let codes = [0, 1];
     receiving.into_iter().zip(codes).for_each(|(one, code)| drop(one.end().expect(code)));
-    is_there(&place, &["a"]);
+    assert_delivered(&place, &["a"]);
 }
 
 #[test]
 fn what_went_to_one_output_is_not_sent_again() {
     need_multicast!();
     let place = Place::new();
-    let file = place.file("f", MANY_BYTES);
+    let file = place.file("f", LARGE_FILE_BYTES);
     let first = place.recv("a").start();
     let piped = place.job("recv", "p").args("--name p --stdout").start();
-    let mut sender = place.send("s").arg(file).args(&format!("--receivers 2 {FASTER}")).start();
-    half_is_there(&place, "a");
+    let mut sender = place.send("s").arg(file).args(&format!("--receivers 2 {FAST_FLAGS}")).start();
+    wait_for_half(&place, "a");
     piped.signal("STOP");
     wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"p\"]"));
     piped.signal("CONT");

@@ -8,7 +8,7 @@ use carillon_core::Helpers;
 use carillon_proto::REGISTRY;
 use carillon_testkit::{is_long_or_skipped, sampling_step};
 
-use crate::delivery::support::at_once;
+use crate::delivery::support::in_parallel;
 use crate::netns::{Host, Net};
 
 /// Who is sent to one by one, where a protocol lets a user choose.
@@ -16,11 +16,11 @@ const ADDRESSED: [(&str, &str); 2] =
     [("csp", "--set repair_to=lacking"), ("dsp", "--set source_to=representatives")];
 
 /// Receivers of a network whose last hosts help, with each protocol as it is and with these settings.
-fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
+fn deliver_with_helpers(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
     let helped = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied());
     let helped: Vec<_> = helped.skip(sampling_step(2) - 1).step_by(sampling_step(3)).collect();
-    at_once(3, &helped, |&(protocol, settings)| {
+    in_parallel(3, &helped, |&(protocol, settings)| {
         let Some(net) = Net::new(receivers + helpers) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
         let content = fs::read(net.file("f", bytes)).unwrap();
@@ -73,7 +73,7 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, way
 fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
     let helped: Vec<_> = helped.skip(sampling_step(3) - 1).step_by(sampling_step(3)).collect();
-    at_once(3, &helped, |entry| {
+    in_parallel(3, &helped, |entry| {
         let Some(net) = Net::new(3) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
         let content = fs::read(net.file("f", 300_000)).unwrap();
@@ -101,24 +101,24 @@ fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
 
 #[test]
 fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
-    every_helped(3, 2, 300_000, false, &ADDRESSED);
+    deliver_with_helpers(3, 2, 300_000, false, &ADDRESSED);
 }
 
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
     // The test of trees that mend kills one of each protocol too.
     if is_long_or_skipped() {
-        every_helped(2, 2, 4_000_000, true, &ADDRESSED);
+        deliver_with_helpers(2, 2, 4_000_000, true, &ADDRESSED);
     }
 }
 
 /// The sender is 60 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the
 /// sender, by more than a busy machine adds to a round trip. Then it is killed.
 #[test]
-fn every_protocol_with_helpers_forms_its_tree_by_distance_and_mends_it() {
+fn helper_protocols_form_trees_by_distance_and_repair_them() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
     let helped: Vec<_> = helped.step_by(sampling_step(4)).collect();
-    at_once(3, &helped, |entry| {
+    in_parallel(3, &helped, |entry| {
         let delays = [("s", Duration::from_millis(60)), ("r3", Duration::from_millis(15))];
         let Some(net) = Net::apart(4, &delays) else { return };
         net.hosts().for_each(|host| host.lose_in(0.02));

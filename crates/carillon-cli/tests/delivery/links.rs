@@ -89,7 +89,7 @@ fn links_are_skipped() {
 }
 
 #[test]
-fn what_is_done_with_links_is_one_of_three() {
+fn link_policy_is_one_of_three_values() {
     let place = Place::new();
     let file = place.file("f", 1);
     let ended = place.send("s").arg(file).args("--symlinks copy").run().expect(2);
@@ -97,7 +97,7 @@ fn what_is_done_with_links_is_one_of_three() {
 }
 
 #[test]
-fn directories_arrive_with_their_permissions_also_empty_ones_and_closed_ones() {
+fn directories_keep_their_permissions() {
     need_multicast!();
     let place = Place::new();
     place.file("tree/closed/below/file", 1000);

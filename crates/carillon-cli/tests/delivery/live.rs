@@ -64,7 +64,7 @@ fn live_messages_may_come_as_they_will_each_once() {
 }
 
 #[test]
-fn of_live_messages_that_never_come_it_is_said_how_many_they_are() {
+fn lost_live_messages_are_counted_in_the_report() {
     need_multicast!();
     let place = Place::new();
     let receiver = receiver(&place, "r", "0.05").start();

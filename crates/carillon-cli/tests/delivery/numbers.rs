@@ -84,7 +84,7 @@ fn labels(mut text: &str) -> Vec<String> {
 }
 
 /// What counts only goes up.
-fn has_only_grown(before: &Numbers, after: &Numbers) {
+fn assert_monotonic(before: &Numbers, after: &Numbers) {
     let counters = |name: &str| {
         FAMILIES
             .iter()
@@ -104,18 +104,18 @@ fn fetch_until(address: SocketAddr, what: &str, holds: impl Fn(&Numbers) -> bool
     let mut last = Numbers::new();
     wait_until(what, || {
         let now = fetch(address).expect("it serves");
-        has_only_grown(&last, &now);
+        assert_monotonic(&last, &now);
         last = now;
         holds(&last)
     });
     last
 }
 
-fn same(numbers: &Numbers, name: &str, value: &Value) {
-    alike(name, numbers.get(name).copied(), value);
+fn assert_metric(numbers: &Numbers, name: &str, value: &Value) {
+    assert_close(name, numbers.get(name).copied(), value);
 }
 
-fn alike(what: &str, there: Option<f64>, value: &Value) {
+fn assert_close(what: &str, there: Option<f64>, value: &Value) {
     let equal = match (there, value.as_f64()) {
         (Some(one), Some(other)) => (one - other).abs() <= 1e-9 * other.abs(),
         (there, _) => there.is_none() && value.is_null(),
@@ -124,7 +124,7 @@ fn alike(what: &str, there: Option<f64>, value: &Value) {
 }
 
 /// Sends to two with `protocol`, fetching all the time, and compares what was fetched last with the reports.
-fn watched(protocol: &str) {
+fn check_metrics(protocol: &str) {
     let place = Place::new();
     let file = place.file("f", 6_000_000);
     let served = "--json --metrics 127.0.0.1:0 --metrics-linger 60";
@@ -170,17 +170,21 @@ fn watched(protocol: &str) {
         ("carillon_sent_bytes_total", "bytes_sent"),
         ("carillon_unserved_total", "more_unserved"),
     ] {
-        same(&end, name, &report[field]);
+        assert_metric(&end, name, &report[field]);
     }
     for one in report["receivers"].as_array().expect("a list") {
         let name = one["name"].as_str().expect("a name").replace('\\', "\\\\").replace('"', "\\\"");
         let of = |family: &str| format!("carillon_receiver_{family}{{receiver=\"{name}\"}}");
-        same(&end, &of("bytes_total"), &one["bytes"]);
-        same(&end, &of("repairs_total"), &one["repairs"]);
-        same(&end, &format!("carillon_receiver_state{{receiver=\"{name}\",state=\"verified\"}}"), &1.into());
+        assert_metric(&end, &of("bytes_total"), &one["bytes"]);
+        assert_metric(&end, &of("repairs_total"), &one["repairs"]);
+        assert_metric(
+            &end,
+            &format!("carillon_receiver_state{{receiver=\"{name}\",state=\"verified\"}}"),
+            &1.into(),
+        );
         let (sent, arrived) = (of("path_sent_packets_total"), of("path_arrived_packets_total"));
         let loss = end.get(&sent).map(|sent| (1.0 - end[&arrived] / sent).max(0.0));
-        alike("loss", loss, &one["loss"]);
+        assert_close("loss", loss, &one["loss"]);
         assert!(one["goodput_bps"].as_f64() > Some(0.0), "{one}");
     }
     let report = &ended[1].events("report")[0];
@@ -192,16 +196,16 @@ fn watched(protocol: &str) {
         ("carillon_datagrams_dropped_total{reason=\"injected\"}", "injected_drops"),
         ("carillon_kernel_drops_total", "kernel_drops"),
     ] {
-        same(&came, name, &report[field]);
+        assert_metric(&came, name, &report[field]);
     }
     assert_eq!(came["carillon_transfers_total{outcome=\"verified\"}"], 1.0);
     assert!(came["carillon_datagrams_dropped_total{reason=\"injected\"}"] > 0.0);
 }
 
 #[test]
-fn what_is_fetched_last_is_what_the_reports_say() {
+fn last_metrics_agree_with_the_reports() {
     need_multicast!();
-    ["carillon", "rra", "pgm"].into_iter().step_by(sampling_step(3)).for_each(watched);
+    ["carillon", "rra", "pgm"].into_iter().step_by(sampling_step(3)).for_each(check_metrics);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use carillon_testkit::sampling_step;
 use serde_json::Value;
 
 use crate::delivery::support::{
-    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until_or,
+    CARILLON, Ended, Job, Place, Running, files, in_parallel, need_multicast, wait_until_or,
 };
 
 const SENDERS: [&str; 3] = ["s1", "s2", "s3"];
@@ -23,7 +23,7 @@ fn protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
 
 /// Tries the protocols of peers side by side, by default every other one: what takes its time here is silence.
 fn with_each(test: impl Fn(&'static ProtocolEntry) + Sync) {
-    at_once(usize::MAX, &protocols().step_by(sampling_step(2)).collect::<Vec<_>>(), |entry| test(entry));
+    in_parallel(usize::MAX, &protocols().step_by(sampling_step(2)).collect::<Vec<_>>(), |entry| test(entry));
 }
 
 /// One that loses every fiftieth datagram, the same ones in each run of the same network.
@@ -159,7 +159,7 @@ fn files_of_three_senders_reach_three_receivers_through_losses() {
 }
 
 #[test]
-fn live_streams_of_three_senders_reach_three_receivers_as_they_come() {
+fn live_streams_of_three_senders_reach_three_receivers() {
     need_multicast!();
     with_each(|protocol| {
         let place = Place::new();
@@ -217,7 +217,7 @@ fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
 }
 
 #[test]
-fn when_a_receiver_of_many_senders_dies_the_others_go_on_and_it_is_named() {
+fn killed_receiver_is_named_and_the_others_continue() {
     need_multicast!();
     with_each(|protocol| {
         let place = Place::new();
@@ -242,7 +242,7 @@ fn when_a_receiver_of_many_senders_dies_the_others_go_on_and_it_is_named() {
 }
 
 #[test]
-fn when_a_sender_dies_what_the_others_send_arrives_and_all_name_it() {
+fn killed_sender_is_named_and_the_others_are_delivered() {
     need_multicast!();
     with_each(|protocol| {
         let place = Place::new();
@@ -287,7 +287,7 @@ fn when_the_organiser_dies_all_say_so() {
 }
 
 #[test]
-fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_ends_all() {
+fn interrupted_sender_leaves_and_interrupted_organiser_ends_all() {
     need_multicast!();
     with_each(|protocol| {
         let place = Place::new();
@@ -314,7 +314,7 @@ fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_e
 }
 
 #[test]
-fn who_comes_late_to_many_senders_is_told_what_to_do() {
+fn late_member_of_many_senders_gets_advice() {
     need_multicast!();
     with_each(|protocol| {
         let place = Place::new();
@@ -332,7 +332,7 @@ fn who_comes_late_to_many_senders_is_told_what_to_do() {
 }
 
 #[test]
-fn a_further_sender_of_a_protocol_with_one_sender_is_told_which_have_several() {
+fn join_with_a_one_sender_protocol_lists_the_others() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 1000);
@@ -345,7 +345,7 @@ fn a_further_sender_of_a_protocol_with_one_sender_is_told_which_have_several() {
 }
 
 #[test]
-fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
+fn joining_sender_without_session_or_invitation_fails() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 1000);
@@ -367,7 +367,7 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
 }
 
 #[test]
-fn what_does_not_fit_a_receiver_names_the_sender_and_the_flag() {
+fn refusal_names_the_sender_and_the_flag() {
     need_multicast!();
     with_each(|protocol| {
         let misfits = [

@@ -5,7 +5,7 @@ use std::fs;
 use crate::netns::{Host, Net};
 
 #[test]
-fn xtp_goes_right_over_ip_through_losses_where_udp_carries_no_data() {
+fn xtp_delivers_directly_over_ip_through_losses() {
     let Some(net) = Net::new(2) else { return };
     let file = net.file("f", 300_000);
     let start = |host: Host<'_>| {
@@ -24,7 +24,7 @@ fn xtp_goes_right_over_ip_through_losses_where_udp_carries_no_data() {
 }
 
 #[test]
-fn what_has_no_number_over_ip_is_not_sent_there() {
+fn protocol_without_ip_number_is_refused() {
     let Some(net) = Net::new(1) else { return };
     net.file("f", 10);
     let ended = net.sender().carillon("send f --protocol rra --raw-ip --receivers 1").run().expect(2);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use carillon_testkit::is_long_tier;
 use carillon_transfer::DEFAULT_PROTOCOL;
 
-use crate::delivery::support::at_once;
+use crate::delivery::support::in_parallel;
 use crate::netns::{Host, Net};
 
 /// A process that another test starts right now holds what was closed a moment ago until it runs its own program.
@@ -25,7 +25,7 @@ fn bound(group: (Ipv4Addr, u16)) -> UdpSocket {
 }
 
 /// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
-fn heard(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
+fn receive_numbered(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
     let group = (Ipv4Addr::new(239, 7, 7, 7), 7000);
     let hear = |host: &Host<'_>| {
         let socket = host.inside(|| {
@@ -48,22 +48,22 @@ fn heard(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
 }
 
 #[test]
-fn a_network_of_tests_loses_delays_and_filters_what_it_is_told_to() {
+fn test_network_loses_delays_and_filters() {
     let Some(net) = Net::delayed(3, Duration::from_millis(20)) else { return };
     let (sender, receivers) = (net.sender(), net.receivers().collect::<Vec<_>>());
     // Not more than what fits the sockets' buffers, as the sockets are read afterwards.
-    assert_eq!(heard(&sender, &receivers, 60), [60, 60, 60]);
+    assert_eq!(receive_numbered(&sender, &receivers, 60), [60, 60, 60]);
     receivers[0].lose_in(0.5);
     receivers[1].firewall_in("udp dport 7000");
-    let counts = heard(&sender, &receivers, 60);
+    let counts = receive_numbered(&sender, &receivers, 60);
     assert!((10..=50).contains(&counts[0]), "{counts:?}");
     assert_eq!(counts[1..], [0, 60]);
     sender.lose_out(1.0);
-    assert_eq!(heard(&sender, &receivers, 5), [0, 0, 0]);
+    assert_eq!(receive_numbered(&sender, &receivers, 5), [0, 0, 0]);
     sender.lose_out(0.0);
     receivers[0].lose_in(0.0);
     receivers[1].no_firewall();
-    assert_eq!(heard(&sender, &receivers, 20), [20, 20, 20]);
+    assert_eq!(receive_numbered(&sender, &receivers, 20), [20, 20, 20]);
 
     // The way of the sender is 20 ms long, each way; that between others is not.
     let round_trip = |from: &Host<'_>, to: &Host<'_>| {
@@ -83,7 +83,7 @@ fn a_network_of_tests_loses_delays_and_filters_what_it_is_told_to() {
 
     // A frame of 1500 bytes is the longest, and one packet is one frame.
     let before = sender.counters();
-    heard(&sender, &receivers[..1], 10);
+    receive_numbered(&sender, &receivers[..1], 10);
     let after = sender.counters();
     let (bytes, frames) = (after.bytes_out - before.bytes_out, after.frames_out - before.frames_out);
     assert!((10..20).contains(&frames) && bytes < 12 * 1500, "{frames} frames, {bytes} bytes");
@@ -96,12 +96,12 @@ fn a_rate_holds_at_the_port_that_has_it() {
     slow.rate_in(1.0);
     // Of 80 frames of 1442 bytes 32 KiB go at once and the others within half a second; all fit the queue.
     let start = Instant::now();
-    assert_eq!(heard(&net.sender(), &[fast, slow], 80), [80, 80]);
+    assert_eq!(receive_numbered(&net.sender(), &[fast, slow], 80), [80, 80]);
     assert!(start.elapsed() > Duration::from_millis(300 + 400), "{:?}", start.elapsed());
 }
 
 #[test]
-fn processes_in_it_can_be_frozen_and_killed_and_nothing_is_left() {
+fn frozen_and_killed_processes_leave_nothing_behind() {
     let Some(net) = Net::new(1) else { return };
     let namespace = net.receiver(1).namespace();
     let mut process = net.receiver(1).program("sleep").args("60").start();
@@ -160,7 +160,7 @@ fn every_protocol_delivers(half: usize, receivers: usize, loss: f64, delay: Dura
     let is_tried = |place: usize, name| is_long_tier() || place % 4 == half || name == DEFAULT_PROTOCOL;
     let tried = repairing.filter(|&(place, entry)| is_tried(place, entry.name));
     let tried: Vec<_> = tried.map(|(_, entry)| entry).collect();
-    at_once(4, &tried, |entry| {
+    in_parallel(4, &tried, |entry| {
         let Some(net) = Net::delayed(receivers, delay) else { return };
         for host in net.hosts() {
             host.lose_in(loss);

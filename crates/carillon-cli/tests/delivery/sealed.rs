@@ -10,29 +10,29 @@ use carillon_testkit::{is_long_or_skipped, sampling_step};
 use carillon_wire::session::{Body, Nonce, Packet, RefuseReason, Text};
 use serde_json::Value;
 
-use crate::delivery::forging::{Raw, Seen};
+use crate::delivery::forging::{CapturedDatagram, RawSocket};
 use crate::delivery::support::{Running, files, wait_until};
 use crate::netns::process::Ended;
 use crate::netns::{Host, Net};
 
 /// What went to the group, and what went to one alone.
-type Heard = [Vec<Seen>; 2];
+type Recording = [Vec<CapturedDatagram>; 2];
 
 /// What an outsider knows, and what it makes of it.
 struct Outsider {
-    hears: Vec<Raw>,
-    sends: Raw,
+    hears: Vec<RawSocket>,
+    sends: RawSocket,
     /// Its own address.
     own: SocketAddrV4,
     group: SocketAddrV4,
     rng: Rng,
     /// From an earlier session with the same key.
-    old: Heard,
-    seen: Heard,
+    old: Recording,
+    seen: Recording,
 }
 
 impl Outsider {
-    fn new(hears: Vec<Raw>, sends: Raw, own: Ipv4Addr, group: SocketAddrV4) -> Outsider {
+    fn new(hears: Vec<RawSocket>, sends: RawSocket, own: Ipv4Addr, group: SocketAddrV4) -> Outsider {
         let own = SocketAddrV4::new(own, 666);
         Outsider {
             hears,
@@ -40,8 +40,8 @@ impl Outsider {
             own,
             group,
             rng: Seeds::new(5).stream("outsider"),
-            old: Heard::default(),
-            seen: Heard::default(),
+            old: Recording::default(),
+            seen: Recording::default(),
         }
     }
 
@@ -50,13 +50,13 @@ impl Outsider {
     fn listen(&mut self) {
         std::thread::sleep(Duration::from_millis(1));
         for raw in &self.hears {
-            let come = std::iter::from_fn(|| raw.next()).take(MOST).flatten();
+            let come = std::iter::from_fn(|| raw.next()).take(MAX_RECORDED_DATAGRAMS).flatten();
             for seen in come.filter(|seen| seen.bytes.len() > 40) {
                 let heard = &mut self.seen[usize::from(seen.to != self.group)];
-                if heard.len() < MOST {
+                if heard.len() < MAX_RECORDED_DATAGRAMS {
                     heard.push(seen);
                 } else {
-                    heard[self.rng.below(MOST as u64) as usize] = seen;
+                    heard[self.rng.below(MAX_RECORDED_DATAGRAMS as u64) as usize] = seen;
                 }
             }
         }
@@ -72,7 +72,7 @@ impl Outsider {
     }
 
     /// Sends one datagram of its choice.
-    fn strike(&mut self) {
+    fn send_attack(&mut self) {
         let rng = &mut self.rng;
         let from_old = rng.chance(0.3);
         let known = &(if from_old { &self.old } else { &self.seen })[rng.below(2) as usize];
@@ -122,7 +122,7 @@ impl Outsider {
         while !over.load(Ordering::Relaxed) {
             self.listen();
             for _ in 0..20 {
-                self.strike();
+                self.send_attack();
                 count += 1;
             }
         }
@@ -150,7 +150,7 @@ fn session(start: impl FnOnce() -> Vec<Running>, meanwhile: impl FnOnce(&AtomicB
 /// In one of so many sessions every attack arrives somewhere.
 const SESSIONS: usize = 4;
 /// Datagrams remembered of each sort.
-const MOST: usize = 4000;
+const MAX_RECORDED_DATAGRAMS: usize = 4000;
 
 fn report(ended: &Ended) -> Value {
     let reports = ended.events("report");
@@ -251,8 +251,8 @@ fn outsiders_on_loopback_change_nothing_but_counters() {
     net.file("f", 2_000_000);
     write_keys(net.directory());
     let host = net.sender();
-    let hears = vec![host.inside(Raw::hears)];
-    let sends = host.inside(|| Raw::sends(Ipv4Addr::LOCALHOST));
+    let hears = vec![host.inside(RawSocket::open_receiver)];
+    let sends = host.inside(|| RawSocket::open_sender(Ipv4Addr::LOCALHOST));
     let outsider = Outsider::new(hears, sends, Ipv4Addr::LOCALHOST, group());
     let receivers = [(host.clone(), "a"), (host.clone(), "b")];
     attacked(&net, outsider, ends(&net, &receivers, "--interface lo"), &["a", "b"]);
@@ -263,9 +263,13 @@ fn outsiders_on_a_network_change_nothing_but_counters() {
     let Some(net) = Net::new(2) else { return };
     net.file("f", 2_000_000 / sampling_step(2));
     write_keys(net.directory());
-    let hears = net.hosts().filter(|host| host.name() != "x").map(|host| host.inside(Raw::hears)).collect();
+    let hears = net
+        .hosts()
+        .filter(|host| host.name() != "x")
+        .map(|host| host.inside(RawSocket::open_receiver))
+        .collect();
     let x = net.extra();
-    let sends = x.inside(|| Raw::sends(x.address()));
+    let sends = x.inside(|| RawSocket::open_sender(x.address()));
     let outsider = Outsider::new(hears, sends, x.address(), group());
     let receivers = [(net.receiver(1), "r1"), (net.receiver(2), "r2")];
     attacked(&net, outsider, ends(&net, &receivers, ""), &["r1", "r2"]);
@@ -278,9 +282,13 @@ fn a_session_played_again_is_no_sender() {
     let Some(net) = Net::new(1) else { return };
     net.file("f", 300_000);
     write_keys(net.directory());
-    let hears = net.hosts().filter(|host| host.name() != "x").map(|host| host.inside(Raw::hears)).collect();
+    let hears = net
+        .hosts()
+        .filter(|host| host.name() != "x")
+        .map(|host| host.inside(RawSocket::open_receiver))
+        .collect();
     let x = net.extra();
-    let sends = x.inside(|| Raw::sends(x.address()));
+    let sends = x.inside(|| RawSocket::open_sender(x.address()));
     let mut outsider = Outsider::new(hears, sends, x.address(), group());
     let receivers = [(net.receiver(1), "r1")];
     session(ends(&net, &receivers, ""), |over| outsider.listen_until(|| over.load(Ordering::Relaxed)));

@@ -4,7 +4,9 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part, wait_until, wait_until_or};
+use crate::delivery::support::{
+    Place, in_parallel, need_multicast, wait_for_part, wait_until, wait_until_or,
+};
 use crate::netns::process::Running;
 use crate::netns::{Host, Net};
 
@@ -20,7 +22,7 @@ struct Case {
     says: [&'static str; 2],
 }
 
-const NOTHING: fn(&Net, &Host<'_>) = |_, _| {};
+const NO_CHANGE: fn(&Net, &Host<'_>) = |_, _| {};
 const PRESENT: &str = "the network is up: listening to group";
 const WAITING: &str = "waiting for the network";
 
@@ -51,7 +53,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "another address",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |_, r| {
             r.ip("addr flush dev eth0");
             set_up(r, 66);
@@ -62,7 +64,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "another IPv6 address",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |_, r| {
             r.shell("ip -6 addr del fd77::b/64 dev eth0; ip -6 addr add fd77::66/64 dev eth0 nodad");
         },
@@ -72,7 +74,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "interface removed and made again",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |net, r| {
             r.ip("link del eth0");
             create(net, r);
@@ -83,7 +85,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "named interface made again, IPv6 group of the link",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |net, r| {
             r.ip("link del eth0");
             std::thread::sleep(Duration::from_millis(1500));
@@ -95,7 +97,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "link down and up",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |_, r| {
             r.ip("link set eth0 down");
             std::thread::sleep(Duration::from_millis(1500));
@@ -107,7 +109,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "interface renamed",
-        before: NOTHING,
+        before: NO_CHANGE,
         change: |_, r| {
             r.shell("ip link set eth0 down; ip link set eth0 name lan0; ip link set lan0 up; ip route add 224.0.0.0/4 dev lan0");
         },
@@ -157,7 +159,7 @@ fn end(service: Running) -> String {
 
 #[test]
 fn service_receives_after_any_change_of_its_network() {
-    at_once(5, CASES, |case| {
+    in_parallel(5, CASES, |case| {
         let Some(net) = Net::new(1) else { return };
         let sent = net.file("f", 50_000);
         let host = net.receiver(1);
@@ -232,7 +234,7 @@ fn idle_services_join_again_after_a_switch_forgets_them() {
 type Change = fn(&Net, &Host<'_>);
 
 /// What happens to the network of receiver 1 during a transfer.
-const DURING: &[(&str, Change)] = &[
+const CHANGES_DURING_TRANSFER: &[(&str, Change)] = &[
     ("another address", |_, r| {
         r.ip("addr flush dev eth0");
         set_up(r, 66);
@@ -247,8 +249,8 @@ const DURING: &[(&str, Change)] = &[
 ];
 
 #[test]
-fn service_completes_a_transfer_during_which_its_network_changes() {
-    at_once(3, DURING, |(name, change)| {
+fn service_completes_transfer_while_its_network_changes() {
+    in_parallel(3, CHANGES_DURING_TRANSFER, |(name, change)| {
         let Some(net) = Net::new(1) else { return };
         let sent = net.file("f", 1_000_000);
         net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 1 mcast_query_response_interval 100; ip link set r1 type bridge_slave mcast_flood off");

@@ -21,7 +21,7 @@ fn keys(place: &Place, name: &str) -> Option<()> {
 }
 
 #[test]
-fn who_trusts_a_key_takes_files_from_its_owner_and_from_nobody_else() {
+fn trusted_key_accepts_files_of_its_owner_only() {
     need_multicast!();
     let place = Place::new();
     let (Some(()), Some(())) = (keys(&place, "right"), keys(&place, "wrong")) else { return };

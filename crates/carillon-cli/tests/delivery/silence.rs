@@ -19,7 +19,7 @@ use carillon_proto::REGISTRY;
 use carillon_testkit::{is_long_or_skipped, is_long_tier};
 use serde_json::Value;
 
-use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part};
+use crate::delivery::support::{Place, in_parallel, need_multicast, wait_for_part};
 use crate::netns::Net;
 use crate::netns::process::Running;
 
@@ -38,7 +38,7 @@ enum Fault {
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
-struct Cell {
+struct Case {
     entry: &'static ProtocolEntry,
     /// In megabits a second.
     rate: Option<u32>,
@@ -51,7 +51,7 @@ struct Cell {
 
 /// How it ended for the sender.
 #[derive(Debug)]
-struct End {
+struct Outcome {
     code: Option<i32>,
     verified: usize,
     /// What the report says of the receiver that had the fault.
@@ -61,7 +61,7 @@ struct End {
     /// What it says of the protocol.
     waits: bool,
     /// When that receiver was given up, from the fault on.
-    given_up: Option<Duration>,
+    expelled_after: Option<Duration>,
     /// The longest time that another receiver's file did not grow before it was whole.
     stalled: Duration,
     /// Until the sender was done, from the fault on.
@@ -70,27 +70,27 @@ struct End {
 
 const RECEIVERS: usize = 3;
 const VICTIM: &str = "r3";
-const FIRST: usize = 100_000;
+const FIRST_BYTES: usize = 100_000;
 /// A timeout is to be kept within this.
-const LATE: Duration = Duration::from_secs(1);
+const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 /// What is left to send afterwards takes no longer, to one receiver.
-const REST: Duration = Duration::from_secs(5);
+const MAX_REST_TIME: Duration = Duration::from_secs(5);
 /// Receivers write in pieces of this many bytes.
-const PIECE: usize = 256 << 10;
+const PIECE_BYTES: usize = 256 << 10;
 /// Networks at a time.
-const AT_ONCE: usize = 7;
+const PARALLEL_NETWORKS: usize = 7;
 /// How long one that is slow runs.
-const AWAKE: Duration = Duration::from_millis(20);
+const SLOW_RUN_TIME: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_millis(10);
-const LIMIT: Duration = Duration::from_secs(120);
+const MAX_RUN_TIME: Duration = Duration::from_secs(120);
 
-impl Cell {
+impl Case {
     fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout.into())
     }
 
     /// It sends to one receiver after the other, so that all takes so many times as long.
-    fn in_turn(&self) -> u32 {
+    fn serial_factor(&self) -> u32 {
         let serial = REGISTRY
             .iter()
             .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == self.entry.name));
@@ -98,9 +98,9 @@ impl Cell {
     }
 
     /// The time in which a piece of a file comes, at this rate.
-    fn piece(&self) -> Duration {
+    fn piece_time(&self) -> Duration {
         let rate = self.rate.map_or(1e9, |mbit| f64::from(mbit) * 1e6);
-        Duration::from_secs_f64(PIECE as f64 * 8.0 / rate) * self.in_turn()
+        Duration::from_secs_f64(PIECE_BYTES as f64 * 8.0 / rate) * self.serial_factor()
     }
 
     fn name(&self) -> String {
@@ -110,7 +110,7 @@ impl Cell {
 
     /// Sends a stream of which the first part is there before the fault, and the rest after it. `None` where no
     /// network can be made.
-    fn run(&self) -> Option<End> {
+    fn run(&self) -> Option<Outcome> {
         let net = Net::new(RECEIVERS)?;
         let recv =
             |number| net.receiver(number).carillon(&format!("recv --name r{number} --out r{number}")).start();
@@ -124,24 +124,25 @@ impl Cell {
         }
         let mut sender = sender.start_fed();
         let mut input = sender.take_input();
-        input.write_all(&[b'x'; FIRST]).expect("the sender reads");
+        input.write_all(&[b'x'; FIRST_BYTES]).expect("the sender reads");
         wait_for_part(&net.path(VICTIM));
         let over = AtomicBool::new(false);
         let start = Instant::now();
-        let (mut given_up, mut stalled) = (None, Duration::ZERO);
+        let (mut expelled_after, mut stalled) = (None, Duration::ZERO);
         scope(|scope| {
-            scope.spawn(|| befall(self.fault, &mut victim, &over));
+            scope.spawn(|| inject_fault(self.fault, &mut victim, &over));
             scope.spawn(move || {
                 // While the fault begins. A sender that has ended says why itself.
                 sleep(Duration::from_millis(50));
                 let _ = input.write_all(&vec![b'y'; self.rest]);
             });
-            let mut files = ["r1", "r2"].map(|name| Growth::new(&net.path(name), FIRST + self.rest, start));
-            while !sender.is_over() && start.elapsed() < LIMIT {
-                files.iter_mut().for_each(Growth::look);
+            let mut files =
+                ["r1", "r2"].map(|name| Growth::new(&net.path(name), FIRST_BYTES + self.rest, start));
+            while !sender.is_over() && start.elapsed() < MAX_RUN_TIME {
+                files.iter_mut().for_each(Growth::poll);
                 let gone = |line: &str| line.contains(r#""event":"gone""#) && line.contains(VICTIM);
-                if given_up.is_none() && sender.out().lines().any(gone) {
-                    given_up = Some(start.elapsed());
+                if expelled_after.is_none() && sender.out().lines().any(gone) {
+                    expelled_after = Some(start.elapsed());
                 }
                 sleep(POLL);
             }
@@ -155,21 +156,21 @@ impl Cell {
         let verified = receivers.iter().filter(|receiver| receiver["outcome"] == "verified").count();
         let victim = receivers.iter().find(|receiver| receiver["name"] == VICTIM).expect("it is named");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Some(End {
+        Some(Outcome {
             code: ended.code,
             verified,
             outcome: text(&victim["outcome"]),
             reason: text(&victim["reason"]),
             waited: victim["waited_s"].as_f64().expect("a time"),
             waits: report["waits"].as_bool().expect("yes or no"),
-            given_up,
+            expelled_after,
             stalled,
             took,
         })
     }
 
     /// What is wrong with how it ended, if anything is.
-    fn judge(&self, end: &End) -> Result<(), String> {
+    fn check(&self, end: &Outcome) -> Result<(), String> {
         let wrong = |text: String| Err(format!("{text}: {end:?}"));
         let timeout = self.timeout();
         if end.waits != self.entry.waits {
@@ -186,7 +187,7 @@ impl Cell {
             // Between its answers the others get less than a piece: half of four timeouts, then it is given up.
             Fault::Slow(_) => timeout * 2,
         };
-        if end.stalled > pause + LATE + self.piece() {
+        if end.stalled > pause + TIMEOUT_TOLERANCE + self.piece_time() {
             return wrong(format!("the others stood still for {:?}", end.stalled));
         }
         match self.fault {
@@ -195,11 +196,12 @@ impl Cell {
                     return wrong("it is not lost".to_owned());
                 }
                 // It was last heard some time before.
-                match end.given_up {
-                    Some(after) if (timeout - LATE..=timeout + LATE).contains(&after) => {}
+                match end.expelled_after {
+                    Some(after)
+                        if (timeout - TIMEOUT_TOLERANCE..=timeout + TIMEOUT_TOLERANCE).contains(&after) => {}
                     _ => return wrong("it was not given up in time".to_owned()),
                 }
-                if end.waited > (timeout + LATE).as_secs_f64() {
+                if end.waited > (timeout + TIMEOUT_TOLERANCE).as_secs_f64() {
                     return wrong("it was waited for too long".to_owned());
                 }
             }
@@ -208,7 +210,7 @@ impl Cell {
                 if self.entry.waits && (end.code, end.verified) != (Some(0), RECEIVERS) {
                     return wrong("not all have everything".to_owned());
                 }
-                if end.outcome == "lost" || end.waited > (span + LATE).as_secs_f64() {
+                if end.outcome == "lost" || end.waited > (span + TIMEOUT_TOLERANCE).as_secs_f64() {
                     return wrong("it was waited for too long, or given up".to_owned());
                 }
             }
@@ -218,16 +220,18 @@ impl Cell {
                 if !self.entry.waits {
                     return Ok(());
                 }
-                if end.given_up.is_some_and(|after| after > timeout * 4 + LATE) {
+                if end.expelled_after.is_some_and(|after| after > timeout * 4 + TIMEOUT_TOLERANCE) {
                     return wrong("it was not given up in time".to_owned());
                 }
-                let sending = Duration::from_secs_f64(
-                    self.rate.map_or(0.0, |rate| (FIRST + self.rest) as f64 * 8.0 / (f64::from(rate) * 1e6)),
-                );
+                let sending =
+                    Duration::from_secs_f64(self.rate.map_or(0.0, |rate| {
+                        (FIRST_BYTES + self.rest) as f64 * 8.0 / (f64::from(rate) * 1e6)
+                    }));
                 // Then, without it, the end; or four timeouts more in which it lets too little through.
                 // One that has everything in the end may have got on by its own word while others had it long before.
                 if end.outcome != "verified"
-                    && end.took > timeout * 8 + LATE + (REST + sending) * self.in_turn()
+                    && end.took
+                        > timeout * 8 + TIMEOUT_TOLERANCE + (MAX_REST_TIME + sending) * self.serial_factor()
                 {
                     return wrong("it took too long".to_owned());
                 }
@@ -252,7 +256,7 @@ impl Growth {
         Growth { directory, whole, len: 0, since: start, longest: Duration::ZERO }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let files = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let len = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         if self.len < self.whole {
@@ -265,7 +269,7 @@ impl Growth {
     }
 }
 
-fn befall(fault: Fault, victim: &mut Running, over: &AtomicBool) {
+fn inject_fault(fault: Fault, victim: &mut Running, over: &AtomicBool) {
     let until_over = |span: Duration| {
         let start = Instant::now();
         while start.elapsed() < span && !over.load(Ordering::Relaxed) {
@@ -285,7 +289,7 @@ fn befall(fault: Fault, victim: &mut Running, over: &AtomicBool) {
                 victim.signal("STOP");
                 until_over(span);
                 victim.signal("CONT");
-                sleep(AWAKE);
+                sleep(SLOW_RUN_TIME);
             }
         }
     }
@@ -293,40 +297,44 @@ fn befall(fault: Fault, victim: &mut Running, over: &AtomicBool) {
 
 /// At this many megabits in a second, a rest that takes so many seconds; no more than what a protocol that
 /// sends one message at a time is through with soon.
-fn rest(rate: Option<u32>, seconds: f64) -> usize {
+fn rest_bytes(rate: Option<u32>, seconds: f64) -> usize {
     let most = rate.map_or(f64::INFINITY, |rate| f64::from(rate) * 125_000.0 * seconds);
     most.min(4e6 * seconds.max(1.0)) as usize
 }
 
-fn kill(entry: &'static ProtocolEntry, rate: Option<u32>, timeout: u32) -> Cell {
-    Cell { entry, rate, fault: Fault::Kill, timeout, rest: rest(rate, 1.2) }
+fn kill(entry: &'static ProtocolEntry, rate: Option<u32>, timeout: u32) -> Case {
+    Case { entry, rate, fault: Fault::Kill, timeout, rest: rest_bytes(rate, 1.2) }
 }
 
-fn freeze(entry: &'static ProtocolEntry, rate: Option<u32>, timeout: u32) -> Cell {
-    Cell { fault: Fault::Freeze, ..kill(entry, rate, timeout) }
+fn freeze(entry: &'static ProtocolEntry, rate: Option<u32>, timeout: u32) -> Case {
+    Case { fault: Fault::Freeze, ..kill(entry, rate, timeout) }
 }
 
 /// For 3 of 5 s.
-fn pause(entry: &'static ProtocolEntry, rate: Option<u32>) -> Cell {
-    Cell { fault: Fault::Pause(Duration::from_secs(3)), ..kill(entry, rate, 5) }
+fn pause(entry: &'static ProtocolEntry, rate: Option<u32>) -> Case {
+    Case { fault: Fault::Pause(Duration::from_secs(3)), ..kill(entry, rate, 5) }
 }
 
 /// Runs for a moment after each 1.7 s of a timeout of 2 s, so that it is always heard in time.
-fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Cell {
-    Cell { fault: Fault::Slow(Duration::from_millis(1700)), rest: rest(rate, 3.0), ..kill(entry, rate, 2) }
+fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Case {
+    Case {
+        fault: Fault::Slow(Duration::from_millis(1700)),
+        rest: rest_bytes(rate, 3.0),
+        ..kill(entry, rate, 2)
+    }
 }
 
 /// Tries them, a few at a time. What fails is tried again by itself, and again after a while: beside others a busy machine is late.
-fn try_all(cells: &[Cell]) {
+fn run_all(cases: &[Case]) {
     let lines = Mutex::new(Vec::new());
-    let attempt = |index: usize, cell: &Cell| {
-        let Some(end) = cell.run() else { return true };
-        let verdict = cell.judge(&end);
+    let attempt = |index: usize, case: &Case| {
+        let Some(end) = case.run() else { return true };
+        let verdict = case.check(&end);
         let time = |span: Duration| format!("{:5.2} s", span.as_secs_f64());
         let line = format!(
             "{} given up after {:7}  others stood still {}  waited {:5.2} s  over after {}  {} {}{}",
-            cell.name(),
-            end.given_up.map_or_else(|| "-".to_owned(), time),
+            case.name(),
+            end.expelled_after.map_or_else(|| "-".to_owned(), time),
             time(end.stalled),
             end.waited,
             time(end.took),
@@ -339,8 +347,8 @@ fn try_all(cells: &[Cell]) {
         verdict.is_ok()
     };
     let failed = Mutex::new(Vec::new());
-    at_once(AT_ONCE, &(0..cells.len()).collect::<Vec<_>>(), |&index| {
-        if !attempt(index, &cells[index]) {
+    in_parallel(PARALLEL_NETWORKS, &(0..cases.len()).collect::<Vec<_>>(), |&index| {
+        if !attempt(index, &cases[index]) {
             failed.lock().expect("nobody panics with it").push(index);
         }
     });
@@ -349,39 +357,39 @@ fn try_all(cells: &[Cell]) {
     for pause in [0, 10, 20] {
         if !failed.is_empty() {
             sleep(Duration::from_secs(pause));
-            failed.retain(|&index| !attempt(index, &cells[index]));
+            failed.retain(|&index| !attempt(index, &cases[index]));
         }
     }
     let mut lines = lines.into_inner().expect("nobody panics with it");
     lines.sort();
     let table: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
-    assert!(failed.is_empty(), "{} of {} failed each time:\n{}", failed.len(), cells.len(), table.join("\n"));
+    assert!(failed.is_empty(), "{} of {} failed each time:\n{}", failed.len(), cases.len(), table.join("\n"));
     println!("\n{}", table.join("\n"));
 }
 
 #[test]
-fn a_killed_receiver_is_given_up_after_the_timeout_by_every_protocol() {
+fn a_killed_receiver_is_expelled_by_every_protocol() {
     // In the default tier some, from each family; all are held to it in the simulator there.
     let some = ["carillon", "dsp", "rra", "srm"];
     let tried = REGISTRY.iter().filter(|entry| is_long_tier() || some.contains(&entry.name));
-    let cells: Vec<Cell> = tried.map(|entry| kill(entry, Some(5), 2)).collect();
-    try_all(&cells);
+    let cases: Vec<Case> = tried.map(|entry| kill(entry, Some(5), 2)).collect();
+    run_all(&cases);
 }
 
 #[test]
-fn the_default_protocol_keeps_one_that_stands_still_for_a_while_and_gives_up_one_that_freezes() {
+fn default_protocol_keeps_paused_and_expels_frozen_receiver() {
     let entry = carillon_proto::find("rra").expect("the registry has it");
-    try_all(&[pause(entry, Some(20)), freeze(entry, None, 2)]);
+    run_all(&[pause(entry, Some(20)), freeze(entry, None, 2)]);
 }
 
 /// On a machine that is so busy that the receiver gets a little done each time it is awake, the sender waits for it for two
 /// minutes, as for one behind a narrow port: what is read from a pipe cannot be gone on with in a further session, so that
 /// who gets on, and makes the others wait for less than half of the time, is not given up. So this is not among the tests of every day.
 #[test]
-fn the_default_protocol_is_not_held_by_one_that_is_slow() {
+fn default_protocol_is_not_delayed_by_slow_receiver() {
     if is_long_or_skipped() {
         let entry = carillon_proto::find("rra").expect("the registry has it");
-        try_all(&[slow(entry, Some(20))]);
+        run_all(&[slow(entry, Some(20))]);
     }
 }
 
@@ -390,7 +398,7 @@ fn every_protocol_with_every_fault_at_every_rate() {
     if !is_long_or_skipped() {
         return;
     }
-    let cells: Vec<Cell> = carillon_testkit::chosen(REGISTRY, REGISTRY.iter().copied())
+    let cases: Vec<Case> = carillon_testkit::chosen(REGISTRY, REGISTRY.iter().copied())
         .into_iter()
         .flat_map(|entry| {
             [Some(5), Some(20), Some(100), None].into_iter().flat_map(move |rate| {
@@ -398,11 +406,11 @@ fn every_protocol_with_every_fault_at_every_rate() {
             })
         })
         .collect();
-    try_all(&cells);
+    run_all(&cases);
 }
 
 #[test]
-fn the_report_says_so_if_the_protocol_waits_for_nobody() {
+fn report_states_if_protocol_waits_for_no_receiver() {
     need_multicast!();
     for entry in REGISTRY.iter().filter(|entry| !entry.waits || entry.name == "rra") {
         let place = Place::new();

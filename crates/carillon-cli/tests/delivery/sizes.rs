@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use carillon_wire::session::{Body, Packet, Padding, State};
 
-use crate::delivery::forging::{Raw, Seen};
+use crate::delivery::forging::{CapturedDatagram, RawSocket};
 use crate::netns::process::{Ended, Running};
 use crate::netns::{Host, Net};
 
@@ -19,7 +19,7 @@ fn forge(host: &Host<'_>, bytes: usize, ends: &AtomicBool) {
     let (socket, raw) = host.inside(|| {
         let socket = UdpSocket::bind(SocketAddr::from(GROUP)).expect("the group's port");
         socket.join_multicast_v4(GROUP.ip(), &host.address()).expect("a member");
-        (socket, Raw::sends(host.address()))
+        (socket, RawSocket::open_sender(host.address()))
     });
     socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a time limit");
     let (mut heard, mut identification) = ([0; 2048], 1);
@@ -33,7 +33,7 @@ fn forge(host: &Host<'_>, bytes: usize, ends: &AtomicBool) {
         }
         let mut size = Vec::new();
         Packet { association, body: Body::Size(Padding(bytes - 8)) }.emit(&mut size);
-        raw.send_fragments(&Seen { from, to: GROUP, bytes: size }, identification, FRAGMENT);
+        raw.send_fragments(&CapturedDatagram { from, to: GROUP, bytes: size }, identification, FRAGMENT);
         identification += 1;
     }
 }
@@ -99,7 +99,7 @@ fn a_path_that_shrinks_in_mid_transfer_costs_a_detour() {
         // The sender's own interface: the system refuses what is too long.
         (&["r1", "r2"], |net| net.sender().ip("link set eth0 mtu 1500")),
     ];
-    crate::delivery::support::at_once(2, &cases, |(unreached, shrink)| {
+    crate::delivery::support::in_parallel(2, &cases, |(unreached, shrink)| {
         let Some(net) = long_frames(2, 4_000_000) else { return };
         let receiving = receive(&net);
         let sending = net.sender().carillon("send f --receivers 2 --rate 20Mbit/s --json").start();

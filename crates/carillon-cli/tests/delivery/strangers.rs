@@ -28,7 +28,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
 
 /// A kilobyte once made a receiver send 1.27 GB: an invitation with a timer of a nanosecond, and data.
 #[test]
-fn a_receiver_answers_false_invitations_with_few_bytes_and_takes_the_true_one() {
+fn receiver_answers_false_invitations_with_few_bytes() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 100_000);

@@ -100,7 +100,7 @@ pub fn wait_until_or(what: &str, told: impl Fn() -> String, mut holds: impl FnMu
 }
 
 /// Does something with each of these, with so many of them side by side.
-pub fn at_once<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) {
+pub fn in_parallel<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..most.min(items.len()) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::delivery::support::{Place, files, need_multicast, wait_until};
 
 #[test]
-fn directories_that_are_swapped_for_links_meanwhile_lead_nothing_out() {
+fn directories_swapped_for_links_lead_no_file_out() {
     need_multicast!();
     let place = Place::new();
     for number in 0..400 {
@@ -34,7 +34,7 @@ fn directories_that_are_swapped_for_links_meanwhile_lead_nothing_out() {
         let least = if carillon_testkit::is_long_tier() { 10 } else { 4 };
         for number in 0..20 * least {
             // Whoever swaps may hardly have had its turn.
-            if number >= least && swaps.load(Ordering::Relaxed) > SWAPS {
+            if number >= least && swaps.load(Ordering::Relaxed) > MIN_SWAPS {
                 break;
             }
             // Whether it arrives depends on the moment; where it arrives does not.
@@ -46,9 +46,9 @@ fn directories_that_are_swapped_for_links_meanwhile_lead_nothing_out() {
     });
     receiver.signal("TERM");
     receiver.end();
-    assert!(swaps.load(Ordering::Relaxed) > SWAPS, "it was swapped often");
+    assert!(swaps.load(Ordering::Relaxed) > MIN_SWAPS, "it was swapped often");
     assert_eq!(files(&outside).len(), 0);
 }
 
 /// So often at least.
-const SWAPS: u32 = 100;
+const MIN_SWAPS: u32 = 100;

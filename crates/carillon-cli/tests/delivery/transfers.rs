@@ -70,25 +70,25 @@ fn deliver(protocol: &str, len: usize) {
 }
 
 #[test]
-fn mbap_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+fn mbap_delivers_files_and_streams_through_losses() {
     need_multicast!();
     deliver("mbap", 20_000_000);
 }
 
 #[test]
-fn msaw_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+fn msaw_delivers_files_and_streams_through_losses() {
     need_multicast!();
     deliver("msaw", 3_000_000);
 }
 
 #[test]
-fn lms_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+fn lms_delivers_files_and_streams_through_losses() {
     need_multicast!();
     deliver("lms", 3_000_000);
 }
 
 #[test]
-fn pgm_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+fn pgm_delivers_files_and_streams_through_losses() {
     need_multicast!();
     deliver("pgm", 10_000_000);
 }
@@ -146,7 +146,7 @@ fn ipv6_groups_work_on_loopback() {
 }
 
 #[test]
-fn without_flags_about_receivers_those_who_come_within_the_wait_are_served() {
+fn receivers_that_join_within_the_wait_are_served() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 1000);
@@ -211,7 +211,7 @@ fn times_of_modification_arrive_also_those_of_directories() {
 }
 
 #[test]
-fn what_takes_no_room_in_a_file_is_not_sent_and_takes_none_where_it_arrives() {
+fn sparse_ranges_are_not_sent_and_stay_sparse() {
     need_multicast!();
     let place = Place::new();
     let path = place.path("disk");
@@ -250,7 +250,7 @@ fn a_stream_goes_through_from_stdin_to_stdout() {
 }
 
 #[test]
-fn of_several_senders_in_one_group_a_receiver_hears_those_that_it_names() {
+fn receiver_accepts_only_senders_that_it_names() {
     need_multicast!();
     let place = Place::new();
     let [one, two] = ["one", "two"].map(|name| place.file(name, 300_000));
@@ -272,7 +272,7 @@ fn of_several_senders_in_one_group_a_receiver_hears_those_that_it_names() {
 }
 
 #[test]
-fn a_receiver_that_keeps_going_takes_one_transfer_after_the_other() {
+fn receiver_with_keep_going_takes_successive_transfers() {
     need_multicast!();
     let place = Place::new();
     let receiver = place.recv("a").args("--keep-going --json").start();

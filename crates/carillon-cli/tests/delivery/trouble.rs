@@ -18,19 +18,19 @@ use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionCon
 use carillon_testkit::is_long_or_skipped;
 use serde_json::Value;
 
-use crate::delivery::support::at_once;
+use crate::delivery::support::in_parallel;
 use crate::netns::process::Running;
 use crate::netns::{Host, Net};
 
 /// A member that says what is not so.
 #[derive(Debug)]
-struct Liar {
+struct ForgingMember {
     session: ReceiverSession,
     forge_feedback: FeedbackForger,
     lie: Forgery,
 }
 
-impl Machine for Liar {
+impl Machine for ForgingMember {
     fn start(&mut self, now: Time) {
         self.session.start(now);
     }
@@ -59,14 +59,20 @@ impl Machine for Liar {
 /// It takes what is delivered, and does nothing with it.
 struct Idle;
 
-impl Application<Liar> for Idle {
-    fn poll(&mut self, _now: Time, liar: &mut Liar) -> bool {
+impl Application<ForgingMember> for Idle {
+    fn poll(&mut self, _now: Time, liar: &mut ForgingMember) -> bool {
         liar.session.poll_delivery().is_some()
     }
 }
 
 /// A member of this name that lies until somebody else is done, or it is thrown out.
-fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Forgery, done: &AtomicBool) {
+fn run_forging_member(
+    host: &Host<'_>,
+    name: &str,
+    entry: &'static ProtocolEntry,
+    lie: Forgery,
+    done: &AtomicBool,
+) {
     let forge_feedback = entry.forge_feedback.expect("a way to lie");
     let group = SocketAddr::from((Ipv4Addr::new(239, 255, 67, 65), 7654));
     let config = EndpointConfig {
@@ -81,7 +87,8 @@ fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Forgery
     config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
     config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
     let session = ReceiverSession::new(config, Seeds::new(7).part(name));
-    let mut driver = Driver::new(endpoint, Box::new(Liar { session, forge_feedback, lie }), Idle, NoObserver);
+    let mut driver =
+        Driver::new(endpoint, Box::new(ForgingMember { session, forge_feedback, lie }), Idle, NoObserver);
     let over = |phase| matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
     while !done.load(Ordering::Relaxed) && !over(driver.machine().session.phase()) {
         driver.step(Duration::from_millis(20)).expect("the driver works");
@@ -89,7 +96,7 @@ fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Forgery
 }
 
 /// Somebody who hears the group and sends what it has heard again, changed, to all and to the sender, from its own address.
-fn meddles(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
+fn run_injector(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
     let group = (Ipv4Addr::new(239, 255, 67, 65), 7654);
     let socket = host.inside(|| {
         let socket = UdpSocket::bind(group).expect("a port");
@@ -138,9 +145,9 @@ fn pick(heard: &[Vec<u8>], rng: &mut Rng) -> Option<Vec<u8>> {
 }
 
 /// Ends those who lie and meddle.
-struct Over<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -162,13 +169,13 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come_late_and_a_helper_dies() {
+fn every_protocol_serves_the_others_despite_all_faults() {
     // It floods three networks at a time, and takes from the tests beside it what time they have.
     if !is_long_or_skipped() {
         return;
     }
     let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.forge_feedback.is_some()).collect();
-    at_once(3, &entries, |entry| {
+    in_parallel(3, &entries, |entry| {
         let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
         // Two who are served, one that falls silent, one that leaves, two that lie, one that comes late; and helpers.
         let Some(net) = Net::delayed(7 + helpers, Duration::from_millis(10)) else { return };
@@ -195,10 +202,10 @@ fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come
             let (fifth, sixth, extra, source) = (host(5), host(6), net.extra(), net.sender());
             let done = &done;
             // Also where something is not as it should be: the threads are waited for.
-            let _over = Over(done);
-            scope.spawn(move || lies(&fifth, "r5", entry, Forgery::Complete, done));
-            scope.spawn(move || lies(&sixth, "r6", entry, Forgery::Ahead(1 << 17), done));
-            scope.spawn(move || meddles(&extra, &source, done));
+            let _over = StopOnDrop(done);
+            scope.spawn(move || run_forging_member(&fifth, "r5", entry, Forgery::Complete, done));
+            scope.spawn(move || run_forging_member(&sixth, "r6", entry, Forgery::Ahead(1 << 17), done));
+            scope.spawn(move || run_injector(&extra, &source, done));
             let helps = if helpers > 0 { format!("--helpers {helpers} --fanout 1") } else { String::new() };
             let line = format!(
                 "send f --protocol {protocol} --receivers 6 {helps} --rate 8Mbit/s --timeout 3 --json"

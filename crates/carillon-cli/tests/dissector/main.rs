@@ -180,7 +180,7 @@ fn written_between(place: &Place, packets: &[Vec<u8>], ports: [u16; 2]) -> PathB
 }
 
 #[test]
-fn every_packet_that_there_is_has_the_values_that_the_crate_reads() {
+fn every_packet_kind_shows_the_decoded_values() {
     if !has_tshark() {
         return;
     }
@@ -195,7 +195,7 @@ fn every_packet_that_there_is_has_the_values_that_the_crate_reads() {
 }
 
 #[test]
-fn what_the_crate_refuses_is_malformed_and_nothing_is_an_error_of_the_dissector() {
+fn refused_packets_are_shown_as_malformed() {
     if !has_tshark() {
         return;
     }

@@ -134,7 +134,7 @@ const MAX_REORDERING: u32 = 16;
 mod tests {
     use super::*;
 
-    const LONGEST: Duration = Duration::from_secs(60);
+    const MAX_DISTANCE: Duration = Duration::from_secs(60);
 
     fn at(micros: u64) -> Time {
         Time::from_nanos(micros * 1000)
@@ -145,7 +145,7 @@ mod tests {
         let mut rng = carillon_core::Seeds::new(1).stream("distances");
         for _ in 0..200 {
             let (way, offset) = (1 + rng.below(100_000), rng.below(1 << 40));
-            let mut pair = [0, 1].map(|own| Distances::new(own, 9.0, LONGEST, 1));
+            let mut pair = [0, 1].map(|own| Distances::new(own, 9.0, MAX_DISTANCE, 1));
             assert_eq!((pair[0].distance(1), pair[0].distance(0)), (9.0, 0.0));
             let mut now = 10;
             for number in 1..5u32 {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn overtaken_report_is_ignored_but_restart_accepted() {
-        let mut distances = Distances::new(0, 1.0, LONGEST, 1);
+        let mut distances = Distances::new(0, 1.0, MAX_DISTANCE, 1);
         assert!(!distances.on_report(at(1), 5, 100, 7, None), "it was never heard");
         distances.on_packet(5);
         assert!(distances.on_report(at(1), 5, 100, 7, None));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn members_take_turns_in_small_reports() {
-        let mut distances = Distances::new(0, 1.0, LONGEST, 1);
+        let mut distances = Distances::new(0, 1.0, MAX_DISTANCE, 1);
         [2, 3, 9].into_iter().for_each(|rank| distances.on_packet(rank));
         let mut told = Vec::new();
         for _ in 0..5 {

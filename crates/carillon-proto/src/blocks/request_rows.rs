@@ -112,8 +112,8 @@ impl RequestRows {
 mod tests {
     use super::*;
 
-    const FIRST: Duration = Duration::from_millis(10);
-    const LONGEST: Duration = Duration::from_millis(30);
+    const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+    const MAX_BACKOFF: Duration = Duration::from_millis(30);
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
@@ -121,12 +121,12 @@ mod tests {
 
     fn all(losses: &mut RequestRows, now: u64) -> Vec<(Range<u64>, u32)> {
         losses.expire(at(now));
-        std::iter::from_fn(|| losses.pop(at(now), FIRST)).collect()
+        std::iter::from_fn(|| losses.pop(at(now), FIRST_BACKOFF)).collect()
     }
 
     #[test]
     fn waits_double_up_to_bound() {
-        let mut losses = RequestRows::new(LONGEST);
+        let mut losses = RequestRows::new(MAX_BACKOFF);
         losses.found(at(0), 3..5);
         let mut sent = Vec::new();
         for now in 0..130 {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn repair_splits_row() {
-        let mut losses = RequestRows::new(LONGEST);
+        let mut losses = RequestRows::new(MAX_BACKOFF);
         losses.found(at(0), 3..8);
         assert_eq!(all(&mut losses, 0), [(3..8, 0)]);
         assert!(losses.repaired(at(5), 5));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn needless_request_is_not_sent() {
-        let mut losses = RequestRows::new(LONGEST);
+        let mut losses = RequestRows::new(MAX_BACKOFF);
         losses.found(at(0), 3..5);
         assert!(losses.repaired(at(0), 3));
         assert_eq!(all(&mut losses, 0), [(4..5, 0)], "what is left is asked for at once");

@@ -236,7 +236,7 @@ mod tests {
     };
 
     #[test]
-    fn a_stall_counts_from_its_beginning_once_it_is_longer_than_a_repair_takes() {
+    fn stall_longer_than_a_repair_counts_from_its_beginning() {
         let mut hold = LagTracker::default();
         // First tick at which the member is awaited; then a tick of stall, and progress.
         for acknowledged in [5, 5, 6] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counts_while_new_messages_go_out_or_the_rate_is_the_cause() {
+    fn progress_or_rate_limit_count_as_no_stall() {
         let mut hold = LagTracker::default();
         for _ in 0..100 {
             hold.note(Tick { quiet: false, ..TICK }, true, Behind::IfAwaited, 0);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_all_wait_for_alike_keeps_nobody_waiting() {
+    fn stall_of_all_members_is_held_against_none() {
         let mut hold = LagTracker::default();
         for _ in 0..2 * MIN_STALL_TICKS {
             hold.note(Tick { free: false, ..TICK }, true, Behind::IfAwaited, 0);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_path_bounds_all_is_behind_also_where_all_are_awaited_and_who_lacks_what_was_lost_last_is_not() {
+    fn marks_path_limited_receiver_as_straggler() {
         let counts = [Behind::Bounds, Behind::IfAwaited, Behind::No].map(|behind| {
             let (mut lossy, mut clean) = (LagTracker::default(), LagTracker::default());
             for acknowledged in 0..u64::from(LANE_WINDOW) + 1 {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_next_to_nothing_of_what_most_have_is_left_behind_sooner() {
+    fn member_far_behind_is_set_aside_sooner() {
         let ticks_of = |usual, behind, is_known| {
             let mut hold = LagTracker::default();
             let mut note = || {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_bounds_alone_did_so_most_of_the_time_and_packets_wait_for_it_alone() {
+    fn limiting_member_did_so_mostly_and_packets_wait_for_it() {
         let millis = Duration::from_millis;
         let bound = |index, held, queued| PathBound {
             index,

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_one_place_and_those_beyond_the_places_are_counted() {
+    fn each_node_has_one_entry_and_further_nodes_are_counted() {
         let mut list = UnservedList::default();
         for node in 0..200 {
             list.add(one(node % 100, &format!("r{}", node % 100)));

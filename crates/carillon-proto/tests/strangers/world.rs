@@ -31,9 +31,9 @@ pub const NODES: usize = 1 + NAMES.len() + HELPERS.len();
 
 /// Protocols under attack: the registry, and one with helpers.
 pub fn protocols() -> &'static [&'static ProtocolEntry] {
-    static ALL: LazyLock<Vec<&'static ProtocolEntry>> =
+    static SELECTED_PROTOCOLS: LazyLock<Vec<&'static ProtocolEntry>> =
         LazyLock::new(|| REGISTRY.iter().copied().chain([&TREE]).collect());
-    &ALL
+    &SELECTED_PROTOCOLS
 }
 /// Number of messages.
 pub const MESSAGES: u64 = 150;

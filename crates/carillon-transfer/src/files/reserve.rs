@@ -27,7 +27,7 @@ impl Reserve {
     pub fn write(&mut self, file: &File, len: u64) {
         self.end += len;
         if self.end > self.taken && self.end < self.size {
-            let to = (self.end + AHEAD).min(self.size);
+            let to = (self.end + RESERVED_BYTES).min(self.size);
             if take(file, self.taken..to) {
                 self.taken = to;
             } else {
@@ -71,7 +71,7 @@ fn give_back(file: &File, Range { start, end }: Range<u64>) {
 fn give_back(_: &File, _: Range<u64>) {}
 
 /// Bytes reserved ahead.
-const AHEAD: u64 = 16 << 20;
+const RESERVED_BYTES: u64 = 16 << 20;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

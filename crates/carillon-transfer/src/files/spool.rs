@@ -214,11 +214,11 @@ impl Spool {
 impl SpooledFile {
     fn add(&mut self, place: &mut Place<'_>, index: u32, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let follows = |(of, from, open): &(u32, u64, Vec<u8>)| {
-            *of == index && from + open.len() as u64 == offset && open.len() < TOGETHER
+            *of == index && from + open.len() as u64 == offset && open.len() < WRITE_BYTES
         };
         if !self.open.as_ref().is_some_and(follows) {
             self.flush(place)?;
-            self.open = Some((index, offset, Vec::with_capacity(TOGETHER)));
+            self.open = Some((index, offset, Vec::with_capacity(WRITE_BYTES)));
         }
         if let Some((_, _, open)) = &mut self.open {
             open.extend_from_slice(bytes);
@@ -307,7 +307,7 @@ pub(super) const MIN_SPOOLED_OFFSET: u64 = 256 << 10;
 /// Bytes between two checks of the free space.
 const MAX_SEARCH_BYTES: u64 = 16 << 20;
 /// Bytes of adjacent data that are written together.
-const TOGETHER: usize = 64 << 10;
+const WRITE_BYTES: usize = 64 << 10;
 /// Maximum number of spooled files per session.
 const MAX_SPOOLED_FILES: usize = 64;
 /// Maximum number of spooled sessions.

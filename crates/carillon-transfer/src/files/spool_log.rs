@@ -59,7 +59,7 @@ impl SpoolLog {
     /// Records a range; several are written together.
     pub fn note(&mut self, run: &Run) -> io::Result<()> {
         run.emit(&mut self.waiting);
-        if self.waiting.len() as u64 >= TOGETHER * Run::LEN { self.flush() } else { Ok(()) }
+        if self.waiting.len() as u64 >= RANGES_PER_WRITE * Run::LEN { self.flush() } else { Ok(()) }
     }
 
     /// Writes buffered records.
@@ -125,4 +125,4 @@ fn name(session: AssociationId, index: u32) -> String {
 /// Stem of the temporary names, which are never sent and are removed as leftovers once unlocked.
 const STEM: &str = "overheard";
 /// Ranges written together, each up to 64 KiB; this much is lost when a receiver is killed.
-const TOGETHER: u64 = 16;
+const RANGES_PER_WRITE: u64 = 16;

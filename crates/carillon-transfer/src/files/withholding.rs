@@ -160,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    const NOW: Time = Time::from_nanos(1_000_000);
+    const TEST_TIME: Time = Time::from_nanos(1_000_000);
 
     fn message(record: &Record<'_>) -> (Bytes, u64) {
         let mut message = Vec::new();
@@ -192,15 +192,15 @@ mod tests {
         repairs: &mut u64,
         lacks: u64,
     ) -> Option<u32> {
-        assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Send);
+        assert_eq!(withholding.next(TEST_TIME, ready, false, *repairs), Turn::Send);
         let count = announced(ready)?;
         // The run follows after the announcement was accepted and every receiver has it.
-        assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Send);
+        assert_eq!(withholding.next(TEST_TIME, ready, true, *repairs), Turn::Send);
         take(withholding, ready);
-        assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Wait);
-        assert_eq!(withholding.next(NOW, ready, true, *repairs), Turn::Withhold);
+        assert_eq!(withholding.next(TEST_TIME, ready, false, *repairs), Turn::Wait);
+        assert_eq!(withholding.next(TEST_TIME, ready, true, *repairs), Turn::Withhold);
         for _ in 0..count {
-            assert_eq!(withholding.next(NOW, ready, false, *repairs), Turn::Withhold);
+            assert_eq!(withholding.next(TEST_TIME, ready, false, *repairs), Turn::Withhold);
             take(withholding, ready);
         }
         *repairs += lacks;
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn take(withholding: &mut Withholding, ready: &mut VecDeque<(Bytes, u64)>) {
-        withholding.taken(NOW);
+        withholding.taken(TEST_TIME);
         ready.pop_front();
     }
 
@@ -218,8 +218,8 @@ mod tests {
         let (mut ready, mut repairs) = (pieces(1000, 10), 5);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 40), Some(MIN_SHORT_RUN));
         // The result is unknown.
-        assert_eq!(withholding.next(NOW, &mut ready, false, repairs), Turn::Wait);
-        assert_eq!(withholding.next(NOW, &mut ready, true, repairs), Turn::Send);
+        assert_eq!(withholding.next(TEST_TIME, &mut ready, false, repairs), Turn::Wait);
+        assert_eq!(withholding.next(TEST_TIME, &mut ready, true, repairs), Turn::Send);
         assert_eq!(take_run(&mut withholding, &mut ready, &mut repairs, 700), Some(1000 - MIN_SHORT_RUN));
         // The next run is announced while the repairs of this one are counted.
         ready = pieces(500, 10);
@@ -237,7 +237,7 @@ mod tests {
         );
         // The first trial takes ten milliseconds, later ones no time.
         for (from, until) in [(10, 20), (20, 30), (30, 45), (45, 68)] {
-            let millis = |millis| NOW + Duration::from_millis(millis);
+            let millis = |millis| TEST_TIME + Duration::from_millis(millis);
             for (at, is_tried) in [(from, false), (until - 1, false), (until, true)] {
                 assert_eq!(withholding.next(millis(at), &mut ready, true, repairs), Turn::Send);
                 assert_eq!(announced(&ready).is_some(), is_tried, "at {at} ms");
@@ -262,7 +262,7 @@ mod tests {
         broken.remove(50);
         for mut ready in [pieces(u64::from(MIN_SHORT_RUN) - 1, 10), VecDeque::new(), broken] {
             let before = ready.len();
-            assert_eq!(withholding.next(NOW, &mut ready, true, 0), Turn::Send);
+            assert_eq!(withholding.next(TEST_TIME, &mut ready, true, 0), Turn::Send);
             assert_eq!(ready.len(), before);
         }
         assert!(Withholding::new(&[]).is_none());

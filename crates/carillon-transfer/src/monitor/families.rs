@@ -30,7 +30,7 @@ pub const FAMILIES: &[Family] = &[
     gauge(
         "carillon_info",
         &["role", "name", "group", "interface", "version"],
-        ALL,
+        ALL_ROLES,
         "Always 1: role, name, group, interface and release of this end.",
         |at, to| {
             let group = at.group.map(|group| group.to_string()).unwrap_or_default();
@@ -66,7 +66,7 @@ pub const FAMILIES: &[Family] = &[
             }
         },
     ),
-    gauge("carillon_snapshot_timestamp_seconds", &[], ALL, "Time of this snapshot.", |at, to| {
+    gauge("carillon_snapshot_timestamp_seconds", &[], ALL_ROLES, "Time of this snapshot.", |at, to| {
         to.one(Some(seconds(at.taken)));
     }),
     gauge(
@@ -433,7 +433,7 @@ fn seconds(time: SystemTime) -> f64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-const ALL: &str = "all";
+const ALL_ROLES: &str = "all";
 const ENDS: &str = "all but router and daemon";
 const BYTES: &str = "sender, joined sender, receiver";
 const SENDER: &str = "sender";

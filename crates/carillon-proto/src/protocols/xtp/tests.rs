@@ -244,7 +244,7 @@ fn first_of(datagrams: &[(carillon_core::Transmit, Vec<u8>)]) -> Packet<'_> {
     Packet::parse(bytes).expect("what it sends is right")
 }
 
-const OVER: u32 = option::RCLOSE | option::WCLOSE | option::END;
+const CLOSING_BITS: u32 = option::RCLOSE | option::WCLOSE | option::END;
 
 #[test]
 fn datagram_goes_in_first_without_answer() {
@@ -252,7 +252,10 @@ fn datagram_goes_in_first_without_answer() {
     fixture.offer("abc").expect("there is room");
     let sent = fixture.datagrams();
     let packet = first_of(&sent);
-    assert_eq!((packet.name(), packet.options & OVER, packet.has(option::SREQ)), ("first", OVER, false));
+    assert_eq!(
+        (packet.name(), packet.options & CLOSING_BITS, packet.has(option::SREQ)),
+        ("first", CLOSING_BITS, false)
+    );
     assert_eq!(packet.data().expect("it carries data").bytes, b"abc");
     assert_eq!((fixture.timer(), fixture.awaited([1, 2])), (None, vec![]));
     // Answers are ignored, and the next message leaves at once.
@@ -282,7 +285,7 @@ fn acknowledged_datagram_repeats_until_all_answer() {
     assert_eq!(shown(&mut fixture), ["first 0 sync 1 sreq"]);
     let answer = |rseq, echo| {
         let common = Common { rseq, alloc: 1 << 20, echo };
-        status(key_of(ASSOCIATION) | RTN, OVER, Body::Cntl(common))
+        status(key_of(ASSOCIATION) | RTN, CLOSING_BITS, Body::Cntl(common))
     };
     fixture.receive(1, &answer(3, 1));
     assert_eq!((shown(&mut fixture), fixture.awaited([1, 2])), (vec![], vec![2]));
@@ -356,7 +359,7 @@ fn repeated_datagram_is_answered_and_delivered_once() {
         let said = sent.first().map(|(_, bytes)| {
             let packet = Packet::parse(bytes).expect("what it sends is right");
             let status = packet.status().expect("it says what it has");
-            (status.rseq, status.echo, packet.options & OVER == OVER)
+            (status.rseq, status.echo, packet.options & CLOSING_BITS == CLOSING_BITS)
         });
         assert_eq!((said, sent.len()), (answer, usize::from(answer.is_some())), "{bytes:?}");
         let taken =
@@ -387,7 +390,7 @@ fn transaction_response_waits_for_the_user() {
     fixture.receive(0, &request);
     let sent = fixture.datagrams();
     let status = first_of(&sent).status().expect("it says what it has");
-    assert_eq!((status.rseq, status.echo, first_of(&sent).options & OVER), (0, 4, 0));
+    assert_eq!((status.rseq, status.echo, first_of(&sent).options & CLOSING_BITS), (0, 4, 0));
     fixture.take().expect("it has come");
     for _ in 0..2 {
         let sent = fixture.datagrams();
