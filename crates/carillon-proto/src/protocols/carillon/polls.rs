@@ -71,7 +71,7 @@ pub(super) struct PollScheduler {
     quiet: Duration,
     /// Members of a large group that have not confirmed everything before this message and can be polled; message 0
     /// means that the set is not computed yet. Their bit-reversed indices order them: consecutive entries are far
-    /// bit_reversed in the roster, and so tend to be behind different routers with short queues.
+    /// apart in the roster, and so tend to be behind different routers with short queues.
     unconfirmed: (u64, BTreeSet<u32>),
     /// Next entry of `unconfirmed` in turn.
     turn: u32,
@@ -491,7 +491,7 @@ impl PollScheduler {
     }
 }
 
-/// Bit-reversed index of a member (van der Corput order): consecutive values belong to members that are far bit_reversed in
+/// Bit-reversed index of a member (van der Corput order): consecutive values belong to members that are far apart in
 /// the roster.
 fn bit_reversed(index: usize) -> u32 {
     (index as u32).reverse_bits()
@@ -518,7 +518,7 @@ const MAX_AWAITED_MISSES: u32 = 1;
 const MAX_MISSES_IF_IDLE: u32 = 4;
 /// Number of times that a round repeats its poll before the response deadline.
 const MAX_REPEATS: u32 = 3;
-/// Fraction of a round-trip time between these repetitions, as a divisor; they are at least `quiet` bit_reversed.
+/// Fraction of a round-trip time between these repetitions, as a divisor; they are at least `quiet` apart.
 const REPEATS_PER_ROUND_TRIP: u32 = 3;
 /// Time added to the response timeout for scheduling delays of the host.
 const ANSWER_SLACK: Duration = Duration::from_millis(1);

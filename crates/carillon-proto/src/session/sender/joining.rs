@@ -34,7 +34,7 @@ impl SenderSession {
         (cookie, origin): (Option<Cookie>, Option<Origin>),
     ) {
         let own = joining.name;
-        if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
+        if self.phase == SenderPhase::Aborted || self.end_notices.is_some_and(|f| f.state == State::Aborted) {
             return self.answer(now, source, Reply::Answer(nonce));
         }
         if let Some(index) = self.roster.index_of(source)

@@ -37,7 +37,7 @@ use measured::Measured;
 use pulse::Pulse;
 pub use sizes::Shortened;
 use sizes::Showing;
-use state::{Assembly, Farewell, Reply, Timer};
+use state::{Assembly, EndNotices, Reply, Timer};
 pub use state::{Rival, SenderPhase};
 
 /// Session at a sender: it gathers receivers, sends through the protocol's machine, and collects reports.
@@ -91,7 +91,7 @@ pub struct SenderSession {
     cookies: Seeds,
     /// Start of the present second, and the number of answers to strangers in it.
     strangers: (Time, u32),
-    farewell: Option<Farewell>,
+    end_notices: Option<EndNotices>,
     /// Maximum payload of a message.
     max_payload: u32,
     /// Reason why the payload is smaller than configured.
@@ -156,7 +156,7 @@ impl SenderSession {
             replies: BTreeMap::new(),
             cookies: named.part("cookies"),
             strangers: (Time::ZERO, 0),
-            farewell: None,
+            end_notices: None,
             wait_over: false,
             limit_over: false,
             finishing: false,
@@ -186,7 +186,7 @@ impl SenderSession {
             self.roster.set_outcome(index, MemberOutcome::Failed(format!("session aborted: {reason}")));
         }
         self.failure = Some(reason);
-        self.say_farewell(State::Aborted, self.config.heartbeat);
+        self.announce_end(State::Aborted, self.config.heartbeat);
     }
 
     /// Phase of the session.
@@ -333,7 +333,7 @@ impl SenderSession {
     }
 
     fn is_over(&self) -> bool {
-        self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
+        self.end_notices.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
     }
 
     /// Sends an invitation now and arms the timer for the next one. The first ones of a phase follow each other more
@@ -425,7 +425,7 @@ impl SenderSession {
             let nobody = self.roster.active_count() + self.roster.verified_count() == 0;
             if nobody && !matches!(self.config.gather, Gather::Silent(_)) {
                 // No member is left.
-                self.say_farewell(State::Finished, END_ANNOUNCEMENT_INTERVAL);
+                self.announce_end(State::Finished, END_ANNOUNCEMENT_INTERVAL);
             } else if self.finishing
                 && inner.is_none_or(|inner| inner.is_finished())
                 && !(self.config.has_peers() && self.roster.awaits_offers())
@@ -436,7 +436,7 @@ impl SenderSession {
             }
         }
         if self.phase == SenderPhase::Closing && !self.is_over() && self.roster.active_count() == 0 {
-            self.say_farewell(State::Finished, END_ANNOUNCEMENT_INTERVAL);
+            self.announce_end(State::Finished, END_ANNOUNCEMENT_INTERVAL);
         }
     }
 
@@ -572,7 +572,7 @@ impl SenderSession {
         }
     }
 
-    fn say_farewell(&mut self, state: State, spacing: Duration) {
+    fn announce_end(&mut self, state: State, spacing: Duration) {
         self.timers.clear();
         if self.config.has_peers() {
             let mut next = || self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten();
@@ -589,7 +589,7 @@ impl SenderSession {
         }
         // Reporting receivers are answered individually, while helpers only get these announcements.
         let left = if self.roster.helpers() > 0 { 2 * END_ANNOUNCEMENTS } else { END_ANNOUNCEMENTS };
-        self.farewell = Some(Farewell { state, left, spacing });
+        self.end_notices = Some(EndNotices { state, left, spacing });
         self.invite_due = true;
         self.set_phase(SenderPhase::Closing);
     }
@@ -639,7 +639,7 @@ impl SenderSession {
 
     fn on_timer(&mut self, now: Time, timer: Timer) {
         match timer {
-            Timer::Invite => match self.farewell {
+            Timer::Invite => match self.end_notices {
                 Some(_) => self.invite_due = true,
                 None => {
                     self.invite(now);

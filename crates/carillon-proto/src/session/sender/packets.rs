@@ -348,8 +348,8 @@ impl SenderSession {
 
     /// State as invitations state it.
     fn state(&self) -> State {
-        match (self.farewell, self.phase) {
-            (Some(farewell), _) => farewell.state,
+        match (self.end_notices, self.phase) {
+            (Some(end_notices), _) => end_notices.state,
             (None, SenderPhase::Gathering) => State::Gathering,
             (None, SenderPhase::Assembling) => State::Assembling,
             (None, SenderPhase::Running) => State::Running,
@@ -383,16 +383,16 @@ impl SenderSession {
         self.invite_due = false;
         let invite = self.invitation();
         Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
-        if let Some(farewell) = &mut self.farewell {
-            farewell.left -= 1;
-            if farewell.left > 0 {
-                self.timers.arm(Timer::Invite, now + farewell.spacing);
+        if let Some(end_notices) = &mut self.end_notices {
+            end_notices.left -= 1;
+            if end_notices.left > 0 {
+                self.timers.arm(Timer::Invite, now + end_notices.spacing);
             } else {
-                let over = match farewell.state {
+                let over = match end_notices.state {
                     State::Aborted => SenderPhase::Aborted,
                     _ => SenderPhase::Finished,
                 };
-                self.farewell = None;
+                self.end_notices = None;
                 self.set_phase(over);
             }
         }

@@ -71,7 +71,7 @@ impl SenderSession {
 
     /// Writes the next datagram to show.
     pub(super) fn emit_size(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if self.phase != SenderPhase::Gathering || self.farewell.is_some() {
+        if self.phase != SenderPhase::Gathering || self.end_notices.is_some() {
             self.showing.due.clear();
         }
         let padding = Padding(usize::from(self.showing.due.pop_front()?).saturating_sub(Envelope::LEN));

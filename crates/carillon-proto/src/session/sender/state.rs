@@ -75,7 +75,7 @@ pub(super) enum Reply {
 
 /// Last invitations, which announce the end of the session.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Farewell {
+pub(super) struct EndNotices {
     pub state: State,
     pub left: u32,
     pub spacing: Duration,
