@@ -1,4 +1,4 @@
-//! `carillon daemon`: programs of several processes share it; what one of them does is no matter of the others.
+//! `carillon daemon` shared by several processes: an application cannot harm the others.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -42,14 +42,14 @@ impl Daemon {
         serde_json::from_slice(&output.stdout).expect("a line of JSON")
     }
 
-    /// Its memory in megabytes, at most until now.
+    /// Peak memory in megabytes.
     fn megabytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it lives");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it is told");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
     }
 
-    /// Hundredths of a second that it has computed.
+    /// Processor time used, in hundredths of a second.
     fn cpu_ticks(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it lives");
         let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
@@ -63,7 +63,7 @@ impl Daemon {
         assert!(!self.path.exists());
     }
 
-    /// A program that uses it, in a process of its own.
+    /// Starts an application of the daemon in a process of its own.
     fn application(&self, role: &str, group: SocketAddr, name: &str) -> Application {
         let told = self.directory.path().join(name);
         let process = Command::new(std::env::current_exe().expect("this is a program"))
@@ -93,7 +93,7 @@ struct Application {
 }
 
 impl Application {
-    /// What it says at its end.
+    /// Waits for the end of the process and returns its output.
     #[track_caller]
     fn end(mut self) -> String {
         let until = Instant::now() + Duration::from_secs(60);
@@ -120,7 +120,7 @@ const APPLICATION: &str = "CARILLON_TEST_APPLICATION";
 const MESSAGES: u64 = 3000;
 const MESSAGE_BYTES: usize = 10_000;
 
-/// Not a test but where the variable is set: the programs of these tests.
+/// Runs an application when the environment variable is set. The tests start this program again with it.
 #[test]
 fn application() {
     let Ok(role) = std::env::var(APPLICATION) else { return };
@@ -147,7 +147,7 @@ fn send_messages(socket: Socket) -> String {
     report.receivers.iter().map(|one| format!("{} {}\n", one.name, one.outcome.name())).collect()
 }
 
-/// Takes all sockets that one process gets, and says nothing on as many connections, until it is killed.
+/// Opens as many connections as one process can have, sends nothing on them, and waits until it is killed.
 fn hold_connections(daemon: &Path, told: &Path) -> String {
     let group = std::env::var("GROUP").expect("GROUP").parse().expect("an address");
     let socket = || bind(group).interface("lo").name("crowd").through(daemon);
@@ -166,7 +166,7 @@ fn receive_messages(role: &str, socket: Socket) -> String {
         next += 1;
         match role {
             "die" if next == 100 => std::process::abort(),
-            // Until it is killed.
+            // The process waits until it is killed.
             "sleep" if next == 100 => thread::sleep(Duration::from_secs(600)),
             _ => {}
         }
@@ -174,6 +174,7 @@ fn receive_messages(role: &str, socket: Socket) -> String {
     format!("{next}")
 }
 
+/// Of four applications one is killed and one never reads; the others lose no message.
 #[test]
 fn killed_and_stuck_applications_cost_the_others_nothing() {
     let Some(group) = loopback_group() else { return };
@@ -190,7 +191,7 @@ fn killed_and_stuck_applications_cost_the_others_nothing() {
     drop(dies);
     let status = daemon.status();
     assert_eq!(status["refused"]["vanished"], 1, "{status}");
-    // The one that never reads is there still; nobody else is.
+    // The daemon still serves the application that never reads, and no other one.
     let sockets = status["sockets"].as_array().expect("a list");
     assert_eq!(sockets.iter().map(|socket| &socket["name"]).collect::<Vec<_>>(), ["sleeps"], "{status}");
     drop(sleeps);
@@ -221,6 +222,7 @@ fn an_idle_daemon_computes_nothing() {
     daemon.stop();
 }
 
+/// Clients that send nothing or read nothing use a bounded amount of memory.
 #[test]
 fn idle_clients_take_little_memory_and_delay_no_others() {
     let Some(group) = loopback_group() else { return };
@@ -230,7 +232,7 @@ fn idle_clients_take_little_memory_and_delay_no_others() {
         move || (0..3000).filter_map(|at| misbehave(&path, at)).count()
     });
     assert!(crowd.join().expect("it does not panic") > 1000);
-    // Those of this process were refused; another one is served.
+    // The connections of this process were refused; another one is served.
     let reads = daemon.application("read", group, "reads");
     let mut outbound = bind(group).interface("lo").name("s").receivers(1).connect().expect("it connects");
     for number in 0..100u64 {
@@ -245,7 +247,7 @@ fn idle_clients_take_little_memory_and_delay_no_others() {
     daemon.stop();
 }
 
-/// Connects, says something that is no frame, or half of one, and hangs up or not.
+/// Connects and sends an invalid or incomplete frame. Closes the connection, or leaves it open, depending on `at`.
 fn misbehave(path: &Path, at: usize) -> Option<()> {
     use std::io::Write as _;
     let mut stream = UnixStream::connect(path).ok()?;
@@ -253,13 +255,13 @@ fn misbehave(path: &Path, at: usize) -> Option<()> {
         [&b"\0\0\0\x10\x01"[..], b"\xff\xff\xff\xff", b"", b"\0\0\0\x08\x01\x02\0\x03\0\x01\0\x04"][at % 4];
     let _ = stream.write_all(bytes);
     if at.is_multiple_of(50) {
-        // Open to the end of this process.
+        // The connection stays open until this process ends.
         std::mem::forget(stream);
     }
     Some(())
 }
 
-/// Six processes take all sockets and all places for those who have not said what they want.
+/// Six processes occupy all sockets and all places for clients without a request yet.
 #[test]
 fn a_full_daemon_answers_status_and_stop() {
     let Some(group) = loopback_group() else { return };

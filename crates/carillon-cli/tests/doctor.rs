@@ -1,5 +1,5 @@
-//! `carillon doctor` names the fault that was made, and none where there is none: two machines in namespaces, one of them
-//! with something wrong.
+//! `carillon doctor` between two machines in namespaces: it names the injected fault, and reports none in a correct
+//! network.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::netns::process::Ended;
 use crate::netns::{Host, Net};
 use crate::wrong_set_ups::{put_behind_a_router, without_way_back};
 
-/// What is done to a network, what each end is told, and the faults that each end names.
+/// A fault of the network, the flags of both ends, and the faults that each end is to name.
 struct Case {
     name: &'static str,
     make: fn(&Net, &Host<'_>, &Host<'_>),
@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
         name: "a router between",
         make: |net, _, _| put_behind_a_router(net),
         flags: ["10.88.0.11", "10.77.0.1"],
-        // It hands nothing on in the other direction.
+        // The bridge forwards nothing in the other direction.
         faults: [&["no-multicast", "router"], &["no-multicast", "router"]],
     },
     Case {

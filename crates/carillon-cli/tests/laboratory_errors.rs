@@ -1,4 +1,5 @@
-//! Mistakes with `carillon run`: each ends with 2 and a line that says what would be valid, and nothing that was done is lost.
+//! Mistakes with `carillon run`: each ends with exit code 2 and a line that says what would be valid. Existing
+//! results are kept.
 
 use std::fs;
 use std::path::Path;

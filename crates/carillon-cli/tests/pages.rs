@@ -1,8 +1,8 @@
 //! Commands in tutorials and how-to pages: each is run, and its output is compared with the text below it.
 //!
 //! A page opts in with the line `<!-- tested -->`. Its `console` blocks run in one shell, in an empty folder and a
-//! network namespace with loopback only, so that receivers can run in the background. Times, rates, addresses and the
-//! like differ from run to run: both sides are compared after these are masked. Lines may come in any order.
+//! network namespace with loopback only, so that receivers can run in the background. Times, rates and addresses
+//! differ from run to run: both sides are compared after these are masked. Lines may be in any order.
 //! `CARILLON_BLESS=1 cargo test -p carillon-cli --test command pages` writes the output into the pages.
 
 use std::collections::BTreeMap;
@@ -122,8 +122,8 @@ fn written(page: &str, outputs: &[String]) -> String {
     text
 }
 
-/// Runs a page. Compares or writes the outputs, and the files next to the page that it shows and that the commands
-/// made.
+/// Runs a page. Compares or writes the outputs, and the files next to the page that it shows and its commands
+/// created.
 fn check(path: &Path) {
     let page = fs::read_to_string(path).expect("the page can be read");
     let commands = commands(&page);
@@ -152,7 +152,7 @@ fn check(path: &Path) {
         }
         assert!(fs::read(shown).ok().as_deref() == Some(&made), "{} has changed", shown.display());
     }
-    // Receivers come in any order.
+    // Receivers join in any order.
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(masked).collect();
         lines.sort();

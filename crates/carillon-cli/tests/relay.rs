@@ -1,5 +1,5 @@
 //! `carillon relay` between network namespaces: a sender, a router, and receivers on networks of their own.
-//! Namespaces need root and ip(8); without them each test says that it is skipped
+//! Namespaces need root and ip(8). Without them each test prints a notice that it is skipped
 //! (`carillon_testkit::skip`).
 
 use std::io::Read as _;
@@ -24,7 +24,7 @@ struct Network {
 }
 
 impl Network {
-    /// With one router or two. `None`, said aloud, where namespaces cannot be made.
+    /// Creates a network with one or two routers. Prints a notice and returns `None` if namespaces are not available.
     fn build(routers: usize) -> Option<Network> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -122,15 +122,15 @@ impl Drop for Network {
     }
 }
 
-/// A process under way; killed when dropped.
+/// A running process; killed when dropped.
 struct Running(Child);
 
 impl Running {
-    /// The first line that it prints.
+    /// Reads the first line of output.
     fn first_line(&mut self) -> String {
         let mut line = String::new();
         let out = self.0.stdout.as_mut().expect("its output is read here");
-        // A byte at a time: what follows is read later.
+        // Reads byte by byte, since later output is read elsewhere.
         let mut byte = [0];
         while out.read_exact(&mut byte).is_ok() && byte != *b"\n" {
             line.push(byte[0].into());
@@ -138,7 +138,7 @@ impl Running {
         line
     }
 
-    /// Waits for the end, which is to come within a minute; its exit code, output, and complaints.
+    /// Waits for the end, for at most a minute. Returns exit code, standard output and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let start = Instant::now();
         let code = loop {
@@ -185,7 +185,7 @@ fn deliver(network: &Network, protocol: &str, to_sender: &str) -> Vec<Value> {
     deliver_with(network, protocol, to_sender, "")
 }
 
-/// The same with settings of the relays.
+/// Like [`deliver`], with settings of the relays.
 fn deliver_with(network: &Network, protocol: &str, to_sender: &str, to_relays: &str) -> Vec<Value> {
     let bytes: Vec<u8> = {
         let mut bytes = vec![0; 1_500_000];
@@ -232,6 +232,7 @@ fn count(counts: &Value, at: &str) -> u64 {
     counts.pointer(at).and_then(Value::as_u64).unwrap_or(0)
 }
 
+/// Routers turn requests to a replier, and direct its repairs into the branches that asked.
 #[test]
 fn lms_routers_direct_requests_and_repairs() {
     let Some(network) = Network::build(1) else { return };
@@ -254,7 +255,7 @@ fn pgm_gathers_requests_and_constrains_repairs() {
     assert!(count(counts, "/narrowed") > 20, "repairs go only where they were asked for: {counts}");
 }
 
-/// The receivers drop what has passed the router, so it repairs nearly all of that.
+/// The receivers drop data that the router forwarded, so that the router repairs nearly all of it.
 #[test]
 fn pgm_routers_repair_what_has_passed_them() {
     let Some(network) = Network::build(1) else { return };
@@ -291,11 +292,12 @@ fn two_routers_in_a_row_know_each_other() {
     assert!(count(first, "/directed") > 20, "the first confirms what the last asks for: {first}");
 }
 
+/// A router forwards no packet that arrives from the wrong interface or has reached its hop limit.
 #[test]
 fn packets_from_wrong_side_or_at_hop_limit_are_dropped() {
     let Some(network) = Network::build(1) else { return };
     let (router, host) = (network.router(0), network.host(1));
-    // An address of host 1 that for the router is behind host 0; the system itself is not to look at it.
+    // The router sees this address of host 1 behind host 0. The kernel must not check it.
     let wrong = "10.200.0.5";
     assert!(ip(&split(&format!("-n {host} addr add {wrong}/32 dev lan"))));
     assert!(ip(&split(&format!("-n {router} route add {wrong}/32 via 10.100.0.2"))));

@@ -1,6 +1,5 @@
-//! `carillon run --backend testbed`: the machines of a scenario over UDP between network namespaces.
-//! Namespaces need root and ip(8); without them each test says that it is skipped
-//! (`carillon_testkit::skip`).
+//! `carillon run --backend testbed`: the machines of a scenario over UDP between network namespaces. Namespaces need
+//! root and ip(8). Without them each test prints a notice that it is skipped (`carillon_testkit::skip`).
 
 use std::process::{Command, Output};
 
@@ -15,7 +14,7 @@ fn scenario() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed.toml")
 }
 
-/// The mean, sample count and least value of a metric.
+/// Mean, sample count and minimum of a metric.
 fn metric(output: &Output, name: &str) -> (f64, u64, f64) {
     let text = String::from_utf8_lossy(&output.stdout);
     let row = text.lines().find(|line| line.starts_with(&format!("{name},")));
@@ -45,18 +44,18 @@ fn a_bridge_carries_them_too_and_drivers_lose_some() {
         return;
     }
     let args = ["--backend", "testbed", "--medium", "switched", "--set", "loss.p=0.2"];
-    // On a busy machine answers may be late many times over.
+    // On a busy machine an answer may miss several timeouts.
     let patient = ["--set", "protocol.timeout=20 ms", "--set", "protocol.retransmission_limit=10000"];
     let output = carillon(&[&args[..], &patient].concat());
     assert_eq!(metric(&output, "message_latency_s").1, 20);
     assert_eq!(metric(&output, "collisions_per_message").0, 0.0);
-    // 0.8^2 of the messages and of their acknowledgments come through: most messages are sent again.
+    // A message and its acknowledgment both arrive with probability 0.8^2, so most messages are sent again.
     assert!(metric(&output, "retransmissions_per_message").0 > 0.0);
     assert_eq!(metric(&output, "undelivered_share").0, 0.0);
 }
 
-/// Timeouts made for a network, of a few thousand bits, are short for processes that share processors, and who does not answer a
-/// few times in a row may just not have had its turn.
+/// Settings with longer timeouts. The defaults assume a network with processors of its own; here processes share one,
+/// and a member may miss several polls before it is scheduled.
 const PATIENT: [(&str, &str); 4] = [
     ("timeout", "protocol.timeout=100 ms"),
     ("absent_polls", "protocol.absent_polls=1000"),
@@ -75,7 +74,7 @@ fn every_protocol_runs_on_it() {
     for protocol in protocols.as_array().expect("a list").iter().step_by(sampling_step(3)) {
         let name = protocol["name"].as_str().expect("a name");
         let set = format!("protocol.name={name}");
-        // Room for repairs of Chang and Maxemchuk, whose header is 12 bytes longer than that of messages.
+        // Room for repairs of Chang and Maxemchuk, which have a header of 12 bytes more than messages.
         let room = "workload.message_bytes=1500";
         let mut args = vec!["--backend", "testbed", "--medium", "switched", "--set", &set, "--set", room];
         let parameters = protocol["parameters"].as_array().expect("parameters");
@@ -87,8 +86,8 @@ fn every_protocol_runs_on_it() {
         let output = carillon(&args);
         let undelivered = metric(&output, "undelivered_share").0;
         assert!(undelivered == 0.0 || protocol["repairs"] == false, "{name}: {undelivered}");
-        // Nobody is asked in vain: packets call members what all hosts call them. Senders that are not
-        // told what has arrived complete nothing.
+        // Every request names an existing member, since packets name members the same way at all hosts. Senders
+        // without feedback complete no message.
         if protocol["confirmed"] == true {
             assert_eq!(metric(&output, "failed_messages").0, 0.0, "{name}");
         }

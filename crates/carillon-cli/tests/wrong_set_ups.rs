@@ -1,5 +1,5 @@
-//! `docs/reference/wrong-set-ups.md` and the program say the same: each set-up of the page is made in namespaces, and each
-//! line that an end prints there stands in the page, and each line of the page is printed.
+//! `docs/reference/wrong-set-ups.md` agrees with the program: each set-up of the page is made in namespaces. Each
+//! line that an end prints is on the page, and each line of the page is printed.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::netns::process::{Ended, Job, Running};
 use crate::netns::{CARILLON, Host, Net};
 
-/// What each end has printed, by its name in the page.
+/// Output of each end, by its name in the page.
 type Ends = Vec<(&'static str, Ended)>;
 
 macro_rules! set_ups {
@@ -184,7 +184,7 @@ set_ups! {
         vec![("sender", send(&net, group).run()), ("r1", recv(&net.receiver(1), group).run())]
     }
     small_buffer(1, net) {
-        // A system's limit cannot be lowered for one namespace; what is under way can be raised.
+        // A system limit cannot be lowered for one namespace, so the demand is raised above it.
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--receivers 1 --protocol mbap --set window=4096").run();
         vec![("sender", sender), ("r1", r1.end())]
@@ -231,7 +231,7 @@ set_ups! {
     gone_before_the_start(2, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let mut r2 = recv(&net.receiver(2), "").start();
-        // The third never comes.
+        // The third receiver never joins.
         let sender = send(&net, "--receivers 3 --timeout 2 --join-timeout 5").start();
         std::thread::sleep(Duration::from_secs(1));
         r2.kill();
@@ -254,7 +254,8 @@ set_ups! {
         vec![("r1", recv(&host, "").run())]
     }
     snooping_without_querier(1, net) {
-        // What nobody has asked for is not handed on; who has asked is only known as long as somebody inquires.
+        // The switch forwards a group only to ports that joined it, and remembers them only while a querier is
+        // active.
         net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 0 mcast_query_response_interval 100; ip link set r1 type bridge_slave mcast_flood off");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
@@ -344,7 +345,7 @@ fn a_pattern_matches_what_it_leaves_open_and_nothing_else() {
     assert!(!matches("… b … a", "b a b"));
 }
 
-/// The lines of each set-up of the page, with the end that prints each.
+/// Lines of each set-up of the page, with the end that prints each.
 fn page() -> BTreeMap<String, Vec<(String, String)>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/wrong-set-ups.md");
     let text = std::fs::read_to_string(path).expect("the page");
@@ -362,7 +363,7 @@ fn page() -> BTreeMap<String, Vec<(String, String)>> {
     found
 }
 
-/// Whether a line is what the page says, where `…` stands for anything.
+/// Returns true if a line matches the pattern of the page, where `…` matches any text.
 fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split('…');
     let first = parts.next().unwrap_or_default();
@@ -424,7 +425,7 @@ pub fn without_way_back(host: &Host<'_>, rp_filter: u8) {
     ));
 }
 
-/// `key` and `other`, which nobody else may read.
+/// Writes the files `key` and `other`, readable by their owner only.
 fn write_keys(net: &Net) {
     for (name, byte) in [("key", b'k'), ("other", b'o')] {
         std::fs::write(net.path(name), [byte; 44]).expect("a key file");
@@ -432,7 +433,7 @@ fn write_keys(net: &Net) {
     }
 }
 
-/// The receiver behind another network, and the extra host as the router that hands the group on to it.
+/// Moves the receiver to another network, with the extra host as the router that forwards the group to it.
 pub fn put_behind_a_router(net: &Net) {
     let (router, receiver) = (net.extra(), net.receiver(1));
     let far = receiver.namespace();
@@ -456,7 +457,7 @@ pub fn put_behind_a_router(net: &Net) {
     net.sender().shell("ip route add 10.88.0.0/24 via 10.77.0.2");
 }
 
-/// It is only what was wrong that kept the file from arriving.
+/// Checks that the file arrives once the fault is corrected, so that the set-up has no other fault.
 #[track_caller]
 fn delivers(net: &Net, flags: &str) {
     let r1 = recv(&net.receiver(1), "").start();
@@ -464,7 +465,7 @@ fn delivers(net: &Net, flags: &str) {
     r1.end().expect(0);
 }
 
-/// Without any privilege, in the directory of everybody.
+/// Prepares a command that runs as the user `nobody`, in a directory that is open to all users.
 fn as_nobody(host: &Host<'_>, line: &str) -> Job {
     let directory = host.directory();
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
@@ -473,12 +474,12 @@ fn as_nobody(host: &Host<'_>, line: &str) -> Job {
     host.program("sh").arg("-ec").arg(script).arg("sh").arg(CARILLON)
 }
 
-/// With mounts of its own.
+/// Prepares a script that runs in a mount namespace of its own.
 fn in_mounts(host: &Host<'_>, script: &str) -> Job {
     host.program("unshare").args("-m sh -ec").arg(script).arg("sh").arg(CARILLON)
 }
 
-/// Interrupts a process when it has said this.
+/// Interrupts a process once it has printed `when`.
 #[track_caller]
 fn interrupt(running: Running, when: &str) -> Ended {
     interrupt_meanwhile(running, when, || {})
@@ -503,5 +504,5 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// More than a sender waits for one that gets nowhere.
+/// Upper bound of the time that a sender waits for a receiver without progress.
 const MAX_SENDER_TIME: Duration = Duration::from_secs(150);

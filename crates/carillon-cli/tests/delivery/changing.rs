@@ -1,4 +1,4 @@
-//! A file that changes while it is sent is named, and is delivered to nobody; the others are.
+//! A file that changes while it is sent is reported by name and is not delivered; the others are.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::delivery::support::{Place, files, need_multicast, wait_until};
 
-/// Much more than is read before anything arrives.
+/// File size, in bytes: far more than is read before data arrives.
 const LEN: usize = 60_000_000;
 
-/// Sends three files, of which the second takes ten seconds, and does this to it meanwhile: what is noticed
-/// ends it at once, and this test may have to wait for its turn on a busy machine.
+/// Sends three files, of which the second takes ten seconds, and changes the second one meanwhile. A detected change
+/// ends its transfer at once. On a busy machine the test may be scheduled late.
 fn change(change: impl FnOnce(&Path)) {
     let place = Place::new();
     let big = place.file("tree/big", LEN);
@@ -19,7 +19,7 @@ fn change(change: impl FnOnce(&Path)) {
     }
     let receivers = ["r", "s"].map(|name| place.recv(name).arg("--json").start());
     let sender = place.send("s").arg(place.path("tree")).args("--receivers 2 --rate 48Mbit/s").start();
-    // A change before its turn comes is no change: the first part may be of the file before it.
+    // Waits until the second file is being sent; an earlier change would not count as one.
     wait_until("the second file is on its way", || {
         let parts = files(&place.path("r")).into_iter().filter(|(name, _)| name.ends_with(".part"));
         parts
@@ -134,7 +134,7 @@ fn what_grows_all_the_time_is_never_verified() {
         }
         ends.join().unwrap()
     });
-    // It may have been still just then; what was verified is a beginning of it.
+    // The writer may have paused just then; a verified file is a prefix of the source.
     if ended.0.code == Some(0) {
         let copy = fs::read(place.path("a/log")).unwrap();
         assert!(fs::read(&path).unwrap().starts_with(&copy));

@@ -1,4 +1,4 @@
-//! What came is not what was sent: it is found, and what is sent again for it is little.
+//! Forged messages in a session without a key: the digests reveal them, and only a little is sent again.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::delivery::forging::{CapturedDatagram, RawSocket};
 use crate::delivery::support::files;
 use crate::netns::Net;
 
-/// Puts messages of its own among those of a session whose packets it hears, under numbers that its sender has not come to yet.
+/// Sends messages of its own in a session that it overhears, with sequence numbers that the sender has not used yet.
 struct Forger {
     hears: RawSocket,
     sends: RawSocket,
-    /// Those that it has put in.
+    /// Sequence numbers of the forged messages.
     numbers: BTreeSet<u32>,
 }
 
 impl Forger {
-    /// Hears one packet, and forges as many as it may have forged by then.
+    /// Receives the packets that are waiting, and forges messages until `most` have been forged.
     fn forge(&mut self, most: usize) {
         for seen in std::iter::from_fn(|| self.hears.next()).take(1000).flatten() {
             let Ok((association, Packet::Data { sequence, index: place, payload, .. })) =
@@ -32,7 +32,7 @@ impl Forger {
             if self.numbers.len() >= most || !is_far {
                 continue;
             }
-            // No record at all, or the right one with other bytes in it.
+            // Alternates bytes that are no record with a valid record of wrong content.
             let mut forged = vec![0xFF; 700];
             if let (true, Ok(Record::Data { index, offset, bytes })) =
                 (self.numbers.len() % 2 == 1, Record::parse(payload))
@@ -52,8 +52,8 @@ impl Forger {
     }
 }
 
-/// Nobody can tell them from the sender's while they come, without a key. Each costs what has come since the last part that was compared, and
-/// who has it wrong goes on from there in a further session.
+/// Without a key a receiver cannot distinguish them from the sender's messages on arrival. Each costs the data since
+/// the last compared part, and a receiver with a wrong part continues from there in a catch-up session.
 #[test]
 fn forged_messages_are_detected_and_sent_again() {
     let Some(net) = Net::new(2) else { return };
@@ -95,9 +95,9 @@ fn forged_messages_are_detected_and_sent_again() {
     panic!("nothing forged was ever taken");
 }
 
-/// So many messages lie between what is heard and what is forged after it.
+/// Number of messages between the overheard one and the forged one.
 const FORGED_DISTANCE: u32 = 200;
-/// Two forged ones are in different parts, as a rule.
+/// Minimum number of messages between two forged ones, so that most lie in different parts.
 const FORGED_SPACING: u32 = 4000;
-/// What is taken is chance.
+/// Maximum number of attempts, since chance decides whether a forged message is accepted.
 const MAX_ATTEMPTS: usize = 5;

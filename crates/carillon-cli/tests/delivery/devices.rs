@@ -7,7 +7,7 @@ use std::process::Command;
 use super::file_systems::run;
 use crate::delivery::support::{Place, files, is_root, need_multicast, wait_for_part};
 
-/// A file as a block device; detached when dropped.
+/// A block device backed by a file; detached when dropped.
 struct Attached(String);
 
 impl Attached {

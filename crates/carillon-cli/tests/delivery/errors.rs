@@ -1,4 +1,4 @@
-//! What is wrong on this host is one clear line, and exit code 2.
+//! Errors of this host: each is one line, with exit code 2.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -42,7 +42,7 @@ fn no_multicast_route() {
     ended.expect(2).one_line(&["no multicast route", "ff02::1:2", "lo"]);
 }
 
-/// The kind is named, and the command that reads from it or writes to it.
+/// The message names the kind of file, and the command that reads from it or writes to it.
 #[test]
 fn devices_and_files_in_the_wrong_place_are_named() {
     let place = Place::new();
@@ -82,7 +82,7 @@ fn a_file_without_permission() {
     let file = place.file("f", 1);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).unwrap();
     let job = if is_root() {
-        // To root everything is permitted: as nobody, who must get as far as the file.
+        // Root may read every file, so this runs as the user `nobody`, with access to the directories above.
         fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", CARILLON];
         let probe = std::process::Command::new("setpriv").args(nobody).arg("protocols").output();
@@ -143,7 +143,7 @@ fn a_link_does_not_lead_out_of_the_directory() {
     assert_eq!(files(&place.path("outside")).len(), 0);
 }
 
-/// A receiver with a disk of 1 MiB, if that can be made.
+/// Starts a receiver with a disk of 1 MiB, if such a disk can be made.
 fn with_a_small_disk(place: &Place) -> Option<Running> {
     let out = place.path("a");
     fs::create_dir(&out).unwrap();
@@ -159,7 +159,7 @@ fn with_a_small_disk(place: &Place) -> Option<Running> {
     Some(Job::new(command, place.path("full.log")).start())
 }
 
-/// What would fail only after a while is said when it begins. Zeros take no room: it may be wrong.
+/// A transfer that will not fit is reported at its start. Zeros take no space, so the estimate may be wrong.
 #[test]
 fn low_disk_space_is_reported_at_the_start() {
     need_multicast!();

@@ -1,13 +1,13 @@
-//! Whoever dies, leaves or comes too late is named, and nobody else suffers.
+//! Processes that die, leave or start late: they are reported by name, and the other members are not affected.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::delivery::support::{Place, files, need_multicast, wait_for_part, wait_until};
 
-/// Slow enough that something can happen in between, on a busy machine too: five seconds.
+/// Rate at which the file takes five seconds, so that a test can act meanwhile on a busy machine too.
 const FIVE_SECOND_RATE: &str = "--rate 8Mbit/s";
-/// For what is not to come to its end: twenty seconds.
+/// Rate at which the file takes twenty seconds, for transfers that do not complete.
 const TWENTY_SECOND_RATE: &str = "--rate 2Mbit/s";
 const FILE_BYTES: usize = 5_000_000;
 
@@ -52,6 +52,7 @@ fn receivers_of_a_killed_sender_fail_in_time_and_clean_up() {
     }
 }
 
+/// Without catch-up sessions a late receiver fails, and one with `--keep-going` waits for the next session.
 #[test]
 fn late_receiver_is_refused_unless_it_keeps_going() {
     need_multicast!();
@@ -104,7 +105,7 @@ fn the_whole_agrees_with_its_rows() {
     assert!(number(&report["repairs"]) > 0.0, "{report}");
 }
 
-/// A hangup; another signal where the tests run under nohup, since what they start ignores hangups then, as it should.
+/// Name of the hangup signal. Under nohup child processes ignore it, so it is another signal there.
 fn hangup() -> &'static str {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
@@ -145,7 +146,7 @@ fn a_signal_does_not_take_the_report_away() {
         let going = elsewhere.recv("going").args("--keep-going --json").start();
         let sender = place.send("s").arg(file).args("--expect a --json").args(TWENTY_SECOND_RATE).start();
         wait_for_part(&place.path("a"));
-        // The one that is not expected is turned away, so the first sender has named it.
+        // The unexpected receiver is declined, so the first sender has named it.
         assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);
         for signal in signals {
             receiver.signal(signal);
@@ -169,7 +170,7 @@ fn a_receiver_that_is_interrupted_while_it_waits_says_so() {
     let place = Place::new();
     let waiting = place.recv("a").args("--json").start();
     wait_until("it runs", || place.path("a").is_dir());
-    // Its handler stands soon after.
+    // The process installs its signal handler soon after this line.
     std::thread::sleep(Duration::from_millis(300));
     waiting.signal("INT");
     let ended = waiting.end().expect(1).one_line(&["interrupted while it waited for a sender"]);
@@ -193,7 +194,7 @@ fn names_of_members_cannot_control_the_terminal() {
     for text in [&ended.err, &sender.out, &sender.err, &json.out] {
         assert!(!text.contains('\u{202e}'), "{text:?}");
     }
-    // The session has already replaced what no name may have.
+    // The session has already replaced the characters that a name may not contain.
     assert!(sender.out.contains("exists: give --overwrite"), "{}", sender.out);
 }
 

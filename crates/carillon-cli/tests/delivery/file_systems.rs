@@ -1,5 +1,5 @@
-//! Targets with less than a Unix file system has: exFAT in user space, without links, without a rename that refuses to
-//! replace, without permissions, which ignores case and has names that it cannot store.
+//! Targets with fewer features than a Unix file system: exFAT in user space. It has no links, no permissions, and no
+//! rename that refuses to replace; it ignores case and cannot store some names.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// exFAT by FUSE, or why there is none.
+    /// Mounts exFAT by FUSE. Fails with the reason if that is not possible.
     fn exfat(place: &Place) -> Result<Mounted, String> {
         if !is_root() {
             return Err("only root mounts file systems".to_owned());
@@ -56,7 +56,7 @@ fn exfat_target_stores_what_it_can_and_reports_the_rest() {
         Ok(mounted) => mounted,
         Err(reason) => return carillon_testkit::skip_anywhere(format_args!("no exFAT: {reason}")),
     };
-    // The files of one pair have one size: nothing but their names tells them apart.
+    // The two files of a pair have one size, so that only their names differ.
     for (name, bytes) in [("README", 100), ("readme", 100), ("Dir/x", 10), ("dir/y", 10), ("big", 400_000)] {
         place.file(&format!("t/{name}"), bytes);
     }
@@ -85,7 +85,7 @@ fn exfat_target_stores_what_it_can_and_reports_the_rest() {
             assert!(receiver.err.lines().any(|found| found.starts_with(&line)), "{line}{}", receiver.err);
         }
         assert_eq!(sender.events("report")[0]["receivers"][0]["outcome"], "failed");
-        // What is said to be there is there.
+        // Every reported file exists.
         let arrived = files(&directory);
         let told: Vec<_> = receiver.events("file");
         for file in &told {

@@ -1,4 +1,4 @@
-//! Datagrams of nonsense do not stop a transfer: a million of them in the long tier.
+//! Random and mutated datagrams do not stop a transfer; a million of them in the long tier.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn random_and_mutated_datagrams_do_not_stop_a_transfer() {
     let hears = listener(place.group).expect("the group can be heard");
     let receivers = ["a", "b"].map(|name| place.recv(name).start());
     let sender = place.send("s").arg(&file).args("--receivers 2 --rate 8Mbit/s").start();
-    // The invitation tells where the sender is. Whoever has not joined yet could be lured away by a
-    // changed one: nothing in it says whose it is.
+    // The invitation contains the sender's address. Without a key it is not authenticated, so a changed copy could
+    // divert a receiver that has not joined yet.
     let mut buffer = vec![0; 65_536];
     let (len, address) = hears.recv_from(&mut buffer).expect("an invitation");
     wait_for_part(&place.path("a"));
@@ -59,7 +59,7 @@ fn random_and_mutated_datagrams_do_not_stop_a_transfer() {
             }
             let socket = &sockets[rng.below(sockets.len() as u64) as usize];
             let to = if rng.chance(0.5) { place.group.into() } else { address };
-            // Refused once the sender has gone.
+            // Sending is refused once the sender has ended.
             let _ = socket.send_to(&bytes, to);
             sent += 1;
             after += u32::from(over.load(Ordering::Relaxed));

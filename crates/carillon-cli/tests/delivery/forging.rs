@@ -1,11 +1,11 @@
-//! Datagrams in anybody's name.
+//! Raw sockets for tests: they capture datagrams and send them with any source address.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// A datagram of UDP with where it was going.
+/// A captured UDP datagram with its source and destination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapturedDatagram {
     pub from: SocketAddrV4,
@@ -13,7 +13,8 @@ pub struct CapturedDatagram {
     pub bytes: Vec<u8>,
 }
 
-/// What hears every datagram that a host is given, and sends any in any name. Only root has such sockets.
+/// A raw socket. It receives every datagram of a host, or sends datagrams with any source address. Only root may open
+/// one.
 pub struct RawSocket(Socket);
 
 impl RawSocket {
@@ -28,12 +29,13 @@ impl RawSocket {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
         socket.set_header_included_v4(true).expect("the header is ours");
         socket.set_multicast_if_v4(&interface).expect("an interface");
-        // What it is given to read it does not read.
+        // A sending socket never reads what it receives.
         socket.set_recv_buffer_size(1).expect("a buffer");
         RawSocket(socket)
     }
 
-    /// What has come: one datagram, or a run of them that the system has not cut up yet, and none that an outsider sent.
+    /// Returns the next datagrams: one, or a run that the kernel has not segmented yet. Datagrams of a forger are
+    /// left out.
     pub fn next(&self) -> Option<Vec<CapturedDatagram>> {
         let mut packet = vec![0; 65_536];
         let len = (&self.0).read(&mut packet).ok()?;
@@ -46,7 +48,7 @@ impl RawSocket {
         let port = |at: usize| u16::from_be_bytes([packet[start + at], packet[start + at + 1]]);
         let (from, to) = (SocketAddrV4::new(ip(12), port(0)), SocketAddrV4::new(ip(16), port(2)));
         let bytes = &packet[start + 8..];
-        // All of a run begin with the same salt.
+        // All datagrams of a run begin with the same salt.
         let starts = (0..bytes.len())
             .filter(|&at| at == 0 || bytes[at..].starts_with(bytes.get(..14).unwrap_or(bytes)));
         let ends = starts.clone().skip(1).chain([bytes.len()]);
@@ -63,7 +65,8 @@ impl RawSocket {
         self.send_fragments(seen, 0, 65_528);
     }
 
-    /// Sends it in fragments of at max_bytes this many bytes, a multiple of 8. `identification` tells datagrams apart.
+    /// Sends a datagram in fragments of at most `max_bytes`, a multiple of 8. `identification` distinguishes
+    /// datagrams.
     pub fn send_fragments(
         &self,
         CapturedDatagram { from, to, bytes }: &CapturedDatagram,
@@ -83,18 +86,18 @@ impl RawSocket {
             packet.extend_from_slice(&(20 + fragment.len() as u16).to_be_bytes());
             packet.extend_from_slice(&identification.to_be_bytes());
             packet.extend_from_slice(&place.to_be_bytes());
-            // Hops and UDP's number; the kernel fills in the checksum.
+            // TTL and protocol number of UDP; the kernel fills in the checksum.
             packet.extend_from_slice(&[FORGED_TTL, 17, 0, 0]);
             packet.extend_from_slice(&from.ip().octets());
             packet.extend_from_slice(&to.ip().octets());
             packet.extend_from_slice(fragment);
-            // A full queue, or nobody at that port: so much for that.
+            // A full queue or a closed port is ignored.
             let _ = self.0.send_to(&packet, &SocketAddr::from((*to.ip(), 0)).into());
         }
     }
 }
 
-/// Set in all fragments of a datagram but the last.
+/// Flag "more fragments" of the IPv4 header, set in all fragments but the last (RFC 791, section 3.1).
 const MORE_FRAGMENTS: u16 = 0x2000;
-/// By which a forger knows its own.
+/// TTL of forged datagrams, by which a forger recognizes its own.
 const FORGED_TTL: u8 = 4;

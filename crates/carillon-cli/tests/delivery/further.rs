@@ -1,4 +1,5 @@
-//! Who comes late, stands still, is killed or interrupted is served in a further session, and goes on from what it has.
+//! Catch-up sessions: a receiver that starts late, is stopped, killed or interrupted is served in one, and continues
+//! from the data that it has.
 
 use std::fs;
 use std::path::Path;
@@ -7,17 +8,17 @@ use crate::delivery::support::{Place, files, need_multicast, wait_until};
 use crate::netns::process::{Ended, Running};
 
 const BYTES: usize = 6_000_000;
-/// Who is killed when half of it is there goes on from the last piece that it had noted.
+/// Bytes that a receiver keeps at least if it is killed in the middle: those up to the last piece in its journal.
 const NEARLY_HALF: u64 = BYTES as u64 * 45 / 100;
-/// Two seconds for the whole.
+/// Flags with which the file of [`BYTES`] takes two seconds.
 const SLOW_FLAGS: &str = "--rate 24Mbit/s --timeout 2 --json";
-/// More than sockets hold for one that stands still.
+/// Bytes of a file that exceeds the socket buffers of a stopped receiver.
 const LARGE_FILE_BYTES: usize = 24_000_000;
-/// Four seconds for those, in datagrams as they are on a network.
+/// Flags with which the large file takes four seconds, with datagrams of a network with frames of 1500 bytes.
 const LARGE_FILE_FLAGS: &str = "--rate 48Mbit/s --timeout 2 --datagram 1472 --json";
 const FAST_FLAGS: &str = "--rate 96Mbit/s --timeout 2 --json";
 
-/// Bytes of what is being received there.
+/// Total size of the partial files in a directory, in bytes.
 fn partial_bytes(directory: &Path) -> u64 {
     let sizes = files(directory).into_keys().filter(|name| name.ends_with(".part"));
     sizes.filter_map(|name| fs::metadata(directory.join(name)).ok()).map(|found| found.len()).sum()
@@ -27,7 +28,8 @@ fn wait_for_half(place: &Place, name: &str) {
     wait_for_share(place, name, 2);
 }
 
-/// Such a part of it came. On a machine with much to do a process may take a second until it hears anything.
+/// Waits until one part in `part` of the file has arrived. On a busy machine a process may be scheduled only after a
+/// second.
 fn wait_for_share(place: &Place, name: &str, part: u64) {
     let some = fs::metadata(place.path("f")).unwrap().len() / part;
     wait_until("some of it came", || partial_bytes(&place.path(name)) > some);
@@ -58,7 +60,7 @@ fn start_with(
     (place.send("s").arg(file).args(&line).start(), receiving)
 }
 
-/// How many of the bytes have gone out, with what they are in and what was sent again.
+/// Bytes sent, with headers and repairs, as a multiple of the file size.
 fn sent_ratio(ended: &Ended) -> f64 {
     report(ended)["bytes_sent"].as_f64().expect("a number") / LARGE_FILE_BYTES as f64
 }
@@ -83,7 +85,8 @@ fn late_receiver_is_served_next() {
     assert_eq!(sent.events("further")[0]["receivers"][0], "late");
 }
 
-/// More than half goes by while it waits, and much of that is not sent again: it takes a while until it is known that it has it.
+/// A waiting receiver overhears more than half of the file. Part of that is sent again, since the sender learns late
+/// that the receiver has it.
 #[test]
 fn late_receiver_keeps_overheard_data() {
     need_multicast!();
@@ -98,7 +101,7 @@ fn late_receiver_keeps_overheard_data() {
     assert!((1.1..1.6).contains(&share), "{share} of the file was sent");
 }
 
-/// As before, and it is killed meanwhile: it has that all the same.
+/// The receiver keeps overheard data also if it is killed while it waits.
 #[test]
 fn killed_waiting_receiver_keeps_overheard_data() {
     need_multicast!();
@@ -188,7 +191,7 @@ fn a_sender_that_is_killed_and_started_again_goes_on() {
     assert!(report["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{report}");
 }
 
-/// Nobody need touch the receivers.
+/// The receivers continue without intervention.
 #[test]
 fn receivers_continue_with_an_immediately_restarted_sender() {
     need_multicast!();
@@ -228,7 +231,7 @@ fn stopped_receiver_is_served_after_it_continues() {
 fn receiver_with_all_data_in_its_socket_reports_later() {
     need_multicast!();
     let place = Place::new();
-    // Less than a socket holds comes after half of it.
+    // The second half of the file fits into the socket buffer.
     let file = place.file("f", 2_000_000);
     let receiving = ["a", "b"].map(|name| place.recv(name).args("--json").start());
     let line = "--receivers 2 --rate 8Mbit/s --timeout 2 --json";
@@ -251,7 +254,7 @@ fn expelled_receiver_is_not_served_again() {
     need_multicast!();
     let place = Place::new();
     let (sender, receiving) = start_with(&place, &["a", "b"], (LARGE_FILE_BYTES, FAST_FLAGS), "--slow drop");
-    // Its socket must not hold the rest.
+    // The rest of the file must not fit into the receiver's socket buffer.
     wait_for_share(&place, "b", 10);
     receiving[1].signal("STOP");
     let sent = report(&sender.end().expect(1));

@@ -1,5 +1,5 @@
-//! Helpers that are addressed, as processes of their own: every protocol that has some delivers with them through
-//! losses at every port, and without one that is killed.
+//! Addressed helpers as processes of their own: every protocol with helpers delivers through losses at every port,
+//! and after one of the helpers is killed.
 
 use std::fs;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use carillon_testkit::{is_long_or_skipped, sampling_step};
 use crate::delivery::support::in_parallel;
 use crate::netns::{Host, Net};
 
-/// Who is sent to one by one, where a protocol lets a user choose.
+/// Settings of protocols in which a user can choose unicast.
 const ADDRESSED: [(&str, &str); 2] =
     [("csp", "--set repair_to=lacking"), ("dsp", "--set source_to=representatives")];
 
-/// Receivers of a network whose last hosts help, with each protocol as it is and with these settings.
+/// Delivers with each protocol to receivers of a network in which the last hosts help, with default settings and with
+/// those in `ways`.
 fn deliver_with_helpers(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
     let helped = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied());
@@ -68,7 +69,7 @@ fn deliver_with_helpers(receivers: usize, helpers: usize, bytes: usize, kills: b
     });
 }
 
-/// Of three receivers one helps too.
+/// One of three receivers is a helper too.
 #[test]
 fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
@@ -106,14 +107,15 @@ fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
 
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
-    // The test of trees that mend kills one of each protocol too.
+    // The test of tree repair also kills one helper of each protocol.
     if is_long_or_skipped() {
         deliver_with_helpers(2, 2, 4_000_000, true, &ADDRESSED);
     }
 }
 
-/// The sender is 60 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the
-/// sender, by more than a busy machine adds to a round trip. Then it is killed.
+/// The sender is 60 ms away from all members, one of two helpers 15 ms, and the other is nearest to all. Every
+/// difference exceeds the delay that a busy machine adds. The nearest helper selects the sender as its parent, and is
+/// then killed.
 #[test]
 fn helper_protocols_form_trees_by_distance_and_repair_them() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);

@@ -1,4 +1,4 @@
-//! Jobs: each receiver is served once by each, whichever process speaks for it.
+//! Jobs: each job serves a receiver once, even if several processes of that receiver run.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn report(sent: &Ended) -> Value {
     sent.events("report").pop().unwrap_or_else(|| panic!("no report: {}{}", sent.out, sent.err))
 }
 
-/// Names and outcomes of the rows, in the order of names.
+/// Names and outcomes of the report's rows, sorted by name.
 fn rows(sent: &Ended) -> Vec<(String, String)> {
     let report = report(sent);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -25,7 +25,7 @@ fn rows(sent: &Ended) -> Vec<(String, String)> {
     rows
 }
 
-/// The transfers that a service has reported.
+/// Number of transfers that a service has reported.
 fn reports(service: &Running) -> usize {
     service.out().matches("\"event\":\"report\"").count()
 }
@@ -35,7 +35,7 @@ fn wait_for_reports(service: &Running, count: usize) {
     wait_until_or("the service reports", told, || reports(service) >= count);
 }
 
-/// Two jobs, one after the other, of which the first has a receiver that is killed and one that comes late: further sessions follow.
+/// Two consecutive jobs. In the first one a receiver is killed and one starts late, so catch-up sessions follow.
 #[test]
 fn services_are_served_once_by_each_of_two_jobs() {
     need_multicast!();
@@ -67,7 +67,7 @@ fn services_are_served_once_by_each_of_two_jobs() {
     }
 }
 
-/// The second process waits for the next job, and says so.
+/// The second process waits for the next job, and reports that.
 #[test]
 fn the_next_process_of_one_output_gets_the_next_job() {
     need_multicast!();
@@ -91,7 +91,7 @@ fn the_next_process_of_one_output_gets_the_next_job() {
     assert!(two.out == "second\n" && two.err.contains("everything of this job already"), "{}", two.err);
 }
 
-/// As two machines with one name, on one host: their directories differ.
+/// Two receivers on one host with one name and different directories, like two machines with the same name.
 #[test]
 fn receivers_with_one_name_are_all_served() {
     need_multicast!();

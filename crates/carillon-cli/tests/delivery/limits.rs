@@ -1,4 +1,4 @@
-//! Limits that the system sets to a process: each is an error in one line, not a panic or a silent end.
+//! System limits of a process: each leads to an error in one line, not to a panic or a silent end.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -22,7 +22,7 @@ fn a_receiver_at_its_file_size_limit_says_so() {
     assert!(outcome.contains("File too large"), "{outcome}");
 }
 
-/// As a user who may have no more threads; root may have as many as it likes.
+/// The command runs as a user that may start no more threads; root has no such limit.
 #[test]
 fn commands_that_get_no_threads_say_so() {
     let place = Place::new();
@@ -39,7 +39,7 @@ fn commands_that_get_no_threads_say_so() {
         limited.arg(format!("--nproc={threads}")).arg("./carillon").args(args.split_whitespace());
         limited.current_dir(place.path("")).stdin(Stdio::null());
         if is_root() {
-            // A number that no user of this host has.
+            // A user id without a user on this host.
             limited.uid(3_999_999).gid(3_999_999);
         }
         let Ok(output) = limited.output() else { return (None, "no prlimit".to_owned()) };
@@ -64,6 +64,6 @@ fn commands_that_get_no_threads_say_so() {
         let (code, text) = run(threads, &args);
         assert!(matches!(code, Some(1 | 2)) && text.contains("os error 11"), "{args}: {code:?} {text}");
     }
-    // With one thread beside the first it can run scenarios, on fewer threads than it asked for.
+    // With one additional thread it can run scenarios, on fewer threads than requested.
     assert_eq!(run(2, "run s.toml --jobs 3").0, Some(0));
 }

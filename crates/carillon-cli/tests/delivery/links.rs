@@ -1,4 +1,4 @@
-//! Symbolic links by choice, and directories with nothing in them.
+//! Policies for symbolic links, and empty directories.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A tree with links of all kinds.
+/// Creates a tree with links of all kinds.
 fn tree(place: &Place) -> std::path::PathBuf {
     let tree = place.path("tree");
     let file = place.file("tree/dir/file", 1000);
@@ -61,7 +61,7 @@ fn links_are_kept_and_skipped_if_they_lead_out() {
     assert!(!place.path("a/tree/absolute").is_symlink());
     assert_eq!(fs::read(place.path("a/tree/to-file")).unwrap(), fs::read(tree.join("dir/file")).unwrap());
 
-    // Another time they exist, and are replaced only if that is wished.
+    // In a second transfer they exist, and are replaced only with `--overwrite`.
     let [keeps, replaces] = [("a", ""), ("b", "--overwrite")];
     symlink("elsewhere", {
         fs::create_dir_all(place.path("b/tree")).unwrap();
@@ -96,6 +96,7 @@ fn link_policy_is_one_of_three_values() {
     assert!(ended.err.contains("follow, keep or skip"), "{}", ended.err);
 }
 
+/// Directories keep their permissions, also if they are empty or not writable.
 #[test]
 fn directories_keep_their_permissions() {
     need_multicast!();
@@ -108,7 +109,7 @@ fn directories_keep_their_permissions() {
         fs::create_dir_all(place.path(name)).unwrap();
         fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    // What is there already keeps its own.
+    // Existing directories keep their permissions.
     fs::create_dir_all(place.path("b/tree/empty")).unwrap();
     fs::set_permissions(place.path("b/tree/empty"), fs::Permissions::from_mode(0o711)).unwrap();
     let receivers = ["a", "b"].map(|name| place.recv(name).start());

@@ -9,7 +9,7 @@ fn receiver(place: &Place, name: &str, drop: &str) -> Job {
     place.job("recv", name).args("--stream --json --drop").arg(drop)
 }
 
-/// Many lines, which make some hundred messages of the protocol.
+/// Writes a file with lines for some hundred messages of the protocol.
 fn lines(place: &Place) -> PathBuf {
     let path = place.path("input");
     let text: String = (0..LINES).map(|line| format!("{line:0199}\n")).collect();
@@ -17,7 +17,7 @@ fn lines(place: &Place) -> PathBuf {
     path
 }
 
-/// The numbers of the messages that came, in that order.
+/// Numbers of the received messages, in order of arrival.
 fn numbers(ended: &Ended) -> Vec<u64> {
     let number = |event: &serde_json::Value| {
         let number = event["number"].as_u64().expect("a number");
@@ -37,7 +37,7 @@ fn a_live_stream_needs_no_peers() {
     for line in ["one\n", "\n", "three"] {
         sender.feed(line);
         said += line;
-        // A line is sent when it ends.
+        // A line is sent when its newline has arrived.
         wait_until("it came", || receiver.out() == said || line == "three");
     }
     sender.close();
@@ -79,7 +79,7 @@ fn lost_live_messages_are_counted_in_the_report() {
     let reason = report["reason"].as_str().expect("a reason");
     let lost = (0..LINES).find(|number| !numbers.contains(number)).expect("something is lost");
     let told = format!("the stream is incomplete: {came} of {LINES} messages arrived, missing: {lost}");
-    // The end may be lost too: then the sender has given it up, as it gives no sign of having everything.
+    // The end may be lost too. Then the sender has expelled the receiver, which never reported completion.
     assert!(reason.starts_with(&told) || reason.contains("given this receiver up"), "{reason}");
 }
 
