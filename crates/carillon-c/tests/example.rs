@@ -70,7 +70,7 @@ fn the_example_talks_to_listeners_in_other_processes() {
     }
 }
 
-/// One test for all, as the daemon setting belongs to the process.
+/// Checks errors and the daemon in one test, as the daemon setting belongs to the process.
 #[test]
 fn null_and_bad_text_are_errors_and_daemon_carries_data() {
     let last = || {

@@ -174,7 +174,7 @@ fn receive_messages(role: &str, socket: Socket) -> String {
     format!("{next}")
 }
 
-/// Of four applications one is killed and one never reads; the others lose no message.
+/// Two of four applications fail: one is killed and one never reads. The others lose no message.
 #[test]
 fn killed_and_stuck_applications_cost_the_others_nothing() {
     let Some(group) = loopback_group() else { return };

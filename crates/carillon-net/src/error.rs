@@ -108,7 +108,7 @@ pub enum OpenError {
         /// The group.
         group: SocketAddr,
     },
-    /// All endpoints on loopback have the same address.
+    /// Endpoints on loopback all have the same address.
     #[error(
         "packets sent directly over IP have no ports, so endpoints on {name} cannot be distinguished: choose another interface"
     )]

@@ -84,7 +84,7 @@ impl Interface {
         }
     }
 
-    /// All addresses of the interface.
+    /// Lists the addresses of the interface.
     pub(crate) fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(list()?.remove(&self.name).map_or_else(Vec::new, |listed| listed.addresses))
     }

@@ -38,7 +38,7 @@ pub struct Probe {
     /// Sending sockets, one per family, that of the group first.
     own: Vec<Socket>,
     listening: Vec<(Arrival, Socket)>,
-    /// All-hosts addresses of the link.
+    /// Addresses of the all-hosts groups of the link.
     links: Vec<SocketAddr>,
 }
 
@@ -130,7 +130,7 @@ impl Probe {
         self.buffer
     }
 
-    /// All-hosts addresses of the link, one per family.
+    /// Addresses of the all-hosts groups of the link, one per family.
     pub fn links(&self) -> &[SocketAddr] {
         &self.links
     }

@@ -44,7 +44,7 @@ fn poll(fds: &mut [PollFd<'_>], sleep: Duration) -> Result<i32, Errno> {
     nix::poll::ppoll(fds, Some(sleep.min(Duration::from_secs(86_400)).into()), None)
 }
 
-/// Without ppoll: whole milliseconds, rounded down; the rest is polled.
+/// Waits with poll where ppoll is missing: in whole milliseconds, rounded down; the rest is polled.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_os = "dragonfly")))]
 fn poll(fds: &mut [PollFd<'_>], sleep: Duration) -> Result<i32, Errno> {
     nix::poll::poll(fds, u16::try_from(sleep.as_millis()).unwrap_or(u16::MAX))

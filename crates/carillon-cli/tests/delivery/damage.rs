@@ -52,8 +52,8 @@ impl Forger {
     }
 }
 
-/// Without a key a receiver cannot distinguish them from the sender's messages on arrival. Each costs the data since
-/// the last compared part, and a receiver with a wrong part continues from there in a catch-up session.
+/// A receiver without a key cannot distinguish them from the sender's messages on arrival. Each costs the data since
+/// the last compared part. A receiver with a wrong part continues from there in a catch-up session.
 #[test]
 fn forged_messages_are_detected_and_sent_again() {
     let Some(net) = Net::new(2) else { return };

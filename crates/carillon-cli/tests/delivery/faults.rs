@@ -52,7 +52,7 @@ fn receivers_of_a_killed_sender_fail_in_time_and_clean_up() {
     }
 }
 
-/// Without catch-up sessions a late receiver fails, and one with `--keep-going` waits for the next session.
+/// A late receiver fails where catch-up sessions are off, and waits for the next session with `--keep-going`.
 #[test]
 fn late_receiver_is_refused_unless_it_keeps_going() {
     need_multicast!();

@@ -69,7 +69,7 @@ fn deliver_with_helpers(receivers: usize, helpers: usize, bytes: usize, kills: b
     });
 }
 
-/// One of three receivers is a helper too.
+/// Three receivers, of which one is a helper too.
 #[test]
 fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);

@@ -1,4 +1,5 @@
-//! A whole night job on one network: services that are slow, killed, late, cloned or hostile, and what is reported.
+//! A distribution job as it runs at night: services that are slow, killed, late, cloned or hostile, and the report
+//! about them.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -31,7 +32,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Sends nonsense, and packets of the session that it changed a little, until the job is over.
+/// Sends captured packets of the session with changed bytes until the job is over. Returns their number.
 fn attack(host: &Host<'_>, over: &AtomicBool) -> u32 {
     let group = (std::net::Ipv4Addr::new(239, 255, 67, 65), 7654);
     let hears = host.inside(|| {
@@ -60,7 +61,7 @@ fn attack(host: &Host<'_>, over: &AtomicBool) -> u32 {
     sent
 }
 
-/// The rows of the sender's report: name, address and outcome.
+/// Rows of the sender's report: name, address and outcome.
 fn rows(sent: &Ended) -> Vec<(String, String, String)> {
     let report = sent.events("report").pop().unwrap_or_else(|| panic!("no report: {}{}", sent.out, sent.err));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -71,8 +72,9 @@ fn rows(sent: &Ended) -> Vec<(String, String, String)> {
     rows
 }
 
-/// Six services: a web server and its clone, two behind slow ports, one that is killed, one that comes late; a hostile host beside them, and
-/// 5 % loss in both directions at every port. Every live receiver is verified once, and the report says so.
+/// Six services: a web server and its clone, two behind slow ports, one that is killed, and one that starts late. A
+/// hostile host sends beside them, and every port loses 5 % in both directions. Every live receiver is verified once,
+/// and the report names it.
 #[test]
 fn six_services_with_every_trouble_are_reported_correctly() {
     let Some(net) = Net::new(6) else { return };

@@ -1,4 +1,4 @@
-//! `--metrics`: what is fetched while a transfer goes on and after it, read strictly.
+//! Metrics of `--metrics`, fetched during a transfer and after it, with a strict parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::delivery::support::{Place, Running, need_multicast, wait_until};
 
-/// A page: the value of each name with its labels.
+/// Samples of a page: value by name with labels.
 type Numbers = BTreeMap<String, f64>;
 
-/// Where a process serves its numbers, once it says so.
+/// Waits until a process prints the address of its metrics, and returns it.
 fn address(process: &Running) -> SocketAddr {
     let said = || process.err().split("http://").nth(1)?.split("/metrics").next()?.parse().ok();
     wait_until("no numbers are served", || said().is_some());
@@ -34,7 +34,7 @@ fn fetch(address: SocketAddr) -> Option<Numbers> {
     Some(parse(body))
 }
 
-/// Reads the text format as it is written down: each name once, behind its help and type, and its samples together.
+/// Parses the text format of Prometheus strictly: each name once, after its help and type, with its samples together.
 fn parse(text: &str) -> Numbers {
     let (mut numbers, mut seen, mut lines) = (Numbers::new(), BTreeSet::new(), text.lines().peekable());
     assert!(text.is_empty() || text.ends_with('\n'), "the last line ends");
@@ -62,7 +62,7 @@ fn parse(text: &str) -> Numbers {
     numbers
 }
 
-/// The names of labels; the values are quoted, and what is in quotes is escaped.
+/// Names of the labels. The parser checks that values are quoted and escaped.
 fn labels(mut text: &str) -> Vec<String> {
     let mut names = Vec::new();
     loop {
@@ -83,7 +83,7 @@ fn labels(mut text: &str) -> Vec<String> {
     }
 }
 
-/// What counts only goes up.
+/// Checks that no counter has decreased.
 fn assert_monotonic(before: &Numbers, after: &Numbers) {
     let counters = |name: &str| {
         FAMILIES
@@ -99,7 +99,7 @@ fn assert_monotonic(before: &Numbers, after: &Numbers) {
     }
 }
 
-/// Fetches until these hold, and then once more.
+/// Fetches metrics until `holds` accepts them, and then once more.
 fn fetch_until(address: SocketAddr, what: &str, holds: impl Fn(&Numbers) -> bool) -> Numbers {
     let mut last = Numbers::new();
     wait_until(what, || {
@@ -123,7 +123,7 @@ fn assert_close(what: &str, there: Option<f64>, value: &Value) {
     assert!(equal, "{what}: {there:?}, and the report says {value}");
 }
 
-/// Sends to two with `protocol`, fetching all the time, and compares what was fetched last with the reports.
+/// Sends to two receivers with `protocol`, fetches metrics throughout, and compares the last ones with the reports.
 fn check_metrics(protocol: &str) {
     let place = Place::new();
     let file = place.file("f", 6_000_000);
@@ -137,7 +137,7 @@ fn check_metrics(protocol: &str) {
     let sender = place
         .send("s")
         .arg(file)
-        // One that is served again would count twice.
+        // A receiver that a catch-up session serves would count twice.
         .args("--receivers 2 --datagram 1472 --slow wait")
         .args("--rate 40Mbit/s --protocol")
         .arg(protocol)
@@ -154,7 +154,7 @@ fn check_metrics(protocol: &str) {
         fetch_until(to, "it ends", |numbers| numbers["carillon_session_state{state=\"finished\"}"] == 1.0);
     let came =
         fetch_until(at, "it ends", |numbers| numbers["carillon_session_state{state=\"finished\"}"] == 1.0);
-    // A signal ends the waiting for those who fetch.
+    // A signal ends the wait for clients that fetch metrics.
     let ended = [sender, lossy].map(|process| {
         wait_until("it reports", || process.out().contains("\"report\""));
         process.signal("TERM");
@@ -238,7 +238,7 @@ fn a_helper_and_a_daemon_serve_numbers_too() {
     let receiver = place.recv("a").start();
     place.send("s").arg(file).args("--protocol rmtp --helpers h --expect a").run().expect(0);
     receiver.end().expect(0);
-    // It helps on: the next session, or none, may be what it shows.
+    // The helper keeps running, so it may show the next session or none.
     let at = address(&helper);
     let numbers = fetch_until(at, "it is told", |numbers| !numbers.is_empty());
     assert!(numbers["carillon_datagrams_received_total"] > 0.0, "{numbers:?}");
@@ -265,7 +265,7 @@ fn a_delivery_goes_on_whatever_is_asked_of_its_numbers() {
         asked += 1;
         let junk: [&[u8]; 4] =
             [b"GET /metrics", b"\xff\0\r\n\r\n", b"POST / HTTP/1.1\r\n\r\n", &[b'x'; 20_000]];
-        // It may have hung up already.
+        // The server may have closed the connection.
         let _ = stream.write_all(junk[asked as usize % junk.len()]);
         silent.push(stream);
         silent.drain(..silent.len().saturating_sub(60));

@@ -1,14 +1,14 @@
-//! Files to receivers from whom nothing comes back.
+//! Transfers over a path without a return direction.
 
 use crate::delivery::support::{Place, files, need_multicast, wait_until};
 use crate::netns::{Host, Net};
 
-/// Its socket is at the port of the default group.
+/// Waits until the receiver's socket is bound to the port of the default group.
 fn wait_until_it_listens(host: &Host<'_>) {
     wait_until("it listens", || host.shell("cat /proc/net/udp").contains(":1DE6"));
 }
 
-/// The sender's port lets nothing in, and none of the receivers says anything that would have to.
+/// The sender's port drops all incoming packets, and no receiver sends a packet that requires an answer.
 #[test]
 fn receivers_that_say_nothing_have_what_was_sent() {
     let Some(net) = Net::new(2) else { return };
@@ -30,7 +30,7 @@ fn receivers_that_say_nothing_have_what_was_sent() {
         let there: Vec<_> = files(&net.path(host.name())).into_iter().collect();
         assert_eq!(there, [("f".to_owned(), expected)]);
     }
-    // That it belongs to the group it has told the switch, and what the system has to say besides.
+    // The only packets are those with which the kernel joins the group, and other packets of the system.
     for (host, before) in net.receivers().zip(before) {
         let frames = host.counters().frames_out - before;
         assert!(frames < 20, "{} has sent {frames} frames", host.name());
@@ -42,7 +42,7 @@ fn who_goes_one_way_alone_is_told_what_the_other_has_to_do() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 1000);
-    // A sender that waits for answers.
+    // This sender waits for answers.
     let receiver = place.recv("a").arg("--one-way").start();
     let sender = place.send("s").arg(&file).args("--receivers 1 --join-timeout 3").start();
     wait_until("it says so", || receiver.err().contains("--one-way at both ends"));
@@ -50,7 +50,7 @@ fn who_goes_one_way_alone_is_told_what_the_other_has_to_do() {
     receiver.end().expect(1);
     sender.end().expect(1);
 
-    // Nobody heard of it in time: it is over all the same.
+    // The end was not received in time, and the transfer is over regardless.
     let sent = place.send("s").arg(&file).args("--one-way --rate 50Mbit/s --wait 0").run().expect(0);
     assert!(sent.out.contains("cannot know"), "{}", sent.out);
 
@@ -72,7 +72,8 @@ fn who_goes_one_way_alone_is_told_what_the_other_has_to_do() {
     sealed.expect(2).one_line(&["traffic in both directions"]);
 }
 
-/// As it is without a way back, what was lost stays so, and a line says where.
+/// A loss beyond the repair symbols cannot be repaired without a return direction. A message says where data is
+/// missing.
 #[test]
 fn what_is_lost_beyond_what_goes_out_for_it_is_named() {
     let Some(net) = Net::new(1) else { return };

@@ -1,4 +1,4 @@
-//! What a receiver that was killed leaves behind is found by the next one.
+//! Partial files of a killed receiver, which the next receiver finds.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ fn parts(place: &Place, out: &str) -> Vec<String> {
     files(&place.path(out)).into_keys().filter(partial).collect()
 }
 
-/// Kills a receiver in the middle of a file below two directories; what it left is there.
+/// Kills a receiver in the middle of a file below two directories. Returns the path of the partial file.
 fn killed(place: &Place) -> PathBuf {
     let file = place.file("tree/sub/f", 5_000_000);
     let mut victim = place.recv("a").start();
@@ -23,7 +23,7 @@ fn killed(place: &Place) -> PathBuf {
     drop(victim);
     sender.end().expect(1);
     assert_eq!(parts(place, "a").len(), 1);
-    // Without its journal nobody can go on from it.
+    // A partial file without its journal cannot be resumed.
     fs::remove_file(place.path("a/.transfer.carillon-0000000000000000.part")).unwrap();
     file
 }
@@ -52,7 +52,7 @@ fn what_another_receiver_is_writing_is_left_alone() {
     wait_for_part(&place.path("a"));
     let other = Place::new();
     let second = other.wrapped(CARILLON, &[], "recv", "b").arg("--out").arg(place.path("a"));
-    // It looks before it listens.
+    // The receiver looks for partial files before it opens its socket.
     let second = second.args("--json").start();
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(parts(&place, "a").len(), 1);
@@ -69,7 +69,7 @@ fn what_is_not_surely_its_own_is_named_and_kept() {
     let place = Place::new();
     let out = place.path("a");
     fs::create_dir(&out).unwrap();
-    // A link, a directory, a file with another name; and, where that can be made, another user's.
+    // A link, a directory, a file with another name and, where possible, a file of another user.
     symlink("x", out.join(".l.carillon-0123456789abcdef.part")).unwrap();
     fs::create_dir(out.join(".d.carillon-0123456789abcdef.part")).unwrap();
     fs::write(out.join(".f.carillon-0123.part"), "mine").unwrap();

@@ -1,4 +1,4 @@
-//! Many senders in one session, with every protocol of peers in the registry.
+//! Several senders in one session, with every peer protocol of the registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,23 +21,23 @@ fn protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     peers.inspect(|entry| eprintln!("protocol {}", entry.name))
 }
 
-/// Tries the protocols of peers side by side, by default every other one: what takes its time here is silence.
+/// Runs a test with the peer protocols side by side, by default with every other one. Most of its time is waiting.
 fn with_each(test: impl Fn(&'static ProtocolEntry) + Sync) {
     in_parallel(usize::MAX, &protocols().step_by(sampling_step(2)).collect::<Vec<_>>(), |entry| test(entry));
 }
 
-/// One that loses every fiftieth datagram, the same ones in each run of the same network.
+/// Adds a drop rate of 2 % to a command. The seed makes all runs drop the same datagrams.
 fn lossy(job: Job, name: &str) -> Job {
     let seed: u32 = name.bytes().map(u32::from).sum();
     job.args(&format!("--drop 0.02 --seed {seed} --name {name}"))
 }
 
-/// A receiver of live streams.
+/// Prepares a receiver of live streams.
 fn stream_receiver(place: &Place, name: &str) -> Job {
     lossy(place.wrapped(CARILLON, &[], "recv", name).arg("--stream"), name)
 }
 
-/// The first of the senders: it waits for all the others.
+/// Prepares the first sender, which opens the session and waits for all the others.
 fn organiser(place: &Place, protocol: &ProtocolEntry) -> Job {
     lossy(place.send("s1").args("--expect r1,r2,r3,s2,s3 --protocol").arg(protocol.name), "s1")
 }
@@ -50,7 +50,7 @@ fn further(place: &Place, name: &str) -> Job {
 struct Live {
     receivers: [Running; 3],
     senders: [Running; 3],
-    /// What each sender was given to send.
+    /// Lines that were written to each sender.
     said: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -64,7 +64,7 @@ impl Live {
         Live { receivers, senders, said: SENDERS.map(|name| (name, Vec::new())).into() }
     }
 
-    /// Each of these senders is given some lines.
+    /// Writes some lines to each of these senders.
     fn say(&mut self, senders: &[usize], lines: usize) {
         for _ in 0..lines {
             for &sender in senders {
@@ -75,7 +75,7 @@ impl Live {
         }
     }
 
-    /// These receivers have written all that these senders were given.
+    /// Waits until these receivers have written all lines of these senders.
     fn wait(&self, receivers: &[usize], senders: &[usize]) {
         for &receiver in receivers {
             wait_until_or(
@@ -89,7 +89,7 @@ impl Live {
         }
     }
 
-    /// What each of them has told until now.
+    /// Output of all processes until now.
     fn told(&self) -> String {
         let all = self.senders.iter().zip(SENDERS).chain(self.receivers.iter().zip(RECEIVERS));
         let told = |(one, name): (&Running, &str)| format!("{name} {}\n{}", one.err(), one.out());
@@ -101,18 +101,18 @@ impl Live {
     }
 }
 
-/// The lines of one sender.
+/// Lines of one sender.
 fn of(out: &str, sender: &str) -> Vec<String> {
     out.lines().filter(|line| line.starts_with(&format!("{sender} "))).map(str::to_owned).collect()
 }
 
-/// All of them end with this exit code.
+/// Waits for the end of all processes, with this exit code.
 #[track_caller]
 fn all_end<const N: usize>(running: [Running; N], code: i32) -> [Ended; N] {
     running.map(|one| one.end().expect(code))
 }
 
-/// Where the protocol promises one order, these have written the same bytes.
+/// Checks that these receivers wrote the same bytes, if the protocol promises one order.
 #[track_caller]
 fn same_order(protocol: &ProtocolEntry, ended: &[&Ended]) {
     if protocol.order == Order::Total {
@@ -164,7 +164,7 @@ fn live_streams_of_three_senders_reach_three_receivers() {
     with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
-        // Nothing waits for the end of a stream, nor for the others to say something.
+        // Lines are delivered before the end of a stream, and without lines from the other senders.
         for senders in [&[0, 1, 2][..], &[1], &[0], &[2], &[0, 1, 2]] {
             live.say(senders, 30);
             live.wait(&[0, 1, 2], &[0, 1, 2]);
@@ -191,7 +191,7 @@ fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
         let mut input = String::new();
         (0..500).for_each(|line| input += &format!("line {line} \u{e9}\n"));
         let path = place.path("input");
-        // The last line ends with the stream, and one is no text.
+        // The last line ends with the stream instead of a newline, and one line is not UTF-8.
         fs::write(&path, [input.as_bytes(), b"\xff\xfe\nlast"].concat()).unwrap();
         let receivers = RECEIVERS.map(|name| stream_receiver(&place, name).arg("--json").start());
         let others = ["s2", "s3"].map(|name| further(&place, name).args("- --stream").input(&path).start());
@@ -203,7 +203,7 @@ fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
             assert_eq!(ended.events("message").iter().filter(|one| one["base64"] == "//4K").count(), 3);
             ended.events("report").remove(0)
         });
-        // By name: each receiver numbers the others by itself.
+        // Digests are compared by name, since each receiver numbers the others independently.
         let digests = |report: &Value| -> BTreeMap<String, String> {
             let senders = report["senders"].as_array().expect("a list");
             senders.iter().map(|one| (one["name"].to_string(), one["digest"].to_string())).collect()
@@ -261,7 +261,7 @@ fn killed_sender_is_named_and_the_others_are_delivered() {
         let ended = all_end(live.receivers, 1);
         for (ended, name) in ended.iter().zip(RECEIVERS) {
             assert!(ended.err.contains("the sender s2 was lost"), "{}", ended.err);
-            // What becomes of itself is no news from the others.
+            // A sender reports the state of the others only.
             assert!(!ended.err.contains(&format!("{name} is gone")), "{}", ended.err);
         }
         same_order(protocol, &ended.each_ref());
@@ -297,7 +297,8 @@ fn interrupted_sender_leaves_and_interrupted_organiser_ends_all() {
         live.senders[2].signal("INT");
         live.say(&[0, 1], 5);
         live.wait(&[0, 1, 2], &[0, 1]);
-        // A signal is noticed within a tenth of a second; the organiser is to hear of it before it is interrupted itself.
+        // A process notices a signal within a tenth of a second. The organiser must receive the news before it is
+        // interrupted itself.
         std::thread::sleep(Duration::from_millis(500));
         live.senders[0].signal("INT");
         let [first, second, third] = live.senders;
@@ -359,7 +360,7 @@ fn joining_sender_without_session_or_invitation_fails() {
         let stranger = further(&place, "s2").arg(&file).run().expect(1);
         stranger.one_line(&["does not expect this name", "--expect"]);
         let twin = further(&place, "s1").arg(&file).run().expect(1);
-        // The first one writes to the same log.
+        // The first process writes to the same log.
         assert!(twin.err.contains("add it to its --expect"), "{}", twin.err);
         place.recv("r").run().expect(0);
         first.end().expect(0);
@@ -393,7 +394,7 @@ fn refusal_names_the_sender_and_the_flag() {
             let misfit = place.wrapped(CARILLON, &[], "recv", "misfit").args(flags).args("--name misfit");
             let ended = misfit.directory(&place.path("")).run().expect(code);
             assert!(ended.err.contains(reason), "{}", ended.err);
-            // Nobody else suffers.
+            // The other members are not affected.
             fits.end().expect(0);
             other.end().expect(0);
             let first = first.end().expect(1);

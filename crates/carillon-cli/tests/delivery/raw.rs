@@ -1,4 +1,4 @@
-//! XTP right over IP, between hosts of a network.
+//! XTP directly over IP, between hosts of a network.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ fn xtp_delivers_directly_over_ip_through_losses() {
     let Some(net) = Net::new(2) else { return };
     let file = net.file("f", 300_000);
     let start = |host: Host<'_>| {
-        // What a session says is short; data over UDP would not come through.
+        // Session packets are short and pass; data over UDP would not.
         host.firewall_in("meta l4proto udp udp length > 900");
         let line = "recv --raw-ip --drop 0.02 --seed 3";
         host.carillon(&format!("{line} --name {} --out {}", host.name(), host.name())).start()

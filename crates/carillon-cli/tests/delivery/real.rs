@@ -1,4 +1,4 @@
-//! On networks with frames of 1500 bytes; and that those networks do what they are told.
+//! Deliveries on networks with frames of 1500 bytes, and checks of these networks.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +11,8 @@ use carillon_transfer::DEFAULT_PROTOCOL;
 use crate::delivery::support::in_parallel;
 use crate::netns::{Host, Net};
 
-/// A process that another test starts right now holds what was closed a moment ago until it runs its own program.
+/// Binds a socket to the group's port. Repeats the attempt, since a process that another test is just starting may
+/// hold a closed socket until it executes its program.
 fn bound(group: (Ipv4Addr, u16)) -> UdpSocket {
     let end = Instant::now() + Duration::from_secs(2);
     loop {
@@ -24,7 +25,7 @@ fn bound(group: (Ipv4Addr, u16)) -> UdpSocket {
     }
 }
 
-/// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
+/// Sends numbered datagrams of 1400 bytes to a group from one host. Returns the number that each other host received.
 fn receive_numbered(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
     let group = (Ipv4Addr::new(239, 7, 7, 7), 7000);
     let hear = |host: &Host<'_>| {
@@ -39,7 +40,7 @@ fn receive_numbered(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize
     let sockets: Vec<UdpSocket> = at.iter().map(hear).collect();
     let sender = from.inside(|| UdpSocket::bind((from.address(), 0)).expect("a port"));
     for _ in 0..count {
-        // A firewall may forbid it.
+        // A firewall may refuse to send.
         let _ = sender.send_to(&[7; 1400], group);
         std::thread::sleep(Duration::from_micros(20));
     }
@@ -51,7 +52,7 @@ fn receive_numbered(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize
 fn test_network_loses_delays_and_filters() {
     let Some(net) = Net::delayed(3, Duration::from_millis(20)) else { return };
     let (sender, receivers) = (net.sender(), net.receivers().collect::<Vec<_>>());
-    // Not more than what fits the sockets' buffers, as the sockets are read afterwards.
+    // The datagrams fit the socket buffers, since they are read afterwards.
     assert_eq!(receive_numbered(&sender, &receivers, 60), [60, 60, 60]);
     receivers[0].lose_in(0.5);
     receivers[1].firewall_in("udp dport 7000");
@@ -65,7 +66,7 @@ fn test_network_loses_delays_and_filters() {
     receivers[1].no_firewall();
     assert_eq!(receive_numbered(&sender, &receivers, 20), [20, 20, 20]);
 
-    // The way of the sender is 20 ms long, each way; that between others is not.
+    // The sender's port delays by 20 ms in each direction; the other ports do not.
     let round_trip = |from: &Host<'_>, to: &Host<'_>| {
         let [near, far] =
             [from, to].map(|host| host.inside(|| UdpSocket::bind((host.address(), 0)).unwrap()));
@@ -81,7 +82,7 @@ fn test_network_loses_delays_and_filters() {
     assert!(round_trip(&sender, &receivers[0]) >= Duration::from_millis(40));
     round_trip(&net.extra(), &receivers[0]);
 
-    // A frame of 1500 bytes is the longest, and one packet is one frame.
+    // The longest frame has 1500 bytes, and each packet is one frame.
     let before = sender.counters();
     receive_numbered(&sender, &receivers[..1], 10);
     let after = sender.counters();
@@ -94,7 +95,8 @@ fn a_rate_holds_at_the_port_that_has_it() {
     let Some(net) = Net::new(2) else { return };
     let [slow, fast] = [net.receiver(1), net.receiver(2)];
     slow.rate_in(1.0);
-    // Of 80 frames of 1442 bytes 32 KiB go at once and the others within half a second; all fit the queue.
+    // A burst of 32 KiB passes at once, and the rest of 80 frames of 1442 bytes within half a second. All fit the
+    // queue.
     let start = Instant::now();
     assert_eq!(receive_numbered(&net.sender(), &[fast, slow], 80), [80, 80]);
     assert!(start.elapsed() > Duration::from_millis(300 + 400), "{:?}", start.elapsed());
@@ -113,7 +115,7 @@ fn frozen_and_killed_processes_leave_nothing_behind() {
     assert!(fs::exists(format!("/run/netns/{namespace}")).unwrap());
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         let _net = net;
-        // As a test that fails, without its noise.
+        // The network is dropped as after a failed test, without its output.
         std::panic::resume_unwind(Box::new(()));
     }));
     assert!(caught.is_err());
@@ -142,19 +144,20 @@ fn a_file_arrives_through_frames_of_1500_bytes_on_both_families() {
     }
 }
 
-/// Through losses in both directions.
+/// Losses in both directions at every port.
 #[test]
 fn every_protocol_delivers_through_loss() {
     every_protocol_delivers(0, 4, 0.05, Duration::ZERO);
 }
 
-/// And over a long way.
+/// Losses, and a long delay.
 #[test]
 fn every_protocol_delivers_through_loss_and_delay() {
     every_protocol_delivers(1, 2, 0.2, Duration::from_millis(10));
 }
 
-/// Some of them at a time, each in a network of its own: a quarter of them, or all in the long tier, and the default.
+/// Runs several protocols in parallel, each in a network of its own: a quarter of them and the default, or all in the
+/// long tier.
 fn every_protocol_delivers(half: usize, receivers: usize, loss: f64, delay: Duration) {
     let repairing = carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs()).enumerate();
     let is_tried = |place: usize, name| is_long_tier() || place % 4 == half || name == DEFAULT_PROTOCOL;

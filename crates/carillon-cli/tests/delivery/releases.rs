@@ -1,5 +1,5 @@
-//! Other releases beside real processes: both ends name them, and a sender that leaves one out does not succeed. The other end is a
-//! socket of the test that says what that release says.
+//! Members of other releases: both ends report them by name, and a sender that leaves one out fails. A socket of the
+//! test plays the other end.
 
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use crate::delivery::support::{Place, listener, loopback_sender, need_multicast, wait_until_or};
 
-/// DECLINE of wire version 9, release 7.8.9, by "later", to the session of this INVITE; only the fixed part is read.
+/// DECLINE of wire version 9, release 7.8.9, by "later", for the session of this INVITE. A sender reads its fixed
+/// part only.
 fn later_decline(invite: &[u8]) -> Vec<u8> {
     [&[0xCA, 3, 0, 12], &invite[4..8], &[0, 9, 7, 8, 9, 5], b"later", &[0xFF; 3]].concat()
 }
 
-/// A receiver with session version 2, which asks back before it declines as release 0.1.0 does.
+/// A receiver with session version 2. It sends a challenge before it declines, like release 0.1.0.
 fn earlier_receiver(group: SocketAddrV4) -> thread::JoinHandle<SocketAddr> {
     let hears = listener(group).expect("a socket in the group");
     let speaks = loopback_sender().expect("a socket");
@@ -21,7 +22,7 @@ fn earlier_receiver(group: SocketAddrV4) -> thread::JoinHandle<SocketAddr> {
         let mut buffer = [0; 2048];
         loop {
             let (len, sender) = hears.recv_from(&mut buffer).expect("a notice within ten seconds");
-            // The form with the sizes of datagrams.
+            // The form that includes the datagram sizes.
             let packet = &buffer[..len];
             if packet[..4] != [0xCA, 2, 0, 1] || packet[8..12] != [0, 30, 1, 0] || len != 8 + 17 + 31 {
                 continue;
@@ -31,7 +32,7 @@ fn earlier_receiver(group: SocketAddrV4) -> thread::JoinHandle<SocketAddr> {
             speaks.send_to(&of(13, b"nonce678"), sender).expect("an ASK");
             let len = speaks.recv(&mut buffer).expect("an ANSWER");
             assert_eq!(buffer[..16], of(14, b"nonce678")[..]);
-            // State gathering, the terms of the notice, no text.
+            // State gathering, the parameters of the notice, no text.
             assert_eq!((len, buffer[16], buffer[25]), (26, 0, 0));
             assert_ne!(buffer[17..25], [0; 8]);
             speaks.send_to(&of(12, b"\x07\x02earlierno"), sender).expect("a DECLINE");

@@ -1,5 +1,5 @@
-//! Sessions with a key, among outsiders who hear every packet, also those from one machine to another alone, and send what they like in
-//! anybody's name: replayed, forged, changed, cut short, out of order, and as many as they can.
+//! Sessions with a key under attack by outsiders. These capture every packet, unicast too, and send with any source
+//! address: packets that are replayed, forged, changed, truncated, out of order, at the highest rate that they reach.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +15,18 @@ use crate::delivery::support::{Running, files, wait_until};
 use crate::netns::process::Ended;
 use crate::netns::{Host, Net};
 
-/// What went to the group, and what went to one alone.
+/// Captured datagrams: multicasts, and unicasts.
 type Recording = [Vec<CapturedDatagram>; 2];
 
-/// What an outsider knows, and what it makes of it.
+/// An attacker without the key, with the datagrams that it captured.
 struct Outsider {
     hears: Vec<RawSocket>,
     sends: RawSocket,
-    /// Its own address.
+    /// Address of the outsider.
     own: SocketAddrV4,
     group: SocketAddrV4,
     rng: Rng,
-    /// From an earlier session with the same key.
+    /// Datagrams of an earlier session with the same key.
     old: Recording,
     seen: Recording,
 }
@@ -45,8 +45,8 @@ impl Outsider {
         }
     }
 
-    /// Takes what comes in a millisecond, but its own. All of it: where its own come back to it, they would soon leave no
-    /// room for others.
+    /// Captures all datagrams of a millisecond except its own. It reads the whole queue, since its own datagrams
+    /// would otherwise fill it.
     fn listen(&mut self) {
         std::thread::sleep(Duration::from_millis(1));
         for raw in &self.hears {
@@ -62,7 +62,7 @@ impl Outsider {
         }
     }
 
-    /// Listens until something has happened.
+    /// Captures datagrams until `over` returns true.
     fn listen_until(&mut self, mut over: impl FnMut() -> bool) {
         let start = Instant::now();
         while !over() {
@@ -71,7 +71,7 @@ impl Outsider {
         }
     }
 
-    /// Sends one datagram of its choice.
+    /// Sends one attack of a random kind.
     fn send_attack(&mut self) {
         let rng = &mut self.rng;
         let from_old = rng.chance(0.3);
@@ -82,7 +82,7 @@ impl Outsider {
         let mut one = known[rng.below(known.len() as u64) as usize].clone();
         let len = one.bytes.len() as u64;
         match rng.below(8) {
-            // As it was.
+            // An exact replay.
             0 | 1 => {}
             2 => one.bytes.truncate(rng.below(len) as usize),
             3 => {
@@ -90,7 +90,7 @@ impl Outsider {
                     one.bytes[rng.below(len) as usize] ^= 1 << rng.below(8);
                 }
             }
-            // The header as it was, or with another counter or salt, and anything within.
+            // The recorded header, or one with another counter or salt, and random content.
             4 => {
                 rng.fill(&mut one.bytes[22..]);
                 if rng.chance(0.5) {
@@ -98,14 +98,14 @@ impl Outsider {
                 }
             }
             5 => one.from = self.own,
-            // To another place.
+            // A replay to another destination.
             6 => {
                 one.to = match one.to == self.group {
                     true => self.seen[1].last().map_or(self.group, |other| other.to),
                     false => self.group,
                 };
             }
-            // Without a seal: the sender turns a receiver away.
+            // An unsealed refusal in the sender's name.
             _ => {
                 one.bytes.clear();
                 let text = Text::new("go away").expect("a text");
@@ -116,7 +116,7 @@ impl Outsider {
         self.sends.send(&one);
     }
 
-    /// Attacks until it is over; how many datagrams that were.
+    /// Attacks until `over` is set. Returns the number of datagrams sent.
     fn attack(&mut self, over: &AtomicBool) -> u64 {
         let mut count = 0;
         while !over.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ impl Outsider {
     }
 }
 
-/// A session from beginning to end, with an outsider doing something meanwhile: the reports of all.
+/// Runs a session with an outsider that acts meanwhile. Returns the output of all members.
 fn session(start: impl FnOnce() -> Vec<Running>, meanwhile: impl FnOnce(&AtomicBool)) -> Vec<Ended> {
     let over = AtomicBool::new(false);
     let running = start();
@@ -141,15 +141,15 @@ fn session(start: impl FnOnce() -> Vec<Running>, meanwhile: impl FnOnce(&AtomicB
             over.store(true, Ordering::Relaxed);
             ended
         });
-        // Also when something is wrong, so that the other thread ends.
+        // Set also after a failure, so that the other thread ends.
         meanwhile(&over);
         ended.join().expect("all end well")
     })
 }
 
-/// In one of so many sessions every attack arrives somewhere.
+/// Maximum number of sessions until every attack was noticed.
 const SESSIONS: usize = 4;
-/// Datagrams remembered of each sort.
+/// Maximum number of recorded datagrams of each kind.
 const MAX_RECORDED_DATAGRAMS: usize = 4000;
 
 fn report(ended: &Ended) -> Value {
@@ -158,7 +158,8 @@ fn report(ended: &Ended) -> Value {
     reports.into_iter().next().expect("one")
 }
 
-/// Nothing has changed at any end but what it counts, whoever was first among `ended` being the sender.
+/// Checks that the members differ from an undisturbed session in counters only. The first one in `ended` is the
+/// sender.
 #[track_caller]
 fn assert_untouched(ended: &[Ended], receivers: usize) {
     let sender = report(&ended[0]);
@@ -189,7 +190,7 @@ fn write_keys(directory: &std::path::Path) {
     }
 }
 
-/// The sender first, then its receivers, at these hosts.
+/// Starts the receivers at these hosts and the sender. Returns the sender first.
 fn ends<'a>(
     net: &'a Net,
     receivers: &'a [(Host<'a>, &'a str)],
@@ -207,14 +208,15 @@ fn ends<'a>(
     }
 }
 
-/// A session with outsiders who know an earlier one.
+/// Runs sessions with an outsider that has recorded an earlier one.
 fn attacked(net: &Net, mut outsider: Outsider, start: impl Fn() -> Vec<Running>, names: &[&str]) {
     let ended = session(&start, |over| outsider.listen_until(|| over.load(Ordering::Relaxed)));
     assert_untouched(&ended, names.len());
     outsider.old = std::mem::take(&mut outsider.seen);
     assert!(outsider.old.iter().all(|heard| !heard.is_empty()), "it has heard what goes to one alone too");
     let expected = blake3::hash(&std::fs::read(net.path("f")).expect("the file"));
-    // What arrives where, and when, is chance, and the outsider may hardly have had its turn: then another session shows it.
+    // Chance decides which attack arrives where, and a busy machine may hardly schedule the outsider. Another session
+    // then shows the rest.
     let mut found = String::new();
     for _ in 0..SESSIONS {
         let mut count = 0;
@@ -233,15 +235,15 @@ fn attacked(net: &Net, mut outsider: Outsider, start: impl Fn() -> Vec<Running>,
     panic!("something has never arrived:\n{found}");
 }
 
-/// Each kind of attack has been noticed somewhere, and something everywhere. Of the earlier session what went to the group
-/// has no proof.
+/// Returns true if some member dropped each kind of attack, and every member dropped some. Multicasts of the earlier
+/// session lack the proof of presence.
 fn are_all_dropped(ended: &[Ended]) -> bool {
     let reasons = ["unsealed", "unauthentic", "replayed", "unproven"];
     reasons.iter().all(|reason| ended.iter().any(|one| drops(one, reason) > 0))
         && ended.iter().all(|one| reasons.iter().any(|reason| drops(one, reason) > 0))
 }
 
-/// In a namespace, since a raw socket hears, and harms, every session of a host.
+/// The sessions run in a namespace, since a raw socket receives and disturbs every session of a host.
 #[test]
 fn outsiders_on_loopback_change_nothing_but_counters() {
     if !is_long_or_skipped() {
@@ -275,8 +277,8 @@ fn outsiders_on_a_network_change_nothing_but_counters() {
     attacked(&net, outsider, ends(&net, &receivers, ""), &["r1", "r2"]);
 }
 
-/// A whole session played again to a receiver that has started since: it neither joins nor writes, says what it hears, and
-/// greets no more than now and then.
+/// An earlier session is replayed to a receiver that started later. It neither joins nor writes, reports the
+/// stranger, and limits its greetings.
 #[test]
 fn a_session_played_again_is_no_sender() {
     let Some(net) = Net::new(1) else { return };
@@ -306,7 +308,7 @@ fn a_session_played_again_is_no_sender() {
     assert!(ended.err.contains("from an end that does not answer"), "{}", ended.err);
     assert!(files(&net.path("late")).is_empty());
     assert!(drops(&ended, "unproven") > 100, "{}", ended.out);
-    // Once in 10 ms at first, and then half as often each time.
+    // The first interval is 10 ms, and each further one is twice as long.
     outsider.seen[1].clear();
     (0..100).for_each(|_| outsider.listen());
     let greetings =
@@ -314,7 +316,7 @@ fn a_session_played_again_is_no_sender() {
     assert!((1..40).contains(&greetings), "{greetings} greetings");
 }
 
-/// The default.
+/// The default group.
 fn group() -> SocketAddrV4 {
     carillon_transfer::DEFAULT_GROUP.parse().expect("an address")
 }

@@ -1,5 +1,5 @@
-//! Services follow their network: `recv --keep-going` in a namespace whose interface or address comes late, changes, or
-//! goes and comes back, while it waits and during a transfer.
+//! Services follow their network: `recv --keep-going` in a namespace where the interface or its address appears late,
+//! changes, or disappears and returns. Both happen while the service waits and during a transfer.
 
 use std::fs;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::delivery::support::{
 use crate::netns::process::Running;
 use crate::netns::{Host, Net};
 
-/// A change of the network of receiver 1, and what comes before it.
+/// A change of the network of receiver 1, and the state before it.
 struct Case {
     name: &'static str,
     before: fn(&Net, &Host<'_>),
     change: fn(&Net, &Host<'_>),
-    /// Of both ends.
+    /// Flags of both ends.
     flags: &'static str,
     receiver: &'static str,
-    /// What the service says before and after the change, if anything.
+    /// Messages of the service before and after the change; empty if none.
     says: [&'static str; 2],
 }
 
@@ -129,14 +129,14 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Gives `eth0` of a host its address of this number, and brings it up.
+/// Assigns to `eth0` of a host its address with this number, and brings it up.
 fn set_up(host: &Host<'_>, number: u8) {
     host.shell(&format!(
         "ip addr replace 10.77.0.{number}/24 brd + dev eth0; ip link set eth0 up; ip route replace 224.0.0.0/4 dev eth0"
     ));
 }
 
-/// Makes `eth0` of receiver 1 again, and its port at the switch.
+/// Creates `eth0` of receiver 1 again, and its port at the switch.
 fn create(net: &Net, host: &Host<'_>) {
     net.shell(&format!(
         "ip link add r1 mtu 1500 type veth peer name eth0 netns {}; ip link set r1 master bridge; ip link set r1 up",
@@ -150,7 +150,7 @@ fn service(host: &Host<'_>, flags: &str) -> Running {
     host.carillon("recv --name r1 --out r1 --keep-going").args(flags).start()
 }
 
-/// Ends a service, which succeeds.
+/// Ends a service, which exits with success. Returns its output.
 #[track_caller]
 fn end(service: Running) -> String {
     service.signal("TERM");
@@ -178,14 +178,15 @@ fn service_receives_after_any_change_of_its_network() {
         assert_eq!(fs::read(net.path("r1/f")).ok(), fs::read(&sent).ok(), "{}", case.name);
         let said = end(service);
         assert!(!said.contains("127.0.0.1"), "{}: {said}", case.name);
-        // Each outage is reported once. An IPv6 address that is still checked for duplicates at the start is one too.
+        // Each outage is reported once. An IPv6 address under duplicate address detection at the start counts as one
+        // too.
         let outages = said.matches("the network is up").count().max(1);
         assert!(said.matches(WAITING).count() <= outages, "{}: {said}", case.name);
     });
 }
 
-/// A file that exists already fails, the next one comes: each has a line with what, from whom and when, and the end of
-/// the service is no failure.
+/// A transfer of an existing file fails and the next one succeeds. Each has a line with its contents, sender and
+/// time, and the end of the service is no failure.
 #[test]
 fn service_names_each_transfer_and_succeeds_when_told_to_end() {
     need_multicast!();
@@ -207,7 +208,7 @@ fn service_names_each_transfer_and_succeeds_when_told_to_end() {
     assert!(failed.contains("exists"), "{failed}");
 }
 
-/// The switch forgets what two services on one host have joined, and is not to ask for it again.
+/// The switch forgets the memberships of two services on one host, and sends no query.
 #[test]
 fn idle_services_join_again_after_a_switch_forgets_them() {
     let Some(net) = Net::new(1) else { return };
@@ -220,7 +221,7 @@ fn idle_services_join_again_after_a_switch_forgets_them() {
     let groups = ["239.255.67.65", "ff15::77"];
     let known = || groups.map(|group| net.shell("bridge mdb").contains(&format!("port r1 grp {group}")));
     wait_until("the switch knows", || known() == [true, true]);
-    // Reports of joining come twice.
+    // The kernel sends each membership report twice.
     std::thread::sleep(Duration::from_millis(2500));
     for group in groups {
         net.shell(&format!("bridge mdb del dev bridge port r1 grp {group}"));
@@ -233,7 +234,7 @@ fn idle_services_join_again_after_a_switch_forgets_them() {
 /// Changes the network of a host.
 type Change = fn(&Net, &Host<'_>);
 
-/// What happens to the network of receiver 1 during a transfer.
+/// Changes of the network of receiver 1 during a transfer.
 const CHANGES_DURING_TRANSFER: &[(&str, Change)] = &[
     ("another address", |_, r| {
         r.ip("addr flush dev eth0");

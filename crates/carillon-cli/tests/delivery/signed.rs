@@ -1,11 +1,12 @@
-//! Signed transfers: a member of the group, key and all, is not the sender.
+//! Signed transfers: a member with the group key cannot pass as the sender.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::delivery::support::{Place, files, need_multicast};
 
-/// A private key and its public one, made as `docs/explanation/security.md` says; `None`, said aloud, without OpenSSL.
+/// Creates a key pair as `docs/explanation/security.md` describes. Prints a notice and returns `None` without
+/// OpenSSL.
 fn keys(place: &Place, name: &str) -> Option<()> {
     let (private, public) = (place.path(&format!("{name}.pem")), place.path(&format!("{name}.pub")));
     let openssl = |args: &[&str], input: &[&Path]| {
@@ -52,7 +53,8 @@ fn trusted_key_accepts_files_of_its_owner_only() {
     let tail = report["senders"][0]["signed_by"].as_str().expect("a key").to_owned();
     assert!(report["senders"][0]["signed_at"].as_u64() > Some(1_700_000_000), "{report}");
 
-    // With the group's key, but without the sender's. Everybody on the host can read the wrong key, which is said.
+    // A sender with the group key and the wrong private key. All users of the host can read that key file, and a
+    // warning says so.
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(place.path("wrong.pem"), everybody).expect("it is ours");
     for (number, signed) in [None, Some("wrong.pem")].into_iter().enumerate() {
@@ -72,7 +74,8 @@ fn trusted_key_accepts_files_of_its_owner_only() {
         assert!(files(&place.path(&name)).is_empty(), "{signed:?}: {:?}", files(&place.path(&name)));
     }
 
-    // A key that is named as reports print it; who trusts no key in particular takes signed files as others.
+    // The trusted key is named in the form that reports print. A receiver that trusts no key accepts signed files
+    // like others.
     assert!(public.lines().nth(1).is_some_and(|line| line.ends_with(&tail)), "{public} {tail}");
     for (name, trust) in [("c", Some(tail)), ("d", None)] {
         let receiver = place.recv(name).arg("--key-file").arg(place.path("key"));
@@ -88,7 +91,7 @@ fn trusted_key_accepts_files_of_its_owner_only() {
     }
 }
 
-/// What a member recorded of the sender's it can send again, and everything in it is signed.
+/// A member can replay a recorded transfer of the sender, with valid signatures.
 #[test]
 fn an_older_signed_transfer_is_refused_unless_asked_for() {
     need_multicast!();
@@ -107,7 +110,7 @@ fn an_older_signed_transfer_is_refused_unless_asked_for() {
         send(0);
         receiver.end().expect(0);
     }
-    // As if one had been accepted that was signed later than all that comes.
+    // The state file claims that a transfer signed later than these was accepted.
     let state = place.path("state/carillon/accepted");
     let text = std::fs::read_to_string(&state).expect("it remembers");
     let last = text.lines().last().expect("a line").to_owned();
@@ -129,7 +132,7 @@ fn an_older_signed_transfer_is_refused_unless_asked_for() {
     send(0);
     receiver.end().expect(0);
     assert!(elsewhere.exists());
-    // It cannot be what it is not.
+    // A history file with invalid content is an error.
     std::fs::write(&elsewhere, "nonsense\n").expect("written");
     let ended = recv("a", &format!("--trust-history {}", elsewhere.display())).end().expect(2);
     assert!(ended.err.contains("elsewhere: line 1"), "{}", ended.err);

@@ -1,10 +1,10 @@
-//! A receiver that is killed, stopped for good, stopped for a while, or let run only now and then, in networks with
-//! frames of 1500 bytes: who is silent is given up in time, at any rate, and the others have everything and
-//! wait no longer. Every protocol of the registry is held to it; what one promises it says itself
-//! ([`ProtocolEntry::waits`], in the report too).
+//! Silence timeout of the sender, in networks with frames of 1500 bytes. A receiver is killed, stopped for good,
+//! stopped for a while, or runs only now and then. The sender expels a silent one in time, at any rate; the others
+//! receive everything and wait no longer. Every protocol of the registry is tested against its own promise
+//! ([`ProtocolEntry::waits`], which the report shows too).
 //!
-//! The long tier does all of it at every rate and prints a table: `CARILLON_LONG=1`;
-//! `CARILLON_PROTOCOL` chooses a protocol.
+//! The long tier (`CARILLON_LONG=1`) runs all cases at every rate and prints a table; `CARILLON_PROTOCOL` chooses a
+//! protocol.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,63 +23,63 @@ use crate::delivery::support::{Place, in_parallel, need_multicast, wait_for_part
 use crate::netns::Net;
 use crate::netns::process::Running;
 
-/// What befalls the last receiver when it has received something.
+/// Fault of the last receiver, after it has received a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It is gone.
+    /// The process is killed.
     Kill,
-    /// It stands still for good.
+    /// The process is stopped for good.
     Freeze,
-    /// It stands still for so long, once.
+    /// The process is stopped once, for this time.
     Pause(Duration),
-    /// It stands still for so long again and again, and runs for a moment between.
+    /// The process is stopped for this time again and again, and runs for [`SLOW_RUN_TIME`] between.
     Slow(Duration),
 }
 
-/// What is tried.
+/// A protocol, a fault, and the parameters of the transfer.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     entry: &'static ProtocolEntry,
-    /// In megabits a second.
+    /// Sending rate in Mbit/s; unlimited if `None`.
     rate: Option<u32>,
     fault: Fault,
     /// `--timeout`, in seconds.
     timeout: u32,
-    /// What is sent after the fault.
+    /// Bytes sent after the fault.
     rest: usize,
 }
 
-/// How it ended for the sender.
+/// Result of a case, from the sender's report and the receivers' files.
 #[derive(Debug)]
 struct Outcome {
     code: Option<i32>,
     verified: usize,
-    /// What the report says of the receiver that had the fault.
+    /// Outcome of the faulty receiver in the report.
     outcome: String,
     reason: String,
     waited: f64,
-    /// What it says of the protocol.
+    /// True if the report says that the protocol waits for members.
     waits: bool,
-    /// When that receiver was given up, from the fault on.
+    /// Time from the fault to the expulsion of that receiver; `None` if it was not expelled.
     expelled_after: Option<Duration>,
-    /// The longest time that another receiver's file did not grow before it was whole.
+    /// Longest time in which the unfinished file of another receiver did not grow.
     stalled: Duration,
-    /// Until the sender was done, from the fault on.
+    /// Time from the fault to the end of the sender.
     took: Duration,
 }
 
 const RECEIVERS: usize = 3;
 const VICTIM: &str = "r3";
 const FIRST_BYTES: usize = 100_000;
-/// A timeout is to be kept within this.
+/// Tolerance of timeouts, for the scheduling of a busy machine.
 const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
-/// What is left to send afterwards takes no longer, to one receiver.
+/// Maximum time to send the rest to one receiver.
 const MAX_REST_TIME: Duration = Duration::from_secs(5);
-/// Receivers write in pieces of this many bytes.
+/// Bytes that a receiver writes at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Networks at a time.
+/// Number of networks that run in parallel.
 const PARALLEL_NETWORKS: usize = 7;
-/// How long one that is slow runs.
+/// Time for which a slow receiver runs between two stops.
 const SLOW_RUN_TIME: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_millis(10);
 const MAX_RUN_TIME: Duration = Duration::from_secs(120);
@@ -89,7 +89,7 @@ impl Case {
         Duration::from_secs(self.timeout.into())
     }
 
-    /// It sends to one receiver after the other, so that all takes so many times as long.
+    /// Factor by which a transfer takes longer, since the protocol sends to one receiver after the other.
     fn serial_factor(&self) -> u32 {
         let serial = REGISTRY
             .iter()
@@ -97,7 +97,7 @@ impl Case {
         if serial { RECEIVERS as u32 } else { 1 }
     }
 
-    /// The time in which a piece of a file comes, at this rate.
+    /// Time to transmit a piece of a file at this rate.
     fn piece_time(&self) -> Duration {
         let rate = self.rate.map_or(1e9, |mbit| f64::from(mbit) * 1e6);
         Duration::from_secs_f64(PIECE_BYTES as f64 * 8.0 / rate) * self.serial_factor()
@@ -108,7 +108,7 @@ impl Case {
         format!("{:16} {rate:10} {:12}", self.entry.name, format!("{:?}", self.fault))
     }
 
-    /// Sends a stream of which the first part is there before the fault, and the rest after it. `None` where no
+    /// Sends a stream of which the first part arrives before the fault, and the rest after it. Returns `None` if no
     /// network can be made.
     fn run(&self) -> Option<Outcome> {
         let net = Net::new(RECEIVERS)?;
@@ -132,7 +132,7 @@ impl Case {
         scope(|scope| {
             scope.spawn(|| inject_fault(self.fault, &mut victim, &over));
             scope.spawn(move || {
-                // While the fault begins. A sender that has ended says why itself.
+                // Writing blocks while the fault begins. If the sender has ended, its output gives the reason.
                 sleep(Duration::from_millis(50));
                 let _ = input.write_all(&vec![b'y'; self.rest]);
             });
@@ -169,7 +169,7 @@ impl Case {
         })
     }
 
-    /// What is wrong with how it ended, if anything is.
+    /// Compares the result with the promise of the protocol. Fails with a description.
     fn check(&self, end: &Outcome) -> Result<(), String> {
         let wrong = |text: String| Err(format!("{text}: {end:?}"));
         let timeout = self.timeout();
@@ -179,12 +179,13 @@ impl Case {
         if end.verified < RECEIVERS - 1 {
             return wrong("the others have not got everything".to_owned());
         }
-        // Who waits for nobody sends on.
+        // A protocol that waits for no member keeps sending.
         let pause = match self.fault {
             _ if !self.entry.waits => Duration::ZERO,
             Fault::Kill | Fault::Freeze => timeout,
             Fault::Pause(span) => span,
-            // Between its answers the others get less than a piece: half of four timeouts, then it is given up.
+            // The others receive less than a piece between the answers of the slow one. It is expelled after four
+            // timeouts, of which it runs half.
             Fault::Slow(_) => timeout * 2,
         };
         if end.stalled > pause + TIMEOUT_TOLERANCE + self.piece_time() {
@@ -195,7 +196,7 @@ impl Case {
                 if (end.code, &*end.outcome) != (Some(1), "lost") {
                     return wrong("it is not lost".to_owned());
                 }
-                // It was last heard some time before.
+                // The sender received its last packet some time before the fault.
                 match end.expelled_after {
                     Some(after)
                         if (timeout - TIMEOUT_TOLERANCE..=timeout + TIMEOUT_TOLERANCE).contains(&after) => {}
@@ -206,7 +207,7 @@ impl Case {
                 }
             }
             Fault::Pause(span) => {
-                // Who waits for nobody may have sent more meanwhile than it keeps.
+                // A sender that waits for no member may have discarded messages that this one still needs.
                 if self.entry.waits && (end.code, end.verified) != (Some(0), RECEIVERS) {
                     return wrong("not all have everything".to_owned());
                 }
@@ -215,8 +216,8 @@ impl Case {
                 }
             }
             Fault::Slow(_) => {
-                // It may also have got everything by then: it gets much at once. Where nobody waits for it while
-                // messages go out its own word counts in the end, and it gets on.
+                // The slow receiver may also have received everything by then, since much arrives at once. A protocol
+                // that waits for no member accepts its final report.
                 if !self.entry.waits {
                     return Ok(());
                 }
@@ -227,8 +228,8 @@ impl Case {
                     Duration::from_secs_f64(self.rate.map_or(0.0, |rate| {
                         (FIRST_BYTES + self.rest) as f64 * 8.0 / (f64::from(rate) * 1e6)
                     }));
-                // Then, without it, the end; or four timeouts more in which it lets too little through.
-                // One that has everything in the end may have got on by its own word while others had it long before.
+                // The rest is then sent without it, or it delays the session for four timeouts more. A receiver that
+                // completes may have done so long after the others.
                 if end.outcome != "verified"
                     && end.took
                         > timeout * 8 + TIMEOUT_TOLERANCE + (MAX_REST_TIME + sending) * self.serial_factor()
@@ -241,7 +242,7 @@ impl Case {
     }
 }
 
-/// How a file grows.
+/// Growth of a file over time.
 struct Growth {
     directory: PathBuf,
     whole: u64,
@@ -262,7 +263,7 @@ impl Growth {
         if self.len < self.whole {
             self.longest = self.longest.max(self.since.elapsed());
         }
-        // While it gets its name it may be seen nowhere.
+        // A file may be missing for a moment while it is renamed.
         if len > self.len {
             (self.len, self.since) = (len, Instant::now());
         }
@@ -295,8 +296,8 @@ fn inject_fault(fault: Fault, victim: &mut Running, over: &AtomicBool) {
     }
 }
 
-/// At this many megabits in a second, a rest that takes so many seconds; no more than what a protocol that
-/// sends one message at a time is through with soon.
+/// Bytes that take `seconds` at this rate, in Mbit/s. The number is limited, so that a protocol with one message at a
+/// time completes soon.
 fn rest_bytes(rate: Option<u32>, seconds: f64) -> usize {
     let most = rate.map_or(f64::INFINITY, |rate| f64::from(rate) * 125_000.0 * seconds);
     most.min(4e6 * seconds.max(1.0)) as usize
@@ -310,12 +311,13 @@ fn freeze(entry: &'static ProtocolEntry, rate: Option<u32>, timeout: u32) -> Cas
     Case { fault: Fault::Freeze, ..kill(entry, rate, timeout) }
 }
 
-/// For 3 of 5 s.
+/// Stops the receiver for 3 s of a timeout of 5 s.
 fn pause(entry: &'static ProtocolEntry, rate: Option<u32>) -> Case {
     Case { fault: Fault::Pause(Duration::from_secs(3)), ..kill(entry, rate, 5) }
 }
 
-/// Runs for a moment after each 1.7 s of a timeout of 2 s, so that it is always heard in time.
+/// Lets the receiver run for a moment after each 1.7 s of a timeout of 2 s, so that the sender receives a packet in
+/// time.
 fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Case {
     Case {
         fault: Fault::Slow(Duration::from_millis(1700)),
@@ -324,7 +326,8 @@ fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Case {
     }
 }
 
-/// Tries them, a few at a time. What fails is tried again by itself, and again after a while: beside others a busy machine is late.
+/// Runs all cases, several in parallel. A failed case is run again alone, and once more later, since a busy machine
+/// adds delay.
 fn run_all(cases: &[Case]) {
     let lines = Mutex::new(Vec::new());
     let attempt = |index: usize, case: &Case| {
@@ -369,7 +372,7 @@ fn run_all(cases: &[Case]) {
 
 #[test]
 fn a_killed_receiver_is_expelled_by_every_protocol() {
-    // In the default tier some, from each family; all are held to it in the simulator there.
+    // The default tier runs some protocols of each family. The simulator tests all of them there.
     let some = ["carillon", "dsp", "rra", "srm"];
     let tried = REGISTRY.iter().filter(|entry| is_long_tier() || some.contains(&entry.name));
     let cases: Vec<Case> = tried.map(|entry| kill(entry, Some(5), 2)).collect();
@@ -382,9 +385,10 @@ fn default_protocol_keeps_paused_and_expels_frozen_receiver() {
     run_all(&[pause(entry, Some(20)), freeze(entry, None, 2)]);
 }
 
-/// On a machine that is so busy that the receiver gets a little done each time it is awake, the sender waits for it for two
-/// minutes, as for one behind a narrow port: what is read from a pipe cannot be gone on with in a further session, so that
-/// who gets on, and makes the others wait for less than half of the time, is not given up. So this is not among the tests of every day.
+/// Runs in the long tier only. On a very busy machine the receiver makes a little progress each time it runs, so the
+/// sender waits two minutes for it, as for a receiver behind a slow port. Data from a pipe cannot be resumed in a
+/// catch-up session. A receiver that progresses and delays the others for less than half of the time is therefore not
+/// expelled.
 #[test]
 fn default_protocol_is_not_delayed_by_slow_receiver() {
     if is_long_or_skipped() {

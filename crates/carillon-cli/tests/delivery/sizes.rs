@@ -1,4 +1,4 @@
-//! Paths that carry shorter datagrams than the session found out, or carry them no longer.
+//! Paths that carry shorter datagrams than the session measured, or stop carrying such datagrams during it.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,11 @@ use crate::netns::process::{Ended, Running};
 use crate::netns::{Host, Net};
 
 const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 255, 67, 65), 7654);
-/// A forger's fragments are as long as frames of 1500 bytes carry.
+/// Bytes of a forged fragment, the payload of a frame of 1500 bytes.
 const FRAGMENT: usize = 1480;
 
-/// Hears a sender gather and shows datagrams of this size in its name, in fragments, until it is told to end.
+/// Waits for a sender that gathers members, and sends forged datagrams of this size in its name, in fragments, until
+/// `ends` is set.
 fn forge(host: &Host<'_>, bytes: usize, ends: &AtomicBool) {
     let (socket, raw) = host.inside(|| {
         let socket = UdpSocket::bind(SocketAddr::from(GROUP)).expect("the group's port");
@@ -44,7 +45,8 @@ fn receive(net: &Net) -> Vec<Running> {
         .collect()
 }
 
-/// All have everything and say so, and these were served with datagrams that every network carries.
+/// Checks that all receivers have and report everything, and that these were served with datagrams that every network
+/// carries.
 fn verify(net: &Net, sent: &Ended, receiving: Vec<Running>, unreached: &[&str]) {
     let told: Vec<_> = sent.events("unreached");
     let mut named: Vec<_> = told.iter().map(|event| event["receiver"].as_str().expect("a name")).collect();
@@ -67,7 +69,7 @@ fn verify(net: &Net, sent: &Ended, receiving: Vec<Running>, unreached: &[&str]) 
     }
 }
 
-/// A network of long frames with this many receivers, and a file.
+/// Creates a network of long frames with this many receivers, and a file.
 fn long_frames(receivers: usize, bytes: usize) -> Option<Net> {
     let net = Net::new(receivers)?;
     net.hosts().for_each(|host| host.mtu(9000));
@@ -96,7 +98,7 @@ fn a_path_that_shrinks_in_mid_transfer_costs_a_detour() {
     type Shrink = fn(&Net);
     let cases: [(&[&str], Shrink); 2] = [
         (&["r2"], |net| net.receiver(2).switch_port_mtu(1500)),
-        // The sender's own interface: the system refuses what is too long.
+        // On the sender's own interface the system refuses longer datagrams.
         (&["r1", "r2"], |net| net.sender().ip("link set eth0 mtu 1500")),
     ];
     crate::delivery::support::in_parallel(2, &cases, |(unreached, shrink)| {
@@ -113,7 +115,7 @@ fn a_path_that_shrinks_in_mid_transfer_costs_a_detour() {
     });
 }
 
-/// What is told how long datagrams are to be keeps to it: the loss is reported, with the reason.
+/// A sender with a configured datagram size keeps it. The loss is reported, with the reason.
 #[test]
 fn a_chosen_size_that_stops_passing_is_reported() {
     let Some(net) = long_frames(1, 3_000_000) else { return };

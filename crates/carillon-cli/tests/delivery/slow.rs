@@ -1,10 +1,11 @@
-//! Members that are slow, more of them than of the others.
+//! Sessions in which most members are slow.
 
 use std::time::{Duration, Instant};
 
 use crate::netns::Net;
 
-/// Two of three let eight datagrams a second in, from the start of the transfer on. Alone the third needs about 2 s.
+/// The ports of two of three members pass eight datagrams a second from the start of the transfer. Alone the third
+/// member needs about 2 s.
 #[test]
 fn two_slow_receivers_do_not_hold_the_third() {
     let Some(net) = Net::new(3) else { return };
@@ -23,7 +24,7 @@ fn two_slow_receivers_do_not_hold_the_third() {
     for number in [1, 2] {
         net.receiver(number).firewall_in("meta l4proto udp limit rate over 8/second burst 1 packets");
     }
-    // Three times as long, and 6 s: it ends there, with everything, while the others have next to nothing.
+    // The limit is three times as long: the third member completes within 6 s, while the others have almost nothing.
     let third = receiving.pop().expect("three receivers");
     third.end_within(Duration::from_secs(12)).expect(0);
     let copy = std::fs::read(net.path("r3/f")).expect("a copy");
@@ -31,8 +32,8 @@ fn two_slow_receivers_do_not_hold_the_third() {
     assert!(receiving.iter_mut().all(|one| !one.is_over()) && !std::fs::exists(net.path("r1/f")).unwrap());
 }
 
-/// Members that were set aside while alive are served when the others are done, however long that takes: they are silent
-/// because they were told to wait. The transfer of the third takes longer than the three timeouts for which the sender waits
+/// Members that were set aside while alive are served after the others, after any time: they are silent because the
+/// sender told them to wait. The transfer of the third takes longer than the three timeouts for which a sender waits
 /// for a silent member.
 #[test]
 fn members_set_aside_are_served_after_the_others() {

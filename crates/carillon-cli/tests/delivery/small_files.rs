@@ -1,4 +1,4 @@
-//! Many small files go many to a message.
+//! Small files, many of which share a message.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn small_files_of_all_sizes_arrive_many_to_a_datagram() {
         place.file(&format!("tree/{}/{number}", number % 37), len);
         bytes += len as u64;
     }
-    // Some between them that do not fit into a message, or a buffer.
+    // Some larger files between them exceed a message or a buffer.
     for (name, len) in [("tree/10/big", 1_000_000), ("tree/20/edge", 262_144), ("tree/30/over", 262_145)] {
         place.file(name, len);
         bytes += len as u64;
@@ -57,18 +57,18 @@ fn names_as_long_as_can_be_arrive_and_longer_ones_are_refused() {
     let long = "n".repeat(255);
     fs::create_dir(place.path("tree")).unwrap();
     fs::write(place.path("tree").join(&long), "x").unwrap();
-    // Control characters arrive; they are not shown as they are.
+    // Control characters arrive unchanged; messages show them escaped.
     fs::write(place.path("tree/bell\u{7}"), "x").unwrap();
     let receiver = place.recv("a").start();
     place.send("s").arg(place.path("tree")).args("--receivers 1").run().expect(0);
     receiver.end().expect(0);
     assert_eq!(files(&place.path("a/tree")), files(&place.path("tree")));
-    // Each of them is one too deep for the receivers.
+    // Each name is one level too deep for the receivers.
     let deep = place.path("deep").join(["d"; 128].join("/"));
     fs::create_dir_all(&deep).unwrap();
     let strict = place.send("s").arg(place.path("deep")).arg("--strict").run();
     assert!(strict.expect(2).err.contains("too long or too deep"));
-    // What exists is told with its name made harmless.
+    // An existing file is reported with its name escaped.
     let receiver = place.wrapped(CARILLON, &[], "recv", "b").arg("--out").arg(place.path("a/tree")).start();
     place.send("s").arg(place.path("tree/bell\u{7}")).args("--receivers 1").run().expect(1);
     receiver.end().expect(2).one_line(&["tree/bell\\u{7} exists"]);

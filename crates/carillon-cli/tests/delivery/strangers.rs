@@ -1,4 +1,4 @@
-//! What strangers make real processes send. In virtual time there are many more of these:
+//! Packets of strangers and the answers of real processes. Many more of them run in virtual time:
 //! `crates/carillon-proto/tests/session/strangers.rs`.
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
     bytes
 }
 
-/// A kilobyte once made a receiver send 1.27 GB: an invitation with a timer of a nanosecond, and data.
+/// An invitation with a timer of a nanosecond and a kilobyte of data must not make a receiver send without limit.
 #[test]
 fn receiver_answers_false_invitations_with_few_bytes() {
     need_multicast!();
@@ -42,7 +42,7 @@ fn receiver_answers_false_invitations_with_few_bytes() {
     while begun.elapsed() < Duration::from_secs(3) {
         for state in [State::Gathering, State::Running, State::Finished, State::Aborted] {
             let invite = invitation(round % 3, state, "ack_timeout=1 ns\nwindow=32768");
-            // Half of it as data of that session: tiny, and all the same.
+            // Half of the kilobyte is data of that session, in small equal datagrams.
             let mut data = vec![0xCA, 1, 2, 1];
             data.extend_from_slice(&(round % 3).to_be_bytes());
             data.extend_from_slice(&[0; 24]);

@@ -1,4 +1,4 @@
-//! Places on loopback where tests of the command happen, and what they look at there.
+//! Directories and groups on loopback for tests of the command, and checks of the results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ pub use crate::netns::process::{Ended, Job, Running};
 /// The command under test.
 pub const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
 
-/// Skips a test, and says why, unless multicast works on loopback.
+/// Skips a test, with the reason, unless multicast works on loopback.
 macro_rules! need_multicast {
     () => {
         if let Err(reason) = crate::delivery::support::multicast_on_loopback() {
@@ -41,7 +41,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// Writes a file of this many bytes that repeat nowhere.
+    /// Writes a file of this many bytes without repetitions.
     pub fn file(&self, name: &str, len: usize) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("it is in the directory")).expect("a directory");
@@ -67,16 +67,16 @@ impl Place {
         self.wrapped(CARILLON, &[], command, name)
     }
 
-    /// The same behind another program.
+    /// Prepares the command as an argument of another program.
     pub fn wrapped(&self, program: &str, before: &[&str], command: &str, name: &str) -> Job {
         let mut process = Command::new(program);
-        // What is remembered of signatures is the test's own.
+        // The test has a history of signatures of its own.
         process.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", self.path("state"));
         process.args(before).arg(command).args(["--interface", "lo", "--group"]).arg(self.group.to_string());
         Job::new(process, self.path(&format!("{command}-{name}.log")))
     }
 
-    /// The command without any flag.
+    /// Prepares the command without any flag.
     pub fn bare(&self, command: &str, name: &str) -> Job {
         let mut process = Command::new(CARILLON);
         process.arg(command);
@@ -84,13 +84,13 @@ impl Place {
     }
 }
 
-/// Waits until something holds, for a minute at most.
+/// Waits until `holds` returns true, for a minute at most.
 #[track_caller]
 pub fn wait_until(what: &str, holds: impl FnMut() -> bool) {
     wait_until_or(what, String::new, holds);
 }
 
-/// Likewise; if it does not come to hold, this is said beside it.
+/// Waits like [`wait_until`], and adds the text of `told` to the failure.
 pub fn wait_until_or(what: &str, told: impl Fn() -> String, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -99,7 +99,7 @@ pub fn wait_until_or(what: &str, told: impl Fn() -> String, mut holds: impl FnMu
     }
 }
 
-/// Does something with each of these, with so many of them side by side.
+/// Calls `each` for every item, on at most `most` threads.
 pub fn in_parallel<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -113,16 +113,16 @@ pub fn in_parallel<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) 
     });
 }
 
-/// Waits until a file is being received below this directory.
+/// Waits until a partial file exists below this directory.
 #[track_caller]
 pub fn wait_for_part(directory: &Path) {
-    // A receiver tries first whether it can write at all, and notes how far it is.
+    // A receiver first creates a trial file, and a journal.
     let is_part =
         |name: &String| name.ends_with(".part") && !name.contains("probe") && !name.starts_with(".transfer.");
     wait_until("nothing is being received", || files(directory).keys().any(is_part));
 }
 
-/// Every file below a directory with its digest, by relative path; nothing if there is none.
+/// Digests of all files below a directory, by relative path; empty if the directory is missing.
 pub fn files(directory: &Path) -> BTreeMap<String, blake3::Hash> {
     let mut found = BTreeMap::new();
     let mut todo = vec![directory.to_owned()];
@@ -132,7 +132,7 @@ pub fn files(directory: &Path) -> BTreeMap<String, blake3::Hash> {
             if path.is_dir() {
                 todo.push(path);
             } else {
-                // One that was renamed meanwhile is found under its new name by the next call.
+                // The next call finds a file that was renamed meanwhile under its new name.
                 let digest = fs::read(&path).map(|bytes| blake3::hash(&bytes));
                 let name = path.strip_prefix(directory).expect("it is below").to_string_lossy().into_owned();
                 found.insert(name, digest.unwrap_or_else(|_| blake3::hash(b"")));
@@ -142,7 +142,7 @@ pub fn files(directory: &Path) -> BTreeMap<String, blake3::Hash> {
     found
 }
 
-/// A socket that sends to groups on loopback.
+/// Opens a socket that sends to groups on loopback.
 pub fn loopback_sender() -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_multicast_if_v4(&Ipv4Addr::LOCALHOST)?;
@@ -150,7 +150,7 @@ pub fn loopback_sender() -> std::io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// A socket that hears a group on loopback, as others do at the same time.
+/// Opens a socket that receives a group on loopback, together with others.
 pub fn listener(group: SocketAddrV4) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
@@ -168,13 +168,13 @@ pub fn multicast_on_loopback() -> std::io::Result<()> {
     hears.recv_from(&mut [0; 8]).map(|_| ())
 }
 
-/// Whether this process may do what only root may.
+/// Returns true if this process runs as root.
 pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
 }
 
-/// Runs a shell script in namespaces of its own; `None` if that is not possible here.
+/// Prepares a shell script that runs in namespaces of its own; `None` if that is not possible here.
 pub fn unshare(kinds: &str, script: &str) -> Option<Command> {
     let probe = Command::new("unshare")
         .args([kinds, "true"])

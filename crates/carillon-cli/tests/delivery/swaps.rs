@@ -1,4 +1,4 @@
-//! A local user who swaps directories for links while files arrive leads nothing out.
+//! A local user replaces directories by links while files arrive: no file leaves the directory of the receiver.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -23,7 +23,7 @@ fn directories_swapped_for_links_lead_no_file_out() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                // Each fails when the other side has made or removed it: that is the race.
+                // Each step fails if the other side was faster; that race is the test.
                 let _ = fs::rename(out.join("tree"), out.join("aside"));
                 let _ = symlink(&outside, out.join("tree"));
                 swaps.fetch_add(1, Ordering::Relaxed);
@@ -33,11 +33,11 @@ fn directories_swapped_for_links_lead_no_file_out() {
         });
         let least = if carillon_testkit::is_long_tier() { 10 } else { 4 };
         for number in 0..20 * least {
-            // Whoever swaps may hardly have had its turn.
+            // The swapping thread may hardly be scheduled on a busy machine.
             if number >= least && swaps.load(Ordering::Relaxed) > MIN_SWAPS {
                 break;
             }
-            // Whether it arrives depends on the moment; where it arrives does not.
+            // The timing decides if a file arrives; it may arrive only in the directory.
             let ended = place.send("s").arg(place.path("tree")).args("--receivers 1").run();
             assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.err);
             wait_until("a report", || receiver.out().matches("\"report\"").count() == number + 1);
@@ -50,5 +50,5 @@ fn directories_swapped_for_links_lead_no_file_out() {
     assert_eq!(files(&outside).len(), 0);
 }
 
-/// So often at least.
+/// Minimum number of swaps for a valid run.
 const MIN_SWAPS: u32 = 100;

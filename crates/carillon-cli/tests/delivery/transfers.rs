@@ -1,4 +1,4 @@
-//! What is sent arrives, with every protocol and over both IP versions.
+//! Complete transfers, with every protocol and over both IP versions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,8 @@ use carillon_testkit::skip;
 
 use crate::delivery::support::{CARILLON, Job, Place, files, need_multicast, unshare, wait_until};
 
-/// A directory with a file in a directory and an empty file, beside a plain file: sent together
-/// with the standard input. Returns what is to arrive.
+/// Creates a directory with a file in a subdirectory and an empty file, beside a plain file, to be sent together with
+/// the standard input. Returns the expected digests.
 fn sources(place: &Place, len: usize) -> BTreeMap<String, blake3::Hash> {
     place.file("from/big", len);
     place.file("from/tree/a/deep", len / 10);
@@ -126,7 +126,7 @@ fn a_sender_that_loses_what_it_is_told_delivers_all_the_same() {
 fn ipv6_groups_work_on_loopback() {
     let place = Place::new();
     let file = place.file("f", 3_000_000);
-    // Loopback has no IPv6 multicast route unless somebody adds one: done where it bothers nobody.
+    // Loopback has no IPv6 multicast route by default. The test adds one in a namespace of its own.
     let script = "ip link set lo up; ip -6 route add local ff00::/8 dev lo table local
         for r in a b; do \"$1\" recv --interface lo --group \"$2\" --name $r --out \"$3/$r\" & done
         \"$1\" send --interface lo --group \"$2\" --receivers 2 \"$3/f\"
@@ -195,7 +195,7 @@ fn times_of_modification_arrive_also_those_of_directories() {
     let names = ["tree", "tree/below", "tree/below/small", "tree/large"];
     place.file("tree/below/small", 1000);
     place.file("tree/large", 1_000_000);
-    // The deepest first: what is put into a directory changes its time.
+    // The deepest directories first, since adding an entry changes the time of a directory.
     for (number, name) in names.iter().enumerate().rev() {
         let time = UNIX_EPOCH + Duration::new(1_000_000_000 + number as u64, 7);
         fs::File::open(place.path(name)).unwrap().set_modified(time).unwrap();
@@ -258,7 +258,7 @@ fn receiver_accepts_only_senders_that_it_names() {
     let b = place.recv("b").args("--from two,three").start();
     let c = place.recv("c").args("--from three").start();
     let send = |file: &Path, name: &str| place.send(name).arg(file).args("--receivers 1 --name").arg(name);
-    // Both invite receivers that are there, and that wait for another.
+    // Both senders invite receivers, and wait for another one.
     let first = send(&one, "one").start();
     send(&two, "two").run().expect(0);
     first.end().expect(0);
@@ -312,7 +312,7 @@ fn traces_are_written_by_both_ends() {
     }
     let capture = fs::read(capture).unwrap();
     assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
-    // An IPv4 header from this host to the group, the invitation's, and one back to the sender.
+    // An IPv4 header from this host to the group, for the invitation, and one back to the sender.
     let has = |from: [u8; 4], to: [u8; 4]| capture.windows(8).any(|bytes| bytes == [from, to].concat());
     assert!(has([127, 0, 0, 1], place.group.ip().octets()));
     assert!(has([127, 0, 0, 1], [127, 0, 0, 1]));

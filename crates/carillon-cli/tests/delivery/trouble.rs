@@ -1,7 +1,7 @@
-//! Members that are silent, lie, come late or leave, with a helper that dies with them, all in one session, while somebody of no
-//! business here repeats and changes what is heard: every protocol whose entry says how its members would lie, between
-//! namespaces with frames of 1500 bytes, loss at every port and delay. In virtual time there is one after the other:
-//! `crates/carillon-proto/tests/delivery/trouble.rs`.
+//! All faults in one session: members that are silent, forge feedback, join late or leave, and a helper that dies,
+//! while an outsider replays and changes packets. It covers every protocol with a feedback forger in its entry. The
+//! members run in namespaces with frames of 1500 bytes, with loss at every port and delay. In virtual time the faults
+//! come one by one: `crates/carillon-proto/tests/delivery/trouble.rs`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -22,7 +22,7 @@ use crate::delivery::support::in_parallel;
 use crate::netns::process::Running;
 use crate::netns::{Host, Net};
 
-/// A member that says what is not so.
+/// A member that sends forged feedback.
 #[derive(Debug)]
 struct ForgingMember {
     session: ReceiverSession,
@@ -56,7 +56,7 @@ impl Machine for ForgingMember {
     }
 }
 
-/// It takes what is delivered, and does nothing with it.
+/// Application that accepts all deliveries and ignores them.
 struct Idle;
 
 impl Application<ForgingMember> for Idle {
@@ -65,7 +65,7 @@ impl Application<ForgingMember> for Idle {
     }
 }
 
-/// A member of this name that lies until somebody else is done, or it is thrown out.
+/// Runs a member of this name that forges feedback until the others are done, or until it is expelled.
 fn run_forging_member(
     host: &Host<'_>,
     name: &str,
@@ -95,7 +95,8 @@ fn run_forging_member(
     }
 }
 
-/// Somebody who hears the group and sends what it has heard again, changed, to all and to the sender, from its own address.
+/// Runs an outsider that captures the packets of the group and sends changed copies to the group and to the sender,
+/// from its own address.
 fn run_injector(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
     let group = (Ipv4Addr::new(239, 255, 67, 65), 7654);
     let socket = host.inside(|| {
@@ -122,7 +123,8 @@ fn run_injector(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
             }
         }
         let Some(mut bytes) = pick(&heard, &mut rng) else { continue };
-        // An exact copy of a PRESENT may stand for one that was lost: that is known (docs/explanation/security.md), and not tried here.
+        // A copied PRESENT may replace one that was lost. That limitation is known (docs/explanation/security.md) and
+        // not tested here.
         let places = bytes.len().min(44) as u64;
         let first = rng.below(places) as usize;
         bytes[first] ^= 1 + rng.below(255) as u8;
@@ -144,7 +146,7 @@ fn pick(heard: &[Vec<u8>], rng: &mut Rng) -> Option<Vec<u8>> {
     heard.get(at).filter(|bytes| !bytes.is_empty()).cloned()
 }
 
-/// Ends those who lie and meddle.
+/// Ends the forging members and the outsider when dropped.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -153,7 +155,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// What the sender's report says of one.
+/// Outcome of one receiver in the sender's report.
 fn outcome(report: &Value, name: &str) -> String {
     let rows = report["receivers"].as_array().expect("a list");
     let row = rows.iter().find(|row| row["name"] == name);
@@ -170,14 +172,15 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn every_protocol_serves_the_others_despite_all_faults() {
-    // It floods three networks at a time, and takes from the tests beside it what time they have.
+    // The test floods three networks at a time, and takes processor time from the tests beside it.
     if !is_long_or_skipped() {
         return;
     }
     let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.forge_feedback.is_some()).collect();
     in_parallel(3, &entries, |entry| {
         let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
-        // Two who are served, one that falls silent, one that leaves, two that lie, one that comes late; and helpers.
+        // Two members are served, one falls silent, one leaves, two forge feedback, and one joins late; helpers are
+        // added.
         let Some(net) = Net::delayed(7 + helpers, Duration::from_millis(10)) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
         let content = fs::read(net.file("f", 1_500_000)).expect("the file");
@@ -201,7 +204,7 @@ fn every_protocol_serves_the_others_despite_all_faults() {
         std::thread::scope(|scope| {
             let (fifth, sixth, extra, source) = (host(5), host(6), net.extra(), net.sender());
             let done = &done;
-            // Also where something is not as it should be: the threads are waited for.
+            // The flag is set after a failure too, since the threads are joined.
             let _over = StopOnDrop(done);
             scope.spawn(move || run_forging_member(&fifth, "r5", entry, Forgery::Complete, done));
             scope.spawn(move || run_forging_member(&sixth, "r6", entry, Forgery::Ahead(1 << 17), done));
@@ -231,7 +234,7 @@ fn every_protocol_serves_the_others_despite_all_faults() {
                 report["seconds"],
                 ["r1", "r2", "r3", "r4", "r5", "r6"].map(|name| outcome(report, name))
             );
-            // Somebody was lost.
+            // A receiver was expelled.
             assert_eq!(sent.code, Some(1), "{what}");
             for (number, receiver) in running.drain(..2).enumerate() {
                 let name = format!("r{}", number + 1);
@@ -246,7 +249,7 @@ fn every_protocol_serves_the_others_despite_all_faults() {
             }
             let (late, unserved) = (late.end(), report["unserved"].to_string());
             match entry.waits && !matches!(entry.helpers, Helpers::Required(_)) {
-                // A further session serves it.
+                // A catch-up session serves it.
                 true => {
                     assert_eq!(late.code, Some(0), "{what}\n{}{}", late.out, late.err);
                     assert!(fs::read(net.path("r7").join("f")).expect("a file") == content, "{what}");

@@ -1,5 +1,5 @@
-//! The Lua dissector (`packaging/wireshark/carillon.lua`) beside the crate's own decoders: every packet of real captures,
-//! every kind of packet there is, and bytes that are none. Skipped where there is no tshark.
+//! The Lua dissector (`packaging/wireshark/carillon.lua`) compared with the decoders of the crates: every packet of
+//! real captures, every kind of packet, and invalid bytes. Skipped without tshark.
 
 mod packets;
 mod shown;
@@ -20,12 +20,12 @@ const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/wi
 fn tshark() -> Command {
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{DISSECTOR}"));
-    // Members take any free port, and some of these are known as another program's.
+    // Members use any free port, and tshark assigns some of these to other programs.
     command.args(["-o", "udp.try_heuristic_first:TRUE"]);
     command
 }
 
-/// Whether there is a tshark that has Lua; says so if there is none.
+/// Returns true if tshark with Lua is installed. Prints a notice if not.
 fn has_tshark() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -42,7 +42,7 @@ fn has_tshark() -> bool {
 struct Packet {
     payload: Vec<u8>,
     fields: Fields,
-    /// What experts say of it.
+    /// Names of the expert messages about the packet.
     experts: Vec<String>,
     info: String,
 }
@@ -55,7 +55,7 @@ impl Packet {
     }
 }
 
-/// Every packet of a capture, as tshark shows it with the dissector.
+/// Runs tshark with the dissector over a capture. Returns every packet.
 fn dissected(capture: &Path) -> Vec<Packet> {
     const EXPERTS: &[&str] =
         &["carillon.malformed", "carillon.unknown", "carillon.cut", "carillon.broken", "_ws.malformed"];
@@ -76,7 +76,7 @@ fn dissected(capture: &Path) -> Vec<Packet> {
                 NAMES.iter().zip(&columns[3 + EXPERTS.len()..]).filter(|(_, shown)| !shown.is_empty());
             let payload = bytes(columns[0]);
             if !columns[2].ends_with(":carillon") {
-                // It may look like a packet of another program if it does not begin like one of this one.
+                // A packet without our first byte may look like one of another program.
                 assert!(payload.first() != Some(&MAGIC), "{line:?}");
                 return None;
             }
@@ -92,7 +92,7 @@ fn dissected(capture: &Path) -> Vec<Packet> {
         .collect()
 }
 
-/// What each packet of the session and of its protocols begins with, of any release.
+/// First byte of every packet of the session and its protocols, in all releases.
 const MAGIC: u8 = 0xCA;
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -101,18 +101,19 @@ fn bytes(hex: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
 }
 
-/// What tshark shows is what the crate reads; which kinds of packet there were.
+/// Checks that tshark shows the values that the crate decodes. Returns the kinds of packets in the capture.
 fn compare(capture: &Path, wants_all: bool) -> Vec<String> {
     let packets = dissected(capture);
     let mut kinds = Vec::new();
     for packet in &packets {
         let of = || format!("{:?}: {}", packet.info, hex(&packet.payload));
         let said = |expert: &str| packet.experts.iter().any(|name| name == expert);
-        // What this one calls malformed bears both names; by itself the other one is an error within it.
+        // A packet that our dissector calls malformed has both names. The general name alone is an error inside the
+        // dissector.
         let fell = said("_ws.malformed") && !said("carillon.malformed");
         assert!(!fell && !said("carillon.broken"), "{}", of());
         let expected = match shown(&packet.payload) {
-            // The first version, other protocols: as much as the envelope.
+            // Packets of the first version and of other protocols are decoded up to the envelope.
             None => {
                 assert!(!wants_all || !packet.is_refused(), "{}", of());
                 continue;
@@ -144,7 +145,7 @@ fn compare(capture: &Path, wants_all: bool) -> Vec<String> {
     kinds
 }
 
-/// Numbers are equal whatever their base.
+/// Returns true if two texts are equal, or equal numbers in different bases.
 fn same(one: &str, other: &str) -> bool {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -153,13 +154,14 @@ fn same(one: &str, other: &str) -> bool {
     one == other || number(one).is_some_and(|number_of| Some(number_of) == number(other))
 }
 
-/// A capture with these payloads, from one port of one machine to the group's.
+/// Writes a capture with these payloads, from one port of one machine to the group's port.
 fn written(place: &Place, packets: &[Vec<u8>]) -> PathBuf {
     written_between(place, packets, [40_000, 7654])
 }
 
 fn written_between(place: &Place, packets: &[Vec<u8>], ports: [u16; 2]) -> PathBuf {
-    // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
+    // Header of the pcap format: magic number, version 2.4, no offset, no accuracy, whole packets, raw IP as link
+    // type.
     let words = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32];
     let mut capture: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     for packet in packets {
@@ -179,6 +181,7 @@ fn written_between(place: &Place, packets: &[Vec<u8>], ports: [u16; 2]) -> PathB
     path
 }
 
+/// Every kind of packet is shown with the values that the crate decodes.
 #[test]
 fn every_packet_kind_shows_the_decoded_values() {
     if !has_tshark() {
@@ -194,6 +197,7 @@ fn every_packet_kind_shows_the_decoded_values() {
     assert_eq!(kinds.len(), 20 + 5 + 3, "{kinds:?}");
 }
 
+/// Packets that the crate refuses are shown as malformed, and cause no error inside the dissector.
 #[test]
 fn refused_packets_are_shown_as_malformed() {
     if !has_tshark() {
@@ -202,7 +206,7 @@ fn refused_packets_are_shown_as_malformed() {
     let place = Place::new();
     let good: Vec<Vec<u8>> = every_session_packet().into_iter().chain(golden()).chain(fuzzed(300)).collect();
     let mut packets = mutated(&good, if is_long_tier() { 20_000 } else { 300 });
-    // Each cut everywhere.
+    // Each packet is truncated at every length.
     for packet in good.iter().filter(|packet| packet.len() < 200).take(if is_long_tier() { 120 } else { 6 }) {
         packets.extend((1..packet.len()).map(|len| packet[..len].to_owned()));
     }
@@ -217,7 +221,7 @@ fn packets_between_ports_of_other_programs_are_understood() {
         return;
     }
     let place = Place::new();
-    // Quake III, VXLAN, BACnet.
+    // Ports of Quake III, VXLAN and BACnet.
     for port in [27_960, 4789, 47_808].into_iter().take(if is_long_tier() { 3 } else { 1 }) {
         let kinds = compare(&written_between(&place, &every_session_packet(), [port, 40_000]), true);
         assert!(kinds.len() >= 15, "{port}: {kinds:?}");
@@ -266,7 +270,7 @@ fn every_packet_of_simulated_runs_is_understood() {
     let plan = place.path("plan.toml");
     for (protocol, more, kinds) in [
         ("carillon", "", &["carillon DATA", "carillon POLL", "carillon STATUS", "carillon XOR"][..]),
-        // So many that symbols are sent.
+        // Enough losses that the sender sends repair symbols.
         ("carillon", "", &["carillon REPAIR"]),
         ("rra", "", &["rra ACK", "rra DATA"]),
     ]
@@ -298,7 +302,7 @@ fn every_protocol_in_the_envelope_is_called_by_its_name() {
     if !has_tshark() {
         return;
     }
-    // Those of other ends' making (XTP, PGM) have dissectors of their own.
+    // Protocols with published formats (XTP, PGM) have dissectors of their own.
     let formats: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.format).collect();
     let packets: Vec<(String, Vec<u8>)> = formats
         .iter()
@@ -322,7 +326,7 @@ fn sealed_datagrams_are_shown_from_outside() {
         return;
     }
     let place = Place::new();
-    // docs/reference/seal-and-signature.md
+    // The format is in docs/reference/seal-and-signature.md.
     let sealed = [
         "5e10636172696c6c6f6e73616c7400000000000000019b3d310f23f0c12ddc7baf640d86c2236b66d12ebb53e4634282ca50",
         "5e11636172696c6c6f6e73616c7400000000000000027dd00744d8bb56046d08df402a873150",

@@ -1,4 +1,4 @@
-//! Packets for the dissector: of every kind, and such as nobody would send.
+//! Packets for the dissector: of every kind, and invalid ones.
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
@@ -16,13 +16,13 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The packets by which the formats are held.
+/// Golden packets of the wire formats.
 pub fn golden() -> Vec<Vec<u8>> {
     let all = FORMATS.iter().flat_map(|format| format.golden);
     all.map(|golden| super::bytes(&golden.hex.replace(' ', ""))).collect()
 }
 
-/// Packets with fuzzed fields that are right.
+/// Valid packets with random field values.
 pub fn fuzzed(count: usize) -> Vec<Vec<u8>> {
     let mut rng = Seeds::new(7).stream("dissector.fuzzed");
     let one = |at: usize| {
@@ -35,14 +35,14 @@ pub fn fuzzed(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).filter(|packet| super::shown(packet).is_some_and(|read| read.is_ok())).collect()
 }
 
-/// Packets with some bytes changed, taken away, or added.
+/// Packets with some bytes changed, removed or added.
 pub fn mutated(good: &[Vec<u8>], count: usize) -> Vec<Vec<u8>> {
     let mut rng = Seeds::new(8).stream("dissector.mutated");
     let one = |_| {
         let mut packet = good[rng.below(good.len() as u64) as usize].clone();
         for _ in 0..1 + rng.below(4) {
             let len = packet.len().max(1) as u64;
-            // Behind the envelope as a rule: what differs there is soon refused.
+            // Most changes are behind the envelope, since a packet with a changed envelope is refused early.
             let at =
                 (if rng.chance(0.9) { 8 + rng.below(len.saturating_sub(8).max(1)) } else { rng.below(len) })
                     as usize;
@@ -63,7 +63,7 @@ pub fn mutated(good: &[Vec<u8>], count: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).filter(|packet| !packet.is_empty()).collect()
 }
 
-/// Bytes of which some begin like packets.
+/// Random bytes, some of which begin like packets.
 pub fn random_bytes(count: usize) -> Vec<Vec<u8>> {
     let mut rng = Seeds::new(9).stream("dissector.random");
     let one = |_| {
@@ -80,7 +80,7 @@ pub fn random_bytes(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(one).collect()
 }
 
-/// Session packets of every kind, with all that they can have.
+/// Session packets of every kind, with all optional fields.
 pub fn every_session_packet() -> Vec<Vec<u8>> {
     let name = |text| Name::new(text).expect("a name");
     let text = |text| Text::new(text).expect("a text");
@@ -192,18 +192,18 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
     bodies.into_iter().map(emit).collect()
 }
 
-/// Bytes by their digits, and others behind them.
+/// Bytes from hexadecimal digits, followed by others.
 fn with(head: &str, rest: &[&[u8]]) -> Vec<u8> {
     [&super::bytes(&head.replace(' ', ""))[..], &rest.concat()].concat()
 }
 
-/// Values at the bounds of what is allowed, on both sides.
+/// Values at the limits of their ranges, on both sides.
 pub fn edges() -> Vec<Vec<u8>> {
     let with =
         |head: &str, rest: &[&[u8]]| [&super::bytes(&head.replace(' ', ""))[..], &rest.concat()].concat();
     let leave = |text: &[u8]| with("ca030008 01020304 1122334455667788", &[&[text.len() as u8], text]);
     let mut packets = Vec::new();
-    // Texts: characters where what is hidden begins and ends, and bytes that are no UTF-8.
+    // Texts: characters at the limits of the escaped ranges, and bytes that are not UTF-8.
     let is_edge = |code: &u32| {
         let hidden = |code: u32| char::from_u32(code).is_none_or(is_hidden);
         [code.saturating_sub(1), code + 1].into_iter().any(|other| hidden(other) != hidden(*code))
@@ -320,7 +320,7 @@ pub fn edges() -> Vec<Vec<u8>> {
     packets
 }
 
-/// The same of blocks, and lists of places that somebody drew.
+/// Packets of blocks with values at the limits of their ranges, and random lists of positions.
 fn blocks() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let halves = [0u16, 1, 2, 3, 5, 4096, 16_383, 16_384, 16_385, 65_535];
@@ -359,7 +359,7 @@ fn blocks() -> Vec<Vec<u8>> {
         let count = rng.below(18) as u8;
         packets.push(with("ca013205 01020304 00000007", &[&length.to_be_bytes(), &[0, 0, count], &list]));
     }
-    // Gaps that use up all the bits that a list may have.
+    // Gaps that use all bits of a list.
     for (length, count) in [(16_384u16, 10u8), (16_384, 2), (17, 16), (2000, 12)] {
         for ones in 100..136usize {
             let mut list = vec![0u8; 18];

@@ -1,4 +1,4 @@
-//! What a dissector has to show of a packet, by the crate's decoders.
+//! Expected fields of a packet, from the decoders of the crates.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::hex;
 /// Values by the dissector's names of their fields, in the order in which they stand in the packet.
 pub type Fields = BTreeMap<&'static str, Vec<String>>;
 
-/// All names; what a packet does not have is not shown.
+/// Names of all fields. Fields that a packet does not have are not shown.
 pub const NAMES: &[&str] = &[
     "carillon.association",
     "carillon.padding",
@@ -101,7 +101,8 @@ pub const NAMES: &[&str] = &[
     "carillon.rra.map",
 ];
 
-/// What a packet of the session, of `carillon` or of `rra` says, or that it is none; nothing of others.
+/// Expected fields of a packet of the session, of `carillon` or of `rra`, or the decoding error. `None` for other
+/// protocols.
 pub fn shown(bytes: &[u8]) -> Option<Result<Fields, String>> {
     let read = match bytes {
         [0xCA, 1 | 2, 0, ..] => return None,
@@ -123,7 +124,7 @@ impl Shown {
         self
     }
 
-    /// A text, of which an empty one is not shown.
+    /// Adds a text; an empty one is not shown.
     fn text(&mut self, name: &'static str, text: &str) -> &mut Self {
         if text.is_empty() { self } else { self.with(name, text) }
     }

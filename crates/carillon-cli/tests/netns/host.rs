@@ -1,4 +1,4 @@
-//! One host of a network: what is done to its port, and what runs there.
+//! One host of a test network: faults of its port, and the processes that run there.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::process::Job;
 use super::system::{ip, nft, shell};
 use super::{CARILLON, Net, command};
 
-/// Bytes and frames that have gone out of `eth0` and come in there.
+/// Bytes and frames that `eth0` has sent and received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     pub bytes_out: u64,
@@ -16,7 +16,7 @@ pub struct Counters {
     pub frames_in: u64,
 }
 
-/// `s`, `x`, `r1`, `r2`, …
+/// A host, named `s`, `x`, `r1`, `r2`, …
 #[derive(Clone)]
 pub struct Host<'a> {
     net: &'a Net,
@@ -45,13 +45,13 @@ impl<'a> Host<'a> {
         Ipv4Addr::new(10, 77, 0, self.number)
     }
 
-    /// Loses this part of the packets that arrive here, each by itself; 0 ends that, 1 cuts it off.
+    /// Drops incoming packets with this probability, independently; 0 ends that, 1 drops all.
     #[track_caller]
     pub fn lose_in(&self, part: f64) {
         self.lose("ingress", part);
     }
 
-    /// Loses this part of the packets that leave here.
+    /// Drops outgoing packets with this probability.
     #[track_caller]
     pub fn lose_out(&self, part: f64) {
         self.lose("egress", part);
@@ -60,7 +60,7 @@ impl<'a> Host<'a> {
     #[track_caller]
     fn lose(&self, hook: &str, part: f64) {
         assert!((0.0..=1.0).contains(&part), "{part} is no part");
-        // Packets of IP, so that nobody's address becomes unknown: the kernel asks for it only now and then.
+        // Only IP packets are dropped, since the kernel would repeat a lost ARP request only after a second.
         let some = format!("numgen random mod 1000000 < {}", (part * 1e6) as u32);
         let which = if part < 1.0 { some.as_str() } else { "" };
         let rule = format!("meta protocol {{ ip, ip6 }} {which} drop");
@@ -73,7 +73,8 @@ impl<'a> Host<'a> {
         nft(&self.namespace(), &rules);
     }
 
-    /// A firewall that silently drops what arrives and matches, such as `udp dport 7654` or `ip saddr 10.77.0.1`.
+    /// Adds a firewall that silently drops matching incoming packets, such as `udp dport 7654` or `ip saddr
+    /// 10.77.0.1`.
     #[track_caller]
     pub fn firewall_in(&self, matching: &str) {
         self.firewall("input", matching);
@@ -91,43 +92,43 @@ impl<'a> Host<'a> {
         nft(&self.namespace(), "add table inet firewall\ndelete table inet firewall\n");
     }
 
-    /// The port towards this host carries this much, and queues 256 KiB; what is more is lost. 0 ends that.
+    /// Limits the port towards this host to a rate, with a queue of 256 KiB; excess packets are dropped. 0 ends that.
     #[track_caller]
     pub fn rate_in(&self, mbit: f64) {
         rate(&self.net.switch(), &self.name, mbit);
     }
 
-    /// The longest packet of its wire, at both ends. The other ports of the switch keep theirs.
+    /// Sets the MTU of the host's link, at both ends. The other ports of the switch keep theirs.
     #[track_caller]
     pub fn mtu(&self, bytes: u32) {
         ip(Some(&self.net.switch()), &format!("link set {} mtu {bytes}\n", self.name));
         ip(Some(&self.namespace()), &format!("link set eth0 mtu {bytes}\n"));
     }
 
-    /// The longest packet at the switch's end of its wire alone.
+    /// Sets the MTU of the link at the switch's end only.
     #[track_caller]
     pub fn switch_port_mtu(&self, bytes: u32) {
         ip(Some(&self.net.switch()), &format!("link set {} mtu {bytes}\n", self.name));
     }
 
-    /// Where its commands run.
+    /// Directory in which commands of this host run.
     pub fn directory(&self) -> &std::path::Path {
         self.net.directory()
     }
 
-    /// Takes away its multicast route of IPv4.
+    /// Removes the IPv4 multicast route.
     #[track_caller]
     pub fn no_multicast_route(&self) {
         self.ip("route del 224.0.0.0/4 dev eth0");
     }
 
-    /// A command of ip(8) here.
+    /// Runs a command of ip(8) on this host.
     #[track_caller]
     pub fn ip(&self, line: &str) {
         ip(Some(&self.namespace()), &format!("{line}\n"));
     }
 
-    /// A script of sh(1) here, which is to succeed; what it prints.
+    /// Runs a script of sh(1) on this host, which must succeed. Returns its output.
     #[track_caller]
     pub fn shell(&self, script: &str) -> String {
         shell(&self.namespace(), script)
@@ -143,24 +144,25 @@ impl<'a> Host<'a> {
         Counters { bytes_out, frames_out, bytes_in, frames_in }
     }
 
-    /// `carillon` with these words, in the network's directory; not started yet.
+    /// Prepares `carillon` with these arguments, in the network's directory; not started yet.
     pub fn carillon(&self, line: &str) -> Job {
         self.program(CARILLON).args(line)
     }
 
-    /// Any program, likewise.
+    /// Prepares any program in the same way.
     pub fn program(&self, program: &str) -> Job {
         Job::new(self.command(program), self.net.log(&self.name))
     }
 
-    /// The same as a command, for what a [`Job`] cannot do.
+    /// Returns a [`Command`] for uses that a [`Job`] does not offer.
     pub fn command(&self, program: &str) -> Command {
         let mut command = command(&self.namespace(), program);
         command.current_dir(self.net.directory());
         command
     }
 
-    /// Does something in this host, in a thread of its own. Sockets that it opens stay there.
+    /// Calls a function in the namespace of this host, on a thread of its own. Sockets opened there remain in the
+    /// namespace.
     pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.namespace());
         let enter = || {

@@ -35,7 +35,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// A network without loss and delay; `None`, said aloud, where it cannot be made.
+    /// Creates a network without loss and delay. Prints a notice and returns `None` if that is not possible.
     #[track_caller]
     pub fn new(receivers: usize) -> Option<Net> {
         Net::delayed(receivers, Duration::ZERO)
@@ -48,7 +48,7 @@ impl Net {
         Net::apart(receivers, if each_way.is_zero() { &[] } else { &delays })
     }
 
-    /// The same; whatever passes these hosts' ports is so much later there, in both directions.
+    /// Creates a network in which the ports of these hosts delay packets in both directions.
     #[track_caller]
     pub fn apart(receivers: usize, delays: &[(&str, Duration)]) -> Option<Net> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -95,7 +95,7 @@ impl Net {
             wires += &format!("link set {port}-near up\nlink set {port}-far up\n");
         }
         ip(Some(&switch), &wires);
-        // Otherwise the kernel hands frames of 64 KiB from port to port.
+        // Offloading is off; the kernel would otherwise pass frames of 64 KiB between ports.
         let plain = "ethtool -K $port tx off rx off sg off tso off gso off gro off >/dev/null 2>&1 || true";
         shell(&switch, &format!("for port in $(ls /sys/class/net | grep -v bridge); do {plain}; done"));
         for host in &all {
@@ -124,12 +124,12 @@ impl Net {
         Host::new(self, "s".to_owned(), 1)
     }
 
-    /// The host for an attacker, a second sender, …
+    /// Host for an attacker or a second sender.
     pub fn extra(&self) -> Host<'_> {
         Host::new(self, "x".to_owned(), 2)
     }
 
-    /// From 1.
+    /// Receiver with this number, from 1.
     pub fn receiver(&self, number: usize) -> Host<'_> {
         assert!((1..=self.receivers).contains(&number), "there are {} receivers", self.receivers);
         Host::new(self, format!("r{number}"), 10 + number as u8)
@@ -143,7 +143,7 @@ impl Net {
         [self.sender(), self.extra()].into_iter().chain(self.receivers())
     }
 
-    /// Where the commands of its hosts run; what they write is theirs in common.
+    /// Directory in which the commands of all hosts run; they share their files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -152,7 +152,7 @@ impl Net {
         self.directory().join(name)
     }
 
-    /// Writes a file of this many bytes that repeat nowhere.
+    /// Writes a file of this many bytes without repetitions.
     pub fn file(&self, name: &str, len: usize) -> PathBuf {
         let path = self.path(name);
         let mut bytes = vec![0; len];
@@ -161,12 +161,12 @@ impl Net {
         path
     }
 
-    /// The namespace of the switch, whose ports are called like the hosts: `s`, `x`, `r1`, …
+    /// Namespace of the switch. Its ports have the names of the hosts: `s`, `x`, `r1`, …
     pub fn switch(&self) -> String {
         format!("{}switch", self.prefix)
     }
 
-    /// A script of sh(1) at the switch, whose bridge is called `bridge`; what it prints.
+    /// Runs a script of sh(1) in the namespace of the switch; the bridge is called `bridge`. Returns the output.
     #[track_caller]
     pub fn shell(&self, script: &str) -> String {
         shell(&self.switch(), script)
@@ -176,7 +176,7 @@ impl Net {
         format!("{}{host}", self.prefix)
     }
 
-    /// Where the output of the next process goes.
+    /// Path of the output of the next process.
     fn log(&self, host: &str) -> PathBuf {
         let number = self.next_log.fetch_add(1, Ordering::Relaxed);
         self.path(&format!("log-{number}-{host}.log"))
@@ -195,7 +195,7 @@ impl Drop for Net {
     }
 }
 
-/// Runs a program in a namespace.
+/// Prepares a program that runs in a namespace.
 fn command(namespace: &str, program: &str) -> Command {
     in_namespace(namespace, program)
 }

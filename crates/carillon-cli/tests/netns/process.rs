@@ -1,4 +1,4 @@
-//! Processes of the command, and what they leave behind.
+//! Processes of the command and their output.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process to be started.
+/// A process that is not started yet.
 pub struct Job {
     process: Command,
     log: PathBuf,
@@ -14,7 +14,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its output goes to files beside `log`.
+    /// Prepares a process with its output in files beside `log`.
     pub fn new(process: Command, log: PathBuf) -> Job {
         Job { process, log, input: None }
     }
@@ -29,7 +29,7 @@ impl Job {
         self
     }
 
-    /// Runs it there.
+    /// Sets the working directory.
     pub fn directory(mut self, path: &Path) -> Job {
         self.process.current_dir(path);
         self
@@ -64,14 +64,14 @@ impl Job {
     }
 }
 
-/// A process under way; killed when dropped.
+/// A running process; killed when dropped.
 pub struct Running {
     process: Child,
     out: PathBuf,
     err: PathBuf,
 }
 
-/// What a process has left behind.
+/// Exit code and output of a process.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -80,12 +80,12 @@ pub struct Ended {
 }
 
 impl Running {
-    /// Waits for the end, which is to come within a minute.
+    /// Waits for the end, for at most a minute.
     pub fn end(self) -> Ended {
         self.end_within(Duration::from_secs(60))
     }
 
-    /// Waits for the end, which is to come within this time.
+    /// Waits for the end, for at most this time.
     pub fn end_within(mut self, limit: Duration) -> Ended {
         let start = Instant::now();
         let code = loop {
@@ -101,30 +101,30 @@ impl Running {
         Ended { code, out: read(&self.out), err: read(&self.err) }
     }
 
-    /// Waits for the end with this exit code; its output is not text.
+    /// Waits for the end with this exit code, for a process with binary output.
     #[track_caller]
     pub fn end_bytes(mut self, code: i32) {
         let status = self.process.wait().expect("the process can be waited for");
         assert_eq!(status.code(), Some(code), "{}", read(&self.err));
     }
 
-    /// Writes to the standard input of one that was started fed.
+    /// Writes to the standard input of a process from [`Job::start_fed`].
     pub fn feed(&mut self, text: &str) {
         let input = self.process.stdin.as_mut().expect("an open standard input");
         input.write_all(text.as_bytes()).expect("the process reads");
     }
 
-    /// The standard input of one that was started fed, to be written to from elsewhere.
+    /// Takes the standard input of a process from [`Job::start_fed`], to write to it elsewhere.
     pub fn take_input(&mut self) -> ChildStdin {
         self.process.stdin.take().expect("an open standard input")
     }
 
-    /// Whether it has ended.
+    /// Returns true if the process has ended.
     pub fn is_over(&mut self) -> bool {
         self.process.try_wait().expect("the process can be waited for").is_some()
     }
 
-    /// Ends the standard input.
+    /// Closes the standard input.
     pub fn close(&mut self) {
         self.process.stdin = None;
     }
@@ -155,14 +155,14 @@ impl Drop for Running {
 }
 
 impl Ended {
-    /// The exit code is this; otherwise everything is shown.
+    /// Checks the exit code; shows all output if it differs.
     #[track_caller]
     pub fn expect(self, code: i32) -> Ended {
         assert_eq!(self.code, Some(code), "\n{}\n{}", self.out, self.err);
         self
     }
 
-    /// One line on stderr beside those of progress, with all of these words.
+    /// Checks that standard error has one line besides progress lines, with all of these words.
     #[track_caller]
     pub fn one_line(self, words: &[&str]) -> Ended {
         let progress = ["receiving from", "sending to", "sent"].map(|verb| format!("carillon: {verb} "));
@@ -174,7 +174,7 @@ impl Ended {
         self
     }
 
-    /// The JSON lines of its output with this event.
+    /// JSON lines of the output with this event.
     pub fn events(&self, event: &str) -> Vec<serde_json::Value> {
         let lines = self.out.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
         lines.filter(|value: &serde_json::Value| value["event"] == event).collect()

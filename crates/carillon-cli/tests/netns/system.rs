@@ -1,4 +1,4 @@
-//! What networks of tests are made with: ip(8), nft(8), a C compiler where there is delay.
+//! System tools of the test networks: ip(8), nft(8), and a C compiler for networks with delay.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Every namespace of such a network is called this, the process, a number and the host.
+/// Prefix of all namespace names; the process id, a number and the host follow.
 pub const PREFIX: &str = "carillon-net-";
 
 const NO_ETHTOOL: &str =
     "NOTE: without ethtool(8) ports hand on frames longer than their MTU, as many packets in one";
 
-/// Finds out, once, whether networks can be made here, and why not; removes what dead processes have left.
+/// Checks once if networks can be created here, and fails with the reason. Removes namespaces of dead processes.
 pub fn make_possible() -> Result<(), String> {
     static POSSIBLE: OnceLock<Result<(), String>> = OnceLock::new();
     POSSIBLE
@@ -53,9 +53,9 @@ pub fn make_possible() -> Result<(), String> {
         .clone()
 }
 
-/// Kills what runs in namespaces and removes them; their wires go with them.
+/// Kills the processes in these namespaces and removes them; their links are removed with them.
 pub fn remove(names: &[String]) {
-    // One look at all processes, not one for each namespace as `ip netns pids` takes it.
+    // The list of processes is read once, while `ip netns pids` reads it for each namespace.
     let identity = |path: PathBuf| fs::metadata(path).map(|namespace| (namespace.dev(), namespace.ino()));
     let ours: BTreeSet<_> =
         names.iter().flat_map(|name| identity(Path::new("/run/netns").join(name))).collect();
@@ -67,11 +67,11 @@ pub fn remove(names: &[String]) {
         }
     }
     let lines: String = names.iter().map(|name| format!("netns del {name}\n")).collect();
-    // One that is gone already does not save the others.
+    // A namespace that does not exist any longer must not stop the removal of the others.
     let _ = fed(Command::new("ip").args(["-force", "-batch", "-"]), &lines);
 }
 
-/// Removes the networks of test processes that are gone without having been able to.
+/// Removes the networks of test processes that ended without removing them.
 fn sweep() {
     let Ok(output) = Command::new("ip").args(["netns", "list"]).output() else { return };
     let listed = text(&output.stdout);
@@ -83,20 +83,20 @@ fn sweep() {
     remove(&dead.map(str::to_owned).collect::<Vec<_>>());
 }
 
-/// Runs a program in a namespace; its process is the one that this starts.
+/// Prepares a program in a namespace; the child process is the program itself.
 pub fn in_namespace(namespace: &str, program: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", namespace, program]);
     command
 }
 
-/// Commands of ip(8), one a line, that are to succeed.
+/// Runs commands of ip(8), one per line, which must succeed.
 #[track_caller]
 pub fn ip(namespace: Option<&str>, lines: &str) {
     batch(namespace, lines).unwrap_or_else(|error| panic!("{error}\n{lines}"));
 }
 
-/// Commands of sh(1) in a namespace that are to succeed; what they print.
+/// Runs commands of sh(1) in a namespace, which must succeed. Returns their output.
 #[track_caller]
 pub fn shell(namespace: &str, script: &str) -> String {
     let output = in_namespace(namespace, "sh").args(["-ec", script]).output().expect("ip runs");
@@ -104,7 +104,7 @@ pub fn shell(namespace: &str, script: &str) -> String {
     text(&output.stdout)
 }
 
-/// Rules of nft(8) in a namespace.
+/// Loads rules of nft(8) in a namespace.
 #[track_caller]
 pub fn nft(namespace: &str, rules: &str) {
     let output = fed(in_namespace(namespace, "nft").args(["-f", "-"]), rules).expect("ip runs");
@@ -128,7 +128,7 @@ fn fed(command: &mut Command, input: &str) -> std::io::Result<Output> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn()?;
     let mut stdin = process.stdin.take().expect("its input is written here");
-    // It may have ended already: then it says why.
+    // The program may have ended already; its output then has the reason.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     process.wait_with_output()
@@ -138,7 +138,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Starts the relay between a host's port and the switch; it relays when this returns.
+/// Starts the delay emulator between a host's port and the switch. It forwards packets when this returns.
 pub fn emulator(switch: &str, port: &str, delay: Duration) -> Child {
     let program = compiled().as_ref().unwrap_or_else(|error| panic!("{error}"));
     let mut command = in_namespace(switch, program.to_str().expect("a path in UTF-8"));
@@ -152,7 +152,7 @@ pub fn emulator(switch: &str, port: &str, delay: Duration) -> Child {
     child
 }
 
-/// The relay, compiled once for this process.
+/// Path of the delay emulator, compiled once for this process.
 fn compiled() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -167,7 +167,7 @@ fn compiled() -> &'static Result<PathBuf, String> {
         if !output.status.success() {
             return Err(format!("cc: {}", text(&output.stderr)));
         }
-        // At once: another test process may be running the one that is there.
+        // The file is replaced atomically, since another test process may be executing the existing one.
         fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
         Ok(program)
     })
