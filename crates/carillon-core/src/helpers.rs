@@ -111,7 +111,7 @@ impl HelperTable {
 
     /// Builds a tree in which each node has at most `fanout` children, as far as helpers suffice.
     ///
-    /// The first helpers are children of the sender and the next ones children of those; the members are distributed
+    /// The first helpers are children of the sender and the next ones their children; the members are distributed
     /// over the last helpers in turn.
     pub fn balanced(helpers: &[NodeId], members: &[NodeId], fanout: usize) -> Self {
         let fanout = fanout.max(1);

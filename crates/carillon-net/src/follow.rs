@@ -8,7 +8,7 @@
 //! An address that still exists is kept, so that a session continues when an interface was removed and created again.
 //! With another address the endpoint is a new peer to all others.
 //!
-//! Not covered: a better address on an interface whose current address still works.
+//! Not covered: a better address on an interface with a working current address.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -52,13 +52,13 @@ impl Endpoint {
         let stands_in =
             |choice: &Choice| self.config.fallback == Fallback::Loopback && *choice == Choice::Only;
         match chosen {
-            // Without a route the current interface is as good as any.
+            // Without a route the current interface serves as well as any other.
             Ok((_, choice)) if present && stands_in(&choice) => Ok(Standing::Current),
             Ok((interface, _)) => {
                 let same = interface.index == self.interface.index && group.is_ipv4() == self.group.is_ipv4();
                 Ok(if present && same { Standing::Current } else { outdated })
             }
-            // Without a route the current interface is as good as any; or it was renamed.
+            // Without a route the current interface serves as well as any other; or it was renamed.
             Err(OpenError::NoNetwork { .. } | OpenError::NoSuchInterface { .. }) if present => {
                 Ok(Standing::Current)
             }

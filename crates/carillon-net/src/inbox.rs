@@ -48,7 +48,7 @@ type Unsealed = Result<Option<Range<usize>>, DropReason>;
 pub(crate) struct Opener<'a> {
     pub(crate) seal: &'a mut Seal,
     pub(crate) now: Time,
-    /// Own address of the endpoint, whose multicasts need not be opened.
+    /// Own address of the endpoint. Multicasts from it need not be opened.
     pub(crate) own: SocketAddr,
 }
 

@@ -1,4 +1,4 @@
-//! Addresses for machines whose packets contain addresses.
+//! Addresses for machines that write addresses into packets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

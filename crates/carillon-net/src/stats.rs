@@ -29,7 +29,7 @@ pub struct Stats {
     pub refused_peers: u64,
     /// Datagrams without a seal, at an endpoint with a key.
     pub unsealed: u64,
-    /// Datagrams whose seal does not open: another key or address, changed, truncated, or forged.
+    /// Datagrams with a seal that does not open: another key or address, changed, truncated, or forged.
     pub unauthentic: u64,
     /// Datagrams that were opened before.
     pub replayed: u64,

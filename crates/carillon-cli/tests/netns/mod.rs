@@ -41,7 +41,7 @@ impl Net {
         Net::delayed(receivers, Duration::ZERO)
     }
 
-    /// The same; whatever passes the sender's port is this much later there, in both directions.
+    /// Creates a network in which the sender's port delays packets by `each_way` in both directions.
     #[track_caller]
     pub fn delayed(receivers: usize, each_way: Duration) -> Option<Net> {
         let delays = [("s", each_way)];

@@ -89,7 +89,7 @@ struct Unicast<'a> {
 pub(super) struct UnicastTime {
     /// Request up and repair down, each stored and forwarded at every hop.
     pub(super) recovery: f64,
-    /// Propagation alone, there and back.
+    /// Propagation time alone, in both directions.
     pub(super) propagation: f64,
 }
 

@@ -114,7 +114,7 @@ mod tests {
         file.and_then(|file| Plan::new(&file).map(drop)).expect_err("it is refused").to_string()
     }
 
-    /// All acknowledgments arrive at once and are processed one by one. A message takes two latencies and one buffer
+    /// Acknowledgments arrive all at once and are processed one by one. A message takes two latencies and one buffer
     /// place per child.
     #[test]
     fn buffer_for_all_answers_needs_one_transmission() {
@@ -141,7 +141,7 @@ mod tests {
         assert!(slow - alike > 8e-3 && slow - alike < 9e-3, "{slow} {alike}");
     }
 
-    /// Of twenty simultaneous answers sixteen find a place. The message is repeated to all; they answer again, and
+    /// Twenty answers arrive at once, and sixteen find a place. The message is repeated to all; they answer again, and
     /// only four of these answers are needed.
     #[test]
     fn answers_beyond_the_buffer_are_dropped() {

@@ -23,7 +23,7 @@ pub struct RelayStats {
     pub sent: u64,
     /// Multicasts ignored by the reverse-path check.
     pub off_path: u64,
-    /// Multicasts whose hop limit was reached.
+    /// Multicasts that reached their hop limit.
     pub expired: u64,
     /// Datagrams not sent because they exceed the MTU of an interface.
     pub too_large: u64,

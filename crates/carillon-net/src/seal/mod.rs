@@ -6,8 +6,8 @@
 //! only after that has *proven* its presence by answering a fresh greeting; otherwise a recording of an earlier
 //! session would be accepted.
 //!
-//! Not covered: secrecy from former members (that takes a new key), and endpoints behind address translation, whose
-//! source address changes.
+//! Not covered: secrecy from former members (that takes a new key), and endpoints behind address translation, which
+//! changes the source address.
 
 mod key;
 mod table;
@@ -440,7 +440,7 @@ fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
     all
 }
 
-/// Returns true if a time at most [`MAX_PAUSE`] ahead has come. A new driver restarts the clock, which counts as due.
+/// Returns true if a time at most [`MAX_PAUSE`] ahead has passed. A new driver restarts the clock, which counts as due.
 fn is_due(at: Time, now: Time) -> bool {
     at <= now || at.since(now) > MAX_PAUSE
 }

@@ -27,7 +27,7 @@ pub struct Distances {
 /// contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// Arrival time in microseconds; both fields are 0 if no report has come.
+    /// Arrival time in microseconds; both fields are 0 if no report has arrived.
     pub came_us: u32,
     /// Clock of the member in that report.
     pub sent_us: u32,
@@ -100,7 +100,7 @@ impl Distances {
         ((micros - micros % self.tick_us) as u32).max(1)
     }
 
-    /// Contents of the next report: at most `most` members in turn, of those received from and those in `nexts`
+    /// Contents of the next report: at most `most` members in turn, from the reporting members and those in `nexts`
     /// (ascending), with their timestamps.
     pub fn next_report(
         &mut self,

@@ -329,7 +329,7 @@ impl RepairBlock {
                 }
             });
         }
-        // In a block of one message, the message is as good as a coded symbol.
+        // In a block of one message, the message serves as a coded symbol.
         if self.len() == 1 {
             self.coded += 1;
             self.sent_repairs.push((SentRepair::Coded, self.symbols));

@@ -16,7 +16,7 @@ pub enum Stage {
     BackOff,
     /// The request is to be sent now. It may still be suppressed.
     Due,
-    /// This node or another one sent the request, and no confirmation has come.
+    /// This node or another one sent the request, and no confirmation has arrived.
     Asked,
     /// The request was confirmed, and the repair is expected.
     Confirmed,

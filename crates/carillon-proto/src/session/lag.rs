@@ -23,7 +23,7 @@ pub(super) struct LagTracker {
     held_in: u128,
     /// Bit per tick: most others had all that was sent and this member had not, or its path bounded the sending.
     behind_in: u128,
-    /// Bit per tick: in addition the member had only a small part of what most others have, since the session began.
+    /// Bit per tick: in addition the member had only a small part of the data that most others have, since the session began.
     far_behind_in: u128,
     /// Total time for which the member held the sender up.
     waited: Duration,
@@ -65,7 +65,7 @@ pub(super) struct Tick {
     pub mostly_free: bool,
     /// Messages that most members have acknowledged.
     pub usual: u64,
-    /// True if the member answered or was polled in vain, so that its acknowledgments are up to date.
+    /// True if the member answered or left a poll unanswered, so that its acknowledgments are up to date.
     pub is_known: bool,
 }
 
@@ -209,7 +209,7 @@ pub(super) const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// Number of these from which the member is set aside: three quarters.
 const MIN_BEHIND_TICKS: u32 = 6;
-/// Divisor of what most others have, below which a member is far behind from the beginning on.
+/// Divisor of the progress of most others, below which a member is far behind from the beginning on.
 const FAR_BEHIND_DIVISOR: u64 = 8;
 /// Number of ticks from which a member far behind is set aside.
 const MIN_FAR_BEHIND_TICKS: u32 = 3;

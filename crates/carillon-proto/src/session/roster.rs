@@ -97,7 +97,7 @@ pub(super) struct Roster {
     records: Vec<Record>,
     by_node: BTreeMap<NodeId, usize>,
     names: BTreeSet<String>,
-    /// Number of active members that receive, and after it of those that only help.
+    /// Number of active members that receive, and after it of members that only help.
     active: usize,
     helping: usize,
     verified: usize,

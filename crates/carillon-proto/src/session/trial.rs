@@ -3,7 +3,7 @@
 //! A rule that compares a member with most of the others lets a slow majority define what is normal. This one asks the
 //! network instead. When the sender was held up for most of two seconds, it follows the fastest member alone for
 //! [`TRIAL_TICKS`] ticks, while the others only listen. If that member receives [`FACTOR`] times as much as before, the
-//! members that did not receive a third of it in the trial are set aside for a further session. Otherwise all go on as
+//! members that did not receive a third of it in the trial are set aside for a catch-up session. Otherwise all go on as
 //! before, and the next trial comes later. No member loses anything by a trial: what a slow member misses is repaired.
 //!
 //! Two kinds of members evade a trial and are found otherwise. One that acknowledges the arrival of packets but not of
@@ -58,7 +58,7 @@ pub(super) struct Progress {
     pub sent: u64,
     /// Every message that was offered, and will be, has gone out.
     pub is_all_sent: bool,
-    /// A member that was set aside waits for a further session.
+    /// A member that was set aside waits for a catch-up session.
     pub is_waited_for: bool,
 }
 

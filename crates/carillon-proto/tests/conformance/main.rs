@@ -25,7 +25,7 @@ use carillon_testkit::{Exercise, Group, Link, Report, TREE, TestLocation, for_ea
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One run of a test: protocol, guarantee, and seed for everything random.
+/// Single run of a test: protocol, guarantee, and seed for everything random.
 type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
 
 /// Runs a test for every protocol with a guarantee that `of` accepts. Each run must handle datagrams and, unless nothing

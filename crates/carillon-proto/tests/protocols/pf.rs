@@ -44,7 +44,7 @@ fn epochs(span: Duration, epoch: Duration) -> u64 {
     span.as_nanos().div_ceil(epoch.as_nanos()) as u64
 }
 
-/// Checks that over any number of epochs the responses stay within the quotas of these epochs and of those within
+/// Checks that over any number of epochs the responses stay within the quotas of these epochs and of epochs within
 /// their slack. Returns the number of responses.
 fn check(report: &Report, epoch: Duration, quota: u64, (late, early): (Duration, Duration)) -> u64 {
     let counts = arrivals(report, epoch);

@@ -189,7 +189,7 @@ impl Stamp {
 
     /// Time within which two changes may get the same time stamp.
     fn tick(&self) -> Duration {
-        // Some file systems keep whole seconds: a time without a fraction may come from one of those.
+        // Some file systems keep whole seconds: a time without a fraction may come from such a file system.
         if self.changed.1 == 0 { WHOLE_SECONDS_TICK } else { CLOCK_TICK }
     }
 }

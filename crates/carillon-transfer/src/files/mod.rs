@@ -72,6 +72,6 @@ pub use taker::State as SenderState;
 pub use target::{Folder, Target};
 pub(crate) use worker_queue::Found;
 
-/// Piece size, in bytes, for hashing and writing in place. An aligned piece is a large subtree of BLAKE3, whose
-/// leaves a processor hashes in parallel; shorter pieces are collected in a buffer first.
+/// Piece size, in bytes, for hashing and writing in place. An aligned piece is a large subtree of BLAKE3, and
+/// a processor hashes its leaves in parallel; shorter pieces are collected in a buffer first.
 pub const PIECE_BYTES: usize = 32 << 10;

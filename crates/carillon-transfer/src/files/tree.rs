@@ -3,7 +3,7 @@
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use carillon_wire::file::SUBTREE_BYTES;
 
-/// Hashes a file from its beginning. Each [`SUBTREE_BYTES`] are a subtree, whose chaining value (32 bytes) is kept
+/// Hashes a file from its beginning. Each [`SUBTREE_BYTES`] are a subtree. Its chaining value (32 bytes) is kept
 /// and can be compared before the rest has arrived.
 #[derive(Debug, Default)]
 pub struct Tree {

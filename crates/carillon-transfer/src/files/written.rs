@@ -94,7 +94,7 @@ pub fn lists(directory: BorrowedFd<'_>, name: &[u8]) -> bool {
 }
 
 /// Returns the device of a directory if its file system compares names byte by byte. The test looks up an existing
-/// file, whose name has lower case and composed characters, in other spellings.
+/// file with lower case and composed characters in its name, in other spellings.
 pub fn exact_device(directory: BorrowedFd<'_>, name: &str) -> Option<u64> {
     let spellings = [name.to_uppercase(), name.replace('é', "e\u{301}")];
     let finds = |spelling: &String| statat(directory, spelling.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok();

@@ -25,8 +25,8 @@ impl SendOptions {
         [longest].into_iter().chain(self.shorter(endpoint, longest, needed, config)).collect()
     }
 
-    /// Bytes of the datagrams that a further session sends if longer ones do not reach a receiver: those that every network
-    /// carries. None if the user said how long they are to be.
+    /// Datagram size, in bytes, of a catch-up session for a receiver that longer datagrams do not reach: the size that
+    /// every network carries. `None` if the user chose a size.
     pub(super) fn fallback(
         &self,
         protocol: &ProtocolEntry,

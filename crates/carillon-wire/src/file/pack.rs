@@ -163,7 +163,7 @@ impl Packer {
         if self.records == 0 {
             let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
             if self.buffer.len() < whole {
-                // Reuse a buffer that has come back; look for one if none is known.
+                // Reuse a buffer that was returned; look for one if none is known.
                 let again = self.pooled.returned().or_else(|| {
                     self.pooled.collect();
                     self.pooled.returned()

@@ -285,7 +285,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// Reads the head of a segment: the number of bytes behind its four, and the last two of those.
+/// Reads the head of a segment: the number of bytes behind the first four, and the last two of these four.
 fn head(reader: &mut Reader<'_>, field: &'static str) -> Result<(usize, [u8; 2]), ParseError> {
     let len = reader.u16()?;
     // The length counts the four bytes of the head.

@@ -90,7 +90,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// A further session follows.
+    /// A catch-up session follows.
     pub fn goes_again(&mut self, run: &SendRun<Watch>) -> anyhow::Result<()> {
         let names: Vec<&str> = run.wanting().iter().map(String::as_str).collect();
         let missed = run.missed();

@@ -116,7 +116,7 @@ impl Blocks {
     }
 
     /// Returns true if receivers should be polled about a block: packets were sent for it since the last poll, or a
-    /// request has come.
+    /// request arrived.
     pub fn wants_round(&self) -> bool {
         self.blocks.iter().any(|block| block.is_news() || block.is_asked() && block.due() == 0)
     }
@@ -357,7 +357,7 @@ impl Blocks {
         let is_summed = to.receivers <= MAX_SUMMED_RECEIVERS;
         let tolerance = if is_summed { MAX_SUMMED_EXCESS } else { MAX_EXCESS };
         let enough = (worst::length_for(loss, to.receivers, tolerance) as u64).max(least);
-        // At most half of what the sender keeps or the receivers can take, so that one block can fill while another
+        // At most half of the send window or the receive windows, so that one block can fill while another
         // is repaired.
         let most = (self.kept.div_ceil(2)).min((to.room / 2).max(1));
         if most.min(self.max_symbols) < MIN_CODED_LENGTH {

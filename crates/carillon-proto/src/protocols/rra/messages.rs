@@ -31,7 +31,7 @@ impl Messages {
         Messages { window, repairs, last_report, sent: 0, serial: 0 }
     }
 
-    /// Schedules repairs of messages before `end` that a receiver is missing, out of those sent before its poll and
+    /// Schedules repairs of messages before `end` that a receiver is missing, if they were sent before its poll and
     /// not repeated since. At most `most` of them are new requests, which no other receiver has made. Returns the
     /// number of new requests, and of all.
     pub fn mark_missing(

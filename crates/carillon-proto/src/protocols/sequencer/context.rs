@@ -11,7 +11,7 @@ pub(super) type Context = crate::blocks::MachineContext<Timer>;
 /// Timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Timeout of what this member awaits from the sequencer: ask for it.
+    /// Timeout of packets that this member awaits from the sequencer: ask for it.
     Wait,
     /// Timeout of a RETRANS: ask again.
     Retrans,

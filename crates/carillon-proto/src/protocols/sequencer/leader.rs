@@ -42,7 +42,7 @@ enum Sync {
     Open,
     /// The history is full: all members fetch what they are missing.
     Phase1,
-    /// All members are complete: these have yet to confirm that they know so.
+    /// Members that have yet to confirm the notice that every member is complete.
     Phase2(Ranks),
 }
 

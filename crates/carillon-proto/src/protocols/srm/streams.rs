@@ -96,7 +96,7 @@ impl Streams {
         number
     }
 
-    /// With flow control, returns true if a message fits. A message counts as lost while earlier ones fill the
+    /// Returns true if a message fits, with flow control. A message counts as lost while earlier ones fill the
     /// buffer, except for the next in order.
     pub fn has_room(&self, source: u32, number: u64, payload: &Bytes) -> bool {
         let Some(stream) = self.get(source).filter(|_| self.settings.flow && source != self.own) else {

@@ -566,7 +566,7 @@ impl ReceiverSession {
     }
 }
 
-/// Maximum number of times that a sender is told that its invitation is declined.
+/// Maximum number of times that a sender is notified that its invitation is declined.
 const MAX_DECLINES: usize = 3;
 /// Maximum number of bytes sent at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;

@@ -1,7 +1,7 @@
 //! Limits on the traffic that a receiver can be made to send.
 //!
 //! A forged request must not turn a receiver into an amplifier. Bytes sent through the protocol are limited to a
-//! multiple of the bytes received (RFC 9000, section 8.1, uses the same factor 3) and of those its own application
+//! multiple of the bytes received (RFC 9000, section 8.1, uses the same factor 3) and of the bytes its own application
 //! offered.
 
 use std::collections::VecDeque;

@@ -89,7 +89,7 @@ pub(super) struct Invited {
     pub invitations: u32,
     /// True if routers may help, which are no members and send to it.
     pub relays: bool,
-    /// New session of what seems to be the same sender, and the time since which only that session is heard.
+    /// New session apparently of the same sender, and the time since which packets come from that session only.
     pub successor: Option<(AssociationId, Time)>,
 }
 

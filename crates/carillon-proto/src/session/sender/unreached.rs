@@ -4,7 +4,7 @@
 //! make that too long, and a path can shrink later: a route changes, a tunnel begins. So the sender keeps checking. A
 //! member that answers polls and receives no data is set aside, and the next session of the job sends datagrams of
 //! [`fallback`](SenderSessionConfig::fallback) bytes, whatever is shown or said. RFC 8899 (4.4) calls such a path a
-//! black hole and falls back to its base size likewise.
+//! black hole and falls back to its base size in the same way.
 
 use carillon_core::Time;
 use carillon_wire::session::{MemberRole, RefuseReason};
@@ -88,7 +88,7 @@ impl SenderSession {
         let (nonce, node) = (record.nonce, self.roster.members()[index].node);
         self.give_up(now, index, reason);
         let name = self.roster.members()[index].name.clone();
-        // The member is told at once: the session may be over before its next packet arrives.
+        // The member is notified at once: the session may be over before its next packet arrives.
         if self.want(&name) {
             self.refuse(now, node, nonce, RefuseReason::Later);
         }

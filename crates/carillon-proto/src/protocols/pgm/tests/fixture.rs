@@ -12,7 +12,7 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm};
 
 use crate::protocols::pgm::{ENTRY, identity};
 
-/// One machine. The source is node 0, a receiver is node 5, and a network element is node 9.
+/// Fixture with a single machine. The source is node 0, a receiver is node 5, and a network element is node 9.
 pub(super) struct Fixture {
     pub(super) machine: Box<dyn Machine>,
     pub(super) now: Time,

@@ -14,7 +14,7 @@ pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
     peer_context(&MEMBERS, rank, rejoining)
 }
 
-/// One member under test.
+/// Fixture with a single member under test.
 pub(super) struct Member(PeerFixture);
 
 impl Member {
