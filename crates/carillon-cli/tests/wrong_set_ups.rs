@@ -144,7 +144,7 @@ set_ups! {
     answers_behind_firewall(1, net) {
         net.receiver(1).firewall_in("udp dport != 7654");
         let r1 = recv(&net.receiver(1), "").start();
-        let sender = send(&net, "--receivers 1 --timeout 2").start();
+        let sender = send(&net, "--receivers 1 --timeout 2 --join-timeout 12").start();
         let r1 = interrupt(r1, "does not answer");
         vec![("sender", sender.end_within(MAX_SENDER_TIME)), ("r1", r1)]
     }
