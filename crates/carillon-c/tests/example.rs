@@ -15,8 +15,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds the example with the shared library, which stands beside this test: it is built with it. `None`, said aloud, where
-/// there is no C compiler.
+/// Builds the example with the shared library, which stands beside this test: it is built with it. `None`, said
+/// aloud, where there is no C compiler.
 fn example(directory: &Path) -> Option<PathBuf> {
     if !is_installed("cc") {
         skip("there is no C compiler");

@@ -69,7 +69,8 @@ impl Rng {
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "nothing lies below zero");
         loop {
-            // The high half of the product is the result. A low half below 2^64 mod bound is rejected, since it would make some results more likely.
+            // The high half of the product is the result. A low half below 2^64 mod bound is rejected, since it would
+            // make some results more likely.
             let wide = u128::from(self.bits()) * u128::from(bound);
             let low = wide as u64;
             if low >= bound || low >= bound.wrapping_neg() % bound {

@@ -4,10 +4,10 @@
 //! Prints steps, seconds, steps a second and memory for each receiver, and draws the cost in
 //! `target/scale.svg`.
 //!
-//! With `--polling` it is polling feedback instead, 100 messages as fast as they are taken with 1 % loss on the last links:
-//! PF on a star of 10 000 children, and PRMP on a tree of four levels with a helper at each of its 1110 routers and
-//! 100 000 leaves, hop by hop and from the root. These are whole runs with all their metrics: of memory it is the peak, less
-//! that of a group of 16, and T, N and I are printed (the means over all parents).
+//! With `--polling` it is polling feedback instead, 100 messages as fast as they are taken with 1 % loss on the last
+//! links: PF on a star of 10 000 children, and PRMP on a tree of four levels with a helper at each of its 1110
+//! routers and 100 000 leaves, hop by hop and from the root. These are whole runs with all their metrics: of memory
+//! it is the peak, less that of a group of 16, and T, N and I are printed (the means over all parents).
 //!
 //! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling] [protocol...]`
 

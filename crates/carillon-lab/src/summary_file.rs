@@ -25,7 +25,8 @@ pub struct SummaryRow {
     pub point: Vec<String>,
     /// Statistics of the metric at this point.
     pub numbers: Numbers,
-    /// Summary of the means of the runs, which are independent of each other, from the folder's `runs.csv`; `None` if there is none.
+    /// Summary of the means of the runs, which are independent of each other, from the folder's `runs.csv`; `None` if
+    /// there is none.
     pub runs: Option<Summary>,
 }
 

@@ -265,7 +265,8 @@ impl Table {
         let mut properties = WriterProperties::builder()
             .set_created_by(CREATED_BY.into())
             .set_compression(Compression::SNAPPY);
-        // Whole numbers count: a dictionary of samples that are numbered takes longer to make than all their values to write.
+        // Whole numbers count: a dictionary of samples that are numbered takes longer to make than all their values
+        // to write.
         for (name, _) in self.columns().filter(|(_, column)| matches!(column, Column::Integer(_))) {
             properties = properties
                 .set_column_dictionary_enabled(ColumnPath::from(name), false)

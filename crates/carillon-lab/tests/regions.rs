@@ -6,8 +6,8 @@ use carillon_lab::run::{RunResult, run_one};
 use carillon_lab::scenario::{Scenario, ScenarioFile};
 use carillon_testkit::TREE;
 
-/// The source is 0, the backbone 1; exchanges are 2 and 3, and 4 and 5 below 2; 6 receives at 2, 7 to 9 at 3, 10 at 4, and
-/// 11 and 12 at 5.
+/// The source is 0, the backbone 1; exchanges are 2 and 3, and 4 and 5 below 2; 6 receives at 2, 7 to 9 at 3, 10 at
+/// 4, and 11 and 12 at 5.
 const REGIONS: &str = "regions = [
     { round_trip = \"10 ms\", rate = \"15 Mbit/s\", endpoints = 1, regions = [
         { round_trip = \"4 ms\", local_round_trip = \"2 ms\", endpoints = 1 },

@@ -1,4 +1,5 @@
-//! Topology files of one's own: any order of lines, any numbers of nodes, and every protocol that runs on a routed network.
+//! Topology files of one's own: any order of lines, any numbers of nodes, and every protocol that runs on a routed
+//! network.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,8 @@ use carillon_proto::REGISTRY;
 /// A router, node 3, between hosts 0, 1, 2 and 4.
 const EDGES: &str = "0 3 1\n1 3 2\n2 3 3\n4 3 4\n";
 
-/// Receivers out of order beside the same in ascending order, with the lowest, a middle and the highest number for the source.
+/// Receivers out of order beside the same in ascending order, with the lowest, a middle and the highest number for
+/// the source.
 const ROLES: [(&str, &str); 4] = [
     (
         "nodes 5\nsource 0\nreceiver 4\nreceiver 2\nreceiver 1\n",

@@ -21,11 +21,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With a [`Key`] (`EndpointConfig::key`) an endpoint seals everything that it sends. Only datagrams sealed with the same
-//! key, by an endpoint that has proven its presence, reach the machine.
+//! With a [`Key`] (`EndpointConfig::key`) an endpoint seals everything that it sends. Only datagrams sealed with the
+//! same key, by an endpoint that has proven its presence, reach the machine.
 //!
-//! With a [`RawIp`](carillon_core::RawIp) (`EndpointConfig::raw`) the packets of one protocol are sent directly over IP,
-//! where the system permits it.
+//! With a [`RawIp`](carillon_core::RawIp) (`EndpointConfig::raw`) the packets of one protocol are sent directly over
+//! IP, where the system permits it.
 //!
 //! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
 //! between interfaces as a relay machine says (Linux and IPv4).

@@ -1,8 +1,8 @@
 //! Deterministic network simulator.
 //!
-//! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global state: worlds can run
-//! in parallel, and equal worlds run alike to the last bit. Two networks exist: a shared Ethernet ([`Lan`]) and routed
-//! links ([`Graph`](graph::Graph)).
+//! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global state: worlds can
+//! run in parallel, and equal worlds run alike to the last bit. Two networks exist: a shared Ethernet ([`Lan`]) and
+//! routed links ([`Graph`](graph::Graph)).
 
 pub mod applications;
 mod crashed;

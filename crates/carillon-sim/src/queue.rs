@@ -6,10 +6,10 @@
 //! - *near*: a small sorted vector of everything else up to `near_last`.
 //! - *far*: everything after it, in the buckets of a 64-ary radix heap (module `far`).
 //!
-//! A queue of few events is entirely in the near lane: a sorted array of a few cache lines. When the near lane overflows, its later half spills into the far lane;
-//! when it runs dry, it is refilled with the earliest bucket. An event is therefore appended to a
-//! bucket a few times (about the logarithm to base 64 of the number pending, at most 11) and sorted
-//! once among a few dozen neighbours, and all of that walks memory in order, which is what a binary
+//! A queue of few events is entirely in the near lane: a sorted array of a few cache lines. When the near lane
+//! overflows, its later half spills into the far lane; when it runs dry, it is refilled with the earliest bucket. An
+//! event is therefore appended to a bucket a few times (about the logarithm to base 64 of the number pending, at most
+//! 11) and sorted once among a few dozen neighbours, and all of that walks memory in order, which is what a binary
 //! heap of a million events cannot do.
 //!
 //! There are no serial numbers: every step keeps events of equal time in the order they came, so

@@ -79,8 +79,8 @@ impl Report {
         if self.order == Order::Total { self.check_one_order() } else { Ok(()) }
     }
 
-    /// Checks the total order at all members. The deliveries of a crashed member must be a prefix of the deliveries of the
-    /// live ones, or equal.
+    /// Checks the total order at all members. The deliveries of a crashed member must be a prefix of the deliveries
+    /// of the live ones, or equal.
     fn check_one_order(&self) -> Result<(), String> {
         let Some(longest) = self.receivers.iter().max_by_key(|received| received.deliveries.len()) else {
             return Ok(());

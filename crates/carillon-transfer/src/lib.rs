@@ -3,9 +3,9 @@
 //! arguments and printing.
 //!
 //! A function per role returns a builder: [`send`], [`receive`], [`join`] for a further sender in a session of peers,
-//! and [`help()`] for a helper that repairs losses of other members. [`send_reader`], [`send_lines`], [`join_reader`] and
-//! [`join_lines`] send from a reader, as one file or line by line. [`receive_to`] and [`receive_messages`] write to a
-//! writer or to [`Messages`].
+//! and [`help()`] for a helper that repairs losses of other members. [`send_reader`], [`send_lines`], [`join_reader`]
+//! and [`join_lines`] send from a reader, as one file or line by line. [`receive_to`] and [`receive_messages`] write
+//! to a writer or to [`Messages`].
 //!
 //! # Blocking
 //!
@@ -39,7 +39,8 @@
 //! # In the background, blocking or async
 //!
 //! `start()` returns a [`Handle`] on a thread. Its [`Events`] can be read by a thread or awaited by a task of any async
-//! runtime, here tokio's; [`Handle::abort`] ends the transfer in order, and [`Handle::wait`] or [`Handle::ended`] gives the report.
+//! runtime, here tokio's; [`Handle::abort`] ends the transfer in order, and [`Handle::wait`] or [`Handle::ended`]
+//! gives the report.
 //!
 //! ```
 //! use carillon_transfer::{ReceiveEvent, SendEvent};

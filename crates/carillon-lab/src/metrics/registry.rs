@@ -1,4 +1,5 @@
-//! The registry of metrics: what each is, what it needs, and how it is taken. `docs/reference/metrics.md` has its table.
+//! The registry of metrics: what each is, what it needs, and how it is taken. `docs/reference/metrics.md` has its
+//! table.
 
 use carillon_core::Time;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Spans in the order in which they were added, four bytes each up to 4.29 s. Beside a group of 100 000, twice as much would be
-/// a fifth of all that a run keeps.
+/// Spans in the order in which they were added, four bytes each up to 4.29 s. Beside a group of 100 000, twice as
+/// much would be a fifth of all that a run keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     /// Spans in nanoseconds, or [`LONG_SPAN_MARKER`] for a span kept in `long`. Stored in blocks, each of which is

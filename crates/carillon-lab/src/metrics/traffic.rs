@@ -59,7 +59,8 @@ impl Traffic {
         }
     }
 
-    /// Messages sent for the first time in a second, behind the first quarter of them: the source has then met its window.
+    /// Messages sent for the first time in a second, behind the first quarter of them: the source has then met its
+    /// window.
     pub(super) fn new_per_second(&self) -> Option<f64> {
         let from = self.firsts.len() / 4;
         let (first, last) = (self.firsts.get(from)?, self.firsts.last()?);

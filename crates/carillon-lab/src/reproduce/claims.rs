@@ -33,7 +33,8 @@ struct Claim {
     rule: Rule,
 }
 
-/// Numbers of simulations: one of each plan, metric, and combination of values of swept keys, of which the last varies fastest.
+/// Numbers of simulations: one of each plan, metric, and combination of values of swept keys, of which the last
+/// varies fastest.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {

@@ -29,8 +29,8 @@ pub struct MeansSpec {
     pub quantities: List<Quantity>,
     /// Number of leading quantities that have figures.
     pub drawn: usize,
-    /// The first quantity is drawn beside what equation (4) of Paul, Sabnani and Kristol expects of it, and divided by that:
-    /// where the terms of it are.
+    /// The first quantity is drawn beside what equation (4) of Paul, Sabnani and Kristol expects of it, and divided
+    /// by that: where the terms of it are.
     pub analysis: Option<StatusTerms>,
     /// Two values of the key of alternatives. Their quotient is shown too, for the first quantity.
     pub quotient: Option<Quotient>,

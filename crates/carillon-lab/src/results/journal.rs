@@ -183,7 +183,8 @@ impl Journal {
     }
 }
 
-/// Keeps other processes out of the folder for as long as the file is open. Where files cannot be locked nothing is kept out.
+/// Keeps other processes out of the folder for as long as the file is open. Where files cannot be locked nothing is
+/// kept out.
 fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::new(

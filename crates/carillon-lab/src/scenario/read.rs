@@ -84,8 +84,8 @@ impl ScenarioFile {
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })
     }
 
-    /// Reads a scenario on top of which keys are set, as by several `--set key=value`: all are set before anything is checked, so
-    /// that they may supply what the file is missing.
+    /// Reads a scenario on top of which keys are set, as by several `--set key=value`: all are set before anything is
+    /// checked, so that they may supply what the file is missing.
     pub fn parse_set(origin: &str, text: &str, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
         let error = match Self::parse(origin, text) {
             Ok(file) => return file.with_all(settings),

@@ -1,8 +1,8 @@
 //! Tracking of members that hold the sender up: for how long, and if it is too long.
 //!
-//! The sender examines its members at every tick, of which a member timeout has [`TICKS_PER_TIMEOUT`]. Time counts against a
-//! member while the protocol waits for it, nothing new is sent, and it has acknowledged nothing since the previous
-//! tick. Delays of the sender itself do not count: its rate limit, and the time in which it was suspended.
+//! The sender examines its members at every tick, of which a member timeout has [`TICKS_PER_TIMEOUT`]. Time counts
+//! against a member while the protocol waits for it, nothing new is sent, and it has acknowledged nothing since the
+//! previous tick. Delays of the sender itself do not count: its rate limit, and the time in which it was suspended.
 
 use carillon_core::{Duration, PathMeasure};
 
@@ -23,7 +23,8 @@ pub(super) struct LagTracker {
     held_in: u128,
     /// Bit per tick: most others had all that was sent and this member had not, or its path bounded the sending.
     behind_in: u128,
-    /// Bit per tick: in addition the member had only a small part of the data that most others have, since the session began.
+    /// Bit per tick: in addition the member had only a small part of the data that most others have, since the
+    /// session began.
     far_behind_in: u128,
     /// Total time for which the member held the sender up.
     waited: Duration,
@@ -76,7 +77,8 @@ pub(super) enum Behind {
     Bounds,
     /// Behind if the member is awaited and most others are not.
     IfAwaited,
-    /// The member is not behind: it answers, has room, and has about as much as the others; it only misses recent losses.
+    /// The member is not behind: it answers, has room, and has about as much as the others; it only misses recent
+    /// losses.
     No,
 }
 

@@ -232,8 +232,8 @@ impl Trials {
         Step::End(aside)
     }
 
-    /// Minimum lag in messages of the members that keep the window closed, if it was closed in the trial and a member has
-    /// acknowledged everything that was sent.
+    /// Minimum lag in messages of the members that keep the window closed, if it was closed in the trial and a member
+    /// has acknowledged everything that was sent.
     fn closing(
         progress: Progress,
         base: Progress,

@@ -28,8 +28,8 @@ static COUNTING: Counting = Counting;
 /// Single run of a test: protocol, guarantee, and seed for everything random.
 type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
 
-/// Runs a test for every protocol with a guarantee that `of` accepts. Each run must handle datagrams and, unless nothing
-/// can arrive, deliver messages.
+/// Runs a test for every protocol with a guarantee that `of` accepts. Each run must handle datagrams and, unless
+/// nothing can arrive, deliver messages.
 fn run_test<P>(test: &'static str, of: fn(&DeliveryGuarantee) -> Option<P>, runs: u64, body: Body<P>) {
     let floor = Exercise { datagrams: 10, deliveries: 5, timers: 0 };
     run_test_with_floor(test, of, runs, floor, body);

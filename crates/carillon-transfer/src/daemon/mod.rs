@@ -1,9 +1,9 @@
 //! A daemon that holds the network sockets of many programs of a machine.
 //!
-//! A program reaches it over a Unix-domain socket ([`Socket::through`](crate::socket::Socket::through)); the daemon runs
-//! the same sessions that the program would run itself. Each connection is one socket with a thread of its own. Only the
-//! kernel buffers data between the two, so a program that does not read, or sends too fast, delays only itself.
-//! The protocol is described in `docs/reference/daemon.md`.
+//! A program reaches it over a Unix-domain socket ([`Socket::through`](crate::socket::Socket::through)); the daemon
+//! runs the same sessions that the program would run itself. Each connection is one socket with a thread of its own.
+//! Only the kernel buffers data between the two, so a program that does not read, or sends too fast, delays only
+//! itself. The protocol is described in `docs/reference/daemon.md`.
 //!
 //! ```
 //! use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};

@@ -12,7 +12,8 @@ pub struct DaemonOptions {
     pub clients: usize,
     /// Maximum number of sockets of one process.
     pub per_client: usize,
-    /// Maximum number of sockets of one user. `None`: half of `clients` where `mode` lets other users connect, else all.
+    /// Maximum number of sockets of one user. `None`: half of `clients` where `mode` lets other users connect, else
+    /// all.
     pub per_user: Option<usize>,
     /// Permission bits of the socket, which decide which users may connect.
     pub mode: u32,

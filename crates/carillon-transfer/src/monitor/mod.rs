@@ -1,8 +1,8 @@
 //! Metrics of a running transfer, for the program itself and for monitoring systems.
 //!
-//! A [`Monitor`] is attached to an end before it begins ([`End::monitor`](crate::End::monitor)). Four times a second the
-//! end stores a complete [`Snapshot`] there without waiting for readers; the last one shows the end of the transfer.
-//! Unknown values are absent, never 0.
+//! A [`Monitor`] is attached to an end before it begins ([`End::monitor`](crate::End::monitor)). Four times a second
+//! the end stores a complete [`Snapshot`] there without waiting for readers; the last one shows the end of the
+//! transfer. Unknown values are absent, never 0.
 //!
 //! ```
 //! use carillon_transfer::monitor::Monitor;

@@ -38,7 +38,8 @@ impl<O: Observer> SendRun<O> {
         let earlier = earlier.filter(|(name, _)| !self.joined.values().any(|joined| joined == *name));
         let reported: BTreeSet<&str> = self.driver.machine().reported_since().map(|(name, _)| name).collect();
         let earlier = earlier.filter(|(name, _)| !reported.contains(name.as_str()));
-        // A member that was set aside waits at the request of the sender, so time in which a session runs without it does not count.
+        // A member that was set aside waits at the request of the sender, so time in which a session runs without it
+        // does not count.
         let running = self.since.map_or(Duration::ZERO, |since| since.elapsed());
         let earlier = earlier.map(|(name, (until, is_aside))| {
             let until = if *is_aside { *until + running } else { *until };

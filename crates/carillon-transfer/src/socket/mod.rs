@@ -1,15 +1,15 @@
 //! Sockets: messages and streams, sent to a group and received from it, for every protocol of the registry.
 //!
 //! [`bind`] names the group. [`connect`](Socket::connect) opens a session as its sender, once the receivers are there,
-//! and gives an [`Outbound`]; [`listen`](Socket::listen) gives a [`Listener`], which [accepts](Listener::accept) one session
-//! after the other as an [`Inbound`]; [`join`](Socket::join) joins a session of peers that another end opened, as a
-//! further sender. Each blocking call (`send`, `recv`) has a counterpart for tasks of any async runtime (`send_async`,
-//! `recv_async`).
+//! and gives an [`Outbound`]; [`listen`](Socket::listen) gives a [`Listener`], which [accepts](Listener::accept) one
+//! session after the other as an [`Inbound`]; [`join`](Socket::join) joins a session of peers that another end
+//! opened, as a further sender. Each blocking call (`send`, `recv`) has a counterpart for tasks of any async runtime
+//! (`send_async`, `recv_async`).
 //!
 //! Messages keep their boundaries, up to a length of [`MAX_MESSAGE_LEN`]. [`Outbound`] also implements
-//! [`Write`](std::io::Write) and [`Inbound`] [`Read`](std::io::Read), for a stream of bytes. With `set("order", "arrival")`
-//! of the protocol `carillon` a message is delivered as soon as it arrives, possibly before earlier ones that were lost.
-//! That order suits numbered messages, not a stream of bytes.
+//! [`Write`](std::io::Write) and [`Inbound`] [`Read`](std::io::Read), for a stream of bytes. With `set("order",
+//! "arrival")` of the protocol `carillon` a message is delivered as soon as it arrives, possibly before earlier ones
+//! that were lost. That order suits numbered messages, not a stream of bytes.
 //!
 //! A [daemon](crate::daemon) holds the network sockets of many programs of a machine ([`through`](Socket::through)).
 //!

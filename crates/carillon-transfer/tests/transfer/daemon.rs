@@ -90,8 +90,8 @@ fn every_protocol_keeps_message_boundaries_via_daemon() {
         for text in texts(7) {
             outbound.send(&text).expect(entry.name);
         }
-        // This protocol learns of the last message only at the end; for the others the limit is generous, because the test
-        // shares its processors with others.
+        // This protocol learns of the last message only at the end; for the others the limit is generous, because the
+        // test shares its processors with others.
         let settles = entry.name != "erramilli-singh";
         match outbound.settle(Duration::from_millis(if settles { 60_000 } else { 1500 })) {
             Err(Error::Unconfirmed) => assert!(!entry.confirmed, "{}", entry.name),

@@ -1,4 +1,5 @@
-//! The library as a program meets it. One program, because most of these tests wait most of their time: they wait together.
+//! The library as a program meets it. One program, because most of these tests wait most of their time: they wait
+//! together.
 
 mod daemon;
 mod daemon_path;

@@ -1,4 +1,5 @@
-//! Packets of PGM, Pragmatic General Multicast: RFC 3208, section 8; SPMR is in section 13.6, POLL and POLR are in 14.7.
+//! Packets of PGM, Pragmatic General Multicast: RFC 3208, section 8; SPMR is in section 13.6, POLL and POLR are in
+//! 14.7.
 //!
 //! The bytes are the RFC's own, without the common envelope; over UDP a packet is the datagram.
 //!

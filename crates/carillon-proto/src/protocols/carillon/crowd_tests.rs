@@ -23,8 +23,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A group has one receiver more than a poll names. A round without awaited members must not start the next one at the same
-/// instant.
+/// A group has one receiver more than a poll names. A round without awaited members must not start the next one at
+/// the same instant.
 #[test]
 fn slow_group_of_65_polls_finitely() {
     let report = crowd(65, 80, 0.01, (ms(100), ms(5)), "wait");

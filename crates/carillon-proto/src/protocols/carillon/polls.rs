@@ -1,9 +1,9 @@
 //! Scheduling of polls: which members are polled when, and which responses a round awaits.
 //!
-//! A round asks every member for its missing messages in closed blocks, and ends when all awaited members have answered.
-//! Path polls between rounds only ask what has arrived, and measure each path for congestion control. A group with
-//! more members than one poll names (a large group) is sampled instead: half of the answers end a round, and members
-//! ask for repairs by themselves after a random back-off (RFC 3208, section 6).
+//! A round asks every member for its missing messages in closed blocks, and ends when all awaited members have
+//! answered. Path polls between rounds only ask what has arrived, and measure each path for congestion control. A
+//! group with more members than one poll names (a large group) is sampled instead: half of the answers end a round,
+//! and members ask for repairs by themselves after a random back-off (RFC 3208, section 6).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -210,8 +210,8 @@ impl SenderSession {
         names.into_iter().collect()
     }
 
-    /// Receivers that the session waits for, or runs without: the expected names that have not joined, and the number of further
-    /// receivers if only their number is known.
+    /// Receivers that the session waits for, or runs without: the expected names that have not joined, and the number
+    /// of further receivers if only their number is known.
     pub fn missing_receivers(&self) -> (Vec<String>, usize) {
         match &self.config.gather {
             Gather::Names(names) => {

@@ -60,8 +60,8 @@ impl SenderSession {
         self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
     }
 
-    /// Records that a node claims another release; returns true if it has claimed it before. A receiver of another release
-    /// says so more than once, while a single packet may be damaged.
+    /// Records that a node claims another release; returns true if it has claimed it before. A receiver of another
+    /// release says so more than once, while a single packet may be damaged.
     fn is_claimed_again(&mut self, source: NodeId, release: OtherRelease) -> bool {
         if self.release_claims.contains(&(source, release)) {
             return true;

@@ -77,7 +77,8 @@ impl SenderSession {
         self.roster.record_mut(index).is_unreached = is_suspect;
     }
 
-    /// Sets a member aside that the datagrams of this session do not reach, if shorter ones may. Returns whether it did.
+    /// Sets a member aside that the datagrams of this session do not reach, if shorter ones may. Returns whether it
+    /// did.
     pub(super) fn set_aside_unreached(&mut self, now: Time, awake: Time, index: usize) -> bool {
         if !self.can_fall_back(index) {
             return false;
