@@ -67,7 +67,7 @@ fn names(names: &[&str]) -> Gather {
     Gather::Names(names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
 }
 
-/// Whoever misses the first invitation of a state holds the others up until it is said again.
+/// A receiver that misses the first invitation of a state delays the others until it is repeated.
 #[test]
 fn a_state_is_said_again_soon_after_it_has_begun() {
     let mut sender = sender(Gather::Count(1));
@@ -143,7 +143,7 @@ proptest! {
             _ => Gather::Wait(Duration::from_secs(25)),
         };
         let mut config = sender_config(gather);
-        // Five of those in a row are lost too often to go unnoticed here.
+        // Five consecutive losses are too frequent to stay unnoticed here.
         config.member_timeout = Duration::from_secs(60);
         config.config.set(protocol::REPEAT.parameters, "limit", "1000").unwrap();
         let mut world = World::new(sender_with(config), messages);
@@ -195,8 +195,8 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
     for entry in carillon_proto::REGISTRY {
         let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
         config.gather = Gather::Count(2);
-        // A sender that waits for nobody would have sent a few before anybody could leave, and one whose window
-        // has room for them all everything.
+        // A sender that waits for no receiver would have sent a few messages before a receiver could leave, and all
+        // of them if its window has room.
         let takes_many = entry.delivery_settings.iter().any(|(key, _)| *key == "calls");
         let messages = if (entry.confirmed && !takes_many) || !entry.repairs() { 200 } else { 5000 };
         let has_room = |(_, value): &&(&str, &str)| value.parse().is_ok_and(|room: u64| room > 200);
@@ -481,7 +481,7 @@ fn an_aborted_session_tells_everyone_three_times() {
     assert_eq!(world.sender.offer(now, "x".into()), Err(OfferError::Finished));
 }
 
-/// With all or nothing, and where nobody has joined.
+/// All-or-nothing, and a session that no receiver joined.
 #[test]
 fn gathering_past_its_limit_aborts_and_names_the_missing() {
     for (all_or_nothing, joins, why) in
@@ -609,7 +609,7 @@ fn a_welcome_that_is_lost_while_gathering_is_asked_for_again() {
     world.lose =
         Box::new(|now, _, _, bytes| matches!(kind(bytes), Some(Body::Welcome { .. })) && now < ms(500));
     world.run(ms(490));
-    // What has come is kept, but who knows whose it is?
+    // Received data are kept, although their sender is not proven yet.
     assert_eq!((world.peers[0].session.member_number(), world.peers[0].got), (None, 0));
     world.run(ms(10_000));
     assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);

@@ -1,5 +1,5 @@
-//! Members that leave a session of a protocol that agrees on who belongs to the group, two of five at
-//! once: more than its resilience, of which nobody who stays takes notice.
+//! Two of five members leave a session whose protocol agrees on membership: more than its resilience. The members
+//! that stay are not disturbed.
 
 use carillon_core::{Duration, Event, NodeId, ProtocolEntry, Seeds, Sender as _};
 use carillon_proto::find;
@@ -64,12 +64,12 @@ fn outcome(world: &World, peer: usize) -> &MemberOutcome {
     &member.expect("it is a member").outcome
 }
 
-/// What the organiser has is what this one has. Who sends may not have waited for the last of the
-/// others', and that is the organiser and the first member.
+/// Returns true if this member has everything that the organiser has. A sender may not have waited for the last
+/// messages of the others: the organiser and the first member.
 fn agrees(world: &World, peer: usize) -> bool {
     let (organiser, order) = (&world.sender_order, &world.peers[peer].order);
     let of_source = |order: &[String]| order.iter().filter(|text| text.starts_with("source")).count() as u64;
-    // What comes last of a sender that has left nobody waits for here.
+    // The last messages of a sender that has left are not awaited here.
     let rest = organiser.get(order.len()..).unwrap_or_default();
     let only_of_two = rest.iter().all(|text| text.starts_with("two"));
     let same = order.starts_with(organiser) || (organiser.starts_with(order) && (peer == 0 || only_of_two));
@@ -80,7 +80,7 @@ fn no_quorum(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event, Event::Note(note) if note.name == "no_quorum")).count()
 }
 
-/// Whoever leaves, the organiser and the others have everything of those who stay, in one order.
+/// The organiser and the others have everything of the members that stay, in one order, whichever members leave.
 #[test]
 fn two_of_five_leave_at_once_and_the_others_finish() {
     for name in NAMES {
@@ -141,7 +141,7 @@ fn with_losses_too() {
     }
 }
 
-/// Three of five: those who are left say that they are too few, and the organiser gives up.
+/// Three of five leave: the remaining members report that they are too few, and the organiser aborts.
 #[test]
 fn when_too_few_are_left_they_say_so_and_the_session_ends() {
     for name in NAMES {
@@ -160,7 +160,7 @@ fn when_too_few_are_left_they_say_so_and_the_session_ends() {
     }
 }
 
-/// One that the organiser does not hear any more, though the others do, is not taken in again.
+/// A member that the organiser no longer receives, though the others do, is not admitted again.
 #[test]
 fn one_that_is_given_up_though_it_lives_stays_out() {
     for name in NAMES {
@@ -178,7 +178,7 @@ fn one_that_is_given_up_though_it_lives_stays_out() {
     }
 }
 
-/// Three of five, one after the other, cannot take more when nobody offers any: the end does not take a majority.
+/// Three of five leave one after another when no member offers anything more: the end needs no majority.
 #[test]
 fn when_all_others_have_reported_too_few_may_be_left_to_agree() {
     for name in NAMES {

@@ -1,4 +1,4 @@
-//! Sessions after which another one follows: who comes late, is too slow, or stood still is promised that, and gets it.
+//! Sessions that are followed by a catch-up session, for receivers that join late, are too slow or stood still.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// A session that another one follows, of a protocol that gives nobody up.
+/// Settings of a session that is followed by another one, with a protocol that expels no member.
 fn config(receivers: usize, slow: Slow) -> SenderSessionConfig {
     let mut config = sender_config(Gather::Count(receivers));
     config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
@@ -350,7 +350,7 @@ fn a_receiver_that_was_not_running_gives_nobody_up_for_it() {
     let asleep = world.now + Duration::from_secs(4);
     let outbox = wake(&mut world.peers[1].session, asleep);
     assert_eq!(world.peers[1].session.phase(), ReceiverPhase::Running, "{:?}", outbox.events);
-    // That was the sleep: who is silent from now on is given up.
+    // This was the pause. A member that is silent from now on is expelled.
     let outbox = wake(&mut world.peers[1].session, asleep + Duration::from_millis(5500));
     let silent = ReceiverPhase::Failed(ReceiverFailure::SenderSilent);
     assert_eq!(world.peers[1].session.phase(), silent, "{:?}", outbox.events);
@@ -444,10 +444,12 @@ impl AddressBook for OneHost {
     }
 }
 
-/// Whoever is started anew has another port. Two of one name may be there at once, and then neither may disturb the other.
+/// A restarted sender has another port. Two senders of one name may be active at once, and then neither may disturb
+/// the other.
 #[test]
 fn restarted_sender_is_followed_once_old_one_is_gone() {
-    // Who invites and in which name, and the time, in tenths of a second, from which on the sender is dead; until when it is not heard, though it lives.
+    // Inviting nodes with their names, the time in tenths of a second from which the sender is dead, and the time
+    // until which it is not received though it lives.
     for (node, name, dead, deaf, follows) in [
         (8, "source", 10, 0, Some(30..=33)),
         (8, "source", 99, 0, None),

@@ -1,4 +1,4 @@
-//! JOINs in the name of addresses at which nobody answers: they take no place, whatever they say.
+//! JOINs with addresses that do not answer take no place.
 
 use carillon_core::{Dest, NodeId, Time};
 use carillon_proto::session::{Gather, ReceiverPhase, SenderPhase, SenderSession, SenderSessionConfig};
@@ -39,7 +39,7 @@ fn invite() -> Vec<u8> {
     bytes
 }
 
-/// Hands a JOIN over in the name of somebody who does not receive the answer.
+/// Hands over a JOIN in the name of a node that does not receive the answer.
 fn ghost(machine: &mut SenderSession, now: Time, node: u32, bytes: &[u8]) -> Outbox {
     give_unanswered(machine, now, NodeId(node), &Dest::Node(carillon_core::NodeId(0)), bytes)
 }

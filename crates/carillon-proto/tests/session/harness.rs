@@ -26,7 +26,7 @@ pub const DELAY: Duration = Duration::from_millis(1);
 const LATEST: Duration = Duration::from_millis(300);
 pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY, &TREE];
 
-/// What a sender that invites like this says to each receiver alone.
+/// Terms that a sender with this invitation states to each receiver by unicast.
 pub fn terms_of(invitation: &[u8]) -> Terms {
     match Packet::parse(invitation).map(|packet| packet.body) {
         Ok(Body::Invite(invite)) => invite.terms(),
@@ -95,7 +95,7 @@ impl Outbox {
     }
 }
 
-/// Where a datagram would go to: what the session says to all to the group, everything else to one.
+/// Natural destination of a datagram: the group for announcements, else one node.
 pub fn natural(bytes: &[u8]) -> Dest {
     match Packet::parse(bytes).map(|packet| packet.body) {
         Ok(
@@ -105,12 +105,12 @@ pub fn natural(bytes: &[u8]) -> Dest {
     }
 }
 
-/// What names the member with this nonce in the group.
+/// Identity of the member with this nonce.
 pub fn identity(nonce: u64) -> u64 {
     named(Seeds::new(nonce).stream("session.proof").bits())
 }
 
-/// What names whoever has this proof.
+/// Identity derived from this proof.
 pub fn named(proof: u64) -> u64 {
     Seeds::new(proof).stream("session.identity").bits()
 }
@@ -127,7 +127,7 @@ pub fn give(machine: &mut dyn Machine, now: Time, source: NodeId, bytes: &[u8]) 
     give_to(machine, now, source, natural(bytes), bytes)
 }
 
-/// The same for a datagram that goes elsewhere than it should.
+/// Hands over a datagram with another destination than its natural one.
 pub fn give_to(
     machine: &mut dyn Machine,
     now: Time,
@@ -140,7 +140,7 @@ pub fn give_to(
     give_unanswered(machine, now, source, &destination, &joins)
 }
 
-/// The same in the name of somebody who receives nothing: a challenge stays unanswered.
+/// Hands over a datagram in the name of a node that receives nothing, so that a challenge stays unanswered.
 pub fn give_unanswered(
     machine: &mut dyn Machine,
     now: Time,
@@ -193,12 +193,12 @@ pub fn wake(machine: &mut dyn Machine, now: Time) -> Outbox {
     Outbox::drain(machine, now)
 }
 
-/// What a receiver's application does after the last message.
+/// Behaviour of a receiver's application after the last message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Verify,
     Fail,
-    /// It is alive but never gets done.
+    /// Stays alive and never finishes.
     Nothing,
 }
 
@@ -209,9 +209,9 @@ pub struct Peer {
     /// Messages it still has to offer, if it offers any.
     pub offers: u64,
     pub finished: bool,
-    /// What was delivered.
+    /// Delivered messages in order.
     pub order: Vec<String>,
-    /// Of that the last messages of each.
+    /// Senders with their last message delivered.
     whole: BTreeSet<String>,
     pub dead: bool,
     pub events: Vec<Event>,
@@ -236,7 +236,7 @@ impl Peer {
         false
     }
 
-    /// Reports when it has offered everything, or has everything from all who are not lost.
+    /// Reports when this application has offered everything, or has everything from all members that are not lost.
     fn judge(&mut self, now: Time) -> bool {
         let own = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
         let Some(own) = own.filter(|_| self.session.phase() == ReceiverPhase::Running) else { return false };
@@ -255,12 +255,12 @@ impl Peer {
     }
 }
 
-/// Ten bytes that say whose message this is, and how many are to come with it.
+/// Ten bytes that name the message's sender, and the number of messages that follow.
 fn content(name: &str, left: u64) -> Bytes {
     format!("{name:_<6.6}{left:04}").into()
 }
 
-/// How the last one ends.
+/// End of the last message.
 const LAST: &str = "0001";
 
 fn text(payload: &Bytes) -> String {
@@ -270,19 +270,19 @@ fn text(payload: &Bytes) -> String {
 /// Says whether a datagram from one node to another is lost.
 pub type Rule = Box<dyn FnMut(Time, NodeId, NodeId, &[u8]) -> bool>;
 
-/// What goes out in the place of a datagram, if something else does.
+/// Replacement of a datagram by another one, or by nothing.
 pub type Alter = Box<dyn FnMut(Time, NodeId, &[u8]) -> Option<Vec<u8>>>;
 
-/// The last link to a node: it carries a datagram in each span, and queues so many.
+/// Last link to a node: carries one datagram in each span and has a bounded queue.
 pub struct Port {
     pub each: Duration,
     pub room: u32,
-    /// When it is done with what is in its queue.
+    /// Time at which the queue is empty.
     pub free: Time,
 }
 
 impl Port {
-    /// How long a datagram that arrives now waits here; nothing if there is no room for it.
+    /// Waiting time of a datagram that arrives now; `None` if the queue is full.
     fn pass(&mut self, now: Time) -> Option<Duration> {
         let waits = self.free.max(now).since(now);
         if waits > self.each * self.room {
@@ -298,9 +298,9 @@ pub struct World {
     pub sender: SenderSession,
     pub sender_dead: bool,
     pub sender_events: Vec<Event>,
-    /// What was delivered at the sender, if it is a peer.
+    /// Messages delivered at the sender, if it is a peer.
     pub sender_order: Vec<String>,
-    /// With so many messages left the sender's application waits until then.
+    /// Number of remaining messages at which the sender's application pauses, and the end of the pause.
     pub pause: Option<(u64, Time)>,
     pub peers: Vec<Peer>,
     /// Messages still to be offered; then the sender finishes.
@@ -308,12 +308,12 @@ pub struct World {
     pub total: u64,
     pub lose: Rule,
     pub alter: Option<Alter>,
-    /// How long a datagram takes from one node to another.
+    /// Time that a datagram takes from one node to another.
     pub way: fn(NodeId, NodeId) -> Duration,
     /// The nodes behind a port; to others no datagram waits.
     pub ports: BTreeMap<NodeId, Port>,
     pub loss: f64,
-    /// How many of the datagrams that arrive come again, some time later.
+    /// Share of the arriving datagrams that arrive once more later.
     pub repeats: f64,
     /// Session packets as they were sent.
     pub log: Vec<String>,
@@ -363,7 +363,7 @@ impl World {
         self.peers.len() - 1
     }
 
-    /// Adds a member that offers so many messages itself.
+    /// Adds a member that offers this number of messages itself.
     pub fn join_offering(&mut self, name: &str, messages: u64) -> usize {
         let config = ReceiverSessionConfig { part: MemberRole::Offers, ..receiver_config(name) };
         let peer = self.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
@@ -389,7 +389,7 @@ impl World {
         self.run_unless(end, &mut done);
     }
 
-    /// The same, built once and not for every `done`.
+    /// Runs the world; the closure is built once, not for every `done`.
     fn run_unless(&mut self, end: Time, done: &mut dyn FnMut(&World) -> bool) {
         self.settle();
         while !done(self) {
@@ -421,7 +421,7 @@ impl World {
         }
     }
 
-    /// Nobody runs for so long; then timers are first.
+    /// Halts all nodes for this span; timers run first afterwards.
     pub fn halt(&mut self, span: Duration) {
         self.now += span;
         self.fire();
@@ -564,7 +564,7 @@ impl World {
     }
 }
 
-/// Of what this receiver says of the protocol, one datagram arrives in each span.
+/// Lets one protocol datagram of this receiver through in each span.
 pub fn answers_each(world: &mut World, node: u32, span: Duration) {
     let mut last = ms(500);
     world.lose = Box::new(move |now, source, _, bytes| {

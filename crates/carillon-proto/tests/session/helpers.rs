@@ -1,5 +1,5 @@
-//! Sessions with helpers in virtual time: they are gathered, everybody is told who turns to whom, and one that is lost is
-//! done without. The protocol is the small tree of the testkit.
+//! Sessions with helpers in virtual time: helpers are gathered, members learn their places, and lost helpers are
+//! replaced. The protocol is the small tree of the testkit.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// What it is in a lie.
+/// Role that a forged table gives to a member of this role.
 fn other(part: MemberRole) -> MemberRole {
     if part.helps() { MemberRole::Receives } else { MemberRole::Helps }
 }
@@ -56,7 +56,7 @@ fn over(world: &World) -> bool {
     world.sender.is_finished() && world.peers.iter().all(ended)
 }
 
-/// All receivers have everything, in order, and the sender knows.
+/// Asserts that all receivers have everything, in order, and that the sender knows it.
 fn complete(world: &World, messages: u64) {
     assert_eq!(world.sender.phase(), SenderPhase::Finished, "{:#?}", world.log);
     for member in world.sender.members().iter().filter(|member| member.part.receives()) {
@@ -69,7 +69,7 @@ fn complete(world: &World, messages: u64) {
     }
 }
 
-/// Who speaks to whom through the protocol.
+/// Number of protocol packets between each pair of nodes.
 type Talk = Rc<RefCell<BTreeMap<(NodeId, NodeId), usize>>>;
 
 fn overheard(world: &mut World) -> Talk {
@@ -120,7 +120,7 @@ fn everybody_turns_to_whom_the_roster_says() {
     assert!(!world.log.iter().any(|line| line.contains("n4 session") && line.contains(" report ")));
 }
 
-/// Nobody asks who only helps whether it is through: it has nothing but the sender's farewell.
+/// A pure helper is not asked whether it is done: only the sender's end notices tell it.
 #[test]
 fn helper_that_misses_end_announcements_still_ends() {
     let mut world = group(10);
@@ -185,7 +185,7 @@ fn both_may_die_one_after_the_other() {
 #[test]
 fn a_receiver_that_dies_takes_no_helper_along() {
     let mut settings = config(Gather::Count(3), HelperSelection::Count(2));
-    // The helper itself gives nobody up.
+    // The helper itself expels no member.
     settings.config.set(TREE.parameters, "limit", "1000000").expect("a setting");
     let mut world = World::new(sender_with(settings), 200);
     ["a", "b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
@@ -201,7 +201,7 @@ fn a_receiver_that_dies_takes_no_helper_along() {
     assert_eq!((outcome("h"), outcome("i")), (MemberOutcome::Active, MemberOutcome::Active));
 }
 
-/// Who turned to a helper that is gone comes late for a while, and is left to a further session only if it stays slow.
+/// A member that lost its helper lags for a while, and is left to a catch-up session only if it stays slow.
 #[test]
 fn who_has_lost_its_helper_is_not_slow_for_it() {
     let mut settings = config(Gather::Count(3), HelperSelection::Count(1));
@@ -345,7 +345,7 @@ fn who_is_willing_to_help_and_is_not_let_receives() {
         complete(&world, 20);
         assert!(world.sender.members().iter().all(|member| member.part == MemberRole::Receives));
     }
-    // Who is expected to help and receive has to do both.
+    // A member that is expected to help and to receive has to do both.
     let by_name = || config(Gather::Names(names(&["a", "b"])), HelperSelection::Names(names(&["a"])));
     for one in [receiver("a"), helper("a")] {
         let mut world = World::new(sender_with(by_name()), 5);
@@ -376,8 +376,8 @@ fn a_protocol_without_helpers_has_none() {
     assert_eq!(world.sender.members()[0].outcome, MemberOutcome::Verified);
 }
 
-/// The roster as it was told, with lies in it: helpers that turn to each other, a member that turns to one that does
-/// not help, one that is to help against its will, and one that turns to a rank that nobody has.
+/// Roster with forged entries: helpers below each other, a member below a node that does not help, a member that is
+/// made a helper against its will, and one below an unused rank.
 #[test]
 fn a_table_that_lies_is_thrown_away() {
     for lie in 0..4_usize {

@@ -176,7 +176,7 @@ fn the_same_join_gets_the_same_welcome_even_when_running() {
 fn a_receiver_started_anew_while_gathering_takes_its_own_place() {
     let mut machine = sender(Gather::Count(2));
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
-    // One that was just heard is still there: somebody else uses its address.
+    // A member that was received just now is still alive: another node uses its address.
     assert_eq!(give(&mut machine, ms(1), NodeId(1), &join(2, "a")).drops(DropReason::NotAMember), 1);
     let anew = give(&mut machine, ms(2600), NodeId(1), &join(2, "a")).packets();
     let anew: Vec<_> = anew.iter().filter(|text| text.contains("welcome")).collect();
@@ -205,7 +205,7 @@ fn foreign_or_early_reports_are_ignored() {
     machine.finish(ms(2));
     give(&mut machine, ms(2), NodeId(1), &report(1));
     assert_eq!(machine.members()[0].outcome, MemberOutcome::Verified);
-    // Nobody has more than there was.
+    // No member has more than was sent.
     assert_eq!(machine.members()[0].bytes, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Who says that it is another, and senders that are only heard late: what comes of it, as docs/explanation/security.md has it.
+//! Forged identities, and senders that are received late; the bounds are those of docs/explanation/security.md.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -73,7 +73,8 @@ fn sender_with_lost_answers_is_retried_among_false_ones() {
     }
 }
 
-/// Whoever is heard first in the sender's name, the receiver ends up with what the sender itself has said to it alone.
+/// The receiver ends up with the terms that the sender itself stated by unicast, whichever forged invitation came
+/// first.
 #[test]
 fn forged_invitation_is_dropped_at_welcome() {
     let invite = |state, settings, max_payload| {
@@ -117,7 +118,8 @@ fn forged_invitation_is_dropped_at_welcome() {
     }
 }
 
-/// Who invites without pause, under ever new numbers and before the sender does, does not keep a receiver from it for long.
+/// A node that invites without pause under new numbers, before the sender does, keeps a receiver from the sender only
+/// briefly.
 #[test]
 fn a_sender_is_found_among_false_ones_that_are_there_first() {
     for every in [2, 20, 150] {
@@ -136,7 +138,7 @@ fn a_sender_is_found_among_false_ones_that_are_there_first() {
     }
 }
 
-/// What is asked on the side is no more than what came, and only a sender's own answer counts.
+/// A query on the side is no longer than the packet that caused it, and only a sender's own answer counts.
 #[test]
 fn query_to_ignored_sender_is_no_longer_than_invitation() {
     let mut machine = receiver(&"a receiver with a long name ".repeat(3)[..64]);
@@ -209,8 +211,8 @@ fn expected_name_is_taken_only_after_answer() {
     }
 }
 
-/// The roster in the organiser's name, when the members come to know each other and when they run: a session that is
-/// told lies ends, and nobody who lacks something is taken to have it.
+/// Forged rosters in the organiser's name, while members learn of each other and while they run: such a session ends,
+/// and no member with missing data is reported as complete.
 #[test]
 fn forged_rosters_end_in_time_and_verify_nothing_false() {
     for gone in [false, true] {

@@ -47,7 +47,7 @@ fn run_to_end(world: &mut World) {
     world.run_until(end, |world| world.sender.phase() == SenderPhase::Finished);
 }
 
-/// One that was verified, and one that came late.
+/// Job with one verified receiver and one that came late.
 fn verified_and_late() -> (World, usize) {
     let mut world = World::new(sender_with(config(Gather::Count(1))), 300);
     world.join(start(service("a", 1)));

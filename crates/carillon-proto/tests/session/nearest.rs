@@ -19,7 +19,7 @@ use super::harness::*;
 /// Receivers a to d are nodes 1 to 4, helpers e to g nodes 5 to 7.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// Where they stand on a line, in milliseconds from the sender. g is behind f.
+/// Positions on a line, in milliseconds from the sender. g is behind f.
 const PLACES: [u64; 8] = [0, 38, 42, 95, 3, 40, 60, 100];
 
 fn way(from: NodeId, to: NodeId) -> Duration {
@@ -57,7 +57,7 @@ fn over(world: &World) -> bool {
     world.sender.is_finished() && world.peers.iter().all(ended)
 }
 
-/// To whom each turns by the last roster that was told before the start: "" is the sender.
+/// Parent of each member by the last roster before the start; "" is the sender.
 fn turns(world: &World) -> BTreeMap<String, String> {
     let pages: Vec<&String> = world.log.iter().filter(|line| line.contains(" roster ")).collect();
     let edition =
@@ -187,10 +187,10 @@ fn a_helper_that_dies_before_the_start_is_chosen_by_nobody() {
     assert_eq!((&*turns["a"], &*turns["b"], &*turns["c"], &*turns["f"]), ("f", "f", "g", ""), "{turns:?}");
 }
 
-/// What those below a lost helper lack its parent has: the nearest towards the sender.
+/// The parent of a lost helper, the nearest towards the sender, serves the helper's children.
 #[test]
 fn children_of_lost_helper_turn_to_its_parent() {
-    // g, whose child is c, and f, whose child is the helper g.
+    // g with its child c, and f with its child g.
     for (victim, orphan, next) in [(7, NodeId(3), NodeId(6)), (6, NodeId(7), NodeId(5))] {
         let mut world = group(config(), 200);
         world.run_until(ms(60_000), |world| world.peers[0].got > 50);
@@ -225,7 +225,7 @@ fn what_strangers_and_liars_say_of_distances_moves_nobody() {
         let body = Body::Distances { nonce: Nonce(5), edition, distances };
         Packet { association: ASSOCIATION, body }.emit(&mut bytes);
         world.inject(from, SENDER, &bytes);
-        // Answers to what nobody asked, and questions of nobody.
+        // Answers without a question, and questions from unknown nodes.
         for body in [Body::Echo { token: 7 }, Body::Probe { token: 7 }] {
             let mut bytes = Vec::new();
             Packet { association: ASSOCIATION, body }.emit(&mut bytes);

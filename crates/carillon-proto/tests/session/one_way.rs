@@ -1,4 +1,4 @@
-//! Receivers that never say anything, and senders that wait for nobody.
+//! Receivers that send nothing, and senders that wait for no receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn silent(name: &str) -> ReceiverSession {
     ReceiverSession::new(config, Seeds::new(1).part(name))
 }
 
-/// A sender of this protocol with these settings, and a count of what others say.
+/// World with a sender of this protocol and settings, and a count of the datagrams of all others.
 fn world(protocol: &str, gather: Gather, set: &[(&str, &str)]) -> (World, Arc<AtomicUsize>) {
     let protocol = find(protocol).expect("it is registered");
     let mut config = SenderSessionConfig { gather, protocol, ..sender_config(Gather::Count(1)) };

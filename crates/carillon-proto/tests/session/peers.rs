@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// What a member sends for its own application is not bounded by what it has heard.
+/// Messages of a member's own application are not bounded by the bytes that it received.
 #[test]
 fn member_offers_more_than_organiser() {
     // 600 are within what a member may send without having heard anything.
@@ -376,7 +376,7 @@ fn present(proof: u64) -> Vec<u8> {
     emit(Body::Present { proof: Proof(proof) })
 }
 
-/// What the organiser says to a member that asks how far it is.
+/// Answer of the organiser to a member that asks for the state.
 fn running(nonce: Nonce) -> Vec<u8> {
     emit(Body::Answer {
         nonce,
@@ -409,7 +409,7 @@ fn member_is_ready_with_roster_after_all_are_heard() {
     let ready = |outbox: Outbox| outbox.packets().iter().any(|text| text.contains("ready"));
     assert!(!ready(give(&mut machine, ms(30), NodeId(5), &present(5))), "nobody told the roster");
     assert!(!ready(give(&mut machine, ms(31), SENDER, &roster(1, &[9, own.0, 5, 6]))), "6 is missing");
-    // Only the organiser tells the roster, and nobody is two members.
+    // Only the organiser announces the roster, and no node is two members.
     let other = give(&mut machine, ms(32), NodeId(5), &roster(2, &[9, own.0]));
     assert_eq!(other.drops(DropReason::NotAMember), 1);
     assert_eq!(give(&mut machine, ms(32), NodeId(5), &present(6)).drops(DropReason::NotAMember), 1);
@@ -431,7 +431,7 @@ fn member_is_ready_with_roster_after_all_are_heard() {
     assert!(asks.iter().any(|text| text.contains(" ask ")), "{asks:?}");
     give(&mut machine, ms(72), SENDER, &running(nonce));
     assert_eq!(machine.phase(), ReceiverPhase::Running);
-    // Once it runs nobody is added or taken away.
+    // A running session adds and removes no member.
     let late = give(&mut machine, ms(51), SENDER, &roster(3, &[9, own.0]));
     assert_eq!((late.drops(DropReason::OutOfOrder), machine.peers().len()), (1, 3));
 }
@@ -450,7 +450,7 @@ fn a_start_without_it_is_the_end_if_the_organiser_says_so() {
     }
 }
 
-/// The name is told to all, and what it is derived from only by whose it is.
+/// All members learn the identity, but only its owner can show the proof.
 #[test]
 fn stranger_cannot_use_identity_of_roster() {
     let (mut machine, _, own) = assembling();
@@ -476,7 +476,7 @@ fn a_flood_of_forged_presents_is_bounded_and_keeps_nobody_out() {
     assert!(ready.iter().any(|text| text.contains("ready")), "{ready:?}");
 }
 
-/// A false member heard in one's place, before it was known who takes part, does not stand there any more once it is known.
+/// A forged PRESENT from a member's address, received before the roster, is discarded when the roster arrives.
 #[test]
 fn a_false_present_from_a_members_address_does_not_keep_it_out() {
     let (mut machine, _, own) = assembling();

@@ -14,7 +14,7 @@ use super::harness::*;
 use super::outcomes;
 
 const MESSAGES: u64 = 4_000;
-/// One packet in this time passes the port of an honest receiver.
+/// Interval at which the port of an honest receiver passes a packet.
 const PORT: Duration = Duration::from_millis(1);
 /// Messages that a receiver has room for.
 const ROOM: u32 = 1000;
@@ -34,9 +34,9 @@ enum Kind {
     Acknowledges(u32),
     /// Answers this many questions in a second.
     Answers(u32),
-    /// The same in two of three seconds.
+    /// Slow in two of three seconds.
     Alternates(u32),
-    /// Nothing bounds it.
+    /// Receives without a limit.
     Fast,
 }
 
@@ -134,7 +134,7 @@ fn served(kinds: &[Kind], slow: Slow, limit: Duration) -> Option<(Duration, u32)
             return Some((world.now.since(Time::ZERO), sessions));
         }
         if world.sender.phase() == SenderPhase::Finished {
-            // A while, so that all are told what becomes of them.
+            // Time for all members to learn their outcome.
             world.run(world.now + Duration::from_millis(300));
             let wanting = world.sender.wanting();
             assert!(wanting.is_empty() || world.sender.wants_only_aside(), "{wanting:?}");
@@ -145,7 +145,7 @@ fn served(kinds: &[Kind], slow: Slow, limit: Duration) -> Option<(Duration, u32)
     None
 }
 
-/// The next session, of those that were set aside.
+/// Starts the next session, for the members that were set aside.
 fn follow(world: &mut World, number: u32, slow: Slow) {
     let left = world.peers.iter().enumerate().filter(|(_, peer)| peer.got < MESSAGES);
     let awaited = left.map(|(index, _)| index.to_string()).collect();

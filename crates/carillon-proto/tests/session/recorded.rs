@@ -21,7 +21,7 @@ use super::harness::*;
 /// Messages of the conversation.
 const MESSAGES: usize = 30;
 
-/// One datagram of the conversation.
+/// Datagram of the conversation.
 struct Said {
     at: Time,
     from: NodeId,

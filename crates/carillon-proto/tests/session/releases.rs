@@ -14,7 +14,7 @@ fn association(machine: &SenderSession) -> [u8; 4] {
     machine.association().0.to_be_bytes()
 }
 
-/// Releases from before wire versions are told in their own formats, and both ends learn of the other.
+/// Releases from before wire versions get notices in their own formats, and both ends learn of the other.
 #[test]
 fn earlier_releases_are_told_and_noticed() {
     let mut machine = sender(Gather::Count(1));
@@ -61,7 +61,7 @@ fn earlier_releases_are_told_and_noticed() {
     );
 }
 
-/// Whatever follows the opening, both ends name the other's release; nobody is served by it.
+/// Both ends name the other's release, whatever follows the opening, and no transfer takes place.
 #[test]
 fn other_wire_versions_are_named_at_both_ends() {
     let mut machine = receiver("a");
@@ -77,7 +77,7 @@ fn other_wire_versions_are_named_at_both_ends() {
     let [(Dest::Node(SENDER), decline)] = &heard.sent[..] else { panic!("{:?}", heard.sent) };
     assert!(decline.len() <= 3 * later.len());
 
-    // The other end reads the opening of what this one answers, and this one that of the other's.
+    // Each end reads the opening of the other's answer.
     let (session, opening) = Opening::peek(decline).expect("an opening");
     assert_eq!((session.0, opening.wire, &*opening.name), (7, WIRE_VERSION, "a"));
     let mut machine = sender(Gather::Count(1));

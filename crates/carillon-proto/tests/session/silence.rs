@@ -1,11 +1,12 @@
-//! Who is given up, and who is not: by a protocol that repeats for ever and says whom it waits for.
+//! Expelled members, and members that stay, with a protocol that repeats without end and reports the members that it
+//! awaits.
 
 use carillon_core::{BitRate, Duration, Machine as _};
 use carillon_proto::session::{Gather, SenderPhase};
 
 use super::harness::*;
 
-/// A group of two, of which the protocol gives nobody up.
+/// Group of two with a protocol that expels no member.
 fn patient(messages: u64, min_rate: Option<BitRate>) -> World {
     let mut config = sender_config(Gather::Count(2));
     config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::harness::*;
 
-/// What a message of 100 bytes makes, and less.
+/// Sizes of the largest datagrams: a message of 100 bytes, and smaller ones.
 const SIZES: [u16; 3] = [116, 90, 60];
 
 fn bytes(body: Body<'_>) -> Vec<u8> {
@@ -86,7 +86,7 @@ fn receiver_joins_once_largest_datagram_arrived() {
     }
 }
 
-/// A longer one came in fragments, as somebody else's may; data does not.
+/// A longer datagram arrived in fragments, as a stranger's may; data do not.
 #[test]
 fn a_receiver_says_no_more_than_its_interface_carries() {
     let config = ReceiverSessionConfig { max_datagram: 100, ..receiver_config("a") };
@@ -108,7 +108,7 @@ fn what_was_said_once_stands() {
 fn who_has_seen_not_even_the_least_says_so() {
     let mut machine = receiver("a");
     assert_eq!(joins(&mut machine, &[59]), []);
-    // It asks whether somebody is there who means it.
+    // The receiver asks whether a sender confirms the size.
     let asked = wake(&mut machine, ms(2500));
     let [(_, ask)] = &asked.sent[..] else { panic!("{:?}", asked.packets()) };
     let Body::Ask { nonce } = Packet::parse(ask).unwrap().body else { panic!("{:?}", asked.packets()) };
@@ -277,8 +277,8 @@ fn sizes_that_make_no_sense_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
-    /// Whatever is lost besides: what goes out comes through, and all have everything. With more loss a receiver may miss the least
-    /// size four times in a row, and declines.
+    /// Everything that the sender transmits gets through, and all members have everything, whatever else is lost.
+    /// With more loss a receiver may miss the smallest size four times in a row, and declines.
     #[test]
     fn all_are_served_whatever_each_port_carries(
         seed: u64, ports in proptest::collection::vec(56usize..200, 1..6), loss in 0.0f64..0.1

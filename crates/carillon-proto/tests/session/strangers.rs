@@ -72,7 +72,7 @@ fn registry_receiver(name: &str, seed: u64) -> ReceiverSession {
     ReceiverSession::new(ReceiverSessionConfig::new(name, GROUP, REGISTRY), Seeds::new(seed).part(name))
 }
 
-/// Settings at the edge of what their kinds take: the shortest spans, the largest counts.
+/// Settings at the limits of their kinds: the shortest spans, the largest counts.
 fn extremes(entry: &ProtocolEntry) -> Vec<String> {
     let pairs = entry.parameters.iter().filter_map(|parameter| match parameter.kind {
         carillon_core::Kind::Span => Some((parameter.name, "1 ns".to_owned())),
@@ -147,7 +147,7 @@ fn unadmitted_receiver_amplifies_at_most_threefold() {
     }
 }
 
-/// One short INVITE, then silence: one answer, no longer than it.
+/// A short INVITE followed by silence gets one answer, which is no longer.
 #[test]
 fn one_invitation_gets_no_more_than_its_own_length_in_joins() {
     let mut machine = receiver("a receiver with a name");
@@ -199,8 +199,8 @@ fn what_is_for_one_alone_counts_for_nothing_in_the_group() {
     assert_eq!(machine.phase(), ReceiverPhase::Running);
 }
 
-/// All that a sender of every protocol once sent, to the group and to one receiver, is sent again to a
-/// new one, in the same name: it has a nonce of its own, and delivers nothing.
+/// Replay of a whole session of every protocol to a new receiver, in the sender's name: the receiver has a nonce of
+/// its own and delivers nothing.
 #[test]
 fn an_old_session_replayed_is_neither_delivered_nor_verified() {
     for entry in REGISTRY {
@@ -244,7 +244,7 @@ fn a_waiting_receiver_gets_to_a_real_sender_among_false_ones() {
         world.lose = Box::new(|now, from, _, _| from == SENDER && now < ms(1000));
         for round in 0..(10_000 / every) {
             world.run_until(ms(round * every), |_| false);
-            // The more there are the longer it takes: at each turn it is one of those that are heard.
+            // More forgers take more time: at each turn the receiver tries one of the senders that it received.
             let soon = ms(if every < 100 { 10_000 } else { 3000 });
             assert!(world.now < soon || !world.sender.members().is_empty(), "every {every} ms");
             let false_one = invitation(1000 + round as u32, State::Gathering, "repeat", "");
@@ -255,8 +255,8 @@ fn a_waiting_receiver_gets_to_a_real_sender_among_false_ones() {
     }
 }
 
-/// Each of these once ended a transfer at once: in the sender's name to the members, and in a member's
-/// name, or a stranger's own, to the sender.
+/// Forged ends that once ended a transfer: in the sender's name to the members, and in a member's or a stranger's
+/// name to the sender.
 #[test]
 fn forged_ends_do_not_end_a_transfer() {
     for entry in REGISTRY {
@@ -279,7 +279,7 @@ fn forged_ends_do_not_end_a_transfer() {
                 heard.truncate(20);
                 false
             });
-            // Before they have joined their places are anybody's who can use their addresses.
+            // Before members have joined, any node that can use their addresses can take their places.
             world.run_until(ms(1000), |world| world.sender.members().len() == 2);
             let mut at = world.now.as_nanos() / 1_000_000 + 1;
             while !world.sender.is_finished() && at < 30_000 {
@@ -335,7 +335,7 @@ fn forged_ends_do_not_end_a_transfer() {
     }
 }
 
-/// What goes to the group, or through it, has nothing of the secret in it.
+/// Packets to the group, and packets through it, contain nothing of the secret.
 #[test]
 fn no_nonce_is_ever_heard_by_the_group() {
     for entry in REGISTRY {
@@ -350,7 +350,7 @@ fn no_nonce_is_ever_heard_by_the_group() {
         world.lose = Box::new(move |_, from, to, bytes| {
             match Packet::parse(bytes).map(|packet| packet.body) {
                 Ok(Body::Join { nonce, .. }) => drawn.borrow_mut().push(nonce.0.to_be_bytes()),
-                // What the members hear of each other, or one hears of what is for another.
+                // Packets that members receive of each other, or that one receives by mistake.
                 Ok(
                     Body::Welcome { .. }
                     | Body::Challenge { .. }
@@ -456,7 +456,7 @@ fn member_amplifies_at_most_threefold_plus_64_kib() {
     }
 }
 
-/// An acknowledgment without what only the member and the sender know is nobody's.
+/// An acknowledgment without the secret of member and sender counts for no member.
 #[test]
 fn acknowledgments_in_a_members_name_count_for_nothing() {
     let mut machine = sender(Gather::Count(1));
@@ -511,7 +511,7 @@ fn requests_of_strangers_get_nothing_unless_routers_are_let_in() {
     }
 }
 
-/// What a member says last counts, also after it has said that all is well.
+/// The last report of a member counts, also after an earlier success.
 #[test]
 fn a_later_report_of_a_verified_member_is_believed() {
     let mut machine = sender(Gather::Count(2));
@@ -531,7 +531,7 @@ fn a_later_report_of_a_verified_member_is_believed() {
     }
 }
 
-/// The group alone keeps nobody waiting for ever: who is asked with the nonce, and does not answer, is gone.
+/// Group packets alone keep no receiver waiting: a sender that does not answer a query with the nonce is gone.
 #[test]
 fn a_dead_sender_is_not_kept_alive_by_packets_in_its_name() {
     let mut machine = receiver("a");
@@ -592,7 +592,7 @@ fn two_members_never_share_the_low_half_of_their_identities() {
     give(&mut machine, ms(0), NodeId(1), &join(one, "a"));
     let told = give(&mut machine, ms(1), NodeId(2), &join(other, "b")).packets();
     assert!(told.iter().any(|text| text.ends_with("another nonce")), "{told:?}");
-    // A receiver that is told so tries another.
+    // A refused receiver tries another sender.
     let mut machine = receiver("b");
     let invite = invitation(ASSOCIATION.0, State::Gathering, "repeat", "");
     give(&mut machine, ms(0), SENDER, &invite);
@@ -607,7 +607,7 @@ fn two_members_never_share_the_low_half_of_their_identities() {
     assert_ne!(nonce(wake(&mut machine, ms(221))), first);
 }
 
-/// What comes before the welcome is kept within bounds, whoever sends it.
+/// Data kept before the welcome are bounded, whichever node sends them.
 #[test]
 fn what_is_kept_before_the_welcome_is_bounded() {
     let mut machine = receiver("a");
@@ -677,8 +677,8 @@ fn identities_are_not_nonces() {
     assert_eq!(machine.members()[0].outcome, MemberOutcome::Active);
 }
 
-/// If nobody answers, the group is believed; but not while the sender goes on. A packet that was on its way already says
-/// nothing.
+/// An end that is not confirmed is believed, unless the sender goes on. A packet that was in flight already is no
+/// evidence.
 #[test]
 fn an_end_that_nobody_confirms_counts_unless_the_sender_goes_on() {
     let invitation = |state| invitation(ASSOCIATION.0, state, "repeat", "");

@@ -51,7 +51,7 @@ fn world(config: SenderSessionConfig, receivers: usize) -> World {
     world
 }
 
-/// Whether these bytes are a data packet of the first session: the next one sends shorter datagrams.
+/// True for data packets of the first session: the next one sends shorter datagrams.
 fn is_long(bytes: &[u8]) -> bool {
     matches!(
         carillon::Packet::parse(bytes),
@@ -62,7 +62,7 @@ fn is_long(bytes: &[u8]) -> bool {
     )
 }
 
-/// From this time on long datagrams do not reach these nodes.
+/// Lets long datagrams miss these nodes from this time on.
 fn shrink(world: &mut World, from: Time, nodes: &'static [u32]) {
     world.lose = Box::new(move |now, _, to, bytes| now >= from && nodes.contains(&to.0) && is_long(bytes));
 }
@@ -127,7 +127,7 @@ fn a_session_that_reaches_nobody_ends_and_another_serves_all() {
     world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
     assert!(world.now < ms(1_500), "{}", world.now);
     assert_eq!((wanting(&world), world.sender.unreached().collect()), (vec!["a", "b"], vec!["a", "b"]));
-    // They are told before the session is over.
+    // The members are notified before the session is over.
     let refusals = world.log.iter().filter(|line| line.contains(" refuse ")).count();
     assert_eq!(refusals, 2, "{:#?}", world.log);
 }

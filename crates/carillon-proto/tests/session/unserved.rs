@@ -1,4 +1,4 @@
-//! Who is not served is remembered by name and reason, and so is another sender on the group.
+//! Unserved receivers and other senders are remembered by name and reason.
 
 use carillon_core::{AssociationId, Dest, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, ReceiverSessionConfig, SenderPhase};
