@@ -223,7 +223,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// List of all reasons.
-    pub const ALL: [DropReason; 15] = [
+    pub const VARIANTS: [DropReason; 15] = [
         DropReason::Malformed,
         DropReason::Foreign,
         DropReason::NotAMember,

@@ -481,7 +481,7 @@ fn an_aborted_session_tells_everyone_three_times() {
     assert_eq!(world.sender.offer(now, "x".into()), Err(OfferError::Finished));
 }
 
-/// All-or-nothing, and a session that no receiver joined.
+/// Gathering past its limit: with all-or-nothing, and in a session that no receiver joined.
 #[test]
 fn gathering_past_its_limit_aborts_and_names_the_missing() {
     for (all_or_nothing, joins, why) in

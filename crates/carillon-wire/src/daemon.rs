@@ -191,7 +191,7 @@ impl<'a> Frame<'a> {
             frame_type::EVENT => Frame::Event(Fields::parse(reader.remaining())?),
             frame_type::DONE => Frame::Done(reader.u64()?),
             frame_type::FROM => Frame::From(text(reader.remaining())?),
-            frame_type::PART => Frame::Part(Fields::parse(reader.remaining())?),
+            frame_type::REPORT_PART => Frame::Part(Fields::parse(reader.remaining())?),
             frame_type::REPORT => Frame::Report(Fields::parse(reader.remaining())?),
             frame_type::FAILED => Frame::Failed(text(reader.remaining())?),
             frame_type::REFUSED => Frame::Refused(text(reader.remaining())?),
@@ -217,7 +217,7 @@ impl<'a> Frame<'a> {
             Frame::Event(_) => frame_type::EVENT,
             Frame::Done(_) => frame_type::DONE,
             Frame::From(_) => frame_type::FROM,
-            Frame::Part(_) => frame_type::PART,
+            Frame::Part(_) => frame_type::REPORT_PART,
             Frame::Report(_) => frame_type::REPORT,
             Frame::Failed(_) => frame_type::FAILED,
             Frame::Refused(_) => frame_type::REFUSED,
@@ -403,7 +403,7 @@ mod frame_type {
     pub const EVENT: u8 = 130;
     pub const DONE: u8 = 131;
     pub const FROM: u8 = 132;
-    pub const PART: u8 = 133;
+    pub const REPORT_PART: u8 = 133;
     pub const REPORT: u8 = 134;
     pub const FAILED: u8 = 135;
     pub const REFUSED: u8 = 136;

@@ -50,7 +50,7 @@ pub enum HelloPath {
 
 impl HelloPath {
     /// List of all paths.
-    pub const ALL: [HelloPath; 6] = [
+    pub const VARIANTS: [HelloPath; 6] = [
         HelloPath::Group,
         HelloPath::Link,
         HelloPath::Port,
@@ -125,7 +125,7 @@ impl<'a> Hello<'a> {
             return Err(ParseError::Type(envelope.packet_type));
         }
         let way = reader.u8()?;
-        let known = HelloPath::ALL.into_iter().find(|known| *known as u8 == way);
+        let known = HelloPath::VARIANTS.into_iter().find(|known| *known as u8 == way);
         let way = known.ok_or(ParseError::Field { field: "way", value: way.into() })?;
         let (ttl, hops, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
         let (datagram, buffer) = (reader.u32()?, reader.u32()?);

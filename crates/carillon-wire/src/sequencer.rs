@@ -259,7 +259,7 @@ impl Body<'_> {
             Body::Request { broadcast: false, .. } => kind::REQUEST,
             Body::Request { broadcast: true, .. } => kind::BROADCAST,
             Body::Ordered { payload: Some(_), .. } => kind::ORDERED,
-            Body::Ordered { payload: None, .. } => kind::SHORT,
+            Body::Ordered { payload: None, .. } => kind::SHORT_BUFFERS,
             Body::Retrans { .. } => kind::RETRANS,
             Body::Report { kind, .. } => match kind {
                 Report::Ack => kind::ACK,
@@ -337,7 +337,7 @@ impl<'a> Reader<'a> {
                 broadcast: kind == kind::BROADCAST,
                 payload: self.rest(),
             },
-            kind::ORDERED | kind::SHORT => Body::Ordered {
+            kind::ORDERED | kind::SHORT_BUFFERS => Body::Ordered {
                 order: self.u32()?,
                 accepted: self.u32()?,
                 purge: self.u32()?,
@@ -419,7 +419,7 @@ mod kind {
     pub const REQUEST: u8 = 0x01;
     pub const BROADCAST: u8 = 0x02;
     pub const ORDERED: u8 = 0x03;
-    pub const SHORT: u8 = 0x04;
+    pub const SHORT_BUFFERS: u8 = 0x04;
     pub const RETRANS: u8 = 0x05;
     pub const ACK: u8 = 0x10;
     pub const DUMMY: u8 = 0x11;

@@ -45,7 +45,7 @@ fn file_records_are_those_of_the_wire_version() {
 #[test]
 fn doctor_and_daemon_packets_are_those_of_the_wire_version() {
     let mut packets = BTreeMap::new();
-    for way in HelloPath::ALL {
+    for way in HelloPath::VARIANTS {
         let hello = Hello {
             way,
             ttl: 1,

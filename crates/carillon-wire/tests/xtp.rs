@@ -86,7 +86,7 @@ fn parts() -> impl Strategy<Value = Parts> {
     (header, common, rates, spans, rest).prop_map(|(header, common, rates, spans, (tag, bytes, forms))| {
         Parts {
             key: header.0,
-            options: header.1 & option::ALL & !option::BTAG,
+            options: header.1 & option::OPTION_MASK & !option::BTAG,
             sync: header.2,
             seq: header.3,
             common: Common { rseq: common.0, alloc: common.1, echo: common.2 },

@@ -131,7 +131,7 @@ fn row(peer: &Peer) -> Vec<String> {
 fn tell_programs(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()> {
     let heard = |heard: &carillon_wire::doctor::ObservedMachine| {
         let ways: Vec<String> =
-            HelloPath::ALL.into_iter().filter(|way| heard.was_received_by(*way)).map(name).collect();
+            HelloPath::VARIANTS.into_iter().filter(|way| heard.was_received_by(*way)).map(name).collect();
         json!({ "came": heard.came, "sent": heard.sent, "least_ttl": heard.least_ttl, "ways": ways })
     };
     for peer in &evidence.peers {

@@ -18,7 +18,7 @@ pub enum Reach {
 
 impl Reach {
     /// Reach of a repair to the whole group.
-    pub const ALL: Reach = Reach::Group { scope: u8::MAX, again: 0 };
+    pub const WHOLE_GROUP: Reach = Reach::Group { scope: u8::MAX, again: 0 };
 }
 
 /// Origin of a request.
@@ -65,7 +65,7 @@ impl RepairScope for Addressed {
     fn reach(&self, _asked: RequestOrigin) -> Reach {
         match self {
             Addressed::Unicast => Reach::Requester,
-            Addressed::Multicast => Reach::ALL,
+            Addressed::Multicast => Reach::WHOLE_GROUP,
         }
     }
 }
@@ -95,8 +95,8 @@ impl LocalRecovery {
 impl RepairScope for LocalRecovery {
     fn reach(&self, asked: RequestOrigin) -> Reach {
         match self {
-            _ if asked.scope == u8::MAX => Reach::ALL,
-            LocalRecovery::Off => Reach::ALL,
+            _ if asked.scope == u8::MAX => Reach::WHOLE_GROUP,
+            LocalRecovery::Off => Reach::WHOLE_GROUP,
             LocalRecovery::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
             LocalRecovery::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
         }
@@ -147,14 +147,14 @@ mod tests {
     fn request_to_all_is_repaired_to_all() {
         for way in 0..=u8::MAX {
             for local in [LocalRecovery::Off, LocalRecovery::OneStep, LocalRecovery::TwoStep] {
-                assert_eq!(local.reach(RequestOrigin { scope: u8::MAX, way }), Reach::ALL);
+                assert_eq!(local.reach(RequestOrigin { scope: u8::MAX, way }), Reach::WHOLE_GROUP);
             }
-            assert_eq!(LocalRecovery::Off.reach(RequestOrigin { scope: way, way }), Reach::ALL);
+            assert_eq!(LocalRecovery::Off.reach(RequestOrigin { scope: way, way }), Reach::WHOLE_GROUP);
             // The sum of hops must not overflow at the largest distance.
             let far = LocalRecovery::OneStep.reach(RequestOrigin { scope: 254, way });
             assert_eq!(far, Reach::Group { scope: way.saturating_add(254), again: 0 });
             assert_eq!(Addressed::Unicast.reach(RequestOrigin { scope: way, way }), Reach::Requester);
-            assert_eq!(Addressed::Multicast.reach(RequestOrigin { scope: way, way }), Reach::ALL);
+            assert_eq!(Addressed::Multicast.reach(RequestOrigin { scope: way, way }), Reach::WHOLE_GROUP);
         }
     }
 }

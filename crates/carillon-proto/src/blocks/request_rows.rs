@@ -29,7 +29,7 @@ struct Row {
 impl RequestRows {
     /// Creates an empty set. `longest` bounds the wait after a request.
     pub fn new(longest: Duration) -> Self {
-        RequestRows { rows: RequestSchedule::new(Tries::ANY), longest }
+        RequestRows { rows: RequestSchedule::new(Tries::UNLIMITED), longest }
     }
 
     /// Adds missing messages. Their request is due at once ("no random delay").

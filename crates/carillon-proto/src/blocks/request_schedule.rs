@@ -48,7 +48,7 @@ pub struct Tries {
 
 impl Tries {
     /// Limits that are never reached.
-    pub const ANY: Tries = Tries { unconfirmed: u32::MAX, unrepaired: u32::MAX };
+    pub const UNLIMITED: Tries = Tries { unconfirmed: u32::MAX, unrepaired: u32::MAX };
 }
 
 /// Requests of a node, one per missing item, each with data of the protocol (`T`). A
@@ -328,7 +328,7 @@ mod tests {
         requests.begin(at(20), 2, Duration::ZERO, "unrepaired");
         requests.confirm(at(20), 2, ms(10));
         assert_eq!(all(&mut requests, 30), [(2, Expired::Abandoned("unrepaired"))]);
-        let mut requests = RequestSchedule::new(Tries::ANY);
+        let mut requests = RequestSchedule::new(Tries::UNLIMITED);
         requests.begin(at(0), 3, Duration::ZERO, "long");
         requests.give_up_at(3, at(25));
         for now in [0, 10, 20] {

@@ -1,4 +1,4 @@
-//! Two of five members leave a session whose protocol agrees on membership: more than its resilience. The members
+//! Two of five members leave a session of a protocol that agrees on membership: more than its resilience. The members
 //! that stay are not disturbed.
 
 use carillon_core::{Duration, Event, NodeId, ProtocolEntry, Seeds, Sender as _};

@@ -217,7 +217,8 @@ fn of_carillon_with(names: &[&str], slow: Slow, messages: u64, set: &[(&str, &st
     world
 }
 
-/// Six receivers of `carillon` that all lose 2 %, some of them behind a port that carries a packet each millisecond: why each of these was given up.
+/// Reasons for which receivers of `carillon` were expelled: six that all lose 2 %, some of them behind a port that
+/// passes one packet per millisecond.
 fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
     let names = ["a", "b", "c", "d", "e", "f"];
     let mut world = of_carillon(&names, Slow::Lane, 60_000);

@@ -577,7 +577,7 @@ pub fn answers_each(world: &mut World, node: u32, span: Duration) {
     });
 }
 
-/// Why this member was given up, if it was.
+/// Reason for which this member was expelled, if it was.
 pub fn lost(world: &World, name: &str) -> Option<String> {
     super::outcomes(world).into_iter().find(|(who, _)| *who == name).and_then(|(_, outcome)| match outcome {
         MemberOutcome::Lost(reason) => Some(reason.clone()),

@@ -181,7 +181,7 @@ fn both_may_die_one_after_the_other() {
     complete(&world, 200);
 }
 
-/// A receiver that dies holds its helper up, and by it the sender, only until it is given up; the helper stays.
+/// A receiver that dies delays its helper, and through it the sender, only until it is expelled; the helper stays.
 #[test]
 fn a_receiver_that_dies_takes_no_helper_along() {
     let mut settings = config(Gather::Count(3), HelperSelection::Count(2));

@@ -102,7 +102,7 @@ fn only_the_sender_that_invited_can_end_a_receiver() {
         wake(&mut machine, ms(at));
     }
     wake(&mut machine, ms(5030));
-    // It was never let in: another sender may come.
+    // It was never admitted: another sender may come.
     assert_eq!(machine.phase(), ReceiverPhase::Seeking);
     assert_eq!(machine.unanswered(), Some(("source", 1)));
 }

@@ -121,7 +121,7 @@ proptest! {
 #[test]
 fn member_offers_more_than_organiser() {
     // 600 are within what a member may send without having heard anything.
-    const MANY: u64 = 1500;
+    const OFFERED_MESSAGES: u64 = 1500;
     for entry in REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)) {
         let gather = Gather::Count(3);
         let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 1400);
@@ -133,7 +133,7 @@ fn member_offers_more_than_organiser() {
         {
             let config = ReceiverSessionConfig { part, ..ReceiverSessionConfig::new(name, GROUP, REGISTRY) };
             let peer = world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
-            world.peers[peer].offers = if part.offers() { MANY } else { 0 };
+            world.peers[peer].offers = if part.offers() { OFFERED_MESSAGES } else { 0 };
         }
         world.seed(7, 0.2);
         world.run_until(ms(600_000), over);
@@ -141,7 +141,7 @@ fn member_offers_more_than_organiser() {
         for name in ["two", "alice", "bob"] {
             assert_eq!(outcome(&world, name), &MemberOutcome::Verified, "{}: {name}", entry.name);
         }
-        let all = |peer: &Peer| peer.order.len() as u64 == 1 + MANY;
+        let all = |peer: &Peer| peer.order.len() as u64 == 1 + OFFERED_MESSAGES;
         assert!(world.peers[1..].iter().all(all), "{}: the receivers have everything", entry.name);
     }
 }
@@ -222,7 +222,7 @@ fn when_the_organiser_dies_all_say_so_within_the_silence() {
         world.run_until(ms(30_000), over);
         for peer in &world.peers {
             let silent = ReceiverPhase::Failed(ReceiverFailure::SenderSilent);
-            // One that was not let in yet waits for another sender.
+            // A peer that was not admitted yet waits for another sender.
             let never_joined = peer.session.phase() == ReceiverPhase::Seeking;
             assert!(peer.session.phase() == silent || (at <= 22 && never_joined), "killed at {at} ms");
             // What came, came in order.
@@ -450,7 +450,7 @@ fn a_start_without_it_is_the_end_if_the_organiser_says_so() {
     }
 }
 
-/// All members learn the identity, but only its owner can show the proof.
+/// Announced identities: each member learns them, but only the owner can show the proof.
 #[test]
 fn stranger_cannot_use_identity_of_roster() {
     let (mut machine, _, own) = assembling();

@@ -249,7 +249,7 @@ fn each_size_is_shown_in_its_turn_and_the_longest_last() {
         }
     }
     assert_eq!(shown[..4], [[90, 116], [60, 116], [90, 116], [60, 116]]);
-    // Not when it is over, or under way.
+    // Sizes are not measured after the end, nor in a running session.
     machine.abort(ms(2000), "enough");
     let end = Outbox::drain(&mut machine, ms(2000)).packets();
     assert!(end.iter().all(|text| !text.contains("size")), "{end:?}");
@@ -284,7 +284,7 @@ proptest! {
         seed: u64, ports in proptest::collection::vec(56usize..200, 1..6), loss in 0.0f64..0.1
     ) {
         let mut config = shows(Gather::Count(ports.len()), &SIZES);
-        // A receiver may hear late that it is let in.
+        // A receiver may learn late that it was admitted.
         config.config.set(config.protocol.parameters, "limit", "1000").expect("a setting");
         let mut world = World::new(sender_with(config), 20);
         world.seed(seed, loss);

@@ -96,7 +96,7 @@ fn follow(world: &mut World) {
 }
 
 #[test]
-fn a_member_that_no_data_reaches_is_served_with_shorter_datagrams() {
+fn unreached_member_is_served_with_shorter_datagrams() {
     // From the start, as after a forged SIZE, and in the middle.
     for (from, slow) in [(0, Slow::Lane), (1_000, Slow::Lane), (1_000, Slow::Wait), (1_000, Slow::Drop)] {
         let mut world = world(settings("carillon", Gather::Count(2), slow, Some(FALLBACK)), 2);
@@ -133,7 +133,7 @@ fn a_session_that_reaches_nobody_ends_and_another_serves_all() {
 }
 
 #[test]
-fn without_shorter_datagrams_a_member_is_given_up_with_the_reason() {
+fn unreached_member_is_expelled_without_shorter_datagrams() {
     // Whoever says how long datagrams are to be, and where they are as short as they can be.
     let shortest = 1400 + 35;
     for fallback in [None, Some(shortest)] {

@@ -31,7 +31,7 @@ fn late_receivers_are_named_whether_they_go_on_seeking_or_not() {
     late.sort();
     assert_eq!(late, ["late came after the start", "patient came after the start"]);
     assert_eq!(world.sender.more_unserved(), 0);
-    // It asks whether that is so, and then to be let in, once, and not at each heartbeat.
+    // It asks whether that is true, and then to be admitted, once, and not at each heartbeat.
     let said =
         |what: &str| world.log.iter().filter(|line| line.contains(" n3 ") && line.contains(what)).count();
     assert_eq!((said(" ask "), said(" join ")), (1, 2), "with the cookie: {:#?}", world.log);
@@ -53,7 +53,7 @@ fn refused_receivers_are_named_until_they_are_let_in() {
     assert_eq!(sorted(&world), [stranger]);
     world.join(receiver("b"));
     world.run(ms(5000));
-    // A receiver of an expected name is let in, and counts once.
+    // A receiver with an expected name is admitted, and counts once.
     let all = outcomes(&world);
     assert!(all.len() == 3 && all.iter().all(|(_, outcome)| **outcome == MemberOutcome::Verified), "{all:?}");
     assert_eq!(sorted(&world), [stranger]);

@@ -19,7 +19,7 @@ pub(super) struct ClientTable {
     options: DaemonOptions,
     table: Mutex<BTreeMap<u64, Arc<ClientSlot>>>,
     served: AtomicU64,
-    refused: [AtomicU64; Refusal::ALL.len()],
+    refused: [AtomicU64; Refusal::VARIANTS.len()],
     stopping: AtomicBool,
     /// Wakes the thread that accepts connections.
     waker: Waker,
@@ -71,7 +71,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 7] = [
+    pub const VARIANTS: [Refusal; 7] = [
         Refusal::Full,
         Refusal::Greedy,
         Refusal::Malformed,
@@ -268,7 +268,7 @@ impl ClientTable {
                 .with("time", nanos(slot.began.elapsed()));
             connection.push(&Frame::Part(list.fields()));
         }
-        for refusal in Refusal::ALL {
+        for refusal in Refusal::VARIANTS {
             let list = FieldList::new().with("is", "refused").with("why", refusal.name());
             connection.push(&Frame::Part(list.with("count", self.refused(refusal).to_string()).fields()));
         }

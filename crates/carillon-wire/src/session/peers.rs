@@ -154,7 +154,7 @@ impl<'a> Peer<'a> {
             MemberRole::Receives => 0,
             MemberRole::Offers => OFFERS,
             MemberRole::Helps => HELPS,
-            MemberRole::ReceivesAndHelps => BOTH,
+            MemberRole::ReceivesAndHelps => ROLE_FLAGS,
         };
         // The parent field is present only with its flag.
         let flags = [(self.gone, GONE), (self.parent > 0, TURNS)];
@@ -192,4 +192,4 @@ const HELPS: u8 = 0x04;
 const TURNS: u8 = 0x08;
 /// Valid together with HELPS only.
 const RECEIVES: u8 = 0x10;
-const BOTH: u8 = HELPS | RECEIVES;
+const ROLE_FLAGS: u8 = HELPS | RECEIVES;

@@ -41,7 +41,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let mut room = Vec::new();
     let options = match input.byte() {
         byte if byte & 1 == 0 => u32::from(input.byte()) << 8 & !option::BTAG,
-        _ => input.u32() & option::ALL & !option::BTAG,
+        _ => input.u32() & option::OPTION_MASK & !option::BTAG,
     };
     let sync = match form >> 5 {
         0 => input.u32(),

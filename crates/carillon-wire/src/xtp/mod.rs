@@ -156,7 +156,7 @@ pub mod option {
     /// The data begins with a tag.
     pub const BTAG: u32 = 0x00_0100;
     /// Mask of all options.
-    pub const ALL: u32 = 0x7f_ff00;
+    pub const OPTION_MASK: u32 = 0x7f_ff00;
     /// Names of all options.
     pub(super) const NAMES: [(u32, &str); 15] = [
         (NOCHECK, "nocheck"),
@@ -232,7 +232,7 @@ impl<'a> Packet<'a> {
             return Err(ParseError::Field { field: "dlen", value: dlen.into() });
         }
         // Reserved option bits must be zero.
-        if options & !option::ALL != 0 {
+        if options & !option::OPTION_MASK != 0 {
             return Err(ParseError::Field { field: "options", value: options.into() });
         }
         if checksum(bytes, options) != stored {

@@ -75,8 +75,8 @@ impl Recovery {
         Recovery {
             distances: Distances::new(own, settings.initial_distance, MAX_DISTANCE, settings.clock_tick),
             settings,
-            requests: RequestSchedule::new(Tries::ANY),
-            repairs: RequestSchedule::new(Tries::ANY),
+            requests: RequestSchedule::new(Tries::UNLIMITED),
+            repairs: RequestSchedule::new(Tries::UNLIMITED),
             adaptive,
             draws: Draws::new(seeds, "srm.recovery"),
         }
@@ -178,7 +178,7 @@ impl Recovery {
     /// Widens a pending repair to the whole group, after a request from far away.
     pub fn widen(&mut self, key: Key) {
         if let Some(repair) = self.repairs.get_mut(key) {
-            repair.reach = Reach::ALL;
+            repair.reach = Reach::WHOLE_GROUP;
         }
     }
 

@@ -105,7 +105,7 @@ impl PgmReceiver {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 retry_interval: interval("spmr_spm_ivl")?,
                 last_sent: None,
-                request: RequestSchedule::new(Tries::ANY),
+                request: RequestSchedule::new(Tries::UNLIMITED),
             },
         }
         .play(build))

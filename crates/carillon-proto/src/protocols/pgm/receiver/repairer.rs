@@ -53,7 +53,7 @@ impl Repairer {
             held: BTreeMap::new(),
             id: delays.below(1 << 32) as u32,
             poll: None,
-            answer: RequestSchedule::new(Tries::ANY),
+            answer: RequestSchedule::new(Tries::UNLIMITED),
             confirmations: BTreeSet::new(),
             nnaks: BTreeSet::new(),
             repairs: BTreeSet::new(),

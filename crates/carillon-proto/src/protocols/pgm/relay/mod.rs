@@ -94,7 +94,7 @@ impl PgmRelay {
             max_stored: settings.count("ne_dlr_sqns") as usize,
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
-            requests: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::ANY }),
+            requests: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::UNLIMITED }),
             nnaks_due: BTreeSet::new(),
             forwarded_repairs: VecDeque::new(),
             repairs_due: BTreeMap::new(),
