@@ -133,7 +133,7 @@ impl<'a> Peer<'a> {
             0 => MemberRole::Receives,
             OFFERS => MemberRole::Offers,
             HELPS => MemberRole::Helps,
-            BOTH => MemberRole::ReceivesAndHelps,
+            HELPS_AND_RECEIVES => MemberRole::ReceivesAndHelps,
             _ => return Err(ParseError::Field { field: "flags", value: flags.into() }),
         };
         // Unknown flags are refused, so that an accepted page is emitted unchanged.
@@ -154,7 +154,7 @@ impl<'a> Peer<'a> {
             MemberRole::Receives => 0,
             MemberRole::Offers => OFFERS,
             MemberRole::Helps => HELPS,
-            MemberRole::ReceivesAndHelps => ROLE_FLAGS,
+            MemberRole::ReceivesAndHelps => HELPS_AND_RECEIVES,
         };
         // The parent field is present only with its flag.
         let flags = [(self.gone, GONE), (self.parent > 0, TURNS)];
@@ -192,4 +192,4 @@ const HELPS: u8 = 0x04;
 const TURNS: u8 = 0x08;
 /// Valid together with HELPS only.
 const RECEIVES: u8 = 0x10;
-const ROLE_FLAGS: u8 = HELPS | RECEIVES;
+const HELPS_AND_RECEIVES: u8 = HELPS | RECEIVES;
