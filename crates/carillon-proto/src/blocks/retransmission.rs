@@ -187,7 +187,7 @@ pub mod parameters {
     pub const TIMEOUT_MAX: Parameter = Parameter::span("timeout_max", "1 s").doc("greatest adaptive timeout");
     /// Action past the retransmission limit.
     pub const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "skip")
-        .doc("past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)");
+        .doc("past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until they have left (both Carillon's; delivery waits)");
 }
 
 #[cfg(test)]

@@ -15,16 +15,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("feedback", &["polls", "none"], "polls")
         .doc("`none`: no receiver sends anything; a block goes out with its redundancy, and what is lost beyond that is lost. It needs a `rate`"),
     Parameter::choice("order", &["source", "arrival"], "source")
-        .doc("of delivery: `source` as the messages were sent; `arrival` each as soon as it is there, so that no message waits for the repair of another"),
-    Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
+        .doc("of delivery: `source` as the messages were sent; `arrival` each as soon as it arrives, so that no message waits for the repair of another"),
+    Parameter::span("block_time", "1 s").doc("a block is closed this long after its first message"),
     Parameter::span("quiet", "2 ms")
         .doc("a block is closed after this time without a transmission, or with nothing to send \
         after this time since its first message; receivers that have not confirmed everything are \
         then polled"),
     Parameter::count("burst", (1, 65_536), "32")
-        .doc("packets between two questions, at most: fewer where little may be under way"),
+        .doc("maximum number of packets between two polls; fewer while few packets may be in flight"),
     Parameter::count("flight", (1, 65_536), "65536")
-        .doc("packets that may be under way beyond what the paths themselves hold"),
+        .doc("packets that may be in flight beyond the capacity of the paths"),
     Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
     Parameter::choice("control", &["delay", "equation"], "delay")
         .doc("what finds the rate: the delay and loss that packets meet on the slowest path, or what TCP would have where the worst receiver is (TFMCC, RFC 4654)"),

@@ -52,14 +52,14 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                 (
                     "Asked",
                     "Repairing",
-                    "the round is over, and somebody lacks something / decide what to send",
+                    "the round is over, and a member is missing something / decide what to send",
                 ),
-                ("News", "Repairing", "a round that began before is over, and somebody lacks something"),
+                ("News", "Repairing", "an earlier round is over, and a member is missing something"),
                 ("Repairing", "News", "all that is due has gone out"),
                 ("Asked", "[*]", "all have confirmed it"),
                 ("News", "[*]", "all have confirmed it"),
-                ("Repairing", "[*]", "all have confirmed it, or who lacked it is gone"),
-                ("Filling", "[*]", "nobody is left"),
+                ("Repairing", "[*]", "all have confirmed it, or the others have left"),
+                ("Filling", "[*]", "no member is left"),
             ],
             rare: &[(
                 "Filling",

@@ -39,7 +39,7 @@ impl OneWaySender {
         let rate = settings.rate("rate");
         if rate.is_none() {
             return Err(ConfigError::Conflict(
-                "`rate` is 0 and `feedback` is none, so that nobody says what the path carries: give a rate"
+                "`rate` is 0 and `feedback` is none, so no receiver reports what the path carries: give a rate"
                     .into(),
             ));
         }

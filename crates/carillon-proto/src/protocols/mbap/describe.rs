@@ -40,7 +40,11 @@ pub(super) const NAK_SENDER: States = States {
         ("Full", "Open", "the first messages are acknowledged by all / completed, window advances"),
         ("Open", "Open", "packet timer / POLL with the last message"),
         ("Full", "Full", "packet timer / POLL with the last message"),
-        ("Full", "Open", "polls without news > limit / failed, or who misses something is expelled"),
+        (
+            "Full",
+            "Open",
+            "polls without news > limit / failed, or members with missing messages are expelled",
+        ),
     ],
     rare: &[],
 };
@@ -55,7 +59,11 @@ pub(super) const ACK_SENDER: States = States {
         ("Full", "Open", "the first messages are acknowledged by all / completed, window advances"),
         ("Open", "Open", "packet timer, count <= limit / send the whole window again"),
         ("Full", "Full", "packet timer, count <= limit / send the whole window again"),
-        ("Full", "Open", "packet timer, count > limit / skip the messages, or expel who misses the first"),
+        (
+            "Full",
+            "Open",
+            "packet timer, count > limit / skip the messages, or expel the members without the first",
+        ),
     ],
     rare: &[],
 };

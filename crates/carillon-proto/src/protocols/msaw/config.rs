@@ -32,7 +32,7 @@ impl SenderConfig {
 /// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("retransmission", &["multicast", "unicast"], "multicast")
-        .doc("whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)"),
+        .doc("destination of a retransmission: the group, or the receiver that is missing the message (SAWRETRANS; all published runs use multicast)"),
     Parameter::choice("feedback", &["ack", "nak"], "ack")
         .doc("ack: every receiver acknowledges every message (the thesis); nak: receivers request \
         missing messages, and acknowledge when they are polled (proposed in its chapter 5)"),

@@ -53,7 +53,7 @@ pub(super) const NAK_SENDER: States = States {
         ("Polling", "Polling", "NAK / all from it on again, POLL"),
         ("Polling", "Polling", "poll timer, repeats <= limit / POLL"),
         ("Polling", "Ready", "all have acknowledged all / completed"),
-        ("Polling", "Ready", "poll timer, repeats > limit / failed, or who is silent is expelled"),
+        ("Polling", "Ready", "poll timer, repeats > limit / failed, or silent members are expelled"),
     ],
     rare: &[],
 };

@@ -39,7 +39,7 @@ pub(crate) const ABSENT_POLLS: Parameter = Parameter::count("absent_polls", (1, 
 /// Consequence of a failed child.
 pub(crate) const CHILD_PAST_LIMIT: Parameter = Parameter {
     default: "expel",
-    doc: "a child that has not answered that often: expel it from the set of children (the paper), skip what it has not acknowledged, or wait: ask on until told that it is gone (both Carillon's; delivery waits)",
+    doc: "a child that has not answered that often: expel it from the set of children (the paper), skip what it has not acknowledged, or wait: ask on until it has left (both Carillon's; delivery waits)",
     ..PAST_LIMIT
 };
 /// Burst that the token bucket allows.

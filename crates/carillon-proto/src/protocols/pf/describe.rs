@@ -34,7 +34,7 @@ pub(crate) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                 "MTR x NC children lack it / DATA to all; all have told or are silent / DATA to each that lacks it",
             ),
             ("NoNack", "[*]", "all children have it"),
-            ("Collection", "[*]", "those who lack it have left"),
+            ("Collection", "[*]", "the children without it have left"),
             ("Retransmitted", "[*]", "all children have it"),
             ("Waiting", "[*]", "no child is left"),
         ],

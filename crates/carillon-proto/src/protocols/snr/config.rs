@@ -65,7 +65,7 @@ const ROUND_TRIP: Parameter = Parameter::span("round_trip", "100 ms")
 const RATE: Parameter = Parameter::rate("rate", "0")
     .doc("rate at which a node sends data; 0: as fast as its interface takes it (Carillon's)");
 const PATIENCE: Parameter = Parameter::span("patience", "10 s")
-    .doc("a receiver that gets no further for so long while blocks are outstanding, or a helper that is not heard for so long, has failed (Carillon's: the source knows no failures)");
+    .doc("a receiver without progress for this long while blocks are outstanding, or a helper that stays silent for this long, has failed (Carillon's: the source knows no failures)");
 const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "expel").doc(
     "effect of the failure of a receiver at the source. skip: abandon the data that it is \
     missing; expel: end its membership; wait: do nothing until the host reports that it is gone. A \

@@ -78,7 +78,7 @@ const STATES: &[States] = &[States {
         ("Waiting", "Sent", "every child has its window open and room / DATA"),
         ("Sent", "Repeated", "a status of r_f RTD later does not have it / DATA"),
         ("Sent", "[*]", "all have it, as their statuses say"),
-        ("Repeated", "[*]", "all have it, or those who lack it are given up"),
+        ("Repeated", "[*]", "all have it, or the others are expelled"),
         ("Waiting", "[*]", "no child is left"),
     ],
     rare: &[("Waiting", "[*]", "the last child has to be given up while blocks wait for room")],

@@ -197,7 +197,7 @@ fn silent_child_is_polled_again_and_then_expelled() {
     assert!(late.iter().any(|sending| sending.asked.contains(&0)), "it is asked again");
     run(&mut parent, 12, 80);
     assert!(parent.take_lost().contains(&0));
-    assert!(parent.on_response(at(80), 0, &response(at(0), 1, [0])).is_err(), "it is not heard any more");
+    assert!(parent.on_response(at(80), 0, &response(at(0), 1, [0])).is_err(), "it was expelled");
 }
 
 #[test]
