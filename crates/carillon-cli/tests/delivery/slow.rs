@@ -38,13 +38,13 @@ fn two_slow_receivers_do_not_hold_the_third() {
 #[test]
 fn members_set_aside_are_served_after_the_others() {
     let Some(net) = Net::new(3) else { return };
-    net.file("f", 9_000_000);
+    net.file("f", 14_000_000);
     net.receiver(3).rate_in(16.0);
     let mut receiving: Vec<_> = net
         .receivers()
         .map(|host| host.carillon(&format!("recv --name {0} --out {0} --timeout 10", host.name())).start())
         .collect();
-    let sender = net.sender().carillon("send f --receivers 3 --json --timeout 1").start();
+    let sender = net.sender().carillon("send f --receivers 3 --json --timeout 2").start();
     let start = Instant::now();
     while sender.out().matches("\"event\":\"joined\"").count() < 3 {
         assert!(start.elapsed() < Duration::from_secs(20), "it does not start: {}", sender.err());
