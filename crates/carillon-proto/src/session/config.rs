@@ -75,6 +75,9 @@ pub struct SenderSessionConfig {
     pub lanes: bool,
     /// Earlier sessions of the job: its receivers, and members that may still report.
     pub earlier: EarlierSessions,
+    /// Number of bytes that the application will offer, if it knows. Near the end the sender does not try whether a
+    /// member could receive faster than the others, since the trial would cost more than it could gain.
+    pub total_bytes: Option<u64>,
     /// Maximum payload of a message in bytes.
     pub max_payload: u32,
     /// Sizes in bytes of the datagrams shown while gathering, longest first, for `max_payload`. The session uses the
@@ -156,6 +159,7 @@ impl SenderSessionConfig {
             further: false,
             job: JobId::default(),
             lanes: false,
+            total_bytes: None,
             earlier: EarlierSessions::default(),
             max_payload,
             sizes: Vec::new(),

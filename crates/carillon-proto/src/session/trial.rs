@@ -29,6 +29,12 @@ const MIN_PACKETS: u64 = 16;
 const INITIAL_REST: u32 = 16;
 /// Maximum number of ticks until the next trial.
 const MAX_REST: u32 = 128;
+/// Ticks that the rest has to take at the present rate for a trial to be worth its cost.
+const MIN_REST_TICKS: f64 = 16.0;
+/// Gain within the first tick below which a trial on short paths ends at once.
+const EARLY_GAIN: f64 = 1.5;
+/// Round-trip times that fit in the first tick of a trial on a short path: enough for the sender to adapt.
+const EARLY_ROUND_TRIPS: u32 = 16;
 /// Ticks for which those that wait outside may wait for less than they had themselves, once everything was sent.
 const TAIL_TICKS: u32 = 16;
 
@@ -43,6 +49,8 @@ pub(super) struct Sight {
     pub acknowledged: u64,
     /// Time in all for which its path bounded what went out.
     pub held: Duration,
+    /// Round-trip time, if it is known.
+    pub round_trip: Option<Duration>,
 }
 
 /// Activity of the sender until a tick.
@@ -60,6 +68,8 @@ pub(super) struct Progress {
     pub is_all_sent: bool,
     /// A member that was set aside waits for a catch-up session.
     pub is_waited_for: bool,
+    /// Messages still to be sent for the first time; `None` if the total is unknown, as in live streams.
+    pub left: Option<f64>,
 }
 
 /// Action after a tick.
@@ -106,8 +116,31 @@ struct Running {
     rate: f64,
     /// Members that held the others most since the trial before.
     holders: BTreeSet<usize>,
+    /// Observations at the begin.
+    start: Vec<Sight>,
     /// Observations after the first tick.
     base: Option<(Progress, Vec<Sight>)>,
+}
+
+impl Running {
+    /// Returns true if the first tick has shown that no member could receive much more: paths are so short that the
+    /// sender has adapted, and the fastest member received hardly more than before. A member that has acknowledged
+    /// everything may wait for one that keeps the window closed, so the trial goes on then.
+    fn is_in_vain(&self, progress: Progress, seen: &[Sight]) -> bool {
+        let before: BTreeMap<usize, u64> =
+            self.start.iter().map(|sight| (sight.index, sight.arrived)).collect();
+        let gained = |sight: &Sight| {
+            sight.arrived
+                - before.get(&sight.index).map_or(sight.arrived, |before| *before.min(&sight.arrived))
+        };
+        let best = seen.iter().map(gained).max().unwrap_or_default() as f64;
+        let is_short =
+            |sight: &Sight| sight.round_trip.is_some_and(|trip| trip * EARLY_ROUND_TRIPS <= progress.tick);
+        let has_all = |sight: &Sight| sight.acknowledged >= progress.sent;
+        seen.iter().all(is_short)
+            && !seen.iter().any(has_all)
+            && best < EARLY_GAIN * self.rate * progress.tick.as_secs_f64()
+    }
 }
 
 impl Trials {
@@ -117,6 +150,12 @@ impl Trials {
         if let Some(running) = &mut self.running {
             running.ticks += 1;
             if running.ticks == 1 {
+                if running.is_in_vain(progress, seen) {
+                    let rate = running.rate;
+                    self.end(seen);
+                    self.rest_longer(rate);
+                    return Step::End(Vec::new());
+                }
                 running.base = Some((progress, seen.to_vec()));
             } else if running.ticks >= TRIAL_TICKS {
                 return self.judge(progress, seen);
@@ -142,7 +181,13 @@ impl Trials {
         let Some(rate) = rate.filter(|_| is_held && !rests && seen.len() > 1 && !progress.is_all_sent) else {
             return Step::GoOn;
         };
-        self.running = Some(Running { ticks: 0, rate, holders: self.holders(seen), base: None });
+        // A trial costs repairs. If little is left, the members have it sooner than a catch-up session could begin.
+        let rest_ticks = progress.left.map(|left| left / (rate * progress.tick.as_secs_f64()));
+        if rest_ticks.is_some_and(|ticks| ticks < MIN_REST_TICKS) {
+            return Step::GoOn;
+        }
+        let (holders, start) = (self.holders(seen), seen.to_vec());
+        self.running = Some(Running { ticks: 0, rate, holders, start, base: None });
         Step::Begin
     }
 
@@ -185,9 +230,7 @@ impl Trials {
         let Some(Running { rate, holders, base: Some((base, then)), .. }) = self.running.take() else {
             return Step::End(Vec::new());
         };
-        (self.held_in, self.slow_in) = (0, 0);
-        self.sent.clear();
-        self.held_before = seen.iter().map(|sight| (sight.index, sight.held)).collect();
+        self.end(seen);
         let then: BTreeMap<usize, Sight> = then.iter().map(|sight| (sight.index, *sight)).collect();
         let arrived = |sight: &Sight| {
             sight.arrived
@@ -223,13 +266,26 @@ impl Trials {
             };
             aside.extend(behind.map(|sight| (sight.index, reason(sight))));
         } else {
-            self.next_rest = (self.next_rest * 2).clamp(INITIAL_REST, MAX_REST);
-            self.rest = (self.next_rest, rate);
+            self.rest_longer(rate);
         }
         if !aside.is_empty() {
             self.set_aside_rate = self.set_aside_rate.max(rate);
         }
         Step::End(aside)
+    }
+
+    /// Ends the running trial: observations from before it no longer count.
+    fn end(&mut self, seen: &[Sight]) {
+        self.running = None;
+        (self.held_in, self.slow_in) = (0, 0);
+        self.sent.clear();
+        self.held_before = seen.iter().map(|sight| (sight.index, sight.held)).collect();
+    }
+
+    /// Doubles the time until the next trial, after one that found no faster member at this rate.
+    fn rest_longer(&mut self, rate: f64) {
+        self.next_rest = (self.next_rest * 2).clamp(INITIAL_REST, MAX_REST);
+        self.rest = (self.next_rest, rate);
     }
 
     /// Minimum lag in messages of the members that keep the window closed, if it was closed in the trial and a member
@@ -265,6 +321,7 @@ mod tests {
         sent: u64,
         seen: [Sight; 2],
         is_waited_for: bool,
+        left: Option<f64>,
     }
 
     impl Held {
@@ -281,6 +338,7 @@ mod tests {
                 sent: self.sent,
                 is_all_sent: false,
                 is_waited_for: self.is_waited_for,
+                left: self.left,
             };
             self.trials.on_tick(progress, &self.seen)
         }
@@ -314,6 +372,38 @@ mod tests {
             let mut held = Held::default();
             assert_eq!(held.until_trial(10), Some(MIN_HELD + 1));
             assert_eq!(held.trial(arrived), aside, "{arrived:?}");
+        }
+    }
+
+    #[test]
+    fn begins_no_trial_when_little_is_left() {
+        // 10 messages in each tick: 16 ticks take 160.
+        for (left, begins) in [(Some(159.0), false), (Some(160.0), true), (None, true)] {
+            let mut held = Held { left, ..Held::default() };
+            assert_eq!(held.until_trial(10).is_some(), begins, "{left:?}");
+        }
+    }
+
+    #[test]
+    fn ends_a_trial_without_gain_after_a_tick_on_short_paths() {
+        let short = Some(TICK / EARLY_ROUND_TRIPS);
+        for (round_trip, arrived, has_all, ends) in [
+            (short, 149, false, true),
+            (short, 150, false, false),
+            (short, 149, true, false),
+            (Some(TICK), 149, false, false),
+            (None, 149, false, false),
+        ] {
+            let mut held = Held::default();
+            held.seen.iter_mut().for_each(|sight| sight.round_trip = round_trip);
+            assert!(held.until_trial(100).is_some());
+            held.seen[0].acknowledged = if has_all { held.sent + arrived } else { 0 };
+            let step = held.tick(arrived, [arrived, 0]);
+            assert_eq!(
+                step,
+                if ends { Step::End(vec![]) } else { Step::GoOn },
+                "{round_trip:?} {arrived} {has_all}"
+            );
         }
     }
 

@@ -83,6 +83,7 @@ impl SendOptions {
         let may_follow = goes_again && !self.is_silent();
         config.further = self.rounds > 0 && may_follow;
         config.lanes = self.has_lanes() && may_follow;
+        config.total_bytes = manifest.bytes();
         config.fallback = config.fallback.filter(|_| config.further || config.lanes);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());

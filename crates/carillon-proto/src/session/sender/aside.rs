@@ -21,6 +21,14 @@ impl SenderSession {
         self.finishing && self.pulse.sent >= self.pulse.offered
     }
 
+    /// Messages still to be sent for the first time, by the mean size of those offered so far; `None` if the total is
+    /// unknown.
+    fn messages_left(&self) -> Option<f64> {
+        let total = self.config.total_bytes?.saturating_sub(self.unsent);
+        let mean = self.offered_bytes as f64 / self.pulse.offered.max(1) as f64;
+        (mean > 0.0).then(|| (total as f64 / mean - self.pulse.sent as f64).max(0.0))
+    }
+
     /// Tries at times how fast the fastest member could receive, and sets aside the members that cannot keep up.
     pub(super) fn try_fastest(&mut self, now: Time, awake: Time, elapsed: Duration, seen: &[Seen]) {
         if !self.sets_aside() || elapsed.is_zero() || self.config.has_roster() {
@@ -35,6 +43,7 @@ impl SenderSession {
                 arrived: path.map_or(0, |path| path.arrived),
                 acknowledged: seen.acknowledged,
                 held: path.map_or(Duration::ZERO, |path| path.blocked),
+                round_trip: path.and_then(|path| path.round_trip),
             }
         };
         let sights: Vec<Sight> = seen.iter().map(sight).collect();
@@ -45,6 +54,7 @@ impl SenderSession {
             sent: self.pulse.sent,
             is_all_sent: self.is_all_sent(),
             is_waited_for: self.has_aside_waiting(),
+            left: self.messages_left(),
         };
         match self.pulse.trials.on_tick(progress, &sights) {
             Step::GoOn => {}
