@@ -72,7 +72,7 @@ pub struct Transmit {
     /// Earliest departure time, until which the host's interface holds the datagram, first in first out; `None` is
     /// now.
     ///
-    /// It serves packets with contents that are fixed when they are decided, such as an acknowledgment after a random
+    /// Used for packets with contents that are fixed when they are decided, such as an acknowledgment after a random
     /// wait. A packet that may still be suppressed needs a timer instead.
     pub departure: Option<Time>,
     /// Message of this node that the datagram transmits for the first time. Experiments that lose one packet spare

@@ -168,7 +168,7 @@ impl<'a> Trial<'a> {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take the value.
+    /// Panics if the protocol does not take the value.
     pub fn set(&mut self, key: &str, value: impl Display) -> &mut Self {
         let result = self.config.set(self.parameters, key, &value.to_string());
         result.unwrap_or_else(|error| panic!("{error}"));

@@ -44,8 +44,8 @@ pub trait Host {
 ///
 /// # Panics
 ///
-/// If the machine breaks rule 4 of the contract: a timer due at or before `now` after `handle_timeout(now)` and the
-/// drain, which would re-arm forever.
+/// Panics if the machine breaks rule 4 of the contract: a timer due at or before `now` after `handle_timeout(now)` and
+/// the drain, which would re-arm forever.
 pub fn drain<M, H>(machine: &mut M, now: Time, buf: &mut Vec<u8>, host: &mut H) -> Option<Time>
 where
     M: Machine + ?Sized,
@@ -93,7 +93,7 @@ where
 ///
 /// # Panics
 ///
-/// If the call moved a timer or made the machine emit anything.
+/// Panics if the call moved a timer or made the machine emit anything.
 pub fn check_early<M: Machine + ?Sized>(machine: &mut M, now: Time, buf: &mut Vec<u8>) {
     let next = machine.poll_timeout();
     if next.is_some_and(|at| at <= now) {

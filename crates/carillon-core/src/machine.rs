@@ -125,7 +125,7 @@ pub trait Sender: Machine {
 
     /// Returns true if the sender waits for this member, perhaps among others.
     ///
-    /// That is so in three cases: the oldest transmitted message lacks the member's acknowledgment, the total order
+    /// Reasons are three: the oldest transmitted message lacks the member's acknowledgment, the total order
     /// waits for the member, or the member has no room for the next message. A protocol that [does not
     /// wait](crate::ProtocolEntry::waits) always returns false.
     fn awaits(&self, _member: NodeId) -> bool {

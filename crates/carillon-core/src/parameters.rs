@@ -28,7 +28,7 @@ pub struct Parameter {
 ///
 /// # Panics
 ///
-/// If the number of entries is not `N`, or the first list is empty.
+/// Panics if the number of entries is not `N`, or the first list is empty.
 pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut count) = (0, 0);

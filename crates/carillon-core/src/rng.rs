@@ -65,7 +65,7 @@ impl Rng {
     ///
     /// # Panics
     ///
-    /// If `bound` is zero.
+    /// Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "nothing lies below zero");
         loop {

@@ -10,7 +10,8 @@ use std::ops::Range;
 ///
 /// # Panics
 ///
-/// If `modulus` is zero or above 2^63, or `truncated` is not below it. Callers check numbers from the wire first.
+/// Panics if `modulus` is zero or above 2^63, or `truncated` is not below it. Callers check numbers from the wire
+/// first.
 pub fn expand(truncated: u64, modulus: u64, expected: u64) -> u64 {
     assert!(modulus > 0 && modulus <= 1 << 63, "modulus {modulus} out of range");
     assert!(truncated < modulus, "{truncated} is no number modulo {modulus}");
@@ -37,7 +38,7 @@ impl SeqSet {
     ///
     /// # Panics
     ///
-    /// For `u64::MAX`, after which no run can end.
+    /// Panics for `u64::MAX`, after which no run can end.
     pub fn insert(&mut self, number: u64) -> bool {
         assert!(number < u64::MAX, "sequence numbers end below u64::MAX");
         if self.contains(number) {

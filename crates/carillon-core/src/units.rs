@@ -99,7 +99,7 @@ impl BitRate {
     ///
     /// # Panics
     ///
-    /// For zero.
+    /// Panics for zero.
     pub const fn mbps(megabits_per_second: u64) -> Self {
         assert!(megabits_per_second > 0, "a bit rate is never zero");
         BitRate(megabits_per_second * 1_000_000)

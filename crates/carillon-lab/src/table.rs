@@ -117,7 +117,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If they are not all of the same length.
+    /// Panics if they are not all of the same length.
     pub fn from_columns<N: Into<String>>(
         columns: impl IntoIterator<Item = (N, Column)>,
     ) -> Result<Table, TableError> {
@@ -139,7 +139,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If the row has another number of cells than the table has columns, or a cell is not of its
+    /// Panics if the row has another number of cells than the table has columns, or a cell is not of its
     /// column's kind.
     pub fn push(&mut self, row: impl IntoIterator<Item = Cell>) {
         let mut cells = row.into_iter();
@@ -155,7 +155,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If the columns differ in name or kind.
+    /// Panics if the columns differ in name or kind.
     pub fn append(&mut self, other: Table) {
         assert_eq!(self.names, other.names, "tables that are joined have the same columns");
         for (name, (column, more)) in self.names.iter().zip(self.columns.iter_mut().zip(other.columns)) {
@@ -199,7 +199,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If there is no such row.
+    /// Panics if there is no such row.
     pub fn row(&self, row: usize) -> impl Iterator<Item = Cell> + '_ {
         self.columns.iter().map(move |column| match column {
             Column::Text(values) => Cell::Text(values[row].clone()),

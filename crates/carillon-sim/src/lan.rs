@@ -127,7 +127,7 @@ impl Lan {
     ///
     /// # Panics
     ///
-    /// If the propagation delay is more than half a slot: collisions would go unnoticed.
+    /// Panics if the propagation delay is more than half a slot: collisions would go unnoticed.
     pub fn new(config: LanConfig, stations: usize, seeds: &Seeds) -> Self {
         let half_slot = config.bit_rate.time_for_bits(config.slot_bits) / 2;
         assert!(config.propagation_delay <= half_slot, "the propagation delay exceeds half a slot");

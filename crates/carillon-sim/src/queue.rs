@@ -95,7 +95,8 @@ impl<T> EventQueue<T> {
     ///
     /// # Panics
     ///
-    /// If `time` is before the time of the last pop: no order of events could repair such a mistake of the caller.
+    /// Panics if `time` is before the time of the last pop: no order of events could repair such a mistake of the
+    /// caller.
     #[inline]
     pub fn push(&mut self, time: Time, item: T) {
         let nanos = time.as_nanos();

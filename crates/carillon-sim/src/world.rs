@@ -167,7 +167,7 @@ impl<N: Network, O: Observer> World<N, O> {
     ///
     /// # Panics
     ///
-    /// If an event is earlier: run up to it first.
+    /// Panics if an event is earlier: run up to it first.
     pub fn pass_to(&mut self, now: Time) {
         assert!(self.time_of(&self.next()).is_none_or(|next| next >= now), "something happens before {now}");
         self.now = self.now.max(now);

@@ -103,7 +103,7 @@ impl Group {
     ///
     /// # Panics
     ///
-    /// In a run, if the test program does not [count its heap](crate::heap).
+    /// Panics in a run, if the test program does not [count its heap](crate::heap).
     pub fn memory(self, memory: usize) -> Self {
         Group { memory: Some(memory), ..self }
     }
@@ -112,7 +112,7 @@ impl Group {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take the value.
+    /// Panics if the protocol does not take the value.
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.settings.set(self.entry.parameters, key, value).unwrap_or_else(|error| panic!("{error}"));
         self

@@ -54,7 +54,7 @@ impl MachineFixture {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take the settings.
+    /// Panics if the protocol does not take the settings.
     pub fn new(
         entry: &'static ProtocolEntry,
         role: Role,

@@ -4,7 +4,7 @@
 ///
 /// # Panics
 ///
-/// If there are none.
+/// Panics if there are none.
 pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]

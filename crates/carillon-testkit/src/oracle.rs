@@ -21,7 +21,7 @@ impl Contents {
     ///
     /// # Panics
     ///
-    /// If `max_len` is less than 8, the size of a message's number.
+    /// Panics if `max_len` is less than 8, the size of a message's number.
     pub fn new(seeds: &Seeds, max_len: usize) -> Self {
         Contents { min_len: 8, ..Contents::equal(seeds, max_len) }
     }
@@ -30,7 +30,7 @@ impl Contents {
     ///
     /// # Panics
     ///
-    /// If `len` is less than 8.
+    /// Panics if `len` is less than 8.
     pub fn equal(seeds: &Seeds, len: usize) -> Self {
         assert!(len >= 8, "a message has room for its number");
         Contents { seeds: seeds.part("contents"), min_len: len, max_len: len }

@@ -68,7 +68,7 @@ impl PeerFixture {
     ///
     /// # Panics
     ///
-    /// If the protocol does not take the settings.
+    /// Panics if the protocol does not take the settings.
     pub fn new(
         entry: &'static ProtocolEntry,
         context: &BuildContext,

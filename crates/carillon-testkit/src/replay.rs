@@ -26,7 +26,7 @@ pub struct TestLocation {
 ///
 /// # Panics
 ///
-/// If `body` fails or panics, after the command that repeats the run is printed. If there is nothing to run,
+/// Panics if `body` fails or panics, after the command that repeats the run is printed. If there is nothing to run,
 /// `CARILLON_PROTOCOL` names no protocol, or the runs of a protocol exercised less than `floor` each on average.
 pub fn for_each_run(
     location: TestLocation,
@@ -81,7 +81,7 @@ pub fn for_each_run(
 ///
 /// # Panics
 ///
-/// If the variable names no known protocol; the message lists them.
+/// Panics if the variable names no known protocol; the message lists them.
 pub fn chosen(
     known: &[&'static ProtocolEntry],
     entries: impl IntoIterator<Item = &'static ProtocolEntry>,
@@ -99,7 +99,7 @@ pub fn chosen(
 ///
 /// # Panics
 ///
-/// If the name is not valid; the message lists the valid ones.
+/// Panics if the name is not valid; the message lists the valid ones.
 pub fn chosen_name(variable: &str, valid: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
     let wanted = std::env::var_os(variable)?.to_string_lossy().into_owned();
     let valid: Vec<String> = valid.into_iter().map(|name| name.as_ref().to_owned()).collect();
@@ -115,7 +115,7 @@ pub fn chosen_name(variable: &str, valid: impl IntoIterator<Item = impl AsRef<st
 ///
 /// # Panics
 ///
-/// If there are none.
+/// Panics if there are none.
 pub fn seeds(runs: u64) -> RangeInclusive<u64> {
     if let Some(seed) = variable("CARILLON_SEED") {
         return seed..=seed;
@@ -154,7 +154,7 @@ pub fn is_long_or_skipped() -> bool {
 ///
 /// # Panics
 ///
-/// If it is not a number.
+/// Panics if it is not a number.
 pub fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: expected a whole number")))

@@ -407,7 +407,7 @@ impl<'a> IncompleteBlocks<'a> {
     ///
     /// # Panics
     ///
-    /// If the bytes have fewer entries.
+    /// Panics if the bytes have fewer entries.
     pub fn new(list: &'a [u8], blocks: usize) -> Self {
         let blocks = blocks.min(MAX_LISTED_BLOCKS);
         let mut reader = Reader::new(list);

@@ -117,7 +117,7 @@ impl Ranks {
     ///
     /// # Panics
     ///
-    /// If `count` exceeds [`Ranks::CAPACITY`].
+    /// Panics if `count` exceeds [`Ranks::CAPACITY`].
     pub fn below(count: usize) -> Self {
         assert!(count <= Self::CAPACITY, "{count} ranks do not fit");
         (0..count).collect()
@@ -127,7 +127,7 @@ impl Ranks {
     ///
     /// # Panics
     ///
-    /// If the rank is not below [`Ranks::CAPACITY`], like the other methods with a rank.
+    /// Panics if the rank is not below [`Ranks::CAPACITY`], like the other methods with a rank.
     pub fn insert(&mut self, rank: usize) -> bool {
         let new = !self.contains(rank);
         self.0[rank / 64] |= 1 << (rank % 64);

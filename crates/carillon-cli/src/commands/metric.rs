@@ -25,7 +25,7 @@ use latency::{Latencies, Stamp};
 /// with --local. The transmitter sends the message in calls of one buffer each, until every receiver has confirmed
 /// all of it. It prints for each buffer size: bytes, milliseconds, megabits per second, calls, milliseconds per call.
 ///
-/// With --latency it sends messages of one buffer at a given rate, and the receivers print the median, the 99th and
+/// Option --latency sends messages of one buffer at a given rate, and the receivers print the median, the 99th and
 /// the 99.9th percentile of the latency, by the clocks of the two machines.
 #[derive(Debug, clap::Args)]
 #[command(

@@ -22,12 +22,12 @@ use crate::delivery::{MetricsArgs, Stop, enable_timestamps, notice, print_json, 
 
 /// Take part in a protocol as a router, or as a helper that sends repairs to the members below it.
 ///
-/// As a router (lms, pgm) it forwards the multicasts of one group between two or more interfaces, directs requests to
+/// A router (lms, pgm) forwards the multicasts of one group between two or more interfaces, directs requests to
 /// nodes that can answer, and limits repairs to the interfaces where they were requested. It runs until it is
 /// interrupted, and then prints its counters. The system forwards unicast (sysctl net.ipv4.ip_forward=1). It needs
 /// root or CAP_NET_RAW, because forwarded packets keep their source address. IPv4 only.
 ///
-/// As a helper (protocols with this role, see `carillon protocols`) it joins the sessions of senders that admit
+/// A helper (protocols with this role, see `carillon protocols`) joins the sessions of senders that admit
 /// helpers (send --helpers), one after another, on one interface and without privileges.
 #[derive(Debug, clap::Args)]
 #[command(

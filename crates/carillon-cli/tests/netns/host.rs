@@ -1,4 +1,4 @@
-//! One host of a test network: faults of its port, and the processes that run there.
+//! Host of a test network: faults of its port, and the processes that run there.
 
 use std::net::Ipv4Addr;
 use std::process::Command;

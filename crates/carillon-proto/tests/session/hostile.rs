@@ -1,4 +1,4 @@
-//! What others on the network may try.
+//! Attacks by other nodes of the network.
 
 use carillon_core::{
     ConfigError, Dest, DropReason, Duration, Event, Machine, NodeId, PortId, Seeds, Sender as _, Time,

@@ -1,4 +1,4 @@
-//! How long datagrams may be to reach everybody is found out while the sender gathers.
+//! Agreement on the datagram size while the sender gathers.
 
 use carillon_core::{ConfigError, Dest, Seeds, Time};
 use carillon_proto::session::{

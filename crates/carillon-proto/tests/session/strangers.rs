@@ -1,6 +1,6 @@
-//! What strangers on the network can make a session do: from their own address, or in another's name.
+//! Attacks by strangers, from their own address or in another node's name, and their bounds.
 //!
-//! Each of these attacks worked once, or is the neighbour of one that did. The numbers are those of
+//! These attacks worked once, or resemble one that did. The numbers are those of
 //! docs/explanation/security.md.
 
 use std::cell::RefCell;

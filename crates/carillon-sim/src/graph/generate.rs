@@ -47,7 +47,7 @@ pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
 ///
 /// # Panics
 ///
-/// If there are more than 65 536 links.
+/// Panics if there are more than 65 536 links.
 pub fn star(links: &[(Duration, Option<BitRate>)]) -> Topology {
     let mut topology = Topology::new(1);
     for &(delay, rate) in links {
@@ -79,7 +79,7 @@ pub enum EdgeModel {
 ///
 /// # Errors
 ///
-/// If a hundred graphs in a row are not connected: the links are too few.
+/// Fails if a hundred graphs in a row are not connected: the links are too few.
 pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> Result<Topology, TooSparse> {
     for _ in 0..ATTEMPTS {
         let mut topology = Topology::new(nodes);
@@ -162,7 +162,7 @@ impl TransitStub {
     ///
     /// # Errors
     ///
-    /// If a hundred domains in a row are not connected.
+    /// Fails if a hundred domains in a row are not connected.
     pub fn generate(&self, rng: &mut Rng) -> Result<(Topology, Vec<Domain>), TooSparse> {
         let mut topology = Topology::new(0);
         let mut kinds = Vec::new();

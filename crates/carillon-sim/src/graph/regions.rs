@@ -35,7 +35,7 @@ pub struct Region {
 ///
 /// # Panics
 ///
-/// If a node has more than 65 536 links.
+/// Panics if a node has more than 65 536 links.
 pub fn regional_tree(regions: &[Region]) -> (Topology, Vec<Option<LossModel>>) {
     let (source, backbone) = (NodeId(0), NodeId(1));
     let mut topology = Topology::new(2);

@@ -67,7 +67,7 @@ impl Topology {
     ///
     /// # Panics
     ///
-    /// If an end is no node, both are the same, or a node has 65 536 links already.
+    /// Panics if an end is no node, both are the same, or a node has 65 536 links already.
     pub fn add_link(&mut self, link: Link) {
         assert!(link.ends[0] != link.ends[1], "a link from {} to itself", link.ends[0]);
         for end in link.ends {

@@ -44,7 +44,7 @@ pub struct Rules {
 ///
 /// # Panics
 ///
-/// If the machine breaks the contract or one of these rules:
+/// Panics if the machine breaks the contract or one of these rules:
 ///
 /// - After `handle_timeout` and a drain no timer is due, and an early `handle_timeout` changes nothing.
 /// - A drain emits a bounded number of datagrams, none of them empty or with a departure in the past.

@@ -20,7 +20,7 @@ pub fn envelope(bytes: &[u8]) {
 ///
 /// # Panics
 ///
-/// If it does not.
+/// Panics if it does not.
 pub fn format(format: &Format, bytes: &[u8]) {
     let Ok(reading) = (format.read)(bytes) else { return };
     let ParsedPacket { line, bytes: again, wire_len, remainder } = &reading;
@@ -38,7 +38,7 @@ pub fn format(format: &Format, bytes: &[u8]) {
 ///
 /// # Panics
 ///
-/// If they are not hexadecimal digits, or an odd number of them.
+/// Panics if they are not hexadecimal digits, or an odd number of them.
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.chars().filter(|c| !c.is_whitespace()).map(digit).collect();
     assert!(digits.len().is_multiple_of(2), "a byte has two digits");

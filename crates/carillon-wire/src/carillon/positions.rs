@@ -33,7 +33,7 @@ impl SymbolPositions {
     ///
     /// # Panics
     ///
-    /// If they are fewer than two, more than [`max_positions`], not ascending, or beyond the block.
+    /// Panics if they are fewer than two, more than [`max_positions`], not ascending, or beyond the block.
     pub fn new(positions: &[u16], length: u16) -> Self {
         assert!((2..=max_positions(length)).contains(&positions.len()), "{} places", positions.len());
         let ascend = positions.is_sorted_by(|one, other| one < other);

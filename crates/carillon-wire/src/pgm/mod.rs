@@ -299,7 +299,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Panics
     ///
-    /// If it does not fit a datagram: its payload has more bytes than [`MAX_TSDU`].
+    /// Panics if it does not fit a datagram: its payload has more bytes than [`MAX_TSDU`].
     pub fn emit(&self, buf: &mut Vec<u8>) {
         let start = buf.len();
         let (kind, tsdu) = (self.packet_type(), self.payload());

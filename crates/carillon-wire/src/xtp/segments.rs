@@ -297,7 +297,7 @@ fn head(reader: &mut Reader<'_>, field: &'static str) -> Result<(usize, [u8; 2])
 ///
 /// # Panics
 ///
-/// If the segment is longer than its length field can express.
+/// Panics if the segment is longer than its length field can express.
 fn put_head(len: usize, kinds: [u8; 2], buf: &mut Vec<u8>) {
     let len = u16::try_from(len).expect("a segment has at most 65535 bytes");
     buf.extend_from_slice(&len.to_be_bytes());
