@@ -21,7 +21,7 @@ impl SenderSession {
         self.finishing && self.pulse.sent >= self.pulse.offered
     }
 
-    /// Messages still to be sent for the first time, by the mean size of those offered so far; `None` if the total is
+    /// Messages still to be sent for the first time, by the mean size of all messages so far; `None` if the total is
     /// unknown.
     fn messages_left(&self) -> Option<f64> {
         let total = self.config.total_bytes?.saturating_sub(self.unsent);
