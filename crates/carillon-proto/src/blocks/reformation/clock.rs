@@ -9,8 +9,11 @@ use super::view::Terms;
 /// Single timer of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
+    /// Timing of the agreement.
     pub terms: Terms,
+    /// Source of the random waits.
     rng: Rng,
+    /// Time at which the timer fires; `None` while it is stopped.
     pub at: Option<Time>,
     /// Number of failed ballots since a view was last in force.
     failures: u32,
@@ -35,6 +38,7 @@ impl Clock {
 
     /// Starts the silence timeout of a coordinator.
     pub fn wait(&mut self, now: Time) {
+        // Longer than the coordinator needs for all repetitions of one packet.
         self.at = Some(now + self.terms.interval.saturating_mul(self.terms.tries.saturating_add(1)));
     }
 
@@ -46,6 +50,8 @@ impl Clock {
     /// Starts the random back-off after a failed ballot.
     pub fn back_off(&mut self, now: Time) {
         self.failures = self.failures.saturating_add(1);
+        // Ballots that collide fail together. The range doubles with each failure, so that one of them soon runs
+        // alone.
         self.at = Some(now + self.random(2 << self.failures.min(MAX_DOUBLINGS)));
     }
 
@@ -54,6 +60,7 @@ impl Clock {
     pub fn ask_again(&mut self, now: Time, tries: u32) -> bool {
         let asks = tries <= self.terms.tries.saturating_mul(JOIN_TRIES_FACTOR);
         if asks {
+            // The wait doubles with every fourth JOIN, up to 16 intervals.
             let wait = 1 << (tries / 4).min(4);
             self.at = Some(now + self.random(wait) + self.terms.interval);
         }
@@ -68,6 +75,7 @@ impl Clock {
     /// Random duration, uniform in up to this many intervals.
     fn random(&mut self, intervals: u32) -> Duration {
         let most = self.terms.interval.saturating_mul(intervals).as_nanos();
+        // At least one nanosecond, so that the timer is never due at the time it starts.
         Duration::from_nanos(1).saturating_add(Duration::from_nanos(
             self.rng.below(u64::try_from(most).unwrap_or(u64::MAX).max(1)),
         ))

@@ -7,13 +7,21 @@ use super::view::{Proposal, To, View};
 /// Flags of the packets to send.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Due {
+    /// INVITE to the own ballot.
     pub invite: bool,
+    /// VOTE for the promised ballot.
     pub vote: bool,
+    /// REFUSE to this node, for this ballot of it.
     pub refuse: Option<(usize, Ballot)>,
+    /// START of the proposed view.
     pub start: bool,
+    /// READY for the accepted view.
     pub ready: bool,
+    /// ACTIVE to these members.
     pub active: Ranks,
+    /// INSTALLED to the leader.
     pub installed: bool,
+    /// JOIN to the group.
     pub join: bool,
 }
 
@@ -35,6 +43,7 @@ impl Due {
     ) -> Option<(To, Packet<'a>)> {
         let (ballot, leader) = (node.promised, To::Rank(node.promised.coordinator.into()));
         let View { ballot: accepted, members, joiners } = *node.accepted;
+        // Each call takes one packet. The contents are of the time of sending, so that a vote states the present log.
         if std::mem::take(&mut self.invite) {
             return Some((To::Group, Packet::Invite { ballot }));
         }
@@ -54,6 +63,7 @@ impl Due {
             return Some((To::Rank(node.accepted.leader()), Packet::Installed { ballot: accepted }));
         }
         if let Some(rank) = self.active.iter().next() {
+            // If all other members need it, one multicast serves them.
             let all = members.without(&[node.rank].into_iter().collect());
             let to = if self.active == all { To::Group } else { To::Rank(rank) };
             match to {

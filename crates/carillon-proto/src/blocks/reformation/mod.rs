@@ -79,8 +79,11 @@ pub const VIEWS: States = States {
 /// Part of one node in the reformations of its group.
 #[derive(Clone, Debug)]
 pub struct Reformation {
+    /// Rank of this node.
     rank: usize,
+    /// Number of nodes in the group.
     group: usize,
+    /// Timer of the present phase.
     clock: Clock,
     /// Highest ballot that the node takes part in.
     promised: Ballot,
@@ -88,6 +91,7 @@ pub struct Reformation {
     highest: u32,
     /// Last view accepted. It is in force in the normal phase.
     accepted: View,
+    /// Phase of the agreement.
     phase: Phase,
     /// True if a ballot is to be made although the view is in force.
     wants_ballot: bool,
@@ -99,7 +103,9 @@ pub struct Reformation {
     ignored_joins: u32,
     /// True if this node has lost its state.
     is_lost: bool,
+    /// Packets to send.
     due: Due,
+    /// Steps that the protocol has not taken yet.
     steps: VecDeque<Step>,
 }
 
@@ -135,10 +141,12 @@ impl Reformation {
         rng: Rng,
         is_lost: bool,
     ) -> Result<Self, ConfigError> {
+        // Packets carry members as bit sets of this capacity.
         if group > Ranks::CAPACITY {
             let text = format!("a group of {group} nodes is larger than {}", Ranks::CAPACITY);
             return Err(ConfigError::Conflict(text));
         }
+        // All nodes know the first view without a vote: ballot 0 of rank 0 with all members.
         let first =
             View { ballot: Ballot::default(), members: Ranks::below(group), joiners: Ranks::default() };
         let mut made = Reformation {
@@ -167,6 +175,7 @@ impl Reformation {
     /// makes it needless.
     pub fn begin(&mut self, now: Time) {
         if self.takes_part() && !self.wants_ballot {
+            // All members may suspect a crashed leader at the same time. The random wait lets one of them begin.
             self.wants_ballot = true;
             self.clock.wait_at_random(now);
         }
@@ -174,21 +183,26 @@ impl Reformation {
 
     /// Removes a node that is reliably known to be gone for good. A view is made without it, and it cannot rejoin.
     pub fn expel(&mut self, now: Time, rank: usize) {
+        // A node never expels itself, and each node is expelled once.
         if rank == self.rank || rank >= self.group || !self.gone.insert(rank) {
             return;
         }
+        // A node that is gone cannot join the next view.
         self.lost.remove(rank);
         match &mut self.phase {
             Phase::Normal { .. } => self.begin_without_gone(now),
             Phase::Inviting { votes, .. } => {
+                // The view is formed without the node, so its vote must not count.
                 votes.remove(rank);
                 self.decide_if_all_voted(now);
             }
+            // The node can never be ready for the proposed view, so another ballot has to propose one without it.
             Phase::Collecting { proposal, .. } | Phase::Starting { proposal, .. }
                 if proposal.view.members.contains(rank) =>
             {
                 self.back_off(now);
             }
+            // The coordinator of the promised ballot cannot complete it.
             Phase::Following | Phase::Accepting { .. } | Phase::Ready
                 if rank == usize::from(self.promised.coordinator) =>
             {
@@ -204,6 +218,7 @@ impl Reformation {
         match &self.phase {
             Phase::Collecting { proposal, .. } => {
                 let proposal = Proposal { state, ..proposal.clone() };
+                // The log of the new view is complete here. The coordinator is its first member that is ready.
                 self.accepted = proposal.view;
                 let ready = [self.rank].into_iter().collect();
                 self.phase = Phase::Starting { proposal, ready, tries: 0 };
@@ -212,6 +227,8 @@ impl Reformation {
                 self.start_if_ready(now);
             }
             Phase::Accepting { proposal } => {
+                // From now on this node votes with the log of the new view. A joiner has state again, so it may vote
+                // too.
                 self.accepted = proposal.view;
                 self.is_lost = false;
                 self.phase = Phase::Ready;
@@ -231,6 +248,7 @@ impl Reformation {
 
     /// Fires the timer if it is due. `length` is the place of this node's first missing message.
     pub fn handle_timeout(&mut self, now: Time, length: u64) {
+        // The host may call early, and a stopped timer must not fire.
         if !self.clock.expire(now) {
             return;
         }
@@ -238,6 +256,7 @@ impl Reformation {
         match &mut self.phase {
             Phase::Normal { .. } if self.wants_ballot => self.invite(now, length),
             Phase::Normal { unheard, tries } => {
+                // Repeat ACTIVE to the members that have not confirmed it, and suspect them if they stay silent.
                 self.due.active = *unheard;
                 *tries += 1;
                 if *tries > limit {
@@ -249,12 +268,15 @@ impl Reformation {
             Phase::Waiting => self.invite(now, length),
             Phase::Inviting { tries, .. } => {
                 *tries += 1;
+                // Members that have not voted until now may be dead, so decide without their votes, or give the ballot
+                // up.
                 if *tries >= limit && !self.decide() {
                     if let Phase::Inviting { votes, .. } = &self.phase {
                         self.steps.push_back(Step::Short { votes: votes.voters().len() });
                     }
                     self.back_off(now);
                 } else {
+                    // After a decision too, the repeated INVITE shows the voters that the coordinator is alive.
                     self.due.invite = true;
                     self.clock.repeat(now);
                 }
@@ -283,6 +305,7 @@ impl Reformation {
             Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.on_silent_coordinator(now),
             Phase::Outside { tries } => {
                 *tries += 1;
+                // A node that has asked often falls silent, as the group may be gone.
                 self.due.join = self.clock.ask_again(now, *tries);
             }
         }
@@ -327,6 +350,7 @@ impl Reformation {
     /// coordinates or has accepted that view, so its order continues. The coordinator may always fetch.
     pub fn may_serve(&self, from: usize) -> bool {
         let coordinator = usize::from(self.promised.coordinator);
+        // A node that has not accepted the view may hold messages of an order that does not continue.
         from == coordinator || self.rank == coordinator || self.accepted.ballot == self.promised
     }
 
@@ -378,11 +402,14 @@ impl Reformation {
 
     /// Begins a ballot.
     fn invite(&mut self, now: Time, length: u64) {
+        // The ballot must exceed every number seen, or other nodes refuse it.
         let Some(number) = self.highest.max(self.promised.number).checked_add(1) else { return };
+        // The node stops ordering and acknowledging before it votes, so that its vote remains true.
         self.leave();
         self.promised = Ballot { number, coordinator: self.rank as u8 };
         let mut votes = Votes::default();
         let View { ballot, members, joiners } = self.accepted;
+        // The own vote counts without a packet.
         votes.insert(self.rank, Vote { accepted: ballot.number, length, members, joiners });
         self.phase = Phase::Inviting { votes, tries: 0 };
         self.due = Due { invite: true, ..Due::default() };
@@ -395,6 +422,7 @@ impl Reformation {
         let Some(best) = votes.best(self.group, self.clock.terms.resilience, &self.gone) else {
             return false;
         };
+        // Nodes that lost their state do not vote, and join the view without a log.
         let joiners = self.lost.without(&votes.voters());
         let members = votes.voters().or(&joiners);
         let view = View { ballot: self.promised, members, joiners };
@@ -402,6 +430,7 @@ impl Reformation {
         self.steps.push_back(Step::Fetch {
             from: best.from,
             length: best.length,
+            // If another view is the base, only the committed part of the own log agrees with it.
             continues: best.base == self.accepted.number(),
             others: Ranks::default(),
             state: None,
@@ -414,6 +443,7 @@ impl Reformation {
     fn decide_if_all_voted(&mut self, now: Time) {
         let Phase::Inviting { votes, .. } = &self.phase else { return };
         let missing = votes.wanted().without(&votes.voters());
+        // Nodes that lost their state and nodes that are gone never vote.
         if missing.without(&self.lost).without(&self.gone).is_empty() && self.decide() {
             self.clock.repeat(now);
         }
@@ -422,6 +452,7 @@ impl Reformation {
     /// Puts the view in force if all its members are ready.
     fn start_if_ready(&mut self, now: Time) {
         let Phase::Starting { proposal, ready, .. } = &self.phase else { return };
+        // A READY of a node that is not a member counts for nothing.
         if ready.and(&proposal.view.members) == proposal.view.members {
             let unheard = proposal.view.members.without(&[self.rank].into_iter().collect());
             self.install(now, unheard);
@@ -435,11 +466,13 @@ impl Reformation {
         self.wants_ballot = false;
         self.clock.on_view();
         self.ignored_joins = 0;
+        // Packets of the ballot are obsolete. Only the leader has members to notify.
         self.due = Due { active: unheard, ..Due::default() };
         if !unheard.is_empty() {
             self.clock.repeat(now);
         }
         self.steps.push_back(Step::Install);
+        // A member may have been expelled while the view was formed.
         self.begin_without_gone(now);
     }
 
@@ -452,6 +485,7 @@ impl Reformation {
 
     /// Handles a silent coordinator of the promised ballot.
     fn on_silent_coordinator(&mut self, now: Time) {
+        // A node without state has no promise to keep and cannot begin a ballot: it asks to join again.
         if self.is_lost { self.go_outside(now) } else { self.back_off(now) }
     }
 
@@ -459,6 +493,7 @@ impl Reformation {
     fn back_off(&mut self, now: Time) {
         self.leave();
         self.phase = Phase::Waiting;
+        // A pending vote or READY belongs to the failed ballot.
         self.due = Due::default();
         self.clock.back_off(now);
     }
@@ -474,6 +509,7 @@ impl Reformation {
         if self.takes_part() {
             self.steps.push_back(Step::Leave);
         }
+        // Only a node with a view in force can want a ballot.
         self.wants_ballot = false;
     }
 }

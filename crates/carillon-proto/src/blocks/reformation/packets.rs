@@ -15,6 +15,8 @@ impl Reformation {
             // The node may live, but the group no longer counts on it.
             return;
         }
+        // Accept INVITE, START and ACTIVE only from the coordinator of their ballot, and member sets only within the
+        // group. A vote or proposal cannot rest on a view that is newer than its ballot.
         match *packet {
             Packet::Invite { ballot } if is_of(ballot, from) => self.on_invite(now, ballot),
             Packet::Vote { ballot, accepted, length, members, joiners }
@@ -67,15 +69,19 @@ impl Reformation {
             return;
         }
         if ballot.number > self.promised.number {
+            // A promise ends the participation in the present view, so that the vote stays true.
             self.leave();
             self.promised = ballot;
             self.phase = Phase::Following;
             self.due = Due { vote: true, ..Default::default() };
             self.clock.wait(now);
         } else if ballot != self.promised {
+            // REFUSE states the higher promise, so that the next ballot of the coordinator exceeds it. The coordinator
+            // may also have missed that a view is in force.
             self.due.refuse = Some((from, ballot));
             self.on_older_view(from);
         } else if matches!(self.phase, Phase::Following) {
+            // The coordinator repeats INVITE. The vote may be lost, and the coordinator is alive.
             self.due.vote = true;
             self.clock.wait(now);
         }
@@ -83,9 +89,11 @@ impl Reformation {
 
     fn on_vote(&mut self, now: Time, from: usize, ballot: Ballot, vote: Vote) {
         let Phase::Inviting { votes, .. } = &mut self.phase else { return };
+        // The vote belongs to an earlier ballot of this coordinator.
         if ballot != self.promised {
             return;
         }
+        // A node with a vote has its state.
         self.lost.remove(from);
         votes.insert(from, vote);
         self.decide_if_all_voted(now);
@@ -95,6 +103,7 @@ impl Reformation {
         let is_own =
             matches!(self.phase, Phase::Inviting { .. } | Phase::Collecting { .. } | Phase::Starting { .. });
         if is_own && ballot == self.promised && promised.number >= ballot.number {
+            // The next ballot must exceed the promise of the other node.
             self.highest = self.highest.max(promised.number);
             self.back_off(now);
         }
@@ -103,6 +112,8 @@ impl Reformation {
     fn on_start(&mut self, now: Time, proposal: Proposal) {
         let ballot = proposal.view.ballot;
         self.highest = self.highest.max(ballot.number);
+        // A node that has promised a higher ballot, or the same number to another coordinator, must not accept this
+        // view.
         if ballot.number < self.promised.number
             || (ballot.number == self.promised.number && ballot != self.promised)
         {
@@ -116,6 +127,7 @@ impl Reformation {
         }
         match &self.phase {
             Phase::Ready | Phase::Normal { .. } if ballot == self.accepted.ballot => {
+                // The view was accepted already, so READY or INSTALLED was lost: repeat it.
                 self.due.ready = matches!(self.phase, Phase::Ready);
                 self.due.installed = !self.due.ready;
                 if self.due.ready {
@@ -124,11 +136,13 @@ impl Reformation {
                 return;
             }
             Phase::Accepting { proposal } if proposal.view.ballot == ballot => {
+                // The fetch continues. The coordinator is alive, so its silence timeout starts anew.
                 self.clock.wait(now);
                 return;
             }
             // This is the node's own proposal.
             Phase::Collecting { .. } | Phase::Starting { .. } if ballot == self.promised => return,
+            // A node outside keeps its schedule of JOINs if the view does not contain it.
             Phase::Outside { .. } if !is_member => {
                 self.promised = ballot;
                 return;
@@ -137,6 +151,7 @@ impl Reformation {
         }
         self.promised = ballot;
         if !is_member {
+            // The view is formed without this node, so it asks to join.
             return self.go_outside(now);
         }
         self.leave();
@@ -145,6 +160,8 @@ impl Reformation {
         self.steps.push_back(Step::Fetch {
             from: ballot.coordinator.into(),
             length: proposal.length,
+            // The own log helps only if it belongs to the order that continues. A node without a log takes the state
+            // instead.
             continues: !self.is_lost && proposal.base == self.accepted.number(),
             others: self.others_of(&proposal.view),
             state: self.is_lost.then(|| proposal.state.clone()),
@@ -166,6 +183,7 @@ impl Reformation {
                 ready.insert(from);
                 self.start_if_ready(now);
             }
+            // A member that repeats READY has missed ACTIVE.
             Phase::Normal { .. } if ballot == self.accepted.ballot => self.on_older_view(from),
             _ => {}
         }
@@ -179,12 +197,14 @@ impl Reformation {
                     self.install(now, Ranks::default());
                     self.due.installed = true;
                 }
+                // ACTIVE is repeated, so INSTALLED was lost.
                 Phase::Normal { .. } => self.due.installed = true,
                 _ => {}
             }
         } else if ballot.number > self.accepted.number() && ballot.number >= self.promised.number {
             // A view was formed without this node.
             self.promised = ballot;
+            // A node outside is asking to join already.
             if !matches!(self.phase, Phase::Outside { .. }) {
                 self.go_outside(now);
             }
@@ -196,14 +216,17 @@ impl Reformation {
             && ballot == self.accepted.ballot
             && unheard.remove(from)
         {
+            // The member knows, so a repeated ACTIVE is redundant.
             self.due.active.remove(from);
             if unheard.is_empty() && !self.wants_ballot {
+                // All members know that the view is in force. A timer for a wanted ballot must keep running.
                 self.clock.at = None;
             }
         }
     }
 
     fn on_join(&mut self, now: Time, from: usize, lost: bool) {
+        // A node without state cannot coordinate a ballot that admits another node.
         if self.is_lost {
             return;
         }
@@ -213,6 +236,7 @@ impl Reformation {
         match &mut self.phase {
             Phase::Normal { .. } => {
                 let leads = self.accepted.leader() == self.rank;
+                // A member with its state has only missed ACTIVE, so no new view is needed.
                 if leads && !lost && self.accepted.members.contains(from) {
                     self.on_older_view(from);
                     return;
@@ -241,6 +265,7 @@ impl Reformation {
     }
 }
 
+/// Returns true if this node coordinates the ballot.
 fn is_of(ballot: Ballot, from: usize) -> bool {
     usize::from(ballot.coordinator) == from
 }

@@ -69,16 +69,20 @@ impl Votes {
     /// A joiner counts for the view it joined only after it has accepted it, since an earlier vote says nothing of
     /// its later log.
     pub fn best(&self, group: usize, resilience: usize, gone: &Ranks) -> Option<Best> {
+        // A later view cannot have been in force: some voter would have accepted it.
         let last = self.0.values().max_by_key(|vote| vote.accepted)?;
         let counts = |&(rank, vote): &(&usize, &Vote)| {
             last.members.contains(*rank) && (!last.joiners.contains(*rank) || vote.accepted == last.accepted)
         };
         let of_last_view: Ranks = self.0.iter().filter(counts).map(|(&rank, _)| rank).collect();
+        // With a resilience beyond the size of the view, one vote of it is still needed.
         let enough = last.members.len().saturating_sub(resilience).max(1);
+        // Members that may be alive and have not voted.
         let silent = last.members.without(&of_last_view).without(gone);
         if self.0.len() <= group / 2 || (of_last_view.len() < enough && !silent.is_empty()) {
             return None;
         }
+        // Only logs in the order of the last view may continue. Of equally long ones, the lowest rank has it.
         let in_order = self.0.iter().filter(|(_, vote)| vote.accepted == last.accepted);
         let longest = in_order.max_by_key(|(rank, vote)| (vote.length, std::cmp::Reverse(**rank)));
         longest.map(|(&from, vote)| Best { from, base: vote.accepted, length: vote.length })
