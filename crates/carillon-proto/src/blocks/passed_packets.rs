@@ -19,6 +19,7 @@ pub struct PassedPackets {
     /// Trailing edge of the transmit window, from the newest SPM. Numbers count from the first one on, so that they
     /// do not wrap.
     trail: Option<u64>,
+    /// Packets kept, by full number.
     packets: BTreeMap<u64, Kept>,
     /// Number from which all passed packets are kept.
     complete_from: Option<u64>,
@@ -27,6 +28,7 @@ pub struct PassedPackets {
 /// A packet as it arrived.
 #[derive(Debug)]
 struct Kept {
+    /// The packet, with its headers.
     bytes: Bytes,
     /// Ports that its repairs left by, with the time.
     repaired: HoldOff<PortId>,
@@ -52,7 +54,9 @@ impl PassedPackets {
     /// Drops the packets before the new trailing edge, which the source no longer holds.
     pub fn advance(&mut self, trail: u32) {
         match self.place(trail) {
+            // An old SPM arrived late: the trailing edge never moves back.
             None if self.trail.is_some() => {}
+            // The first SPM gives the numbers their base.
             None => self.trail = Some(trail.into()),
             Some(number) => {
                 self.trail = Some(number);
@@ -65,20 +69,24 @@ impl PassedPackets {
 
     /// Keeps a packet of the source, and drops the oldest one beyond the limit.
     pub fn keep(&mut self, sqn: u32, bytes: &Bytes) {
+        // Before the first SPM, a packet has no full number. With a limit of 0, the element does not repair.
         let Some(number) = self.place(sqn).filter(|_| self.limit > 0) else { return };
         self.packets
+            // A packet that passes again must not reset the hold-off of its ports.
             .entry(number)
             .or_insert_with(|| Kept { bytes: bytes.clone(), repaired: HoldOff::default() });
         let first = *self.complete_from.get_or_insert(number);
         if self.packets.len() > self.limit
             && let Some((oldest, _)) = self.packets.pop_first()
         {
+            // A dropped packet did pass, so an absent number up to it proves nothing.
             self.complete_from = Some(first.max(oldest + 1));
         }
     }
 
     /// Returns true if a packet did not pass, so that no node downstream has it.
     pub fn is_missed(&self, sqn: u32) -> bool {
+        // All packets from `first` on that passed are kept.
         let missed = |(number, first)| number >= first && !self.packets.contains_key(&number);
         self.place(sqn).zip(self.complete_from).is_some_and(missed)
     }
@@ -104,6 +112,7 @@ impl PassedPackets {
     pub fn on_passed(&mut self, now: Time, sqn: u32, ports: &PortSet) {
         let (number, holdoff) = (self.place(sqn), self.holdoff);
         if let Some(kept) = number.and_then(|number| self.packets.get_mut(&number)) {
+            // Receivers behind these ports have the repair now, so requests that follow soon are redundant.
             for port in ports.iter() {
                 kept.on_repaired(now, port, holdoff);
             }
@@ -119,6 +128,7 @@ impl PassedPackets {
     /// Full number of a packet in or beyond the transmit window.
     fn place(&self, sqn: u32) -> Option<u64> {
         let trail = self.trail?;
+        // Serial number arithmetic modulo 2^32: the upper half of the range lies before the trailing edge.
         let ahead = sqn.wrapping_sub(trail as u32);
         (ahead < 1 << 31).then(|| trail + u64::from(ahead))
     }

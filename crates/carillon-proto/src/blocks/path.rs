@@ -191,6 +191,7 @@ impl Path {
         } else {
             PACING_GAIN + LOSSY_PACING_GAIN * self.lost_polls()
         };
+        // The rate counts arrivals. To fill the path, the sender must also send the packets that are usually lost.
         train_rate.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
     }
 
@@ -203,12 +204,11 @@ impl Path {
     pub fn on_answer(&mut self, now: Time, answer: Answer) {
         let Answer { asked, then, serial, since, arrived } = answer;
         let step = arrived.wrapping_sub(self.last.arrived as u32);
-        // An answer overtaken by a newer one would count backwards.
+        // A step beyond half of the range is a negative one: a newer answer has overtaken this one.
         if step > u32::MAX / 2 {
-            // Steps: count arrivals; update minimum round-trip time and usual loss; add a rate sample; then adapt
-            // queue and window.
             return;
         }
+        // Count arrivals, and update the minimum round-trip time. A pause that ends reveals the usual loss.
         self.last = Mark { arrived: self.last.arrived + u64::from(step), serial, asked, at: Some(now) };
         let round_trip = now.since(asked).as_secs_f64();
         if let Some(found) = self.empty.on_answer(now, asked, serial, self.last.arrived) {
@@ -216,17 +216,19 @@ impl Path {
         }
         if let Some(before) = self.round_trip_seconds.replace(round_trip).filter(|_| !self.empty.is_paused())
         {
+            // In a pause the queue drains. Round-trip times that differ for that reason are no jitter, hence the
+            // filter above.
             self.jitter.note(now, (round_trip - before).abs(), MIN_RATE_MEMORY);
         }
         self.queued += ((round_trip - self.empty.min_rtt()).max(0.0) - self.queued) * QUEUEING_DELAY_GAIN;
-        // Measure over at least a round trip, so that answers in a burst do not look like a fast path, and over at
-        // least the distance between polls, so that a late answer does not.
         // Delivery rate sample (Cheng et al., delivery rate estimation): packets arrived over the longer of send and
-        // receive interval.
+        // receive interval. Measure over at least a round trip, so that answers in a burst do not look like a fast
+        // path, and over at least the distance between polls, so that a late answer does not.
         let span = now.since(then.at.unwrap_or(asked).min(asked));
         let span = then.at.map_or(span, |_| span.max(asked.since(then.asked))).as_secs_f64();
         let came = (self.last.arrived - then.arrived) as f64;
         if span > 0.0 {
+            // The memory covers several rounds also on a long path.
             let memory = now.since(asked).saturating_mul(RATE_MEMORY_ROUND_TRIPS).max(MIN_RATE_MEMORY);
             self.rate.note(now, came / span, memory);
         }
@@ -237,6 +239,8 @@ impl Path {
             self.note_full(now, asked, since);
         }
         let congested = self.loss.is_more_than_usual();
+        // A round ends with the first answer to a poll that was sent after the previous round had ended. Queue and
+        // doubt change once per round, as all answers of a round report the same event.
         let next_round = asked >= self.round;
         if next_round {
             self.round = now;
@@ -253,16 +257,20 @@ impl Path {
 
     /// Handles a silent receiver: halves the window, which may be too large.
     pub fn on_silence(&mut self) {
+        // A window that is below the floor already stays as it is.
         self.window = (self.window / 2.0).max(SILENT_WINDOW.min(self.window));
     }
 
     /// Detects a full path: its rate has not grown by a quarter in three rounds.
     fn note_full(&mut self, now: Time, asked: Time, since: u64) {
+        // While the capacity is searched, no pause may interrupt the growth of the window.
         self.empty.postpone(now);
+        // The poll belongs to a round that was judged already.
         if asked < self.full.1 {
             return;
         }
         let rate = self.rate.greatest();
+        // A sender that was idle in all flat rounds cannot have caused the loss, so that this loss is the usual one.
         let busy = since as f64 >= IDLE_SHARE * self.bounded_window() as f64;
         if rate >= self.full.0 * 1.25 {
             self.full.0 = rate;
@@ -277,8 +285,8 @@ impl Path {
         }
     }
 
-    /// Records if a round had unusual loss. Packets for which the queue was cut do not count again. If most rounds
-    /// have unusual loss, measure again what is usual.
+    /// Records if a round had unusual loss. Packets for which the queue was cut do not count again. If more than a
+    /// third of the rounds have unusual loss, a pause measures the usual loss again.
     fn note_congestion(&mut self, now: Time, asked: Time, congested: bool) {
         if !congested {
             self.doubt = self.doubt.saturating_sub(1);
@@ -297,6 +305,7 @@ impl Path {
         let rate = self.rate.greatest();
         if next_round {
             self.queue = match congested {
+                // The rate still changes, so a queue in packets would soon be outdated.
                 _ if self.is_filling() => INITIAL_QUEUE_SECONDS * rate,
                 true => self.queue * QUEUE_DECREASE,
                 false => self.queue + QUEUE_GROWTH,
@@ -304,6 +313,7 @@ impl Path {
         }
         // Never less than the noise of timers, nor more than the bound for this distance and rate.
         let fewest = (MIN_QUEUE_SECONDS * rate).max(MIN_QUEUE_PACKETS);
+        // Answers that come at uneven times need a longer queue, or the sender would stop for each late one.
         let near = MAX_NEAR_QUEUE_SECONDS.max(JITTER_FACTOR * self.jitter.greatest());
         let seconds = (near + QUEUE_ROUND_TRIP_SHARE * self.empty.min_rtt()).min(MAX_QUEUE_SECONDS);
         let most = seconds * rate.max((rate * SQUARE_ROOT_BELOW_RATE).sqrt());
@@ -314,6 +324,8 @@ impl Path {
     fn update_window(&mut self, round_trip: f64, since: u64, next_round: bool, congested: bool) {
         let (rate, least) = (self.rate.greatest(), self.empty.min_rtt());
         if self.empty.is_paused() {
+            // Part of the capacity in flight keeps the path in use while the queue drains. The window must not grow by
+            // a pause.
             self.window = (rate * least * PAUSE_GAIN).clamp(MIN_WINDOW, self.window.max(MIN_WINDOW));
             return;
         }

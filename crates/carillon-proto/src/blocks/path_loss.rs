@@ -30,12 +30,14 @@ impl PathLoss {
         if sent <= 0.0 {
             return;
         }
+        // A sample that is longer than the average replaces it.
         self.packets = (self.packets + sent).min(SMOOTHING_PACKETS.max(sent));
         // An average over the first packets, then an EWMA with a weight of 1/256 per packet.
         let weight = sent / self.packets;
         let rate = (1.0 - came / sent).clamp(0.0, 1.0);
         self.rate += weight * (rate - self.rate);
         self.recent += weight * (rate - self.recent);
+        // Without congestion, enough packets measure the usual loss as a pause does.
         self.is_learned |= self.is_usual && self.packets >= LEARNING_PACKETS as f64;
         if self.is_learned && self.packets >= SMOOTHING_PACKETS {
             self.least.note(now, -self.rate, MIN_LOSS_MEMORY);
@@ -46,6 +48,7 @@ impl PathLoss {
     pub(super) fn learn(&mut self, now: Time, found: PauseLoss) {
         if found.sent > 0 {
             self.is_learned = true;
+            // The old averages contain the losses of the queue, so the measurement replaces them.
             self.rate = (1.0 - found.arrived as f64 / found.sent as f64).clamp(0.0, 1.0);
             self.recent = self.rate;
             self.least = Windowed::default();
@@ -56,6 +59,7 @@ impl PathLoss {
     /// Handles a path that was found full. Returns false if the usual loss is still unknown and must be measured. It
     /// is known if hardly anything is lost, or if the sender was idle.
     pub(super) fn on_full(&mut self, idle: bool) -> bool {
+        // An idle sender fills no queue, so its losses are not congestion.
         self.is_usual |= idle;
         self.is_learned |= self.rate <= MIN_UNUSUAL_LOSS;
         self.is_usual || self.is_learned
@@ -68,6 +72,7 @@ impl PathLoss {
 
     /// Loss rate without congestion, as far as known; the maximum while nothing is known.
     pub(super) fn usual(&self) -> f64 {
+        // An empty filter yields negative infinity, which becomes the maximum here.
         (-self.least.greatest()).clamp(0.0, MAX_USUAL_LOSS)
     }
 
@@ -75,6 +80,7 @@ impl PathLoss {
     /// show in the delay.
     pub(super) fn is_more_than_usual(&self) -> bool {
         let usual = self.usual();
+        // Standard deviation of the share lost among this many packets with independent losses.
         let deviation = (usual * (1.0 - usual) / SMOOTHING_PACKETS).sqrt();
         let is_known = self.is_learned && self.packets >= SMOOTHING_PACKETS;
         is_known && self.recent > usual + MIN_UNUSUAL_LOSS + UNUSUAL_DEVIATIONS * deviation

@@ -92,6 +92,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         context: &mut MachineContext<Self::Timer>,
         payload: Bytes,
     ) -> Result<MessageId, OfferError> {
+        // A part that cannot withhold a message sends it like any other.
         self.offer(context, payload)
     }
 
@@ -107,6 +108,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
 
     /// Expels a member.
     fn expel(&mut self, context: &mut MachineContext<Self::Timer>, member: NodeId) {
+        // The window may have waited for this member alone. Messages then complete now.
         if self.window_mut().is_some_and(|window| window.expel_node(member).is_some()) {
             self.advance(context);
         }
@@ -155,6 +157,7 @@ pub trait Part: std::fmt::Debug + Send + Sized {
 
     /// Returns true if all offered messages are complete.
     fn is_finished(&self) -> bool {
+        // A part without a window offers no messages of its own, so it has nothing to complete.
         self.window().is_none_or(AckWindow::is_finished)
     }
 
@@ -165,6 +168,8 @@ pub trait Part: std::fmt::Debug + Send + Sized {
 
     /// Fires the timers that are due, in order of their deadlines.
     fn fire(&mut self, context: &mut MachineContext<Self::Timer>) {
+        // A timer is disarmed before it fires, so that its handler can arm it again. The new time must be later than
+        // now, or this loop does not end.
         while let Some(timer) = context.timers.expire(context.now) {
             self.on_timer(context, timer);
         }
@@ -184,6 +189,7 @@ impl<P: Part> Player<P> {
         Player { part, context }
     }
 
+    /// Sets the time of the context, and borrows part and context separately.
     fn at(&mut self, now: Time) -> (&mut P, &mut MachineContext<P::Timer>) {
         self.context.now = now;
         (&mut self.part, &mut self.context)
@@ -206,6 +212,7 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        // A host may wake up early. The driving contract demands that the call then has no effect.
         if self.poll_timeout().is_some_and(|at| at <= now) {
             let (part, context) = self.at(now);
             part.handle_timeout(context);
@@ -213,6 +220,7 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
+        // Most parts keep all timers in the context. Blocks that keep time by themselves report through the part.
         match (self.context.timers.next(), self.part.poll_timeout()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -230,6 +238,7 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn report_states(&self, _now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        // The machine is not mutable here, so the part sees the time of the last call.
         self.part.report_states(&self.context, tell);
     }
 
@@ -238,10 +247,12 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        // All parts have `offer` by default, so the role decides.
         matches!(P::ROLE, Role::Sender | Role::Peer).then_some(self as _)
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        // The part decides instead of the role, since some helpers deliver messages too.
         self.part.delivers().then_some(self as _)
     }
 }
@@ -299,6 +310,7 @@ impl<P: Part> Sender for Player<P> {
 
 impl<P: Part> Receiver for Player<P> {
     fn poll_delivery(&mut self) -> Option<Delivery> {
+        // The application reads without a time: the part sees that of the last call.
         self.part.poll_delivery(&mut self.context)
     }
 

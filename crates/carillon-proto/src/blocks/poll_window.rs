@@ -7,6 +7,7 @@
 /// AIMD window of outstanding polls.
 #[derive(Clone, Copy, Debug)]
 pub struct PollWindow {
+    /// Maximum number of outstanding polls.
     limit: usize,
     /// Responses received since the counts were last aged or reset.
     answered: u32,
@@ -30,6 +31,7 @@ impl PollWindow {
 
     /// Counts a response from a member of a group of this size. The limit stays below a fixed share of the group.
     pub fn on_answer(&mut self, group: usize) {
+        // In a small group the minimum prevails over the share: few responses harm no queue.
         self.limit = (self.limit + 1).min(group / MIN_ROUNDS).max(MIN_LIMIT);
         self.answered += 1;
         self.age();

@@ -58,6 +58,8 @@ struct Bounds {
 
 impl Member {
     fn bounds(&self) -> Bounds {
+        // The bits of floats that are not negative sort like their values, so an ordered set of integers can hold
+        // them.
         let loss = u64::MAX - self.path.loss().max(0.0).to_bits();
         Bounds { window: self.path.window(), bounded: self.path.bounded_window(), limit: self.limit, loss }
     }
@@ -77,7 +79,8 @@ impl Member {
 #[derive(Debug)]
 pub struct PollingList {
     members: Vec<Member>,
-    /// Repairs that each may still ask for: so that one that lies cannot make the sender repeat everything for ever.
+    /// Repairs that each receiver may still cause. The bound keeps a lying receiver from making the sender repeat
+    /// everything forever.
     pub budget: RepairBudget<usize>,
     /// Receivers to poll again.
     again: BTreeSet<usize>,
@@ -118,6 +121,7 @@ impl PollingList {
             unanswered_at: Time::ZERO,
             timeout: timeout.sparing_round_trips(),
             path: Path::with_buffers(flight),
+            // The room is unknown before the first response, and bounds nothing.
             limit: u64::MAX,
             held: Duration::ZERO,
             waiting: None,
@@ -172,6 +176,7 @@ impl PollingList {
     /// Number of packets that may be in flight to all receivers.
     pub fn window(&self) -> u64 {
         if self.follows_fastest {
+            // The ordered sets keep minima only. The maximum is needed in this mode alone.
             return self.in_group().map(|member| member.bounds.bounded).max().unwrap_or(self.flight);
         }
         self.bounded.get().unwrap_or(self.flight)
@@ -194,12 +199,14 @@ impl PollingList {
 
     /// Returns true if the path of each member is full, with `serial` packets sent.
     fn is_full_to_all(&self, serial: u64) -> bool {
+        // A path that is full even to the fastest member is full to all members.
         self.in_group().all(|member| serial >= member.path.answered().saturating_add(member.bounds.bounded))
     }
 
     /// Sequence number after the last message that all receivers have room for.
     pub fn room(&self) -> u64 {
         if self.follows_fastest {
+            // A member that has not answered has stated no room. As a maximum, its value would mean unlimited room.
             let known = self.in_group().map(|member| member.limit).filter(|&limit| limit != u64::MAX);
             return known.max().unwrap_or(u64::MAX);
         }
@@ -226,6 +233,7 @@ impl PollingList {
     /// Returns true if the receiver has been silent so long that the others need not wait for it.
     fn is_silent(&self, index: usize, now: Time) -> bool {
         let member = &self.members[index];
+        // A long wait alone proves nothing: on a path with a long round trip the response may still be in flight.
         let long = member.waiting.is_some_and(|since| now.since(since) >= SILENCE_TIMEOUT);
         member.repeats > MAX_RANDOM_MISSES || (member.unanswered > 0 && long)
     }
@@ -261,6 +269,7 @@ impl PollingList {
         serial: u64,
         open: impl IntoIterator<Item = &'q OutstandingPoll>,
     ) -> bool {
+        // In these cases the paths of single members do not decide.
         if !self.is_answered || self.follows_fastest {
             return self.is_full(now, serial, open);
         }
@@ -290,6 +299,7 @@ impl PollingList {
         self.again.remove(&index);
         let member = &mut self.members[index];
         member.open += 1;
+        // The oldest poll counts, so that further polls do not restart the wait for a silent receiver.
         member.waiting.get_or_insert(now);
     }
 
@@ -301,6 +311,7 @@ impl PollingList {
         let member = &mut self.members[index];
         member.open -= closed;
         (member.repeats, member.unanswered) = (0, 0);
+        // The response shows that the receiver is alive, so the wait for the other responses starts anew.
         member.waiting = if member.open > 0 { Some(now) } else { None };
         // Each poll has its own number, so the sample is unambiguous and Karn's rule (Karn and Partridge 1987) need
         // not exclude it.
@@ -315,9 +326,12 @@ impl PollingList {
     pub fn on_no_answer(&mut self, now: Time, question: &OutstandingPoll) -> bool {
         let member = &mut self.members[question.index];
         member.open -= 1;
+        // Polls sent together are often lost together. Only a poll sent after the last counted one expired says
+        // something new.
         if question.at >= member.unanswered_at {
             (member.unanswered, member.unanswered_at) = (member.unanswered + 1, now);
         }
+        // A newer poll may still be answered, so no repetition is needed yet.
         if member.open > 0 {
             return false;
         }
@@ -328,6 +342,7 @@ impl PollingList {
             member.path.on_silence();
         }
         member.message = question.message;
+        // The receiver leaves the turns, so that it takes none from answering receivers while it is silent.
         self.again.insert(question.index);
         self.answering.remove(&question.index);
         self.update_bounds(question.index);
@@ -349,6 +364,7 @@ impl PollingList {
         self.members[index].removed = true;
         self.members[index].open = 0;
         self.live -= 1;
+        // A removed receiver must no longer limit the group.
         let Bounds { window, bounded, limit, loss } = self.members[index].bounds;
         self.windows.remove(index, window);
         self.bounded.remove(bounded);
@@ -361,6 +377,7 @@ impl PollingList {
         self.again.clear();
         for (index, member) in self.members.iter_mut().enumerate() {
             (member.open, member.unanswered, member.waiting) = (0, 0, None);
+            // A receiver with repetitions has left the turns. It returns to them, since its repetitions are forgotten.
             if std::mem::take(&mut member.repeats) > 0 && !member.removed {
                 self.answering.insert(index);
             }
@@ -382,6 +399,7 @@ impl PollingList {
     /// separately. The slowest receiver gets every second turn, as its path limits all others.
     pub fn next_turn(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
         self.slowest_next = !self.slowest_next;
+        // A slowest receiver that is silent gets no extra turn: its repetitions are handled separately.
         if self.by_path
             && self.slowest_next
             && let Some(slowest) = self.much_slower()
@@ -402,6 +420,7 @@ impl PollingList {
         let members: Vec<usize> = if repeats == 0 {
             self.in_turn(&self.answering).filter(all).take(most).collect()
         } else {
+            // Silent receivers are not in `answering`, so all members are searched.
             let usable = |&index: &usize| {
                 let member = &self.members[index];
                 !member.removed && member.repeats <= repeats
@@ -428,6 +447,7 @@ impl PollingList {
 
     /// Slowest receiver, if its window is less than half of the next smallest.
     fn much_slower(&self) -> Option<usize> {
+        // The slowest receiver limits nothing in this mode, so it needs no extra turns.
         if self.follows_fastest {
             return None;
         }
@@ -465,7 +485,8 @@ impl FlowControl for PollingList {
 /// Rate control by the slowest path, once its pace is known.
 impl RateControl for PollingList {
     fn rate(&self) -> Option<BitRate> {
-        // What the fastest path carries is not known as long as the others bound it: its window alone does then.
+        // While the fastest member alone limits the group, only its window does: slower paths have bounded the rate,
+        // so that the capacity of its path is unknown.
         let (_, slowest) = self.windows.get().filter(|_| !self.follows_fastest)?;
         let packets = self.members[slowest].path.pace()?;
         BitRate::new((packets * 8.0 * NOMINAL_PACKET_BYTES as f64) as u64)

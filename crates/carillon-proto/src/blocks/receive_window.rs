@@ -11,6 +11,7 @@ use super::Reception;
 /// so that early messages never displace the expected one.
 #[derive(Debug)]
 pub struct ReceiveWindow {
+    /// Maximum number of messages from the first one not fetched.
     capacity: u64,
     /// Sequence number after the last message known to have been sent.
     announced: u64,
@@ -70,6 +71,7 @@ impl ReceiveWindow {
 
     /// Starts the window here, if this node joined late and has not started yet.
     pub fn join_at(&mut self, number: u64) {
+        // Only the first packet determines the start. A later one must not skip messages that are still missing.
         if std::mem::take(&mut self.joining) {
             self.reception = Reception::starting_at(number);
             self.announced = number;
@@ -80,6 +82,7 @@ impl ReceiveWindow {
     pub fn announce(&mut self, next: u64) -> Option<u64> {
         let first = self.announced;
         self.announced = first.max(next);
+        // An old announcement arrived late, or repeats the last one.
         if next <= first {
             return None;
         }
@@ -89,6 +92,7 @@ impl ReceiveWindow {
 
     /// Stores a message, which also announces it. Call [`ReceiveWindow::pop`] afterwards until it returns `None`.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
+        // Even a message without room shows that it was sent, so that it is requested once there is room.
         self.announced = self.announced.max(number + 1);
         if let Some(asks) = &mut self.asks {
             asks.remove(&number);
@@ -96,6 +100,7 @@ impl ReceiveWindow {
         if self.reception.has(number) {
             return Arrival::Duplicate;
         }
+        // The bound holds for any number in a packet, also a forged one, and keeps memory finite.
         if number >= self.limit() {
             return Arrival::NoRoom;
         }
@@ -106,6 +111,7 @@ impl ReceiveWindow {
     /// Takes the next message in order. It counts as waiting until it is fetched.
     pub fn pop(&mut self) -> Option<(u64, Bytes)> {
         let message = self.reception.pop()?;
+        // The message still takes room: the window moves on only when the application fetches it.
         self.waiting += 1;
         Some(message)
     }
@@ -124,14 +130,17 @@ impl ReceiveWindow {
         let survivors = self.reception.skip_to(oldest);
         self.announced = self.announced.max(oldest);
         if let Some(asks) = &mut self.asks {
+            // The source no longer holds the skipped messages, so requests for them are useless.
             *asks = asks.split_off(&oldest);
         }
+        // The skipped messages that did arrive are delivered, and take room until then.
         self.waiting += survivors.len() as u64;
         Some(Skipped { range: first..oldest, survivors })
     }
 
     /// Marks all missing messages to be requested again.
     pub fn request_again(&mut self) {
+        // Requests and repairs can be lost, so all gaps are requested and not only new ones.
         self.ask_from(self.expected());
     }
 
@@ -166,6 +175,7 @@ impl ReceiveWindow {
     /// Occupied part of the window if this message were the last one.
     pub fn fill(&self, number: u64) -> u64 {
         number
+            // Room counts from the first message not fetched, hence the waiting messages.
             .checked_sub(self.expected())
             .map_or(0, |ahead| ahead.saturating_add(self.waiting).saturating_add(1))
     }
@@ -177,6 +187,7 @@ impl ReceiveWindow {
 
     /// Marks the missing messages from this one on to be requested, as far as they have room.
     fn ask_from(&mut self, first: u64) {
+        // A message without room would be dropped on arrival.
         let wanted = first..self.wanted();
         if let Some(asks) = &mut self.asks {
             asks.extend(self.reception.missing(wanted));

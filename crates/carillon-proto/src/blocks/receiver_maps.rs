@@ -39,6 +39,7 @@ impl ReceiverMap {
         let start = range.start.max(self.next);
         let in_word = |from: u64| {
             let mask = match range.end - from {
+                // The last word reaches beyond the range: mask the excess.
                 rest @ 0..64 => (1 << rest) - 1,
                 _ => u64::MAX,
             };
@@ -48,6 +49,7 @@ impl ReceiverMap {
         let known = self.end().clamp(start, range.end.max(start));
         let counted: u64 = (start..known).step_by(64).map(in_word).sum();
         let looked_at = start + (known - start).div_ceil(64) * 64;
+        // The last word counted may reach beyond the end of the map.
         counted + range.end.saturating_sub(looked_at.max(start))
     }
 
@@ -62,13 +64,17 @@ impl ReceiverMap {
     /// Adds a message.
     pub fn insert(&mut self, number: u64) {
         match number.checked_sub(self.next) {
+            // The message lies before the first missing one, so it is present already.
             None => {}
+            // The first missing message arrives. Later messages may follow it without a gap, so the map is aligned
+            // anew.
             Some(0) => {
                 *self = Self::of_bits(
                     number,
                     (0..=self.words.len() as u64).map(|k| self.word(number + 64 * k) | u64::from(k == 0)),
                 )
             }
+            // The bitmap begins behind the first missing message, hence the offset of one.
             Some(ahead) => {
                 let (word, bit) = (((ahead - 1) / 64) as usize, (ahead - 1) % 64);
                 if word >= self.words.len() {
@@ -81,12 +87,14 @@ impl ReceiverMap {
 
     /// Intersection of two maps, aligned to the lower first missing message.
     pub fn and(&self, other: &Self) -> Self {
+        // Below the lower start, all messages are in both maps. Beyond the lower end, none is in both.
         let (base, end) = (self.next.min(other.next), self.end().min(other.end()));
         Self::of_bits(base, (base..end).step_by(64).map(|from| self.word(from) & other.word(from)))
     }
 
     /// Union of two maps, aligned to the higher first missing message.
     pub fn or(&self, other: &Self) -> Self {
+        // Below the higher start, one of the maps has all messages.
         let (base, end) = (self.next.max(other.next), self.end().max(other.end()));
         Self::of_bits(base, (base..end).step_by(64).map(|from| self.word(from) | other.word(from)))
     }
@@ -113,6 +121,7 @@ impl ReceiverMap {
     pub fn missing(&self, range: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         let start = range.start.max(self.next);
         let gaps = (start..range.end).step_by(64).flat_map(|from| {
+            // Each step takes the lowest bit that is set and clears it.
             let mut gaps = !self.word(from);
             std::iter::from_fn(move || {
                 let bit = gaps.trailing_zeros();
@@ -136,6 +145,7 @@ impl ReceiverMap {
         let ones = bits.get(full).map_or(0, |word| word.trailing_ones());
         let mut map = ReceiverMap { next: base + 64 * full as u64 + u64::from(ones), words: Vec::new() };
         let rest = bits.get(full..).unwrap_or_default();
+        // The first missing message has no bit of its own. The shift can be 64, hence the checked shifts below.
         let shift = ones + 1;
         // Shift the remaining bits so that the lowest one stands for the message behind the first missing one.
         for (at, &word) in rest.iter().enumerate() {
@@ -153,11 +163,13 @@ impl ReceiverMap {
             usize::try_from(index).ok().and_then(|index| self.words.get(index)).copied().unwrap_or_default()
         };
         match from.checked_sub(self.next) {
+            // The lowest bit stands for the first missing message.
             Some(0) => at(0) << 1,
             Some(ahead) => {
                 let (index, shift) = ((ahead - 1) / 64, ((ahead - 1) % 64) as u32);
                 (at(index) >> shift) | at(index + 1).checked_shl(64 - shift).unwrap_or(0)
             }
+            // The bits before the first missing message are ones, its own bit is zero, and the bitmap follows.
             None => match self.next - from {
                 below @ 1..64 => ((1 << below) - 1) | at(0).checked_shl(below as u32 + 1).unwrap_or(0),
                 _ => u64::MAX,
@@ -166,6 +178,7 @@ impl ReceiverMap {
     }
 
     fn trim(&mut self) {
+        // Without zero words at the end, equal sets have equal representations, and the derived equality is right.
         while self.words.last() == Some(&0) {
             self.words.pop();
         }
@@ -188,6 +201,7 @@ impl ReceiverMaps {
     /// Adds the messages of a map to those of a receiver, which takes nothing back.
     pub fn add(&mut self, index: usize, map: &ReceiverMap) {
         if let Some(Some(known)) = self.0.get_mut(index) {
+            // A report may be overtaken by a newer one, so an older one must not remove messages.
             *known = known.or(map);
         }
     }

@@ -11,11 +11,13 @@ use bytes::Bytes;
 /// ring is freed when no message lies beyond a gap, since most receivers miss nothing most of the time.
 #[derive(Clone, Debug)]
 pub struct Reception<T = Bytes> {
+    /// First message that was neither taken nor skipped.
     expected: u64,
     /// Expected message, between its arrival and its removal.
     front: Option<T>,
     /// Messages behind the expected one; the last entry is present.
     ring: VecDeque<Option<T>>,
+    /// Number of messages present.
     held: usize,
 }
 
@@ -33,16 +35,19 @@ impl<T> Reception<T> {
 
     /// Stores a message. Ignored if it was taken or skipped already.
     pub fn insert(&mut self, number: u64, payload: T) {
+        // A message before the expected one is a duplicate.
         let Some(at) = number.checked_sub(self.expected) else { return };
         let slot = match usize::try_from(at).expect("the caller bounds how far ahead a message lies") {
             0 => &mut self.front,
             at => {
+                // The new entries are the gap before the message.
                 if at > self.ring.len() {
                     self.ring.resize_with(at, || None);
                 }
                 &mut self.ring[at - 1]
             }
         };
+        // A duplicate replaces its copy and counts once.
         self.held += usize::from(slot.replace(payload).is_none());
     }
 
@@ -58,6 +63,8 @@ impl<T> Reception<T> {
     pub fn skip_to(&mut self, first: u64) -> Vec<(u64, T)> {
         let mut there = Vec::new();
         while self.expected < first {
+            // Nothing is present, so jump. A packet may name a distant message, and a loop over the distance could run
+            // very long.
             if self.held == 0 {
                 *self = Reception::starting_at(first);
                 break;
@@ -78,6 +85,7 @@ impl<T> Reception<T> {
 
     /// Sequence number after the last message present; the expected one if none is.
     pub fn end(&self) -> u64 {
+        // The last entry of a ring is always present. The expected message comes before the ring.
         self.expected + self.ring.len() as u64 + u64::from(!self.ring.is_empty() || self.front.is_some())
     }
 
@@ -125,6 +133,7 @@ impl<T> Reception<T> {
     /// as needed, at least one and at most `most`.
     pub fn map(&self, most: usize, mut push: impl FnMut(u64)) {
         let mut words = 0;
+        // The ring begins behind the expected message, as a selective acknowledgment does.
         let mut rest = self.ring.iter();
         loop {
             let mut word = 0;
@@ -138,6 +147,7 @@ impl<T> Reception<T> {
                     }
                 }
             }
+            // A word of zeros in the middle keeps the place of later words. At the end it says nothing.
             if words == 0 || word != 0 || !ended {
                 push(word);
             }
@@ -152,6 +162,7 @@ impl<T> Reception<T> {
         self.expected += 1;
         if let Some(next) = self.ring.pop_front() {
             self.front = next;
+            // A ring buffer keeps its capacity, so replace it to free the memory.
             if self.ring.is_empty() {
                 self.ring = VecDeque::new();
             }

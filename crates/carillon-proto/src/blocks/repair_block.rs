@@ -38,15 +38,20 @@ pub struct RepairBlock {
     needs: BTreeMap<usize, u64>,
     /// Count of repairs at which each requester has enough of the ones due.
     serves: BTreeMap<usize, u64>,
+    /// Coded symbols one after the other, once computed, and their shape.
     code: Option<(Shape, Bytes)>,
 }
 
 /// Request of a receiver, as of a count of repairs.
 #[derive(Debug)]
 struct RecordedRequest {
+    /// Number of repairs that the receiver had seen.
     seen: usize,
+    /// Number of symbols that it misses.
     lacks: u64,
+    /// True if only repeated messages help it.
     plain: bool,
+    /// Indices of its missing messages, if it has named them.
     missing: Option<Vec<u16>>,
     /// Maximum number of repairs that the receiver may cause.
     most: u64,
@@ -58,12 +63,15 @@ struct Shortage {
     asked: u64,
     /// Number of packets the receiver needs.
     packets: u64,
+    /// Named messages that no repair in flight or due brings.
     missing: Option<Vec<u16>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SentRepair {
+    /// Message, or sum of several.
     Messages(Vec<u16>),
+    /// A coded symbol.
     Coded,
 }
 
@@ -189,6 +197,8 @@ impl RepairBlock {
     pub fn on_request(&mut self, request: Request<'_>) -> u64 {
         let Request { index, count, lacks, plain, missing, most } = request;
         let now = self.sent_repairs.len() as u64;
+        // A damaged or forged request may quote a count that was not reached yet, or messages that the block does not
+        // have. The bounds keep later look-ups valid.
         let seen = expand(count.into(), COUNTS, now).min(now) as usize;
         let length = self.len();
         let missing =
@@ -199,6 +209,7 @@ impl RepairBlock {
         if self.requests.get(&index).is_none_or(|known| known.seen <= seen) {
             self.requests.insert(index, request);
         }
+        // Report only the increase, so that the repair budget is not charged twice for a repeated request.
         let known = self.needs.entry(index).or_default();
         let before = *known;
         *known = before.max(packets);
@@ -210,14 +221,17 @@ impl RepairBlock {
         // Symbols sent after the count that the request quotes are in flight to this receiver.
         let in_flight = &self.sent_repairs[request.seen..];
         let coded = in_flight.first().map_or(0, |(_, before)| self.symbols - before);
+        // The budget bounds further repairs. Symbols in flight were charged already.
         let mut lacks = request.lacks.min(request.most.saturating_add(coded));
         let missing = request.missing.as_ref().map(|missing| {
+            // Messages that other repairs bring need no further packet.
             let on_their_way = on_their_way(in_flight, &self.again, missing);
             lacks = lacks.saturating_sub(on_their_way.len() as u64);
             let most = usize::try_from(request.most).unwrap_or(usize::MAX);
             let left = missing.iter().copied().filter(|place| !on_their_way.contains(place));
             left.take(most).collect()
         });
+        // A coded symbol replaces any missing message, except at a receiver that cannot decode.
         let packets = if request.plain { lacks } else { lacks.saturating_sub(coded) };
         Shortage { asked: self.coded - coded + lacks, packets, missing }
     }
@@ -238,6 +252,8 @@ impl RepairBlock {
         for (bit, request) in requests.values().enumerate() {
             let shortage = self.shortage(request);
             asked = asked.max(shortage.asked);
+            // The bit set has room for 64 requesters. With more of them, only coded symbols or the whole block serve
+            // all.
             match shortage.missing.zip(1u64.checked_shl(bit as u32)) {
                 None => all_named = false,
                 Some((missing, bit)) => {
@@ -250,6 +266,7 @@ impl RepairBlock {
         let shares = match () {
             // A receiver that keeps no messages cannot decode a sum.
             _ if plain && all_named => Some(named.into_keys().map(|place| vec![place]).collect()),
+            // Some receiver has not named its missing messages, so all of them are repeated.
             _ if plain => {
                 self.again.clear();
                 Some((0..self.len()).map(|place| vec![place]).collect())
@@ -262,9 +279,11 @@ impl RepairBlock {
         };
         match shares {
             Some(shares) => self.again.extend(shares),
+            // Any symbol helps any receiver, so the receiver that needs most determines the number.
             None => self.wanted = self.wanted.max(asked),
         }
         let (due, sent) = (self.due(), self.sent_repairs.len() as u64);
+        // Each requester has enough after as many further repairs as it needs, but no more than are due.
         let needs = std::mem::take(&mut self.needs);
         for (&index, needs) in &needs {
             let until = self.serves.entry(index).or_default();
@@ -280,12 +299,15 @@ impl RepairBlock {
         if packets == 0 || self.due() == 0 {
             return;
         }
+        // A repetition helps only a receiver that lost the same packet. With many packets a symbol, which replaces any
+        // of them, is the better spare.
         if self.wanted <= self.coded && due as u64 <= plain_up_to {
             let again: Vec<_> = self.again.iter().cycle().take(packets as usize).cloned().collect();
             self.again.extend(again);
         } else {
             self.wanted = self.wanted.max(self.coded) + packets;
         }
+        // The spare packets are for these requesters too, so they have enough only after them.
         for index in asked {
             self.serves.entry(*index).and_modify(|until| *until += packets);
         }
@@ -315,9 +337,11 @@ impl RepairBlock {
 
     /// Next repair, if one is due. `planned` gives the number of coded symbols to plan for a number wanted.
     pub fn next(&mut self, code: &dyn ErasureCode, planned: impl Fn(u64) -> u16) -> Option<Repair> {
+        // An open block has no final length yet, and coding needs all messages.
         if self.due() == 0 || !self.closed {
             return None;
         }
+        // The receivers must be polled about the effect of this repair.
         self.news = true;
         if let Some(places) = self.again.pop_front() {
             self.sent_repairs.push((SentRepair::Messages(places.clone()), self.symbols));
@@ -341,6 +365,7 @@ impl RepairBlock {
             let longest = self.messages.iter().map(Bytes::len).max()?;
             let (length, planned) = (self.len(), planned(self.wanted));
             let shape = Shape { length, planned, size: Shape::size_for(longest) };
+            // If the code does not support the shape, there are no symbols, and all messages are repeated in turn.
             let coded = code.code(shape, &mut self.messages.iter().cloned());
             self.code = coded.map(|coded| (shape, Bytes::from(coded)));
         }
@@ -352,6 +377,7 @@ impl RepairBlock {
             Some((shape, coded)) if turn < planned => {
                 self.sent_repairs.push((SentRepair::Coded, self.symbols));
                 self.symbols += 1;
+                // All symbols share one buffer.
                 let at = turn as usize * shape.size;
                 Some(Repair::Coded(*shape, turn as u16, coded.slice(at..at + shape.size)))
             }
@@ -368,6 +394,7 @@ impl RepairBlock {
 /// missing.
 fn on_their_way(in_flight: &[(SentRepair, u64)], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
     let only = |places: &Vec<u16>| {
+        // Requests list the missing messages in ascending order.
         let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
         lacking.next().filter(|_| lacking.next().is_none())
     };

@@ -25,6 +25,7 @@ impl<K: Copy + Ord> RepairBudget<K> {
         if self.each == 0 {
             return u64::MAX;
         }
+        // Receivers need repairs before many messages were sent, hence the initial ones.
         let all = INITIAL_REPAIRS.saturating_add(messages.saturating_mul(self.each));
         all.saturating_sub(self.spent.get(&requester).copied().unwrap_or_default())
     }

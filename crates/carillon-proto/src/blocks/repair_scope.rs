@@ -95,9 +95,13 @@ impl LocalRecovery {
 impl RepairScope for LocalRecovery {
     fn reach(&self, asked: RequestOrigin) -> Reach {
         match self {
+            // The request reached the whole group, so any member may rely on its repair.
             _ if asked.scope == u8::MAX => Reach::WHOLE_GROUP,
             LocalRecovery::Off => Reach::WHOLE_GROUP,
+            // A member that received the request is at most `scope` hops from the requester. The sum thus reaches each
+            // of them. A sum that saturates means the whole group.
             LocalRecovery::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
+            // The requester repeats the repair over the scope of its request, so no packet has to travel the sum.
             LocalRecovery::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
         }
     }

@@ -43,6 +43,7 @@ impl RequestRows {
         let Some((start, &row)) = self.rows.last_up_to(number).filter(|(_, row)| number < row.end) else {
             return false;
         };
+        // A request that was due for the whole range stays due for the rest.
         let is_due = self.remove(start);
         for rest in [start..number, number + 1..row.end] {
             self.put(now, rest, row, is_due);
@@ -62,6 +63,8 @@ impl RequestRows {
 
     /// Marks requests as due after their wait.
     pub fn expire(&mut self, now: Time) {
+        // The schedule moves ended waits to the stage `Due` itself. With unlimited tries and no confirmations, no
+        // other outcome occurs.
         while self.rows.expire(now).is_some() {}
     }
 
@@ -70,12 +73,14 @@ impl RequestRows {
     pub fn pop(&mut self, now: Time, first_wait: Duration) -> Option<(Range<u64>, u32)> {
         let start = self.rows.take_due()?;
         let row = self.rows.get_mut(start)?;
+        // Only the first request fixes the base of the waits, so that each later wait doubles the one before.
         if row.attempts == 0 {
             row.first_wait = first_wait;
         }
         let attempt = row.attempts;
         row.attempts = attempt.saturating_add(1);
         let row = *row;
+        // Nothing confirms a request, so the wait for the repair is a back-off before the next request.
         self.rows.back_off(now, start, self.wait(row));
         Some((start..row.end, attempt))
     }
@@ -94,11 +99,13 @@ impl RequestRows {
 
     /// Wait after the last request of a range.
     fn wait(&self, row: Row) -> Duration {
+        // `attempts` counts the request just sent, and its wait is not doubled.
         let mut waits = Doubling { first: row.first_wait, most: self.longest };
         waits.delay(row.attempts.saturating_sub(1), 0.0)
     }
 
     fn put(&mut self, now: Time, numbers: Range<u64>, mut row: Row, is_due: bool) {
+        // A repair at the edge of a range leaves an empty part.
         if numbers.is_empty() {
             return;
         }

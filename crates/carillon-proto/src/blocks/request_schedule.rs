@@ -59,14 +59,18 @@ impl Tries {
 #[derive(Debug)]
 pub struct RequestSchedule<K, T = ()> {
     tries: Tries,
+    /// Requests and their timers; `None` while nothing is missing.
     open: Option<Box<Open<K, T>>>,
 }
 
 /// Requests with their timers. Each request has at most one timer, and is due or not.
 #[derive(Debug)]
 struct Open<K, T> {
+    /// Requests by item.
     requests: BTreeMap<K, Request<T>>,
+    /// Requests in the stage `Due` that the caller has not taken.
     due: BTreeSet<K>,
+    /// Timer of each request for the end of its wait or its deadline, whichever is earlier.
     timers: Timers<K>,
 }
 
@@ -81,6 +85,7 @@ struct Request<T> {
     unrepaired: u32,
     /// Time at which the request is abandoned unless it is confirmed before.
     until: Option<Time>,
+    /// Data of the protocol.
     about: T,
 }
 
@@ -96,12 +101,14 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         let request = Request { stage, ends, unconfirmed: 0, unrepaired: 0, until, about };
         let nothing =
             || Box::new(Open { requests: BTreeMap::new(), due: BTreeSet::new(), timers: Timers::new() });
+        // A request that already exists for the item is replaced and begins anew.
         self.open.get_or_insert_with(nothing).requests.insert(key, request);
         self.back_off(now, key, wait);
     }
 
     /// Makes a request wait again, since no answer came or another node has requested.
     pub fn back_off(&mut self, now: Time, key: K, wait: Duration) {
+        // Without a wait no timer is needed: the caller can take the request at once.
         let stage = if wait.is_zero() { Stage::Due } else { Stage::BackOff };
         self.enter(now, key, stage, wait);
     }
@@ -111,6 +118,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         let Some(open) = self.open.as_deref_mut() else { return };
         if let Some(request) = open.requests.get_mut(&key) {
             request.until = Some(at);
+            // The deadline may lie before the end of the present wait, so the timer is armed anew.
             open.arm(key);
         }
     }
@@ -130,6 +138,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
 
     /// Records a confirmation; a repair is expected within `wait`. Returns the same as [`RequestSchedule::asked`].
     pub fn confirm(&mut self, now: Time, key: K, wait: Duration) -> Option<bool> {
+        // A confirmed request is no longer bounded by its deadline, but by the number of waits for the repair.
         self.open.as_deref_mut()?.requests.get_mut(&key)?.until = None;
         Some(is_waiting(self.enter(now, key, Stage::Confirmed, wait)?))
     }
@@ -145,6 +154,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         let request = open.requests.remove(&key)?;
         open.due.remove(&key);
         open.timers.cancel(key);
+        // Free the maps and timers with the last request, as most nodes miss nothing most of the time.
         if open.requests.is_empty() {
             self.open = None;
         }
@@ -154,6 +164,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
     /// Removes all requests in this range.
     pub fn remove_all(&mut self, keys: impl RangeBounds<K>) {
         let Some(open) = self.open.as_deref() else { return };
+        // Collect the keys first: the removal of the last request frees the map.
         for key in open.requests.range(keys).map(|(&key, _)| key).collect::<Vec<_>>() {
             self.remove(key);
         }
@@ -161,6 +172,8 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
 
     /// Takes the first request that is due. The caller says next what it waits for.
     pub fn take_due(&mut self) -> Option<K> {
+        // The request stays in the stage `Due` without an end of its wait. If the caller records no next wait, the
+        // request is not reported again before its deadline.
         self.open.as_deref_mut()?.due.pop_first()
     }
 
@@ -172,18 +185,23 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         // A request may end by its deadline, by the number of its waits, or enter its next stage.
         let is_late = request.until.is_some_and(|until| until <= now);
         let (count, most) = match request.stage {
+            // The hold-down is over: a later request for the item is answered again.
             Stage::HeldDown => return self.remove(key).map(|about| (key, Expired::Over(about))),
+            // Neither another request nor the data suppressed this one. It was not sent yet, so no try is counted.
             Stage::BackOff if !is_late => {
                 self.back_off(now, key, Duration::ZERO);
                 return Some((key, Expired::Due));
             }
+            // The request was confirmed, but the repair did not arrive.
             Stage::Confirmed => (&mut request.unrepaired, self.tries.unrepaired),
+            // No confirmation arrived, or the deadline passed before the request was sent.
             _ => (&mut request.unconfirmed, self.tries.unconfirmed),
         };
         *count = count.saturating_add(1);
         if is_late || *count > most {
             return self.remove(key).map(|about| (key, Expired::Abandoned(about)));
         }
+        // Only the deadline stays armed. The caller chooses the next back-off.
         request.ends = None;
         open.arm(key);
         Some((key, Expired::Unanswered))
@@ -242,6 +260,7 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         let open = self.open.as_deref_mut()?;
         let request = open.requests.get_mut(&key)?;
         let before = std::mem::replace(&mut request.stage, stage);
+        // The stage `Due` ends when the caller takes the request, and not at a time.
         request.ends = (stage != Stage::Due).then(|| now + wait);
         match stage {
             Stage::Due => open.due.insert(key),
@@ -256,6 +275,7 @@ impl<K: Ord + Copy, T> Open<K, T> {
     /// Arms the timer for the end of the wait or the time of giving up, whichever is earlier.
     fn arm(&mut self, key: K) {
         let Some(request) = self.requests.get(&key) else { return };
+        // The deadline applies until the confirmation. The later stages have waits of their own.
         let until = request.until.filter(|_| is_waiting(request.stage) || request.stage == Stage::Asked);
         match request.ends.into_iter().chain(until).min() {
             Some(at) => self.timers.arm(key, at),

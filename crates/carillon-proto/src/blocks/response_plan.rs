@@ -12,13 +12,17 @@ use carillon_core::Time;
 /// which its response can arrive, and is sent one round-trip time earlier. Each child has at most one planned poll.
 #[derive(Debug)]
 pub struct ResponsePlan {
+    /// Length of an epoch in nanoseconds.
     epoch: u64,
+    /// Maximum number of responses per epoch.
     quota: u32,
     /// Epoch of the first count.
     first: u64,
     /// Responses expected by epoch; epochs beyond the list have none.
     counts: VecDeque<u32>,
+    /// Planned poll of each child.
     plans: Vec<Option<Planned>>,
+    /// Plans by the time to send the poll.
     by_time: BTreeSet<(Time, u32)>,
     /// Plans by epoch, with the ones that may be displaced first.
     by_epoch: BTreeSet<(u64, bool, u32)>,
@@ -29,7 +33,9 @@ pub struct ResponsePlan {
 /// Poll that was not sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Planned {
+    /// Epoch in which the response is expected.
     epoch: u64,
+    /// Time to send the poll.
     at: Time,
     /// True if an earlier poll was not answered, which gives priority.
     again: bool,
@@ -39,6 +45,8 @@ impl ResponsePlan {
     /// Creates an empty schedule for this number of children, with an epoch length and a quota of at least one.
     pub fn new(children: usize, epoch: Duration, quota: u32) -> Self {
         ResponsePlan {
+            // Epoch numbers are times divided by this length. Without a quota, the search for a free epoch would not
+            // end.
             epoch: u64::try_from(epoch.as_nanos()).unwrap_or(u64::MAX).max(1),
             quota: quota.max(1),
             first: 0,
@@ -68,6 +76,7 @@ impl ResponsePlan {
             return;
         }
         let target = self.target(now, round_trip);
+        // Epochs beyond the list have no responses, so the search ends.
         let epoch = (target..).find(|&epoch| self.expected(epoch) < self.quota).expect("some epoch is free");
         self.count(epoch);
         self.put(child, Planned { epoch, at: self.sending(now, epoch, round_trip), again: false });
@@ -83,17 +92,21 @@ impl ResponsePlan {
     /// Plans a poll with priority for a child that did not answer. In a full epoch it displaces the poll of a child
     /// without priority, which is planned anew.
     pub fn plan_again(&mut self, now: Time, child: usize, round_trip: impl Fn(usize) -> Duration) {
+        // A poll with priority is planned already, or the child is unknown.
         if self.plans.get(child).is_none_or(|plan| plan.is_some_and(|plan| plan.again)) {
             return;
         }
+        // An ordinary plan would take quota of a later epoch for the same response.
         self.cancel(child);
         let own = round_trip(child);
         let soonest = self.target(now, own);
+        // Find the first epoch with free quota, or with a poll without priority that can be displaced.
         let mut displaced = None;
         let epoch = (soonest..)
             .find(|&epoch| {
                 let is_free = self.expected(epoch) < self.quota;
                 if !is_free {
+                    // Plans without priority sort first, as `false` is less than `true`.
                     let of_epoch = (epoch, false, 0)..(epoch, true, 0);
                     displaced = self.by_epoch.range(of_epoch).next().map(|&(_, _, other)| other as usize);
                 }
@@ -107,6 +120,7 @@ impl ResponsePlan {
             Some(other) => self.take(other),
         }
         self.put(child, Planned { epoch, at, again: true });
+        // This child holds the place now, so the displaced one gets a later epoch.
         if let Some(other) = displaced {
             self.plan(now, other, round_trip(other));
         }
@@ -116,6 +130,7 @@ impl ResponsePlan {
     /// of other epochs.
     pub fn plan_late_anew(&mut self, now: Time, late: Duration, round_trip: impl Fn(usize) -> Duration) {
         let is_late = |&&(at, _): &&(Time, u32)| at + late < now;
+        // Collect the late polls first, since planning changes the order by time.
         let late: Vec<u32> = self.by_time.iter().take_while(is_late).map(|&(_, child)| child).collect();
         for child in late.into_iter().map(|child| child as usize) {
             let again = self.plans[child].is_some_and(|plan| plan.again);
@@ -150,6 +165,7 @@ impl ResponsePlan {
     /// Takes the poll of a child, which is being sent.
     pub fn take(&mut self, child: usize) {
         if let Some(plan) = self.plans.get_mut(child).and_then(Option::take) {
+            // The count of the epoch stays, as the response to the poll is expected in it.
             self.by_time.remove(&(plan.at, child as u32));
             self.by_epoch.remove(&(plan.epoch, plan.again, child as u32));
             self.unplanned.insert(child as u32);
@@ -188,6 +204,7 @@ impl ResponsePlan {
     fn cancel(&mut self, child: usize) {
         let Some(plan) = self.plans.get(child).copied().flatten() else { return };
         self.take(child);
+        // Counts of past epochs are dropped, and the plan may belong to one of them.
         if let Some(at) = plan.epoch.checked_sub(self.first)
             && let Some(count) = self.counts.get_mut(at as usize)
         {
@@ -204,6 +221,8 @@ impl ResponsePlan {
 
     /// Epoch in which the response to a poll sent now arrives. Forgets past epochs.
     fn target(&mut self, now: Time, round_trip: Duration) -> u64 {
+        // A past epoch limits no plan. Dropping the counts bounds the list by the round-trip times and the number of
+        // plans.
         let current = now.as_nanos() / self.epoch;
         let past = current.saturating_sub(self.first).min(self.counts.len() as u64);
         self.counts.drain(..past as usize);
@@ -213,11 +232,13 @@ impl ResponsePlan {
 
     /// Time to send a poll for a response in this epoch.
     fn sending(&self, now: Time, epoch: u64, round_trip: Duration) -> Time {
+        // A poll for the present epoch, or with a long round trip, would have to leave in the past. It is sent now.
         let begin = Time::from_nanos(epoch.saturating_mul(self.epoch));
         Time::from_nanos((begin.as_nanos()).saturating_sub(round_trip.as_nanos() as u64)).max(now)
     }
 
     fn count(&mut self, epoch: u64) {
+        // The epoch is not a past one: the callers search from `target`, which has set `first` to the present epoch.
         let at = (epoch - self.first) as usize;
         if at >= self.counts.len() {
             self.counts.resize(at + 1, 0);

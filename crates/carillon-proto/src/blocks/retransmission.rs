@@ -73,11 +73,13 @@ impl Retransmission {
         let rate = context.bit_rate;
         let value = settings.span("timeout").at(rate);
         let method = settings.choice("timeout_method");
+        // Bytes of a full data packet on the link.
         let data = u64::from(context.max_payload) + header_len as u64 + u64::from(context.link_overhead);
         let data = rate.time_for_bytes(data * window);
         let ack = rate.time_for_bytes(settings.size("ack_bytes").0);
         let answers = data + settings.span("ack_wait").at(rate);
         let timeout =
+            // Each receiver adds the time of one acknowledgment. A constant timeout has no part per receiver.
             if method == "formula" { (answers + ack_delay + value, ack) } else { (value, Duration::ZERO) };
         // Also by formula: at the fastest rates the time of a packet is zero.
         if timeout == (Duration::ZERO, Duration::ZERO) {
@@ -86,6 +88,7 @@ impl Retransmission {
             return Err(ConfigError::Conflict(what));
         }
         let bounds = (settings.span("timeout_min").at(rate), settings.span("timeout_max").at(rate));
+        // An adaptive timeout of zero would expire again at once, without end.
         if bounds.0 > bounds.1 || bounds.0.is_zero() {
             return Err(ConfigError::Conflict(
                 "`timeout_min` is zero or above `timeout_max`: give 0 < timeout_min <= timeout_max".into(),
@@ -105,12 +108,14 @@ impl Retransmission {
 
     /// Returns true if a message with this number of retransmissions must not be sent again.
     pub fn is_exceeded(&self, count: u32) -> bool {
+        // With `Wait`, the limit does not apply: another layer expels the receiver.
         self.past_limit != PastLimit::Wait && count > self.limit
     }
 
     /// Adds the wait before acknowledgments from the settings. Fails if it adapts while receivers only send NAKs.
     pub fn with_ack_wait(self, context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let adaptive_wait = AdaptiveWait::first(context, settings);
+        // The wait spreads acknowledgments that all receivers send. A request must leave at once.
         if adaptive_wait.is_some() && settings.choice("feedback") == "nak" {
             let what =
                 "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait";

@@ -29,6 +29,7 @@ impl RoundTrip {
     /// time replaces the clock granularity, so that the timeout exceeds the round-trip time also on a path without
     /// variation.
     pub fn timeout(&self) -> Option<Duration> {
+        // On a steady path the deviation approaches zero.
         self.smoothed.map(|(mean, deviation)| mean + (deviation * 4).max(mean / 4))
     }
 }

@@ -24,6 +24,7 @@ pub struct SerialUnicast<S> {
     active: usize,
     /// Block that all legs send before the next one begins.
     block: Vec<Bytes>,
+    /// Maximum number of messages per block.
     block_size: usize,
     /// Number of messages of the block that the active leg has completed.
     done: usize,
@@ -71,6 +72,8 @@ impl<S: Sender> SerialUnicast<S> {
         while let Some(leg) = self.legs.get_mut(self.active) {
             while let Some(notice) = leg.poll_notice() {
                 match notice {
+                    // A leg completes its messages in order, so its number of completions gives the index in the
+                    // block.
                     Notice::Completed { outcome, .. } => {
                         self.failed[self.done] |= outcome == Outcome::Failed;
                         self.done += 1;
@@ -81,6 +84,7 @@ impl<S: Sender> SerialUnicast<S> {
             // A message counts as completed only when all receivers have it.
             let of_all = |event: &Event| !matches!(event, Event::Completed { .. });
             std::iter::from_fn(|| leg.poll_event()).filter(of_all).for_each(|event| self.events.push(event));
+            // Wait until the active leg has completed each message of the block.
             if self.block.is_empty() || self.done < self.block.len() {
                 return;
             }
@@ -100,6 +104,7 @@ impl<S: Sender> SerialUnicast<S> {
     fn complete_block(&mut self) {
         let window = self.block.len() as u32;
         for &failed in &self.failed {
+            // A message fails if any receiver did not acknowledge it.
             let outcome = if failed { Outcome::Failed } else { Outcome::Acknowledged };
             self.events.completed(MessageId(self.completed), outcome, window);
             self.completed += 1;
@@ -116,6 +121,7 @@ impl<S: Sender> Machine for SerialUnicast<S> {
     }
 
     fn report_states(&self, now: Time, tell: &mut dyn FnMut(ObservedState)) {
+        // Observers tell the legs apart by their index.
         for (about, leg) in (0..).zip(&self.legs) {
             leg.report_states(now, &mut |state| tell(ObservedState { about, ..state }));
         }
@@ -145,6 +151,7 @@ impl<S: Sender> Machine for SerialUnicast<S> {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
+        // The other legs have nothing outstanding, and thus no deadline.
         self.legs.get(self.active).and_then(Machine::poll_timeout)
     }
 
@@ -172,6 +179,7 @@ impl<S: Sender> Sender for SerialUnicast<S> {
         if self.finished {
             return Err(OfferError::Finished);
         }
+        // A later leg sends the block as its first receiver got it, so no message may join it then.
         if self.block.len() == self.block_size || self.active != self.first() {
             return Err(OfferError::Full);
         }
@@ -202,6 +210,7 @@ impl<S: Sender> Sender for SerialUnicast<S> {
         if let Some(index) = self.members.index_of(member) {
             self.expelled[index] = true;
             self.legs[index].expel(now, member);
+            // The active leg may have waited for this member alone. The next leg then begins.
             self.collect(now);
             if self.block.is_empty() {
                 self.active = self.first();
@@ -216,6 +225,7 @@ impl<S: Sender> Sender for SerialUnicast<S> {
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
         let index = self.members.index_of(member)?;
+        // Legs before the active one have completed the block, and legs after it have not begun.
         let of_block = match index.cmp(&self.active) {
             std::cmp::Ordering::Less => self.block.len(),
             std::cmp::Ordering::Equal => self.done,

@@ -20,12 +20,15 @@ impl SlowestMember {
     pub fn new(own: u32, members: usize, room: u64) -> Self {
         let lacks = vec![0; members];
         let mut flow = SlowestMember { room: FixedWindow(room), lacks, start: 0 };
+        // The source has all of its own messages and never waits for itself.
         flow.remove(own);
         flow
     }
 
     /// Records the first missing message that a member reports. It never moves back.
     pub fn on_report(&mut self, rank: u32, lacks: u64) {
+        // Reports can overtake each other, so an older one is ignored. A removed member has the largest value, which
+        // no report exceeds.
         if let Some(old) = self.lacks.get_mut(rank as usize).filter(|old| **old < lacks) {
             let was = std::mem::replace(old, lacks);
             self.update_start(was);
@@ -57,6 +60,7 @@ impl SlowestMember {
     }
 
     fn update_start(&mut self, was: u64) {
+        // Only a change of a slowest member can move the minimum, so most reports need no search.
         if was <= self.start {
             self.start = self.lacks.iter().copied().min().unwrap_or(NOT_AWAITED);
         }

@@ -7,11 +7,15 @@ use super::FeedbackDelay;
 /// State of the series: K status messages at intervals of T1, then sanity messages at intervals of T2.
 #[derive(Debug)]
 pub struct StatusSeries {
+    /// Number of status messages after a data message.
     k: u64,
+    /// Interval between status messages.
     t1: Duration,
+    /// Interval between sanity messages.
     t2: Duration,
     /// Number of status messages since the last data message, at most K.
     count: u64,
+    /// True if an interval has ended and its message was not taken.
     due: bool,
 }
 
@@ -33,6 +37,7 @@ impl StatusSeries {
     /// Restarts the series after a data message. Returns the time until the first status message.
     pub fn restart(&mut self) -> Duration {
         self.count = 0;
+        // The data message itself tells the progress, so a status message that was due is redundant.
         self.due = false;
         self.delay(0, 0.0)
     }
@@ -48,6 +53,7 @@ impl StatusSeries {
             return None;
         }
         let announcement = if self.is_over() { Announcement::Sanity } else { Announcement::Status };
+        // The count stays at K during sanity messages, until the next data message.
         self.count = (self.count + 1).min(self.k);
         Some((announcement, self.delay(self.count as u32, 0.0)))
     }
@@ -60,6 +66,7 @@ impl StatusSeries {
 
 impl FeedbackDelay for StatusSeries {
     fn delay(&mut self, attempt: u32, _distance: f64) -> Duration {
+        // The distance plays no role: the sender addresses all receivers alike.
         if u64::from(attempt) >= self.k { self.t2 } else { self.t1 }
     }
 }

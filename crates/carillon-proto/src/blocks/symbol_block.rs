@@ -12,9 +12,11 @@ use super::{ErasureCode, Shape, xor};
 pub struct SymbolBlock {
     /// Number of messages, once known.
     length: Option<u16>,
+    /// Messages present, by index; without their payloads if the block is `plain`.
     messages: Vec<Option<Bytes>>,
     /// Number of messages present.
     there: u16,
+    /// Coded symbols by number.
     coded: BTreeMap<u16, Bytes>,
     /// Shape of the coded symbols, the same for all.
     shape: Option<Shape>,
@@ -37,6 +39,7 @@ impl SymbolBlock {
 
     /// Sets the number of messages. Returns false if it contradicts what is known.
     pub fn set_length(&mut self, length: u16) -> bool {
+        // A packet may be forged, so the length must agree with the known one and with the messages present.
         if self.length.is_some_and(|known| known != length)
             || self.messages.len() > length.into()
             || length == 0
@@ -51,6 +54,7 @@ impl SymbolBlock {
     /// Records the count of repairs in a packet (modulo 2^16), and the number of repairs due after it.
     pub fn see(&mut self, count: u16, more: u16) {
         let count = expand(count.into(), COUNTS, self.count);
+        // An old packet that arrives late must not lower the count.
         if count > self.count {
             (self.count, self.more) = (count, more);
         }
@@ -68,6 +72,8 @@ impl SymbolBlock {
 
     /// Returns true if enough repairs are due, or if the sender has not polled yet.
     pub fn is_served(&self) -> bool {
+        // Before the poll, the sender may still be sending the block or its planned symbols. A plain block gains
+        // nothing from symbols, so announced repairs do not suffice.
         !self.asked || self.lacks().is_none_or(|lacks| lacks <= self.more && !self.plain)
     }
 
@@ -78,6 +84,7 @@ impl SymbolBlock {
 
     /// Returns true if a message is present.
     pub fn has(&self, index: u16) -> bool {
+        // A complete block has freed its messages.
         self.is_whole() && self.may_have(index)
             || self.messages.get(usize::from(index)).is_some_and(Option::is_some)
     }
@@ -101,6 +108,7 @@ impl SymbolBlock {
         if self.messages.len() <= at {
             self.messages.resize(at + 1, None);
         }
+        // Record only the presence if there is no memory for payloads.
         let message = if self.plain { Bytes::new() } else { message };
         self.messages[at] = Some(message);
         self.there += 1;
@@ -109,11 +117,13 @@ impl SymbolBlock {
 
     /// Adds a coded symbol. Returns false if it contradicts what is known of the block.
     pub fn insert_coded(&mut self, shape: Shape, number: u16, symbol: Bytes) -> bool {
+        // Symbols of different shapes cannot be decoded together. If two packets disagree, one of them is forged.
         if !self.set_length(shape.length) || self.shape.is_some_and(|known| known != shape) {
             return false;
         }
         self.shape = Some(shape);
         self.settle();
+        // A symbol is useless for a complete block, and for a block that cannot decode.
         if !self.plain && !self.is_whole() {
             self.coded.insert(number, symbol);
         }
@@ -125,6 +135,7 @@ impl SymbolBlock {
     pub fn only_missing(&self, places: &[u16], sum: &[u8]) -> Result<(u16, Bytes), DropReason> {
         let mut missing = places.iter().copied().filter(|&place| !self.has(place));
         let only = missing.next().ok_or(DropReason::Duplicate)?;
+        // With two missing messages, the sum yields neither.
         if self.plain || missing.next().is_some() || !self.may_have(only) {
             return Err(DropReason::OutOfOrder);
         }
@@ -147,6 +158,7 @@ impl SymbolBlock {
 
     /// Number of messages and symbols kept.
     pub fn held(&self) -> usize {
+        // In both cases the payloads were freed.
         if self.plain || self.is_whole() { 0 } else { usize::from(self.there) + self.coded.len() }
     }
 
@@ -181,9 +193,11 @@ impl SymbolBlock {
         let mut sources = messages.filter_map(|(index, message)| Some((index as u16, message.clone()?)));
         let mut coded = self.coded.iter().map(|(&number, symbol)| (number, symbol.clone()));
         let Some(restored) = code.restore(shape, &mut sources, &mut coded) else {
+            // Some symbol or message is forged, and nothing tells which. Drop everything that a new attempt would use.
             self.forget();
             return Vec::new();
         };
+        // The last message completes the block and frees its memory.
         for (index, message) in &restored {
             self.insert(*index, message.clone());
         }
@@ -192,6 +206,7 @@ impl SymbolBlock {
 
     /// Frees the memory of a complete block.
     fn settle(&mut self) {
+        // Nothing is left to decode. The caller keeps the messages until they are delivered.
         if self.is_whole() {
             self.messages = Vec::new();
             self.coded = BTreeMap::new();

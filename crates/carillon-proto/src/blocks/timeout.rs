@@ -12,9 +12,12 @@ use super::{Retransmission, RoundTrip, TimeoutMethod};
 #[derive(Clone, Debug)]
 pub struct RetransmissionTimeout {
     method: TimeoutMethod,
+    /// Present timeout, with its back-off.
     current: Duration,
     round_trip: RoundTrip,
+    /// Lower bound of an adaptive timeout.
     min: Duration,
+    /// Upper bound of an adaptive timeout.
     max: Duration,
     /// True if `max` bounds only the back-off and not the round-trip time.
     spares_round_trips: bool,
@@ -51,6 +54,7 @@ impl RetransmissionTimeout {
 
     /// Adds a sample: all receivers acknowledged a message this long after its only transmission.
     pub fn on_sample(&mut self, sample: Duration) {
+        // A constant timeout has no back-off, and ends none.
         if self.method == TimeoutMethod::Constant {
             return;
         }
@@ -64,12 +68,14 @@ impl RetransmissionTimeout {
         if self.method == TimeoutMethod::Adaptive {
             let known = self.known().map(|known| known * MAX_BACKOFF);
             let doubled = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
+            // The first timeout may exceed the bound. An expiry must not shorten it.
             self.current = self.current.max(doubled);
         }
     }
 
     /// Ends the back-off, since a message was completed after retransmissions. It gives no sample.
     pub fn on_recovery(&mut self) {
+        // Before any sample, the doubled timeout is the best estimate.
         self.current = self.known().unwrap_or(self.current);
     }
 
@@ -81,6 +87,7 @@ impl RetransmissionTimeout {
     /// Timeout from the samples, within the bounds.
     fn known(&self) -> Option<Duration> {
         let timeout = self.round_trip.timeout()?.clamp(self.min, self.max);
+        // A bound below the round-trip time would make each answer late.
         let least = self.round_trip.mean().filter(|_| self.spares_round_trips);
         Some(least.map_or(timeout, |mean| timeout.max(mean + mean / 4)))
     }

@@ -46,6 +46,7 @@ impl PacketTrain {
     /// Adds an answer. `trip` is the minimum round-trip time of the path in seconds.
     pub fn on_answer(&mut self, seen: TrainAnswer, trip: f64) {
         if !trip.is_finite() || trip < MIN_ROUND_TRIP_SECONDS {
+            // On a short path, the scheduling delay of hosts hides the spacing of the packets.
             *self = PacketTrain::default();
             return;
         }
@@ -56,6 +57,7 @@ impl PacketTrain {
             return;
         };
         let came = seen.arrived.saturating_sub(first.arrived);
+        // A few packets may arrive together by chance.
         if came < MIN_TRAIN_PACKETS {
             return;
         }
@@ -103,7 +105,7 @@ const MAX_GAIN: f64 = 8.0;
 /// Factor of the pacing rate over the known capacity, so that the next train can show more.
 const PACING_GAIN: f64 = 2.0;
 
-/// Factor of the window per round while the path is being filled, unless a [train](Train) has shown a higher
+/// Factor of the window per round while the path is being filled, unless a [train](PacketTrain) has shown a higher
 /// capacity.
 pub(super) const FILLING_GAIN: f64 = 2.0;
 

@@ -20,6 +20,7 @@ pub enum Advance {
 #[derive(Debug)]
 pub struct TransmitWindow {
     advance: Advance,
+    /// Maximum number of messages held.
     limit: usize,
     /// Messages held.
     slots: Numbered<Held>,
@@ -30,11 +31,13 @@ pub struct TransmitWindow {
 /// Message in the window.
 #[derive(Debug)]
 pub struct Held {
+    /// Payload of the message.
     pub payload: Bytes,
     /// Time of the first transmission.
     sent: Time,
     /// Time of the last transmission or request.
     touched: Time,
+    /// Hold-off after the last retransmission.
     pub repaired: HoldOff,
     /// True if the message is to be sent again.
     pub pending: bool,
@@ -56,12 +59,16 @@ impl TransmitWindow {
     }
 
     fn make_room(&mut self, now: Time) -> Result<(), Option<Time>> {
+        // An advance with time makes room by itself, without regard to new messages.
         let Advance::WithData(quiet) = self.advance else { return Err(None) };
+        // The first message was not sent yet, so it cannot be dropped.
         if self.trail() == self.next {
             return Err(None);
         }
+        // RFC 3208, section 5.1.2: new data push out the oldest packet, unless it was sent or requested recently.
         let free = self.slots.first().map_or(now, |slot| slot.touched + quiet);
         if free > now || self.slots.first().is_some_and(|slot| slot.pending) {
+            // A message to be sent again stays, and the time of its retransmission is unknown.
             return Err(Some(free).filter(|&free| free > now));
         }
         self.slots.pop();
@@ -71,6 +78,7 @@ impl TransmitWindow {
     /// Time of the next advance of the trailing edge by itself.
     pub fn next_advance(&self) -> Option<Time> {
         match self.advance {
+            // The time of a message that was not sent does not run.
             Advance::WithTime(span) if self.trail() < self.next => {
                 self.slots.first().map(|slot| slot.sent + span)
             }
@@ -89,6 +97,7 @@ impl TransmitWindow {
     pub fn send_next(&mut self, now: Time) -> Option<(u64, &Held)> {
         let number = self.next;
         let slot = self.slots.get_mut(number)?;
+        // The time in the window counts from the transmission, since pacing may delay it long after the offer.
         (slot.sent, slot.touched) = (now, now);
         self.next += 1;
         Some((number, slot))
@@ -97,6 +106,7 @@ impl TransmitWindow {
     /// Records a request for a message that was sent and is still held.
     pub fn asked(&mut self, now: Time, number: u64) -> Option<&mut Held> {
         let slot = self.sent_mut(number)?;
+        // Some receiver still needs the message, which delays an advance with data.
         slot.touched = now;
         Some(slot)
     }
@@ -111,6 +121,7 @@ impl TransmitWindow {
     }
 
     fn sent_mut(&mut self, number: u64) -> Option<&mut Held> {
+        // A request for a message that was not sent is damaged or forged.
         self.slots.get_mut(number).filter(|_| number < self.next)
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 /// number.
 #[derive(Clone, Debug)]
 pub struct Unplaced {
+    /// Messages of each member, by number.
     waiting: Vec<BTreeMap<u64, Bytes>>,
     /// Member that got the last place: all others come first.
     turn: usize,
@@ -31,6 +32,7 @@ impl Unplaced {
 
     /// Keeps only the last `most` messages of a member, which has no more in flight.
     pub fn keep_last(&mut self, source: usize, most: usize) {
+        // The numbers come from packets, so a faulty member could otherwise fill the memory.
         while self.waiting[source].len() > most {
             self.waiting[source].pop_first();
         }
@@ -51,6 +53,7 @@ impl Unplaced {
     /// First member in turn for which `is_ready` holds.
     pub fn in_turn(&self, mut is_ready: impl FnMut(usize) -> bool) -> Option<usize> {
         let members = self.waiting.len();
+        // The member with the last place comes last, so that no busy member starves the others.
         (1..=members).map(|step| (self.turn + step) % members).find(|&source| is_ready(source))
     }
 

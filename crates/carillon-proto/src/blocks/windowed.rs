@@ -8,14 +8,18 @@ use carillon_core::Time;
 /// BBR).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windowed {
+    /// Maximum of the previous span.
     before: Option<f64>,
+    /// Maximum of the present span.
     current: Option<f64>,
+    /// Start of the present span.
     since: Time,
 }
 
 impl Windowed {
     /// Adds a value.
     pub(super) fn note(&mut self, now: Time, value: f64, memory: Duration) {
+        // A span begins with its first value. Pauses without values thus forget nothing.
         if self.current.is_none() || now.since(self.since) >= memory {
             self.before = self.current.take();
             self.since = now;
@@ -25,6 +29,7 @@ impl Windowed {
 
     /// Maximum; negative infinity without values.
     pub(super) fn greatest(&self) -> f64 {
+        // The previous span counts too, or the maximum would drop to the newest value at each change of span.
         self.before.into_iter().chain(self.current).fold(f64::NEG_INFINITY, f64::max)
     }
 }

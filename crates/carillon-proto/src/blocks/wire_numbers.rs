@@ -18,6 +18,7 @@ const MODULUS: u64 = 1 << 32;
 /// Range of sequence numbers that the group has agreed on: 1 to N.
 #[derive(Clone, Copy, Debug)]
 pub struct WireNumbers {
+    /// Largest sequence number on the wire.
     n: u64,
 }
 
@@ -43,7 +44,9 @@ impl WireNumbers {
     /// requested, so that N > B distinguishes all messages of the back window.
     pub fn before(self, wire: u32, next: u64) -> Option<u64> {
         let offset = self.offset(wire)?;
+        // Distance back from `next`, from 1 to N: the messages sent last have the N different numbers.
         let back = (next + self.n - 1 - offset) % self.n + 1;
+        // Early in the session, no message has had this number yet.
         next.checked_sub(back)
     }
 

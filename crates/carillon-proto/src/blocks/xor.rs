@@ -18,6 +18,7 @@ use super::erasure::{PREFIX, message_in};
 /// room. With independent losses this takes hardly more packets than the worst receiver misses.
 pub fn combine(lacking: &BTreeMap<u16, u64>, degree: usize, packets: u64) -> Option<Vec<Vec<u16>>> {
     let mut by_need: Vec<(u16, u64)> = lacking.iter().map(|(&place, &who)| (place, who)).collect();
+    // A message that many receivers miss fits the fewest packets, so it is placed first.
     by_need.sort_by_key(|&(place, who)| (std::cmp::Reverse(who.count_ones()), place));
     let mut shares: Vec<(u64, Vec<u16>)> = Vec::new();
     for (place, who) in by_need {
@@ -30,6 +31,7 @@ pub fn combine(lacking: &BTreeMap<u16, u64>, degree: usize, packets: u64) -> Opt
                 shares[at].0 |= who;
                 shares[at].1.push(place);
             }
+            // The caller prefers coded symbols to more packets than this.
             None if shares.len() as u64 >= packets => return None,
             None => shares.push((who, vec![place])),
         }
@@ -52,6 +54,7 @@ pub fn sum<'a>(messages: impl Iterator<Item = &'a Bytes>) -> Vec<u8> {
 pub fn without<'a>(sum: &[u8], messages: impl Iterator<Item = &'a Bytes>) -> Option<Bytes> {
     let mut rest = sum.to_vec();
     messages.for_each(|message| add(message, &mut rest));
+    // A sum is as long as its longest message. If it is shorter, it is not a sum of these messages.
     if rest.len() > sum.len() { None } else { message_in(&rest) }
 }
 
@@ -61,6 +64,7 @@ fn add(message: &[u8], sum: &mut Vec<u8>) {
         sum.resize(end, 0);
     }
     let (prefix, rest) = sum.split_at_mut(PREFIX);
+    // The lengths are part of the sum, so that the receiver also recovers the length of the missing message.
     let len = (message.len() as u16).to_be_bytes();
     prefix.iter_mut().zip(len).for_each(|(byte, other)| *byte ^= other);
     rest.iter_mut().zip(message).for_each(|(byte, other)| *byte ^= other);
