@@ -10,6 +10,8 @@ needed=(cc:build-essential ip:iproute2 unshare:util-linux python3:python3 tcpdum
 # A file system of removable media, for tests of targets that cannot store every name.
 [[ $(id -u) != 0 ]] || needed+=(mkfs.exfat:exfatprogs mount.exfat-fuse:exfat-fuse)
 missing=()
+# Virtual environments for the Python package.
+python3 -c "import ensurepip" 2>/dev/null || missing+=(python3-venv)
 for pair in "${needed[@]}"; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done

@@ -4,6 +4,8 @@
 //! order of a hash enters a file. A file appears under its name only when it is whole, so a run
 //! that is stopped leaves the older table or none, never half of one.
 
+mod read;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -93,6 +95,22 @@ pub enum TableError {
         path: PathBuf,
         /// Cause.
         source: io::Error,
+    },
+    /// The file could not be read as Parquet.
+    #[error("cannot read the table {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: ParquetError,
+    },
+    /// The file has something else than the table.
+    #[error("cannot read the table {}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Description of the error, with its line.
+        what: String,
     },
     /// The table could not be encoded as Parquet.
     #[error("cannot write the table {} as Parquet: {source}", path.display())]
@@ -188,6 +206,11 @@ impl Table {
     /// The columns in order.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &Column)> {
         self.names.iter().map(String::as_str).zip(&self.columns)
+    }
+
+    /// Takes the table apart into its columns, in order.
+    pub fn into_columns(self) -> impl Iterator<Item = (String, Column)> {
+        self.names.into_iter().zip(self.columns)
     }
 
     /// The column of this name.

@@ -229,6 +229,12 @@ proptest! {
         let path = folder.path().join("t.parquet");
         table.write_parquet(&path).unwrap();
         prop_assert_eq!(read_parquet(&path), expected(&table));
+        prop_assert_eq!(expected(&Table::read_parquet(&path).unwrap()), expected(&table));
+
+        let path = folder.path().join("t.csv");
+        table.write_csv(&path).unwrap();
+        let kinds = columns.map(|(name, kind)| (name.to_owned(), kind));
+        prop_assert_eq!(expected(&Table::read_csv(&path, &kinds).unwrap()), expected(&table));
 
         let mut csv = Vec::new();
         table.to_csv(&mut csv).unwrap();

@@ -3,6 +3,7 @@
 //! A folder is written as its runs end, in the order of the plan. Memory only holds the positions of the runs in the
 //! journal. A sweep that stops early keeps its completed runs, and [`Writer::open`] resumes it.
 
+mod folder;
 mod journal;
 mod sorted;
 mod sweep;
@@ -24,7 +25,8 @@ use crate::scenario::{Point, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
 
-pub use self::sweep::{SweepError, SweepOptions, Testbed, run_into};
+pub use self::folder::{read_runs, read_summary};
+pub use self::sweep::{SweepError, SweepOptions, TakeResult, Testbed, run_elsewhere, run_into};
 
 /// Writes the results of a plan into a folder.
 #[derive(Debug)]

@@ -59,28 +59,46 @@ pub enum SweepError {
 
 /// Runs the missing runs of a scenario file. Does nothing if the folder is complete and the options say to keep it.
 pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> Result<Report, SweepError> {
-    if options.existing == Existing::Resume && is_complete(dir, file) {
+    run_elsewhere(file, dir, options.contents, options.existing, |plan, pending, take| {
+        let mut take = |run: usize, result: RunResult| {
+            take(run, result)?;
+            (options.progress)(pending.len());
+            Ok::<(), SweepError>(())
+        };
+        match options.testbed {
+            None => run_each(plan, pending, options.jobs, options.stop, &mut take),
+            Some(testbed) => pending
+                .iter()
+                .take_while(|_| !(options.stop)())
+                .try_for_each(|&run| take(run, testbed(&plan.runs[run]).map_err(SweepError::Testbed)?)),
+        }
+    })
+}
+
+/// Accepts the result of a run, by its index in the plan.
+pub type TakeResult<'a> = dyn FnMut(usize, RunResult) -> Result<(), SweepError> + Send + 'a;
+
+/// Writes the results of the missing runs, which `execute` makes: it receives the plan and the indices of these runs,
+/// and passes on each result. A sweep in which it leaves out a run is interrupted; the finished runs are kept.
+pub fn run_elsewhere<E: From<SweepError>>(
+    file: &ScenarioFile,
+    dir: &Path,
+    contents: Contents,
+    existing: Existing,
+    execute: impl FnOnce(&Plan, &[usize], &mut TakeResult<'_>) -> Result<(), E>,
+) -> Result<Report, E> {
+    if existing == Existing::Resume && is_complete(dir, file) {
         return Ok(Report::default());
     }
-    let plan = Plan::new(file)?;
-    let mut writer = Writer::open(file, &plan, dir, options.contents, options.existing)?;
+    let plan = Plan::new(file).map_err(SweepError::from)?;
+    let mut writer = Writer::open(file, &plan, dir, contents, existing).map_err(SweepError::from)?;
     let pending = writer.pending();
-    let mut take = |run: usize, result: RunResult| {
-        writer.take(run, result)?;
-        (options.progress)(pending.len());
-        Ok::<(), SweepError>(())
-    };
-    let swept = match options.testbed {
-        None => run_each(&plan, &pending, options.jobs, options.stop, &mut take),
-        Some(testbed) => pending
-            .iter()
-            .take_while(|_| !(options.stop)())
-            .try_for_each(|&run| take(run, testbed(&plan.runs[run]).map_err(SweepError::Testbed)?)),
-    };
+    let swept = execute(&plan, &pending, &mut |run, result| Ok(writer.take(run, result)?));
     if swept.is_ok() && writer.pending().is_empty() {
-        return Ok(writer.finish()?);
+        return Ok(writer.finish().map_err(SweepError::from)?);
     }
-    let done = writer.interrupt()?;
+    let done = writer.interrupt().map_err(SweepError::from)?;
     swept?;
-    Err(SweepError::Interrupted { done, runs: plan.runs.len(), dir: dir.display().to_string() })
+    let dir = dir.display().to_string();
+    Err(SweepError::Interrupted { done, runs: plan.runs.len(), dir }.into())
 }

@@ -36,8 +36,13 @@ impl ScenarioFile {
 
     /// A scenario from a document that was made, not read.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
+        Self::from_table_in(origin, table, dir_of(origin))
+    }
+
+    /// A scenario from a document that was made. Files that it names are looked up in `dir`.
+    pub fn from_table_in(origin: &str, table: Table, dir: PathBuf) -> Result<Self, ScenarioError> {
         let document = document::typed(origin, &table)?;
-        Self::build(origin, "", table, document, dir_of(origin), carillon_proto::REGISTRY)
+        Self::build(origin, "", table, document, dir, carillon_proto::REGISTRY)
     }
 
     fn build(

@@ -1,0 +1,59 @@
+//! The Python package: its tests, its documented examples, and its types.
+//!
+//! The extension module that cargo built for this test is put beside the Python sources, as a wheel would have it. The
+//! tests then run in a virtual environment that `scripts/python-env.sh` makes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/carillon-py has a root").into()
+}
+
+/// Interpreter of the virtual environment.
+fn python() -> PathBuf {
+    let script = Command::new("scripts/python-env.sh").current_dir(root()).output().expect("bash runs");
+    let error = String::from_utf8_lossy(&script.stderr);
+    assert!(script.status.success(), "scripts/python-env.sh: {error}");
+    String::from_utf8(script.stdout).expect("a path in UTF-8").trim().into()
+}
+
+/// Folder with the package as it would be installed.
+fn package() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+    let package = folder.join("carillon");
+    // Files that are no longer among the sources must not stay.
+    let _ = std::fs::remove_dir_all(&package);
+    std::fs::create_dir_all(&package).unwrap();
+    for file in std::fs::read_dir(root().join("python/carillon")).unwrap() {
+        let file = file.unwrap().path();
+        if file.is_file() {
+            std::fs::copy(&file, package.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let module = std::env::current_exe().unwrap().with_file_name("lib_carillon.so");
+    std::fs::copy(&module, package.join("_carillon.abi3.so")).expect("cargo builds the extension module");
+    folder
+}
+
+fn run(what: &str, command: &mut Command) {
+    let output = command.current_dir(root()).output().expect("the program runs");
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}:\n{out}\n{error}");
+    println!("{out}");
+}
+
+#[test]
+fn tests_of_the_python_package_pass() {
+    let (python, package) = (python(), package());
+    let mut pytest = Command::new(&python);
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules", "python/tests"]);
+    pytest.arg(package.join("carillon")).env("PYTHONPATH", &package).env("MPLBACKEND", "agg");
+    run("pytest", &mut pytest);
+    let folder = python.parent().expect("the interpreter is in a folder");
+    run("ruff", Command::new(folder.join("ruff")).args(["check", "python"]));
+    run("ruff format", Command::new(folder.join("ruff")).args(["format", "--check", "python"]));
+    let cache = package.join("mypy");
+    run("mypy", Command::new(folder.join("mypy")).arg("--cache-dir").arg(cache).env("MYPYPATH", "python"));
+}

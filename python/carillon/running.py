@@ -1,0 +1,131 @@
+"""Runs and sweeps."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from tqdm.auto import tqdm
+
+from carillon import _carillon
+from carillon.result import Result
+from carillon.scenario import Scenario, ScenarioLike, as_scenario
+
+Existing: TypeAlias = Literal["keep", "replace", "resume"]
+
+
+def run(
+    scenario: ScenarioLike,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+    out: str | PathLike[str] | None = None,
+    existing: Existing = "keep",
+    samples: bool = True,
+    **overrides: Any,
+) -> Result:
+    """Run a scenario in the simulator and return its results.
+
+    The same scenario and seed give the same tables as `carillon run`, for any number of threads. Ctrl-C ends the sweep;
+    the finished runs stay in `out`, and `existing="resume"` continues from them.
+
+    Args:
+        scenario: A `Scenario`, its document, or the path of its file.
+        seed: Seed in place of that of the scenario.
+        jobs: Number of threads; one for each processor if not given.
+        progress: Show a progress bar.
+        out: Folder for the results; a temporary one if not given.
+        existing: What to do with results that `out` has: `"keep"` them and fail, `"replace"` them, or `"resume"`.
+        samples: Keep every sample, not only their statistics.
+        overrides: Values of keys, with two underscores for the dot, such as `group__receivers=20`.
+
+    Raises:
+        ScenarioError: A key or a value is wrong.
+        RunError: A run failed, or the results could not be written.
+
+    >>> scenario = {
+    ...     "name": "example",
+    ...     "network": {"kind": "lan"},
+    ...     "group": {"receivers": 4},
+    ...     "protocol": {"name": "msaw"},
+    ...     "workload": {"messages": 10, "message_bytes": 500},
+    ... }
+    >>> run(scenario, progress=False, group__receivers=8).mean("undelivered_share")
+    0.0
+    """
+    chosen = as_scenario(scenario, overrides if seed is None else {**overrides, "run.seed": seed})
+    return _into_folder(
+        chosen,
+        out,
+        progress,
+        lambda folder, report: _carillon.run_into(
+            chosen._inner, folder, samples=samples, existing=existing, jobs=jobs, progress=report
+        ),
+    )
+
+
+def sweep(
+    scenario: ScenarioLike,
+    values: Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+    out: str | PathLike[str] | None = None,
+    existing: Existing = "keep",
+    samples: bool = True,
+    **overrides: Any,
+) -> Result:
+    """Run a scenario at each point of the cross product of some values.
+
+    Args:
+        scenario: A `Scenario`, its document, or the path of its file.
+        values: For each key a list of values, or a range such as `{"from": 5, "to": 60, "step": 5}`.
+        seed: As for `run`, like the arguments that follow it.
+        jobs: See `run`.
+        progress: See `run`.
+        out: See `run`.
+        existing: See `run`.
+        samples: See `run`.
+        overrides: See `run`.
+
+    >>> scenario = {
+    ...     "name": "example",
+    ...     "network": {"kind": "lan"},
+    ...     "loss": {"model": "bernoulli"},
+    ...     "group": {"receivers": 4},
+    ...     "protocol": {"name": "msaw"},
+    ...     "workload": {"messages": 10, "message_bytes": 500},
+    ... }
+    >>> result = sweep(scenario, {"loss.p": [0.0, 0.1]}, progress=False)
+    >>> result.mean("message_latency_s", loss__p=0.0) < result.mean("message_latency_s", loss__p=0.1)
+    True
+    """
+    swept = as_scenario(scenario, overrides, values)
+    return run(swept, seed=seed, jobs=jobs, progress=progress, out=out, existing=existing, samples=samples)
+
+
+def _into_folder(
+    scenario: Scenario,
+    out: str | PathLike[str] | None,
+    progress: bool,
+    work: Callable[[Path, _carillon.Progress | None], None],
+) -> Result:
+    """Let `work` write the results of a scenario into a folder, below a progress bar."""
+    folder = Path(tempfile.mkdtemp(prefix="carillon-run-") if out is None else out)
+    result = Result(folder, scenario, temporary=out is None)
+    if not progress:
+        work(folder, None)
+        return result
+    with tqdm(total=scenario.runs, desc=scenario.name, unit="run") as bar:
+
+        def report(done: int, all_runs: int) -> None:
+            bar.total = all_runs
+            bar.update(done - bar.n)
+
+        work(folder, report)
+    return result
