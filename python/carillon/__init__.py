@@ -14,8 +14,19 @@
 """
 
 from carillon._carillon import VERSION as __version__
-from carillon._carillon import CarillonError, Interrupted, RunError, ScenarioError, Table, protocols
+from carillon._carillon import (
+    CarillonError,
+    Interrupted,
+    Message,
+    RunError,
+    ScenarioError,
+    Table,
+    TransportError,
+    protocols,
+)
 from carillon.comparison import FolderComparison, compare
+from carillon.files import ReceiveReport, ReceiverReport, SendReport, receive, receive_async, send, send_async
+from carillon.messages import Listener, Member, Sender, connect, connect_async, listen
 from carillon.reproduction import Experiment, experiments, reproduce
 from carillon.result import Result, load
 from carillon.running import run, sweep
@@ -26,17 +37,32 @@ __all__ = [
     "Experiment",
     "FolderComparison",
     "Interrupted",
+    "Listener",
+    "Member",
+    "Message",
+    "ReceiveReport",
+    "ReceiverReport",
     "Result",
     "RunError",
     "Scenario",
     "ScenarioError",
+    "SendReport",
+    "Sender",
     "Table",
+    "TransportError",
     "__version__",
     "compare",
+    "connect",
+    "connect_async",
     "experiments",
+    "listen",
     "load",
     "protocols",
+    "receive",
+    "receive_async",
     "reproduce",
     "run",
+    "send",
+    "send_async",
     "sweep",
 ]

@@ -15,6 +15,18 @@ create_exception!(
 );
 create_exception!(carillon, Interrupted, RunError, "A sweep that was stopped; its finished runs are kept.");
 
+create_exception!(
+    carillon,
+    TransportError,
+    CarillonError,
+    "A delivery that failed at this end: its files, its settings or its network."
+);
+
+/// Converts the error of a delivery.
+pub fn transport_error(error: carillon_transfer::Error) -> PyErr {
+    TransportError::new_err(error.to_string())
+}
+
 /// Converts the error of a scenario.
 pub fn scenario_error(error: impl std::fmt::Display) -> PyErr {
     ScenarioError::new_err(error.to_string())

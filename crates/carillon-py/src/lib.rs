@@ -13,13 +13,14 @@ mod scenario;
 mod sweep;
 mod table;
 mod trace;
+mod transport;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _carillon {
     #[pymodule_export]
-    use super::error::{CarillonError, Interrupted, RunError, ScenarioError};
+    use super::error::{CarillonError, Interrupted, RunError, ScenarioError, TransportError};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]
@@ -32,6 +33,10 @@ mod _carillon {
     use super::sweep::{read_table, run_elsewhere, run_into};
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::transport::{
+        Inbound, Listener, Message, Outbound, Task, Transfer, connect, listen, start_receive, start_send,
+    };
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

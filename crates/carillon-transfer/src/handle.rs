@@ -50,6 +50,12 @@ impl<E, R> Handle<E, R> {
         self.end.recv().await.unwrap_or_else(|_| Err(died()))
     }
 
+    /// Awaits the end and returns the report, and leaves the handle to its owner. A call that is cancelled loses nothing;
+    /// after a call that has returned there is no second report, and a further one is an error.
+    pub async fn report(&self) -> Result<R, Error> {
+        self.end.recv().await.unwrap_or_else(|_| Err(died()))
+    }
+
     /// Returns true when the transfer has ended, so that [`wait`](Handle::wait) does not block.
     #[must_use]
     pub fn has_ended(&self) -> bool {

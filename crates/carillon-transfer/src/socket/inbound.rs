@@ -319,9 +319,12 @@ impl Inbound {
         self.verdict()
     }
 
+    /// Awaits the end. A call that is cancelled can be repeated.
     async fn ended(&mut self) -> Result<&ReceiveReport, Error> {
-        if let End::ToCome(handle) = std::mem::replace(&mut self.end, End::Failed) {
-            self.end = End::Come(Box::new(handle.ended().await?));
+        if let End::ToCome(handle) = &self.end {
+            let report = handle.report().await;
+            self.end = End::Failed;
+            self.end = End::Come(Box::new(report?));
         }
         self.verdict()
     }
