@@ -50,8 +50,8 @@ impl<E, R> Handle<E, R> {
         self.end.recv().await.unwrap_or_else(|_| Err(died()))
     }
 
-    /// Awaits the end and returns the report, and leaves the handle to its owner. A call that is cancelled loses nothing;
-    /// after a call that has returned there is no second report, and a further one is an error.
+    /// Awaits the end and returns the report, and leaves the handle to its owner. A call that is cancelled loses
+    /// nothing. After the report was returned, a further call is an error.
     pub async fn report(&self) -> Result<R, Error> {
         self.end.recv().await.unwrap_or_else(|_| Err(died()))
     }

@@ -35,7 +35,7 @@ impl Task {
         Task { future: Mutex::new(Some(Box::pin(future))) }
     }
 
-    /// Polls the future without the interpreter lock: it takes locks of transfers, whose threads may wake tasks.
+    /// Polls the future without the interpreter lock: it takes locks of transfers, and their threads may wake tasks.
     fn advance(&self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Py<PyAny>>> {
         let polled = py.detach(|| {
             let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +105,8 @@ impl Wake for Unpark {
 struct Callback(Py<PyAny>);
 
 impl Wake for Callback {
-    /// Leaves the call to a thread of its own. The waking thread may hold locks, so it must not wait for the interpreter.
+    /// Leaves the call to a thread of its own. The waking thread may hold locks, so it must not wait for the
+    /// interpreter.
     fn wake(self: Arc<Self>) {
         static CALLER: OnceLock<Sender<Arc<Callback>>> = OnceLock::new();
         let caller = CALLER.get_or_init(|| {
