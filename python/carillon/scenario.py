@@ -127,9 +127,9 @@ class Scenario:
     def __repr__(self) -> str:
         return f"Scenario({self.name!r}, {self.points} points, {self.replications} replications)"
 
-    def __reduce__(self) -> tuple[object, tuple[str, dict[str, Any], str]]:
-        # Scenarios travel to other processes as their documents.
-        return _rebuild, (self._inner.origin, self.to_dict(), str(self._folder.absolute()))
+    def __reduce__(self) -> tuple[object, tuple[str, dict[str, Any], Path, dict[str, bytes]]]:
+        # Scenarios travel to other machines as their documents, with the files that these name.
+        return _build, (self._inner.origin, self.to_dict(), self._folder.absolute(), self._inner.files())
 
 
 ScenarioLike: TypeAlias = "Scenario | Mapping[str, Any] | str | PathLike[str]"
@@ -148,8 +148,10 @@ def as_scenario(
             return scenario
         return Scenario(scenario) if isinstance(scenario, Mapping) else Scenario.read(scenario)
     folder, origin = Path(), "scenario"
+    files: dict[str, bytes] = {}
     if isinstance(scenario, Scenario):
         document, folder, origin = scenario.to_dict(), scenario._folder, scenario._inner.origin
+        files = scenario._inner.files()
     elif isinstance(scenario, Mapping):
         document = _nested(scenario)
     else:
@@ -160,7 +162,7 @@ def as_scenario(
             # Its message has the line and an excerpt.
             return Scenario.read(scenario)
     _change(document, overrides or {}, sweep or {})
-    return Scenario(document, folder=folder, origin=origin)
+    return _build(origin, _nested(document), folder, files)
 
 
 def _change(document: dict[str, Any], values: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
@@ -174,8 +176,12 @@ def _change(document: dict[str, Any], values: Mapping[str, Any], sweep: Mapping[
         section[key.replace("__", ".")] = dict(swept) if isinstance(swept, Mapping) else list(swept)
 
 
-def _rebuild(origin: str, document: dict[str, Any], folder: str) -> Scenario:
-    return Scenario(document, folder=folder, origin=origin)
+def _build(origin: str, document: dict[str, Any], folder: Path, files: dict[str, bytes]) -> Scenario:
+    """Build a scenario that names files with known contents."""
+    scenario = Scenario.__new__(Scenario)
+    scenario._folder = folder
+    scenario._inner = _carillon.Scenario.from_json(origin, _to_json(document), folder, files)
+    return scenario
 
 
 def _nested(document: Mapping[str, Any]) -> dict[str, Any]:

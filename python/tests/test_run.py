@@ -125,6 +125,20 @@ def test_scenarios_travel_to_other_processes(lan: dict[str, Any]) -> None:
     assert Scenario.parse(scenario.to_toml()).to_dict() == scenario.to_dict()
 
 
+def test_scenarios_take_their_files_along(lan: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "path.edges").write_text("0 1 1.0\n1 2 1.0\n")
+    (tmp_path / "path.roles").write_text("nodes 3\nsource 0\nreceiver 2\n")
+    document = {**lan, "network": {"kind": "graph", "topology": "path.edges"}, "group": {}}
+    scenario = Scenario(document, folder=tmp_path)
+    pickled = pickle.dumps(scenario)
+    (tmp_path / "path.edges").unlink()
+    arrived = pickle.loads(pickled)
+    assert arrived.replace(workload__messages=20).to_dict()["workload"]["messages"] == 20
+    assert carillon._carillon.Plan(arrived._inner).run(0)[2] == carillon._carillon.Plan(scenario._inner).run(0)[2]
+    with pytest.raises(carillon.ScenarioError, match=r"cannot read .*path\.edges"):
+        Scenario(document, folder=tmp_path)
+
+
 def test_a_temporary_folder_goes_with_its_result(lan: dict[str, Any]) -> None:
     result = carillon.run(lan, progress=False)
     folder = result.folder

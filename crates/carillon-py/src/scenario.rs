@@ -1,10 +1,14 @@
 //! Scenarios of Python: TOML text or a document, checked as by the command line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use carillon_lab::plan::Plan;
-use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::scenario::{Inputs, ScenarioFile};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict};
 use toml::Table;
 
 use crate::error::scenario_error;
@@ -24,12 +28,21 @@ impl Scenario {
         Ok(Scenario { file })
     }
 
-    /// Builds a scenario from a document in JSON. Files that it names are looked up in `folder`.
+    /// Builds a scenario from a document in JSON. Files that it names are looked up in `folder`, except those with
+    /// their contents in `files`.
     #[staticmethod]
-    fn from_json(origin: &str, document: &str, folder: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (origin, document, folder, files = BTreeMap::new()))]
+    fn from_json(
+        origin: &str,
+        document: &str,
+        folder: PathBuf,
+        files: BTreeMap<String, PyBackedBytes>,
+    ) -> PyResult<Self> {
         let table: Table =
             serde_json::from_str(document).map_err(|error| scenario_error(format!("{origin}: {error}")))?;
-        let file = ScenarioFile::from_table_in(origin, table, folder).map_err(scenario_error)?;
+        let contents = files.into_iter().map(|(name, content)| (name, Arc::from(&content[..])));
+        let inputs = Inputs::new(folder, contents.collect());
+        let file = ScenarioFile::from_table_with(origin, table, inputs).map_err(scenario_error)?;
         Ok(Scenario { file })
     }
 
@@ -41,6 +54,15 @@ impl Scenario {
     /// Document of the scenario in TOML.
     fn to_toml(&self) -> PyResult<String> {
         toml::to_string(self.file.table()).map_err(scenario_error)
+    }
+
+    /// Contents of the files that the scenario names, such as topologies.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let files = PyDict::new(py);
+        for (name, content) in self.file.inputs() {
+            files.set_item(name, PyBytes::new(py, &content))?;
+        }
+        Ok(files)
     }
 
     #[getter]

@@ -1,20 +1,19 @@
 //! A scenario file as it was read: its points, and what it says as a whole.
 
-use std::path::PathBuf;
-
 use carillon_core::ProtocolEntry;
 use toml::Table;
 
 use super::document::Document;
 use super::error::ScenarioError;
+use super::inputs::{InputContents, Inputs};
 use super::sweep::{Axis, Point, points, text_of};
 
 /// A scenario file as read, with the settings made on top of it.
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
     pub(super) origin: String,
-    /// Folder of the file, in which the files it names are looked up.
-    pub(super) dir: PathBuf,
+    /// Files that it names, looked up in its folder.
+    pub(super) inputs: Inputs,
     /// The text, to point at lines in it; empty if there is none.
     pub(super) text: String,
     pub(super) table: Table,
@@ -85,6 +84,12 @@ impl ScenarioFile {
             document
         };
         serde_json::to_value(&self.table).is_ok_and(|own| strip(own) == strip(manifest.clone()))
+    }
+
+    /// Contents of the files that the scenario names, by these names. With them [`ScenarioFile::from_table_with`] builds
+    /// the same scenario on a machine that has none of the files.
+    pub fn inputs(&self) -> InputContents {
+        self.inputs.contents()
     }
 
     /// The document with everything set, for the manifest.

@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod group;
 mod helpers;
+mod inputs;
 mod network;
 mod read;
 mod regions;
@@ -22,6 +23,7 @@ use toml::Table;
 
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
+pub use inputs::{InputContents, Inputs};
 pub use network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 pub use resolved::{Death, Scenario, Workload};
 pub use sweep::{Axis, Point};

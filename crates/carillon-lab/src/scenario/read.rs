@@ -1,6 +1,6 @@
 //! Reading a scenario file, and setting keys on top of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use carillon_core::ProtocolEntry;
 use toml::{Table, Value};
@@ -8,6 +8,7 @@ use toml::{Table, Value};
 use super::document::{self, Document};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
+use super::inputs::{InputContents, Inputs};
 use super::sweep::{self, Axis};
 
 impl ScenarioFile {
@@ -31,18 +32,18 @@ impl ScenarioFile {
         let document: Document =
             toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
         let table: Table = toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
-        Self::build(origin, text, table, document, dir_of(origin), protocols)
+        Self::build(origin, text, table, document, inputs_beside(origin), protocols)
     }
 
     /// A scenario from a document that was made, not read.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
-        Self::from_table_in(origin, table, dir_of(origin))
+        Self::from_table_with(origin, table, inputs_beside(origin))
     }
 
-    /// A scenario from a document that was made. Files that it names are looked up in `dir`.
-    pub fn from_table_in(origin: &str, table: Table, dir: PathBuf) -> Result<Self, ScenarioError> {
+    /// A scenario from a document that was made, and the files that it names.
+    pub fn from_table_with(origin: &str, table: Table, inputs: Inputs) -> Result<Self, ScenarioError> {
         let document = document::typed(origin, &table)?;
-        Self::build(origin, "", table, document, dir, carillon_proto::REGISTRY)
+        Self::build(origin, "", table, document, inputs, carillon_proto::REGISTRY)
     }
 
     fn build(
@@ -50,12 +51,12 @@ impl ScenarioFile {
         text: &str,
         table: Table,
         document: Document,
-        dir: PathBuf,
+        inputs: Inputs,
         protocols: &'static [&'static ProtocolEntry],
     ) -> Result<Self, ScenarioError> {
         let axes = sweep::axes(origin, text, &table, protocols)?;
         let (origin, text) = (origin.to_owned(), text.to_owned());
-        let file = ScenarioFile { origin, dir, text, table, document, axes, protocols };
+        let file = ScenarioFile { origin, inputs, text, table, document, axes, protocols };
         let (points, replications) = (file.points().len(), file.replications());
         if replications == 0 {
             return Err(file.bad("run.replications", "is 0: give 1 or more".to_owned()));
@@ -85,7 +86,7 @@ impl ScenarioFile {
         }
         let (table, origin) = apply(self.table.clone(), &self.axes, settings)?;
         let document = document::typed(&origin, &table)?;
-        Self::build(&origin, "", table, document, self.dir.clone(), self.protocols)
+        Self::build(&origin, "", table, document, self.inputs.clone(), self.protocols)
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })
     }
 
@@ -105,7 +106,7 @@ impl ScenarioFile {
         let (table, place) = apply(table, &axes, settings)?;
         let place = format!("{origin} with {place}");
         let document = document::typed(&place, &table)?;
-        Self::build(&place, "", table, document, dir_of(origin), protocols)
+        Self::build(&place, "", table, document, inputs_beside(origin), protocols)
             .map(|file| ScenarioFile { origin: origin.to_owned(), ..file })
     }
 }
@@ -139,7 +140,8 @@ fn apply(
 /// Maximum number of runs of a plan: each run keeps its scenario in memory.
 const MAX_RUNS: usize = 100_000;
 
-/// The folder of a file.
-fn dir_of(origin: &str) -> PathBuf {
-    Path::new(origin).parent().map(Path::to_owned).unwrap_or_default()
+/// Files in the folder of a scenario file.
+fn inputs_beside(origin: &str) -> Inputs {
+    let dir = Path::new(origin).parent().map(Path::to_owned).unwrap_or_default();
+    Inputs::new(dir, InputContents::new())
 }

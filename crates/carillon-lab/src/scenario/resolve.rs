@@ -281,7 +281,7 @@ impl ScenarioFile {
             }
             _ => {
                 let topology::Named { topology, domains, own } =
-                    topology::topology(keys, receivers, &self.dir, table).map_err(of_key)?;
+                    topology::topology(keys, receivers, &self.inputs, table).map_err(of_key)?;
                 (topology, domains, own)
             }
         };

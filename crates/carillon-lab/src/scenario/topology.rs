@@ -1,6 +1,5 @@
 //! The topology a scenario names: a file, one that is shipped, or one made by rule.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use carillon_sim::graph::{RolesOrEdges, Topology, gt_itm};
 use toml::Table;
 
 use super::document::Network;
+use super::inputs::Inputs;
 use super::network::OwnLink;
 use super::{regions, sweep};
 use crate::topologies;
@@ -52,12 +52,12 @@ pub(super) struct Named {
     pub own: Arc<[OwnLink]>,
 }
 
-/// Builds the topology of a network for `receivers` receivers, or for as many as it has. `dir` is the folder of the
-/// scenario file, `table` the whole document.
+/// Builds the topology of a network for `receivers` receivers, or for as many as it has. `inputs` has the files that
+/// the scenario names, `table` is the whole document.
 pub(super) fn topology(
     network: &Network,
     receivers: Option<u32>,
-    dir: &Path,
+    inputs: &Inputs,
     table: &Table,
 ) -> Result<Named, Problem> {
     let name = network.topology.as_deref().ok_or_else(|| {
@@ -69,7 +69,7 @@ pub(super) fn topology(
     })?;
     let file = match GENERATORS.contains(&name) {
         true => None,
-        false => Some(named(name, dir).map_err(|what| ("network.topology", what))?),
+        false => Some(named(name, inputs).map_err(|what| ("network.topology", what))?),
     };
     let without_hosts = file.as_ref().is_some_and(|(topology, _)| has_no_hosts(topology));
     for &(key, generators) in KEYS {
@@ -185,28 +185,26 @@ fn has_no_hosts(topology: &Topology) -> bool {
 }
 
 /// A topology that is shipped, or of a file.
-fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
+fn named(name: &str, inputs: &Inputs) -> Result<(Topology, Vec<Domain>), String> {
     if let Some((edges, roles)) = topologies::find(name) {
         let topology = Topology::parse(edges, roles);
         return Ok((topology.map_err(|_| format!("\"{name}\" is broken as shipped"))?, Vec::new()));
     }
-    let path = dir.join(name);
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
+    let path = inputs.path(name);
     if !FILE_EXTENSIONS.iter().any(|ending| name.ends_with(ending)) {
         return Err(format!(
             "\"{name}\" is neither a file (.edges, or .gb or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
             GENERATORS.join(", ")
         ));
     }
-    let text = read(&path)?;
+    let text = inputs.read_text(name)?;
     // The content of a file determines its format; the file name decides only if the content does not.
     if gt_itm::recognises(&text) || !name.ends_with(".edges") {
         return gt_itm::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
     }
-    let roles_path = path.with_extension("roles");
-    let topology = Topology::parse(&text, &read(&roles_path)?).map_err(|error| match error {
+    let roles_name = format!("{}.roles", name.strip_suffix(".edges").unwrap_or(name));
+    let (roles, roles_path) = (inputs.read_text(&roles_name)?, inputs.path(&roles_name));
+    let topology = Topology::parse(&text, &roles).map_err(|error| match error {
         RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
         RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
     })?;
