@@ -8,6 +8,7 @@
 //! test with many seeds, and prints the command that repeats a failed run.
 
 mod checked_machine;
+pub mod conformance;
 mod exercise;
 pub mod fuzz;
 mod group;

@@ -15,12 +15,11 @@ mod registry;
 mod routed;
 mod states;
 
-use std::time::Duration;
-
-use carillon_core::{DeliveryGuarantee, ProtocolEntry, Rng, Trial, TrialNetwork};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry};
 use carillon_proto::REGISTRY;
+use carillon_testkit::conformance::{lossy, same, with_drawn_settings};
 use carillon_testkit::heap::Counting;
-use carillon_testkit::{Exercise, Group, Link, Report, TREE, TestLocation, for_each_run};
+use carillon_testkit::{Exercise, TREE, TestLocation, for_each_run};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -54,32 +53,4 @@ fn run_test_with_floor<P>(
 /// Every protocol in the tests of this suite.
 fn known() -> Vec<&'static ProtocolEntry> {
     REGISTRY.iter().copied().chain([&TREE]).collect()
-}
-
-/// Applies settings that the protocol draws.
-fn with_drawn_settings(
-    group: Group,
-    entry: &ProtocolEntry,
-    network: TrialNetwork,
-    nodes: u32,
-    rng: &mut Rng,
-    prepare: impl FnOnce(&mut Trial<'_>),
-) -> Group {
-    let mut trial = Trial::new(entry.parameters, network, nodes, rng);
-    prepare(&mut trial);
-    (entry.trial)(&mut trial);
-    group.settings(trial.into_config())
-}
-
-fn lossy(rng: &mut Rng, max: f64) -> Link {
-    Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * max) }
-}
-
-/// Checks that equal seeds give equal runs.
-fn same(run: impl Fn() -> Report) -> Result<Report, String> {
-    let (one, other) = (run(), run());
-    if one.events != other.events {
-        return Err("the same group ran differently the second time".to_owned());
-    }
-    Ok(one)
 }

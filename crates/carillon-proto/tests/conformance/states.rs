@@ -12,9 +12,11 @@ use std::time::Duration;
 use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::graph::{GraphConfig, LossModel};
-use carillon_testkit::{Group, Link, SENDER, Transition, is_long_tier, random_network, transitions_taken};
+use carillon_testkit::{
+    Group, Link, SENDER, Transition, conformance, is_long_tier, random_network, transitions_taken,
+};
 
-use super::{acknowledged, best_effort, helpers, peers, routed};
+use super::{helpers, peers};
 
 #[test]
 fn declared_transitions_are_taken_or_rare() {
@@ -70,10 +72,8 @@ fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
 
 fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     sender_dies(entry, seed);
-    acknowledged::run_of_each_test(entry, seed)?;
-    best_effort::run_of_each_test(entry, seed)?;
+    conformance::run_of_each_test(entry, seed)?;
     peers::run_of_each_test(entry, seed)?;
-    routed::run_of_each_test(entry, seed)?;
     helpers::run_of_each_test(entry, seed)
 }
 
