@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeAlias
 from tqdm.auto import tqdm
 
 from carillon import _carillon
+from carillon._local import Metric, execute
+from carillon.protocol import python_protocols
 from carillon.result import Result
 from carillon.scenario import Scenario, ScenarioLike, as_scenario
 
@@ -26,6 +28,7 @@ def run(
     out: str | PathLike[str] | None = None,
     existing: Existing = "keep",
     samples: bool = True,
+    metrics: Mapping[str, Metric] | None = None,
     **overrides: Any,
 ) -> Result:
     """Run a scenario in the simulator and return its results.
@@ -41,6 +44,7 @@ def run(
         out: Folder for the results; a temporary one if not given.
         existing: What to do with results that `out` has: `"keep"` them and fail, `"replace"` them, or `"resume"`.
         samples: Keep every sample, not only their statistics.
+        metrics: Metrics of your own by name: functions that take the trace of a run and return a number or several.
         overrides: Values of keys, with two underscores for the dot, such as `group__receivers=20`.
 
     Raises:
@@ -58,14 +62,25 @@ def run(
     0.0
     """
     chosen = as_scenario(scenario, overrides if seed is None else {**overrides, "run.seed": seed})
-    return _into_folder(
-        chosen,
-        out,
-        progress,
-        lambda folder, report: _carillon.run_into(
-            chosen._inner, folder, samples=samples, existing=existing, jobs=jobs, progress=report
-        ),
-    )
+    if metrics or chosen.protocols & python_protocols():
+
+        def work(folder: Path, report: _carillon.Progress | None) -> None:
+            plan, own = _carillon.Plan(chosen._inner), metrics or {}
+            _carillon.run_elsewhere(
+                chosen._inner,
+                folder,
+                lambda pending: execute(plan, pending, own, jobs, report),
+                samples=samples,
+                existing=existing,
+                metrics=list(own),
+            )
+
+    else:
+
+        def work(folder: Path, report: _carillon.Progress | None) -> None:
+            _carillon.run_into(chosen._inner, folder, samples=samples, existing=existing, jobs=jobs, progress=report)
+
+    return _into_folder(chosen, out, progress, work)
 
 
 def sweep(
@@ -78,6 +93,7 @@ def sweep(
     out: str | PathLike[str] | None = None,
     existing: Existing = "keep",
     samples: bool = True,
+    metrics: Mapping[str, Metric] | None = None,
     **overrides: Any,
 ) -> Result:
     """Run a scenario at each point of the cross product of some values.
@@ -91,6 +107,7 @@ def sweep(
         out: See `run`.
         existing: See `run`.
         samples: See `run`.
+        metrics: See `run`.
         overrides: See `run`.
 
     >>> scenario = {
@@ -106,7 +123,9 @@ def sweep(
     True
     """
     swept = as_scenario(scenario, overrides, values)
-    return run(swept, seed=seed, jobs=jobs, progress=progress, out=out, existing=existing, samples=samples)
+    return run(
+        swept, seed=seed, jobs=jobs, progress=progress, out=out, existing=existing, samples=samples, metrics=metrics
+    )
 
 
 def _into_folder(

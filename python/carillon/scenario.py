@@ -98,6 +98,13 @@ class Scenario:
         """Swept keys, which are the first columns of every table of results."""
         return self._inner.axes
 
+    @property
+    def protocols(self) -> set[str]:
+        """Names of the protocols that it runs: one, unless the protocol is swept."""
+        document = self.to_dict()
+        swept = document.get("sweep", {}).get("protocol.name", [])
+        return {*(str(name) for name in swept), str(document.get("protocol", {}).get("name", ""))}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the document as a dictionary."""
         document: dict[str, Any] = json.loads(self._inner.to_json())

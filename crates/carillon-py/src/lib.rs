@@ -7,7 +7,7 @@
 mod background;
 mod error;
 mod plan;
-mod protocols;
+mod protocol;
 mod reproduce;
 mod scenario;
 mod sweep;
@@ -24,7 +24,7 @@ mod _carillon {
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]
-    use super::protocols::protocols;
+    use super::protocol::{check_protocol, protocols, register};
     #[pymodule_export]
     use super::reproduce::{compare, experiments, reproduce};
     #[pymodule_export]

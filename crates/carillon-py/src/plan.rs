@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use carillon_core::Observer;
 use carillon_lab::metrics::METRICS;
 use carillon_lab::plan::Run;
-use carillon_lab::run::{RunResult, run_one};
+use carillon_lab::run::{RunResult, run_while};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::error::run_error;
+use crate::protocol::{Guard, take_failure};
 use crate::scenario::Scenario;
 use crate::table::Table;
 use crate::trace::TableRecorder;
@@ -41,28 +43,20 @@ impl Plan {
 
     /// Makes the run of this index and returns its outcome.
     fn run<'py>(&self, py: Python<'py>, index: usize) -> PyResult<NewOutcome<'py>> {
-        let run = self.get(index)?;
-        let result = py.detach(|| run_one(run, &mut carillon_core::NoObserver)).map_err(run_error)?;
-        let samples = result.samples.iter().map(|(metric, values)| {
-            let bytes = PyBytes::new_with(py, 8 * values.len(), |bytes| {
-                for (into, value) in bytes.chunks_exact_mut(8).zip(values) {
-                    into.copy_from_slice(&value.to_le_bytes());
-                }
-                Ok(())
-            });
-            bytes.map(|bytes| (*metric, bytes))
-        });
-        Ok((result.steps, result.wall.as_secs_f64(), samples.collect::<PyResult<Vec<_>>>()?))
+        let (result, _) = made(py, self.get(index)?, carillon_core::NoObserver)?;
+        outcome(py, &result)
+    }
+
+    /// Makes the run of this index and returns its outcome and its trace.
+    fn run_traced<'py>(&self, py: Python<'py>, index: usize) -> PyResult<(NewOutcome<'py>, Table)> {
+        let (result, recorder) = made(py, self.get(index)?, TableRecorder::default())?;
+        Ok((outcome(py, &result)?, recorder.columns.finish().map_err(run_error)?))
     }
 
     /// Makes the run of this index and returns its trace.
     fn trace(&self, py: Python<'_>, index: usize) -> PyResult<Table> {
         let run = self.get(index)?;
-        let columns = py.detach(|| {
-            let mut recorder = TableRecorder::default();
-            run_one(run, &mut recorder).map(|_| recorder.columns)
-        });
-        columns.map_err(run_error)?.finish().map_err(run_error)
+        made(py, run, TableRecorder::default())?.1.columns.finish().map_err(run_error)
     }
 }
 
@@ -74,16 +68,51 @@ impl Plan {
     }
 }
 
+/// Outcome of a run, from its result.
+fn outcome<'py>(py: Python<'py>, result: &RunResult) -> PyResult<NewOutcome<'py>> {
+    let samples = result.samples.iter().map(|(metric, values)| {
+        let bytes = PyBytes::new_with(py, 8 * values.len(), |bytes| {
+            for (into, value) in bytes.chunks_exact_mut(8).zip(values) {
+                into.copy_from_slice(&value.to_le_bytes());
+            }
+            Ok(())
+        });
+        bytes.map(|bytes| (*metric, bytes))
+    });
+    Ok((result.steps, result.wall.as_secs_f64(), samples.collect::<PyResult<Vec<_>>>()?))
+}
+
+/// Makes a run, and returns its result with the observer. An exception of a machine ends the run.
+fn made<O: Observer>(py: Python<'_>, run: &Run, observer: O) -> PyResult<(RunResult, O)> {
+    let (made, failure) = py.detach(|| {
+        take_failure();
+        let mut guard = Guard(observer);
+        let made = run_while(run, &mut guard, &|| false);
+        (made.map(|result| (result, guard.0)), take_failure())
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let (result, observer) = made.map_err(run_error)?;
+    let result = result.ok_or_else(|| run_error("the run was stopped"))?;
+    Ok((result, observer))
+}
+
 /// Result of a run from its outcome.
-pub fn result_of(run: &Run, (steps, wall, samples): RunOutcome) -> PyResult<RunResult> {
+pub fn result_of(
+    run: &Run,
+    (steps, wall, samples): RunOutcome,
+    own_metrics: &'static [&'static str],
+) -> PyResult<RunResult> {
     let samples = samples.into_iter().map(|(name, bytes)| {
-        let metric = METRICS.iter().find(|metric| metric.name == name);
+        let mut known = METRICS.iter().map(|metric| metric.name).chain(own_metrics.iter().copied());
+        let metric = known.find(|known| *known == name);
         let metric = metric.ok_or_else(|| PyValueError::new_err(format!("no metric {name:?}")))?;
         let (values, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() {
             return Err(PyValueError::new_err(format!("{name}: {} bytes are no samples", bytes.len())));
         }
-        Ok((metric.name, values.iter().map(|value| f64::from_le_bytes(*value)).collect()))
+        Ok((metric, values.iter().map(|value| f64::from_le_bytes(*value)).collect()))
     });
     Ok(RunResult {
         point: run.point,

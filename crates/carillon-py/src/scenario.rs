@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use toml::Table;
 
 use crate::error::scenario_error;
+use crate::protocol::entries;
 
 /// A checked scenario. The class `carillon.Scenario` wraps it.
 #[pyclass(frozen, module = "carillon._carillon")]
@@ -24,7 +25,7 @@ impl Scenario {
     /// Reads TOML text; `origin` is its path or name in error messages.
     #[staticmethod]
     fn parse(origin: &str, text: &str) -> PyResult<Self> {
-        let file = ScenarioFile::parse(origin, text).map_err(scenario_error)?;
+        let file = ScenarioFile::parse_with(origin, text, entries()).map_err(scenario_error)?;
         Ok(Scenario { file })
     }
 
@@ -42,7 +43,7 @@ impl Scenario {
             serde_json::from_str(document).map_err(|error| scenario_error(format!("{origin}: {error}")))?;
         let contents = files.into_iter().map(|(name, content)| (name, Arc::from(&content[..])));
         let inputs = Inputs::new(folder, contents.collect());
-        let file = ScenarioFile::from_table_with(origin, table, inputs).map_err(scenario_error)?;
+        let file = ScenarioFile::from_table_with(origin, table, inputs, entries()).map_err(scenario_error)?;
         Ok(Scenario { file })
     }
 

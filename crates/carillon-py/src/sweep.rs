@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use carillon_lab::metrics::METRICS;
 use carillon_lab::results::{self, Contents, Existing, SweepError, SweepOptions};
 use carillon_lab::run::RunResult;
 use pyo3::exceptions::PyValueError;
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 use crate::background;
 use crate::error::{run_error, sweep_error};
 use crate::plan::{RunOutcome, result_of};
+use crate::protocol::word;
 use crate::scenario::Scenario;
 use crate::table::Table;
 
@@ -29,7 +31,7 @@ pub fn run_into(
     let (existing, jobs) = (existing_of(existing)?, background::jobs(jobs)?);
     let swept = background::run(py, progress.as_ref(), |work| {
         let options = SweepOptions {
-            contents: Contents { samples, messages: false },
+            contents: Contents { samples, ..Contents::default() },
             existing,
             jobs,
             testbed: None,
@@ -42,10 +44,11 @@ pub fn run_into(
 }
 
 /// Writes the results of runs that are made elsewhere. `execute` is called with the indices of the missing runs and
-/// returns an iterable of `(index, outcome)`, in any order; an outcome is the value of `Plan.run`. An exception of the
+/// returns an iterable of `(index, outcome)`, in any order; an outcome is the value of `Plan.run`, with samples of the
+/// caller's own `metrics` after the others. An exception of the
 /// iterable ends the sweep; its finished runs are kept in the folder.
 #[pyfunction]
-#[pyo3(signature = (scenario, folder, execute, *, samples = true, existing = "keep"))]
+#[pyo3(signature = (scenario, folder, execute, *, samples = true, existing = "keep", metrics = Vec::new()))]
 pub fn run_elsewhere(
     py: Python<'_>,
     scenario: &Scenario,
@@ -53,8 +56,11 @@ pub fn run_elsewhere(
     execute: &Bound<'_, PyAny>,
     samples: bool,
     existing: &str,
+    metrics: Vec<String>,
 ) -> PyResult<()> {
-    let contents = Contents { samples, messages: false };
+    let metrics = metrics.iter().map(|metric| own_metric(metric)).collect::<PyResult<Vec<_>>>()?;
+    // Results refer to the names, of which a program has few.
+    let contents = Contents { samples, messages: false, metrics: Box::leak(metrics.into_boxed_slice()) };
     let existing = existing_of(existing)?;
     let swept = results::run_elsewhere(&scenario.file, &folder, contents, existing, |plan, pending, take| {
         let outcomes = execute.call1((pending.to_vec(),)).map_err(Failed::Python)?;
@@ -65,7 +71,7 @@ pub fn run_elsewhere(
                 let what = format!("run {index}: the plan has {} runs", plan.runs.len());
                 return Err(Failed::Python(PyValueError::new_err(what)));
             };
-            let result: RunResult = result_of(run, outcome).map_err(Failed::Python)?;
+            let result: RunResult = result_of(run, outcome, contents.metrics).map_err(Failed::Python)?;
             take(index, result).map_err(Failed::Sweep)?;
             py.check_signals().map_err(Failed::Python)?;
         }
@@ -75,6 +81,19 @@ pub fn run_elsewhere(
         Failed::Python(error) => error,
         Failed::Sweep(error) => sweep_error(error),
     })
+}
+
+/// Name of a metric of the caller, which no registered metric has.
+fn own_metric(name: &str) -> PyResult<&'static str> {
+    let is_word = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let what = if name.is_empty() || !is_word {
+        "consists of lower-case letters, digits and underscores"
+    } else if METRICS.iter().any(|metric| metric.name == name) {
+        "is a registered metric: choose another name"
+    } else {
+        return word(name);
+    };
+    Err(PyValueError::new_err(format!("metric {name:?}: the name {what}")))
 }
 
 /// Failure of a sweep that is run elsewhere.

@@ -61,7 +61,11 @@ fn tests_of_the_python_package_pass() {
     let (python, package) = (python(), package());
     let mut pytest = isolated(&python);
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules", "python/tests"]);
-    pytest.arg(package.join("carillon")).env("PYTHONPATH", &package).env("MPLBACKEND", "agg");
+    pytest
+        .arg(package.join("carillon"))
+        .env("PYTHONPATH", &package)
+        .env("MPLBACKEND", "agg")
+        .env("RUST_BACKTRACE", "0");
     run("pytest", &mut pytest);
     let folder = python.parent().expect("the interpreter is in a folder");
     run("ruff", Command::new(folder.join("ruff")).args(["check", "python"]));

@@ -122,7 +122,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(command) = &command {
         in_dir(args.out.given(), &command.statistics)?;
     }
-    let contents = Contents { samples: args.out.given().is_some(), messages: command.is_some() };
+    let contents =
+        Contents { samples: args.out.given().is_some(), messages: command.is_some(), metrics: &[] };
     if args.out.resumes() && results::is_complete(folder.path(), &file) {
         eprintln!("{} is complete: nothing is left to run", folder.path().display());
         return Ok(());

@@ -69,7 +69,7 @@ impl Simulation {
         file = file.with_all(&settings)?;
         let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
             let sweep = SweepOptions {
-                contents: Contents { samples, messages: false },
+                contents: Contents { samples, ..Contents::default() },
                 existing: options.existing,
                 jobs: options.jobs,
                 testbed,

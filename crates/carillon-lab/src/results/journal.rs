@@ -20,6 +20,8 @@ pub(super) struct Journal {
     file: File,
     end: u64,
     runs: Vec<Option<Entry>>,
+    /// Metrics beside the registered ones, which follow them in numbering.
+    own_metrics: &'static [&'static str],
 }
 
 /// Index entry of a completed run.
@@ -49,17 +51,27 @@ impl JournalRange {
 
 impl Journal {
     /// Creates an empty journal for `runs` runs of the sweep with this digest.
-    pub fn create(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Self> {
+    pub fn create(
+        path: &Path,
+        digest: &[u8; 32],
+        runs: usize,
+        own_metrics: &'static [&'static str],
+    ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
         lock(&file)?;
         file.set_len(0)?;
         file.write_all(digest)?;
-        Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs] })
+        Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs], own_metrics })
     }
 
     /// Opens the journal of an earlier process; `None` if it belongs to a different sweep.
-    pub fn resume(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Option<Self>> {
+    pub fn resume(
+        path: &Path,
+        digest: &[u8; 32],
+        runs: usize,
+        own_metrics: &'static [&'static str],
+    ) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
         let length = file.metadata()?.len();
@@ -77,8 +89,9 @@ impl Journal {
             file: file.try_clone()?,
             end: found.len() as u64,
             runs: vec![None; runs],
+            own_metrics,
         };
-        while let Some((run, entry, end)) = record(&mut reader, journal.end, length)? {
+        while let Some((run, entry, end)) = record(&mut reader, journal.end, length, own_metrics)? {
             if let Some(place) = journal.runs.get_mut(run) {
                 *place = Some(entry);
             }
@@ -120,7 +133,7 @@ impl Journal {
             }
         }
         for (metric, values) in &result.samples {
-            let known = METRICS.iter().position(|known| known.name == *metric);
+            let known = metric_names(self.own_metrics).position(|known| known == *metric);
             put(known.expect("samples are of registered metrics") as u64)?;
             put(values.len() as u64)?;
             values.iter().try_for_each(|value| put(value.to_bits()))?;
@@ -129,7 +142,7 @@ impl Journal {
         drop(out);
         let end = self.end + 8 + length;
         self.file.seek(SeekFrom::Start(self.end))?;
-        let entry = record(&mut BufReader::new(&self.file), self.end, end)?;
+        let entry = record(&mut BufReader::new(&self.file), self.end, end, self.own_metrics)?;
         let (_, entry, _) = entry.expect("what was just written is whole");
         self.runs[run] = Some(entry);
         self.end = end;
@@ -196,7 +209,12 @@ fn lock(file: &File) -> io::Result<()> {
 }
 
 /// The next record: which run, where its parts are, and where it ends; `None` if the file ends before.
-fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(usize, Entry, u64)>> {
+fn record(
+    reader: &mut impl Read,
+    at: u64,
+    file_end: u64,
+    own_metrics: &'static [&'static str],
+) -> io::Result<Option<(usize, Entry, u64)>> {
     if file_end - at < ENTRY_HEADER_BYTES as u64 {
         return Ok(None);
     }
@@ -214,10 +232,18 @@ fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(
         }
         let (metric, count) = (number(reader)?, number(reader)?);
         at += 16;
-        let metric = usize::try_from(metric).ok().and_then(|metric| METRICS.get(metric)).ok_or_else(wrong)?;
-        parts.push((metric.name, part(reader, &mut at, count, 8, end)?));
+        let metric = usize::try_from(metric)
+            .ok()
+            .and_then(|at| metric_names(own_metrics).nth(at))
+            .ok_or_else(wrong)?;
+        parts.push((metric, part(reader, &mut at, count, 8, end)?));
     }
     Ok(Some((run, Entry { steps, wall, messages, metrics: parts }, end)))
+}
+
+/// Names of the registered metrics and of the sweep's own ones, in the order of their numbers.
+fn metric_names(own: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    METRICS.iter().map(|metric| metric.name).chain(own.iter().copied())
 }
 
 /// Skips `count` items of a size and returns their range.

@@ -55,6 +55,8 @@ pub struct Contents {
     pub samples: bool,
     /// Every message, for [`Writer::messages`].
     pub messages: bool,
+    /// Metrics of the caller, beside the registered ones: their names, in the order of each run's samples.
+    pub metrics: &'static [&'static str],
 }
 
 /// Handling of existing results in the folder.
@@ -237,7 +239,9 @@ impl<'a> Writer<'a> {
             check_resumed(dir, file, path.exists())?;
         }
         let earlier = match path.exists() && existing == Existing::Resume {
-            true => Some(Journal::resume(&path, &digest, plan.runs.len()).map_err(io_at(&path))?),
+            true => Some(
+                Journal::resume(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?,
+            ),
             false => None,
         };
         let journal = match earlier {
@@ -247,7 +251,9 @@ impl<'a> Writer<'a> {
                     "has a sweep of another scenario, seed or version, which cannot be resumed with this one";
                 return Err(ResultsError::There(format!("{} {what}", dir.display())));
             }
-            None => Journal::create(&path, &digest, plan.runs.len()).map_err(io_at(&path))?,
+            None => {
+                Journal::create(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?
+            }
         };
         remove_leftovers(dir);
         let keys: Vec<(String, ColumnKind)> = file
@@ -506,7 +512,8 @@ const SORT_SCRATCH_DIR: &str = "sort.partial";
 fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
     let version = env!("CARGO_PKG_VERSION");
     let schema = carillon_core::SCHEMA_VERSION;
-    let what = format!("{}\n{version} {schema} {} {}", file.table(), plan.runs.len(), contents.messages);
+    let mut what = format!("{}\n{version} {schema} {} {}", file.table(), plan.runs.len(), contents.messages);
+    contents.metrics.iter().for_each(|metric| what += &format!(" {metric}"));
     *blake3::hash(what.as_bytes()).as_bytes()
 }
 

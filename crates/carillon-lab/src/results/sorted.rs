@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn sorting_on_disk_gives_the_same_summary_bits() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = Journal::create(&dir.path().join("journal"), &[7; 32], 40).unwrap();
+        let mut journal = Journal::create(&dir.path().join("journal"), &[7; 32], 40, &[]).unwrap();
         let mut state = 1_u64;
         let mut samples = Vec::new();
         for run in 0..40 {

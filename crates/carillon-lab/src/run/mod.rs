@@ -49,8 +49,8 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     run_while(run, observer, &|| false).map(|result| result.expect("the run cannot be stopped"))
 }
 
-/// Runs one run of a plan, unless it is stopped before its end.
-fn run_while(
+/// Runs one run of a plan, unless it is stopped before its end, by `stop` or by the observer.
+pub fn run_while(
     run: &Run,
     observer: &mut dyn Observer,
     stop: &(dyn Fn() -> bool + Sync),

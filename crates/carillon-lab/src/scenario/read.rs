@@ -37,13 +37,18 @@ impl ScenarioFile {
 
     /// A scenario from a document that was made, not read.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
-        Self::from_table_with(origin, table, inputs_beside(origin))
+        Self::from_table_with(origin, table, inputs_beside(origin), carillon_proto::REGISTRY)
     }
 
-    /// A scenario from a document that was made, and the files that it names.
-    pub fn from_table_with(origin: &str, table: Table, inputs: Inputs) -> Result<Self, ScenarioError> {
+    /// A scenario from a document that was made, the files that it names, and the protocols that it may name.
+    pub fn from_table_with(
+        origin: &str,
+        table: Table,
+        inputs: Inputs,
+        protocols: &'static [&'static ProtocolEntry],
+    ) -> Result<Self, ScenarioError> {
         let document = document::typed(origin, &table)?;
-        Self::build(origin, "", table, document, inputs, carillon_proto::REGISTRY)
+        Self::build(origin, "", table, document, inputs, protocols)
     }
 
     fn build(
