@@ -56,7 +56,7 @@ fn sweep_counting(
     ended: &AtomicUsize,
 ) -> Result<(), SweepError> {
     let file = ScenarioFile::parse("determinism.toml", SCENARIO).unwrap();
-    let contents = Contents { samples: true, messages: false };
+    let contents = Contents { samples: true, ..Contents::default() };
     let progress = |_| {
         ended.fetch_add(1, Ordering::Relaxed);
     };

@@ -86,8 +86,8 @@ impl ScenarioFile {
         serde_json::to_value(&self.table).is_ok_and(|own| strip(own) == strip(manifest.clone()))
     }
 
-    /// Contents of the files that the scenario names, by these names. With them [`ScenarioFile::from_table_with`] builds
-    /// the same scenario on a machine that has none of the files.
+    /// Contents of the files that the scenario names, by these names. With them [`ScenarioFile::from_table_with`]
+    /// builds the same scenario on a machine that has none of the files.
     pub fn inputs(&self) -> InputContents {
         self.inputs.contents()
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Maximum number of names. A program has few packets, timers and parameters; more are a mistake that would leak memory.
+/// Maximum number of names. A program has few packets, timers and parameters; more would be a leak of memory.
 const MAX_WORDS: usize = 4096;
 
 /// Returns the name with an unlimited lifetime. Equal names share their memory.
