@@ -300,8 +300,12 @@ impl<'a> Writer<'a> {
         (0..self.plan.runs.len()).filter(|run| self.journal.run(*run).is_none()).collect()
     }
 
-    /// Accepts the results of a run of the plan, and writes the rows that are next in order.
+    /// Accepts the results of a run of the plan, and writes the rows that are next in order. Results of a run that is
+    /// done are ignored: they are the same ones, made twice on other machines.
     pub fn take(&mut self, run: usize, result: RunResult) -> Result<(), ResultsError> {
+        if self.journal.run(run).is_some() {
+            return Ok(());
+        }
         let path = self.dir.join(JOURNAL_FILE);
         self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
         // The journal has it.
