@@ -33,7 +33,7 @@ def execute(
             while True:
                 # A few runs more than threads wait, so that results do not pile up.
                 for index in waiting:
-                    running[pool.submit(_make, plan, index, metrics)] = index
+                    running[pool.submit(make, plan, index, metrics)] = index
                     if len(running) > 2 * (jobs or cpu_count() or 1):
                         break
                 if not running:
@@ -49,7 +49,7 @@ def execute(
                 future.cancel()
 
 
-def _make(plan: _carillon.Plan, index: int, metrics: Mapping[str, Metric]) -> _carillon.Outcome:
+def make(plan: _carillon.Plan, index: int, metrics: Mapping[str, Metric]) -> _carillon.Outcome:
     """Make a run, and add the samples of the metrics."""
     if not metrics:
         return plan.run(index)

@@ -241,7 +241,7 @@ class Protocol:
         return cls.Sender(context) if role == "sender" else cls.Receiver(context)
 
 
-_registered: set[str] = set()
+_registered: dict[str, type[Protocol]] = {}
 ProtocolClass = TypeVar("ProtocolClass", bound=type[Protocol])
 
 
@@ -254,13 +254,13 @@ def register(protocol: ProtocolClass) -> ProtocolClass:
         ValueError: The name is taken by a protocol of the registry, or a parameter has no valid default.
     """
     _carillon.register(protocol, _Description(protocol))
-    _registered.add(protocol.name)
+    _registered[protocol.name] = protocol
     return protocol
 
 
-def python_protocols() -> set[str]:
-    """Return the names of all protocols that are written in Python."""
-    return set(_registered)
+def python_protocols() -> dict[str, type[Protocol]]:
+    """Return the protocols that are written in Python, by their names."""
+    return dict(_registered)
 
 
 def check(protocol: type[Protocol], *, runs: int = 20) -> None:

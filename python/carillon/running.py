@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tqdm.auto import tqdm
 
@@ -15,6 +15,9 @@ from carillon._local import Metric, execute
 from carillon.protocol import python_protocols
 from carillon.result import Result
 from carillon.scenario import Scenario, ScenarioLike, as_scenario
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Existing: TypeAlias = Literal["keep", "replace", "resume"]
 
@@ -29,6 +32,7 @@ def run(
     existing: Existing = "keep",
     samples: bool = True,
     metrics: Mapping[str, Metric] | None = None,
+    client: Client | None = None,
     **overrides: Any,
 ) -> Result:
     """Run a scenario in the simulator and return its results.
@@ -45,6 +49,7 @@ def run(
         existing: What to do with results that `out` has: `"keep"` them and fail, `"replace"` them, or `"resume"`.
         samples: Keep every sample, not only their statistics.
         metrics: Metrics of your own by name: functions that take the trace of a run and return a number or several.
+        client: Client of a Dask cluster. Its workers make the runs, in place of the threads of this process.
         overrides: Values of keys, with two underscores for the dot, such as `group__receivers=20`.
 
     Raises:
@@ -62,10 +67,22 @@ def run(
     0.0
     """
     chosen = as_scenario(scenario, overrides if seed is None else {**overrides, "run.seed": seed})
-    if metrics or chosen.protocols & python_protocols():
+    own = metrics or {}
+    if client is not None:
+        if jobs is not None:
+            raise ValueError("jobs: the workers of the client make the runs; their threads are counted there")
+        # The package works without Dask.
+        from carillon import cluster
+
+        dask = client
 
         def work(folder: Path, report: _carillon.Progress | None) -> None:
-            plan, own = _carillon.Plan(chosen._inner), metrics or {}
+            cluster.run_into(chosen, folder, dask, own, samples=samples, existing=existing, progress=report)
+
+    elif own or chosen.protocols & set(python_protocols()):
+
+        def work(folder: Path, report: _carillon.Progress | None) -> None:
+            plan = _carillon.Plan(chosen._inner)
             _carillon.run_elsewhere(
                 chosen._inner,
                 folder,
@@ -94,6 +111,7 @@ def sweep(
     existing: Existing = "keep",
     samples: bool = True,
     metrics: Mapping[str, Metric] | None = None,
+    client: Client | None = None,
     **overrides: Any,
 ) -> Result:
     """Run a scenario at each point of the cross product of some values.
@@ -108,6 +126,7 @@ def sweep(
         existing: See `run`.
         samples: See `run`.
         metrics: See `run`.
+        client: See `run`.
         overrides: See `run`.
 
     >>> scenario = {
@@ -124,7 +143,15 @@ def sweep(
     """
     swept = as_scenario(scenario, overrides, values)
     return run(
-        swept, seed=seed, jobs=jobs, progress=progress, out=out, existing=existing, samples=samples, metrics=metrics
+        swept,
+        seed=seed,
+        jobs=jobs,
+        progress=progress,
+        out=out,
+        existing=existing,
+        samples=samples,
+        metrics=metrics,
+        client=client,
     )
 
 

@@ -45,8 +45,8 @@ pub fn run_into(
 
 /// Writes the results of runs that are made elsewhere. `execute` is called with the indices of the missing runs and
 /// returns an iterable of `(index, outcome)`, in any order; an outcome is the value of `Plan.run`, with samples of the
-/// caller's own `metrics` after the others. An exception of the
-/// iterable ends the sweep; its finished runs are kept in the folder.
+/// caller's own `metrics` after the others. An exception of the iterable ends the sweep; its finished runs are kept in
+/// the folder.
 #[pyfunction]
 #[pyo3(signature = (scenario, folder, execute, *, samples = true, existing = "keep", metrics = Vec::new()))]
 pub fn run_elsewhere(
@@ -72,7 +72,7 @@ pub fn run_elsewhere(
                 return Err(Failed::Python(PyValueError::new_err(what)));
             };
             let result: RunResult = result_of(run, outcome, contents.metrics).map_err(Failed::Python)?;
-            take(index, result).map_err(Failed::Sweep)?;
+            py.detach(|| take(index, result)).map_err(Failed::Sweep)?;
             py.check_signals().map_err(Failed::Python)?;
         }
         Ok(())
