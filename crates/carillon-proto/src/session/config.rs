@@ -122,6 +122,7 @@ fn own<'a>(
 ) -> impl FnMut(&'static (&'static str, &'static str)) + 'a {
     move |(key, value)| {
         let set = config.set(protocol.parameters, key, value);
+        // The settings are constants of the protocol's entry, so a bad value is a mistake in the program.
         set.unwrap_or_else(|error| panic!("the settings of a protocol are valid: {error}"));
     }
 }
@@ -194,6 +195,7 @@ impl SenderSessionConfig {
     /// a value is out of range.
     pub fn set_host_values(&mut self, window: u64, path: u64) -> Result<(), ConfigError> {
         for &(key, value) in self.protocol.host_settings {
+            // Each value passes through its text form, so its range is checked as for a user's setting.
             let text = value.text(window, self.max_payload.into(), path, self.member_timeout);
             self.config.set(self.protocol.parameters, key, &text)?;
         }
@@ -202,6 +204,7 @@ impl SenderSessionConfig {
 
     /// Maximum payload with which all packets fit datagrams of this size.
     pub fn payload_in(&self, datagram: usize) -> u32 {
+        // The longest header decides, since every packet of the protocol has to fit.
         datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max) as u32
     }
 
@@ -228,6 +231,8 @@ impl SenderSessionConfig {
     /// Interval between keepalives of a member. It fits at least eight times into the member timeout, so that some
     /// may be lost, and grows with the number of members.
     pub(super) fn progress_interval(&self, members: usize) -> Duration {
+        // A small group sends 20 keepalives in each timeout. In a larger group the spacing limits the load of the
+        // sender to 1000 packets a second, as long as 8 keepalives fit into a timeout.
         let (few, many) = (self.member_timeout / 20, self.member_timeout / 8);
         (PROGRESS_SPACING * u32::try_from(members).unwrap_or(u32::MAX)).clamp(few, many)
     }
@@ -240,12 +245,15 @@ impl SenderSessionConfig {
     /// Settings as invitations carry them. Fails if the configuration contradicts itself.
     pub(super) fn check(&self) -> Result<String, ConfigError> {
         let conflict = |text: String| Err(ConfigError::Conflict(text));
+        // Names go into packets, so they must fit the wire format.
         if Name::new(&self.name).is_none() {
             return conflict(format!("the sender's name {:?} is not {NAME_RULE}", self.name));
         }
         if Name::new(self.protocol.name).is_none() {
             return conflict(format!("the protocol's name {:?} is not {NAME_RULE}", self.protocol.name));
         }
+        // A condition that holds without receivers would start a session with nothing to do. A count above the limit
+        // would never be reached.
         match &self.gather {
             Gather::Count(0) => return conflict("a session with 0 receivers has nothing to do".to_owned()),
             Gather::Names(names) if names.is_empty() => {
@@ -260,6 +268,7 @@ impl SenderSessionConfig {
             Gather::Names(names) if names.len() > self.member_limit() => {
                 return conflict(format!("{} receivers are more than {}", names.len(), self.member_limit()));
             }
+            // A limit within the waiting time would leave one of the two without effect.
             Gather::Wait(wait) | Gather::Silent(wait)
                 if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
             {
@@ -280,6 +289,7 @@ impl SenderSessionConfig {
             | Gather::Again { .. } => {}
         }
         self.check_helpers()?;
+        // A zero interval would make a timer fire again at the same instant, without end.
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
             return conflict(
                 "the heartbeat, the members' timeout and their number are above zero".to_owned(),
@@ -288,13 +298,18 @@ impl SenderSessionConfig {
         if self.gather_limit.is_some_and(|limit| limit.is_zero()) || self.max_payload == 0 {
             return conflict("the limit of gathering and the largest payload are above zero".to_owned());
         }
+        // Invitations state the first size as the longest and the last as the shortest. Each must have room for a
+        // message, since the session may have to use it.
         let descend = self.sizes.is_sorted_by(|one, next| one > next);
         if !descend || self.sizes.last().is_some_and(|&least| self.payload_in(least.into()) == 0) {
             return conflict("sizes of datagrams become less, and each has room for a message".to_owned());
         }
+        // The JOIN states which datagrams of the sender arrived. Paths between members are not tried, and a silent
+        // receiver sends no JOIN.
         if !self.sizes.is_empty() && (self.has_roster() || matches!(self.gather, Gather::Silent(_))) {
             return conflict("nobody says which datagrams come through".to_owned());
         }
+        // Invitations carry the settings as text, which shares one datagram with the other fields.
         let settings = Settings::encode(self.config.iter());
         if Settings::new(&settings).is_none() {
             return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
@@ -334,11 +349,13 @@ impl SenderSessionConfig {
     /// Error in the assignment of members to helpers, if any.
     fn placement_error(&self) -> Option<String> {
         for (child, helper) in &self.under {
+            // A name that no helper may have would leave the member without its configured place.
             if !self.helping.allows(helper) {
                 return Some(format!(
                     "{child:?} is to turn to {helper:?}, which is not expected as a helper"
                 ));
             }
+            // Follow the parents upwards. A path without a cycle has at most as many links as the map has entries.
             let mut at = helper;
             for _ in 0..self.under.len() {
                 if at == child {
@@ -439,6 +456,7 @@ impl HelperSelection {
     pub(super) fn allows(&self, name: &str) -> bool {
         match self {
             HelperSelection::Nobody => false,
+            // The caller compares the number of helpers that have joined.
             HelperSelection::Count(count) => *count > 0,
             HelperSelection::Names(names) => names.contains(name),
         }

@@ -55,6 +55,7 @@ pub enum MemberOutcome {
 /// Private state of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
+    /// Nonce of its JOIN, which only this member and the sender know.
     pub nonce: Nonce,
     /// Identity of the member in the group.
     pub identity: Identity,
@@ -93,18 +94,23 @@ pub(super) struct Joining<'a> {
 /// Members in order of joining.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
+    /// State of each member that the application sees.
     members: Vec<Member>,
+    /// Private state of each member, at the same index.
     records: Vec<Record>,
+    /// Index of each node's member.
     by_node: BTreeMap<NodeId, usize>,
     names: BTreeSet<String>,
-    /// Number of active members that receive, and after it of members that only help.
+    /// Number of active members that receive.
     active: usize,
+    /// Number of active members that only help.
     helping: usize,
     verified: usize,
     /// Number of members that help, whatever their result.
     helpers: usize,
     /// Number of members that only help, whatever their result.
     only_helpers: usize,
+    /// Number of members added, including removed ones; the number of the next member.
     joined_ever: u32,
     /// Members with missing messages, and their number at the protocol's last notice.
     lacking: BTreeMap<NodeId, u32>,
@@ -116,6 +122,7 @@ impl Roster {
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
+            // Numbers are not reused after a removal.
             number: self.joined_ever,
             name: name.to_owned(),
             node,
@@ -132,6 +139,7 @@ impl Roster {
         });
         self.records.push(Record {
             nonce,
+            // Both derive from the nonce, so the member computes the same values without a packet.
             identity: secret::identity(nonce),
             token: secret::token(nonce),
             expelled: false,
@@ -155,18 +163,21 @@ impl Roster {
 
     /// Removes a member, as if it had never joined.
     pub fn remove(&mut self, index: usize) {
+        // `Failed` is in no count, so this takes the member out of all of them.
         self.set_outcome(index, MemberOutcome::Failed(String::new()));
         let member = self.members.remove(index);
         self.helpers -= usize::from(member.part.helps());
         self.only_helpers -= usize::from(!member.part.receives());
         self.records.remove(index);
         self.names.remove(&member.name);
+        // The indices behind the removed member have shifted.
         self.by_node = self.members.iter().enumerate().map(|(at, member)| (member.node, at)).collect();
     }
 
     pub fn set_outcome(&mut self, index: usize, outcome: MemberOutcome) {
         let old = std::mem::replace(&mut self.members[index].outcome, outcome);
         let new = &self.members[index].outcome;
+        // Helpers are counted apart: a session ends when no receiver is left, and does not wait for helpers.
         let active = if self.members[index].part.receives() { &mut self.active } else { &mut self.helping };
         *active -= usize::from(old == MemberOutcome::Active);
         *active += usize::from(*new == MemberOutcome::Active);
@@ -181,7 +192,9 @@ impl Roster {
                 self.records[index].expelled = true;
                 self.set_outcome(index, MemberOutcome::Lost(reason));
             }
+            // The member's own reason is more precise than the sender's, so it stays.
             MemberOutcome::Failed(_) => self.records[index].expelled = true,
+            // A verified member has everything, and a lost one keeps the first reason.
             MemberOutcome::Verified | MemberOutcome::Lost(_) => {}
         }
     }
@@ -193,8 +206,11 @@ impl Roster {
 
     /// Counts a repair for each member that still misses something.
     pub fn repaired(&mut self) {
+        // The protocol states how many messages a member is missing, and not which. Each repair therefore counts for
+        // every member with missing messages.
         for (node, left) in &mut self.lacking {
             *left = left.saturating_sub(1);
+            // Removals shift indices, so the map is keyed by node.
             if let Some(&index) = self.by_node.get(node) {
                 self.members[index].repairs += 1;
             }

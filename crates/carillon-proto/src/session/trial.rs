@@ -130,6 +130,7 @@ impl Running {
         let before: BTreeMap<usize, u64> =
             self.start.iter().map(|sight| (sight.index, sight.arrived)).collect();
         let gained = |sight: &Sight| {
+            // A member without an earlier observation counts as gaining nothing.
             sight.arrived
                 - before.get(&sight.index).map_or(sight.arrived, |before| *before.min(&sight.arrived))
         };
@@ -137,6 +138,7 @@ impl Running {
         let is_short =
             |sight: &Sight| sight.round_trip.is_some_and(|trip| trip * EARLY_ROUND_TRIPS <= progress.tick);
         let has_all = |sight: &Sight| sight.acknowledged >= progress.sent;
+        // The threshold is below `FACTOR`, because the sender still adapts its rate during this tick.
         seen.iter().all(is_short)
             && !seen.iter().any(has_all)
             && best < EARLY_GAIN * self.rate * progress.tick.as_secs_f64()
@@ -146,9 +148,11 @@ impl Running {
 impl Trials {
     /// Takes note of a tick.
     pub fn on_tick(&mut self, progress: Progress, seen: &[Sight]) -> Step {
+        // `held_up` is a total, so the difference belongs to this tick.
         let held = progress.held_up.saturating_sub(std::mem::replace(&mut self.held_up, progress.held_up));
         if let Some(running) = &mut self.running {
             running.ticks += 1;
+            // The sender adapts in the first tick. Its end is the base of the measurement.
             if running.ticks == 1 {
                 if running.is_in_vain(progress, seen) {
                     let rate = running.rate;
@@ -162,8 +166,10 @@ impl Trials {
             }
             return Step::GoOn;
         }
+        // A tick counts as held up if the sender was held up for half of it.
         self.held_in = self.held_in << 1 | u32::from(held * 2 >= progress.tick);
         self.sent.push_back((progress.now, progress.sent));
+        // `WINDOW` ticks lie between `WINDOW + 1` observations.
         if self.sent.len() > WINDOW + 1 {
             self.sent.pop_front();
         }
@@ -172,12 +178,15 @@ impl Trials {
             return Step::SetAllAside(reason);
         }
         if self.slow_in & 1 == 1 {
-            // It is judged first whether those that wait outside could have more.
+            // Receivers that wait outside come first: `note_waiting` judges for some ticks whether they could have
+            // more.
             return Step::GoOn;
         }
         self.rest.0 = self.rest.0.saturating_sub(1);
+        // Wait after a trial without gain, unless the rate has halved since: the situation is a new one then.
         let rests = self.rest.0 > 0 && rate.is_none_or(|rate| rate * 2.0 >= self.rest.1);
         let is_held = (self.held_in & ((1 << WINDOW) - 1)).count_ones() >= MIN_HELD;
+        // A trial needs a rate to compare with, another member to follow, and messages that are still to be sent.
         let Some(rate) = rate.filter(|_| is_held && !rests && seen.len() > 1 && !progress.is_all_sent) else {
             return Step::GoOn;
         };
@@ -199,14 +208,18 @@ impl Trials {
     /// Messages a second over the last ticks, once there were enough of them.
     fn rate(&self) -> Option<f64> {
         let (&(since, before), &(now, sent)) = (self.sent.front()?, self.sent.back()?);
+        // A mean over fewer ticks would vary too much.
         let enough = self.sent.len() > MIN_HELD as usize && now > since;
         enough.then(|| (sent - before) as f64 / now.since(since).as_secs_f64())
     }
 
-    /// Why the members are set aside that are waited for, if those that wait outside had more than is sent now.
+    /// Reason to set all awaited members aside: receivers that wait for a catch-up session had a higher rate than
+    /// this session has now.
     fn note_waiting(&mut self, progress: Progress, rate: Option<f64>) -> Option<String> {
         let is_slow = progress.is_waited_for && rate.is_some_and(|rate| rate < self.set_aside_rate);
         self.slow_in = self.slow_in << 1 | u32::from(is_slow);
+        // No new message goes out after the last one, so a rate of zero proves less then, and the members get more
+        // time.
         let (ticks, most) =
             if progress.is_all_sent { (TAIL_TICKS, TAIL_TICKS) } else { (WINDOW as u32, MIN_HELD) };
         let is_slow = (self.slow_in & ((1 << ticks) - 1)).count_ones() >= most;
@@ -216,12 +229,14 @@ impl Trials {
     /// Members that held the others at least half as long as the one that did most, unless all did.
     fn holders(&self, seen: &[Sight]) -> BTreeSet<usize> {
         let held = |sight: &Sight| {
+            // Only the time since the last trial counts.
             let before = self.held_before.get(&sight.index).copied().unwrap_or_default();
             sight.held.saturating_sub(before)
         };
         let most = seen.iter().map(held).max().unwrap_or_default();
         let holds = |sight: &&Sight| held(sight) * 2 >= most && !most.is_zero();
         let holders: BTreeSet<usize> = seen.iter().filter(holds).map(|sight| sight.index).collect();
+        // A set of all members would not tell a slow member from a fast one.
         if holders.len() == seen.len() { BTreeSet::new() } else { holders }
     }
 
@@ -230,17 +245,22 @@ impl Trials {
         let Some(Running { rate, holders, base: Some((base, then)), .. }) = self.running.take() else {
             return Step::End(Vec::new());
         };
+        // Ticks of the trial must not count as normal ones.
         self.end(seen);
         let then: BTreeMap<usize, Sight> = then.iter().map(|sight| (sight.index, *sight)).collect();
+        // Packets that arrived at a member since the base.
         let arrived = |sight: &Sight| {
             sight.arrived
                 - then.get(&sight.index).map_or(sight.arrived, |then| then.arrived.min(sight.arrived))
         };
         let best = seen.iter().map(arrived).max().unwrap_or_default();
         let seconds = progress.now.since(base.now).as_secs_f64();
+        // The trial succeeds if the fastest member received `FACTOR` times as much as before it. Few packets prove
+        // nothing.
         let gains = best as f64 >= rate * seconds * FACTOR as f64 && best >= MIN_PACKETS;
         let mut aside = Vec::new();
         if gains {
+            // A member that received less than a third of that could not follow the fastest one.
             let behind = |sight: &&Sight| arrived(sight).saturating_mul(FACTOR) < best;
             for sight in seen.iter().filter(behind) {
                 let arrived = arrived(sight);
@@ -250,16 +270,21 @@ impl Trials {
                 ));
             }
             if aside.is_empty() {
-                // All keep up while it is measured, so that it is said by the time for which they hold the others.
+                // All members kept up in the trial. A member that held the others before two such trials is fast only
+                // while it is measured.
                 let again = holders.intersection(&self.suspects).copied();
                 let reason = || "kept the others waiting whenever it was not measured".to_owned();
                 aside.extend(again.map(|index| (index, reason())));
                 self.suspects = holders;
             } else {
+                // The remaining members are judged anew without the ones set aside.
                 self.suspects.clear();
             }
+            // No rest is needed after a success: another slow member may hold the sender next.
             (self.rest, self.next_rest) = ((0, 0.0), INITIAL_REST);
         } else if let Some(lag) = Self::closing(progress, base, seen, &then) {
+            // The window stayed closed in the trial, so acknowledged messages decide. Members with at least half of
+            // the largest lag keep it closed.
             let behind = seen.iter().filter(|sight| sight.acknowledged <= progress.sent - lag);
             let reason = |sight: &Sight| {
                 format!("acknowledged {} of {} messages that another had", sight.acknowledged, progress.sent)
@@ -269,6 +294,7 @@ impl Trials {
             self.rest_longer(rate);
         }
         if !aside.is_empty() {
+            // Setting aside is no gain unless the other members then get at least the rate of before.
             self.set_aside_rate = self.set_aside_rate.max(rate);
         }
         Step::End(aside)
@@ -298,6 +324,7 @@ impl Trials {
     ) -> Option<u64> {
         let held = progress.held_up.saturating_sub(base.held_up);
         let is_held = held * 2 >= progress.now.since(base.now);
+        // A member that had everything at the base and has it now waits only for the window.
         let had_all =
             |sight: &Sight| then.get(&sight.index).is_some_and(|then| then.acknowledged >= base.sent);
         let is_ready = seen.iter().any(|sight| had_all(sight) && sight.acknowledged >= progress.sent);

@@ -55,24 +55,32 @@ use state::{Decline, Invited, Timer, UnverifiedState};
 #[derive(Debug)]
 pub struct ReceiverSession {
     config: ReceiverSessionConfig,
+    /// Random streams of the protocol's machine.
     seeds: Seeds,
+    /// Random stream of the delays that spread answers.
     delays: Rng,
+    /// Source of the nonces.
     nonces: Seeds,
     /// Number of nonces that collided with another member's.
     attempts: u64,
     /// Nonce of the present attempt to join.
     nonce: Nonce,
+    /// Token that replaces the association in the protocol's packets to the sender.
     token: AssociationId,
     phase: ReceiverPhase,
     /// True if a sender said that a catch-up session will serve this receiver.
     later: bool,
     /// True if the data were damaged, and may be intact in a catch-up session.
     damaged: bool,
+    /// Present invitation.
     invited: Option<Invited>,
     /// Machine of the protocol. It is driven only after the sender has welcomed this receiver.
     inner: Option<Box<dyn Machine>>,
+    /// Datagrams of the protocol that arrived before its machine was started.
     early: EarlyDatagrams,
+    /// Bytes that the protocol's machine may send.
     budget: SendBudget,
+    /// Announced state that the sender has not confirmed.
     unverified: Option<UnverifiedState>,
     /// Number of consecutive queries without an authenticated answer.
     unconfirmed: u32,
@@ -97,9 +105,13 @@ pub struct ReceiverSession {
     /// Reason for leaving, and the number of LEAVE packets left to send.
     leave_due: Option<(String, usize)>,
     decline_due: Option<Decline>,
+    /// Bytes that the application has processed.
     bytes: u64,
+    /// Result that the application has reported.
     verdict: Option<Result<(), String>>,
+    /// True if the sender has acknowledged the report.
     acknowledged: bool,
+    /// True if a message was delivered.
     delivered: bool,
     /// True after `finish` was called.
     finishing: bool,
@@ -134,6 +146,8 @@ impl ReceiverSession {
         let name = Name::clean(&config.name, "receiver");
         // Two members with equal seeds still differ in name, which keeps their random waits apart.
         let named = seeds.part("session").part(&name);
+        // Nonces must be unpredictable. The seeds of a repeatable run are known, so a host on a real network has a
+        // secret.
         let secret = config.secret.map_or(named.clone(), |secret| Seeds::new(secret).part(&name));
         ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
@@ -199,12 +213,15 @@ impl ReceiverSession {
     }
 
     fn conclude(&mut self, now: Time, bytes: u64, verdict: Result<(), String>, damaged: bool) {
+        // The first report counts. A receiver outside a session has no sender to report to.
         if !self.is_busy() {
             return;
         }
         (self.bytes, self.damaged) = (bytes, damaged);
         self.verdict = Some(verdict.map_err(|reason| Text::clean(&reason)));
+        // The repeated REPORT is the keepalive from now on.
         self.timers.cancel(Timer::Progress);
+        // A silent receiver cannot report, so the verdict of its application ends the session.
         if self.config.silent {
             return self.end(ReceiverPhase::Finished);
         }
@@ -226,6 +243,7 @@ impl ReceiverSession {
             let times =
                 self.invited.as_ref().map(|invited| if invited.member.is_some() { LEAVE_REPEATS } else { 1 });
             self.leave_due = times.map(|times| (reason.clone(), times));
+            // The pending LEAVE packets survive `end`: the host drains them afterwards.
             self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
         }
     }
@@ -355,6 +373,8 @@ impl ReceiverSession {
 
     /// Ends all activity of the session. A finished receiver keeps its machine, which still answers the sender.
     fn end(&mut self, phase: ReceiverPhase) {
+        // Drop all packets that were scheduled for the old phase. LEAVE and DECLINE stay, as they notify the sender
+        // of the end.
         self.timers.clear();
         (self.join_due, self.progress_due, self.report_due) = (false, false, false);
         (self.unverified, self.ask_due) = (None, false);
@@ -363,6 +383,7 @@ impl ReceiverSession {
         if phase != ReceiverPhase::Finished {
             self.inner = None;
         } else if self.phase != phase {
+            // A verified receiver remembers the job, so that it does not join its next session.
             self.note_done();
         }
         if phase == ReceiverPhase::Seeking {
@@ -378,12 +399,16 @@ impl ReceiverSession {
         self.later |= later;
         let done = matches!(failure, ReceiverFailure::Refused(RefuseReason::Done, _));
         if done {
+            // Nothing is left to serve in a catch-up session.
             self.later = false;
             self.remember_done(true);
         }
+        // A receiver that was never admitted, and has delivered nothing, can wait for another session. Otherwise the
+        // application has to begin anew.
         if (self.config.keep_seeking || later || done) && untouched && !self.delivered {
             self.record_missed_session(failure);
             if let Some(invited) = self.invited.take() {
+                // This session will not admit the receiver, so further invitations to it are ignored for good.
                 self.ignored.add(invited.association, invited.sender, NO_EXPIRY);
                 if later {
                     self.begin_overhearing(invited.association, invited.sender);
@@ -399,6 +424,7 @@ impl ReceiverSession {
     fn ignore_unresponsive(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
             let Invited { association, sender, largest, invitations, .. } = invited;
+            // Keep the observations of datagram sizes, since this sender may get another turn.
             let (session, seen) = ((association, sender), (largest, invitations));
             self.ignored.put(IgnoredSession { session, until: now + IGNORE_TIME, has_answered: false, seen });
             let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
@@ -409,7 +435,9 @@ impl ReceiverSession {
 
     /// Restarts the silence timeout, as the sender is alive.
     fn restart_silence_timer(&mut self, now: Time) {
+        // A sender that is heard in its own session has no successor.
         self.invited.iter_mut().for_each(|invited| invited.successor = None);
+        // An unarmed timer means that no session is joined.
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Silence, now + self.config.silence);
         }
@@ -417,9 +445,11 @@ impl ReceiverSession {
 
     /// Restarts the timeouts after the process was suspended, since a suspended receiver could not hear the sender.
     fn note_suspension(&mut self, now: Time) {
+        // A timer of a running process is never this late. Packets that arrived meanwhile still wait in the socket.
         if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + SUSPENSION_THRESHOLD) {
             self.unconfirmed = 0;
             self.timers.arm(Timer::Silence, now + self.config.silence);
+            // A silent receiver cannot ask, so it has no timer to confirm the session.
             if !self.config.silent {
                 self.timers.arm(Timer::Confirm, now + self.config.silence);
             }
@@ -428,6 +458,8 @@ impl ReceiverSession {
 
     /// Restarts the timeouts after a packet that only the sender could have sent.
     fn on_authenticated_packet(&mut self, now: Time) {
+        // Any node can forge a packet to the group, which restarts only the silence timer. This packet has the nonce,
+        // so it restarts both timers.
         self.restart_silence_timer(now);
         self.unconfirmed = 0;
         if self.timers.armed(Timer::Silence).is_some() {
@@ -448,11 +480,13 @@ impl ReceiverSession {
     /// Schedules PROGRESS at the interval that the sender asks for. The first one is sent at a random time within the
     /// interval, so that the packets of many members do not arrive together.
     fn schedule_progress(&mut self, now: Time, millis: u16) {
+        // The interval comes from a packet that may be forged.
         let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
         self.unsolicited = (MAX_UNSOLICITED_PROGRESS, interval);
         if self.timers.armed(Timer::Progress).is_some() {
             return;
         }
+        // Heartbeats may come more often than the interval, so the last PROGRESS decides.
         let at = match self.progress_sent {
             Some(sent) => now.max(sent + interval) + self.random_delay(),
             None => now + self.random_within(interval),
@@ -474,12 +508,14 @@ impl ReceiverSession {
     /// Passes the early datagrams to the machine, until enough events are pending that the host should take them
     /// first.
     fn feed_early(&mut self, now: Time) {
+        // The host takes events between two calls only, so a long backlog is passed on in portions.
         while self.events.waiting() < MAX_PENDING_EVENTS {
             let Some((source, unicast, bytes)) = self.early.pop() else { return };
             let destination = if unicast { Dest::Node(LOCAL_NODE) } else { Dest::group(self.config.group) };
             let (ingress, scope) = (PortId(0), Scope::GLOBAL);
             self.feed(now, Received { source, destination: &destination, ingress, scope, bytes: &bytes });
         }
+        // The timer lets the host take the events before the next portion.
         if !self.early.is_empty() {
             self.timers.arm(Timer::Early, now + EARLY_RETRY_DELAY);
         }
@@ -500,6 +536,7 @@ impl ReceiverSession {
                     self.invited.iter_mut().for_each(|invited| invited.has_lost = true);
                     continue;
                 }
+                // The other notices matter to the session of a sender.
                 _ => continue,
             };
             // Only if the member is a known peer. In a session with helpers, the sender announces lost members to
@@ -512,6 +549,7 @@ impl ReceiverSession {
         // Lost members were recorded above, once.
         let others = |event: &Event| !matches!(event, Event::MemberLost { .. });
         std::iter::from_fn(|| inner.poll_event()).filter(others).for_each(|event| self.events.push(event));
+        // Keep the result, since `is_finished` may be called when the machine is gone.
         if self.finishing && !self.offers_done {
             self.offers_done = inner.as_sender().is_none_or(|sender| sender.is_finished());
         }
@@ -523,17 +561,22 @@ impl ReceiverSession {
             Timer::Join if self.is_welcomed() => {
                 // A stranger could have announced that gathering ended.
                 let Some(Invited { state, gathering, .. }) = self.invited else { return };
+                // A member repeats its JOIN as a keepalive while the sender gathers, since it sends nothing else
+                // then.
                 if now.since(gathering) < GATHERING_TIMEOUT {
                     self.join_due = state == State::Gathering;
                     let wait = if self.join_due { JOIN_WAIT_MAX } else { GATHERING_CHECK_INTERVAL };
                     self.timers.arm(Timer::Join, now + wait);
                 }
             }
+            // The JOIN states the largest datagram that has arrived, so it waits for the sizes that are still to
+            // come.
             Timer::Join if self.awaits_sizes() => self.timers.arm(Timer::Join, now + JOIN_WAIT_MIN),
             Timer::Join => {
                 self.join_due = true;
                 let wait = self.join_wait + self.random_delay();
                 self.timers.arm(Timer::Join, now + wait);
+                // The wait doubles, so that many unanswered receivers do not flood the sender.
                 self.join_wait = (self.join_wait * 2).min(JOIN_WAIT_MAX);
             }
             Timer::Present => {
@@ -544,6 +587,7 @@ impl ReceiverSession {
             }
             Timer::Ready => {
                 self.ready_due = true;
+                // DISTANCES goes out with each READY, since nothing acknowledges it.
                 self.probing.report_due |= self.probing.done;
                 self.timers.arm(Timer::Ready, now + READY_INTERVAL);
             }
@@ -552,6 +596,8 @@ impl ReceiverSession {
                 self.progress_due = true;
                 self.progress_sent = Some(now);
                 let (left, interval) = self.unsolicited;
+                // Some PROGRESS packets follow without a heartbeat, which may be lost. Their number is bounded, so
+                // that a sender that is gone gets no endless stream of packets.
                 if left > 0 {
                     self.unsolicited.0 -= 1;
                     let at = now + interval + self.random_delay();
@@ -560,6 +606,7 @@ impl ReceiverSession {
             }
             Timer::Ask => self.on_query_timer(now),
             Timer::Early => self.feed_early(now),
+            // Packets to the group arrive, but none with the nonce. They may be forged, so ask the sender itself.
             Timer::Confirm if self.unconfirmed < MAX_UNCONFIRMED_QUERIES => {
                 self.unconfirmed += 1;
                 self.ask_due = true;
@@ -574,6 +621,8 @@ impl ReceiverSession {
                 self.end(ReceiverPhase::Finished);
             }
             Timer::Return => {
+                // The earlier failure stands unless a sender has invited the receiver or announced a catch-up
+                // session.
                 if let Some(failure) = self.config.returning.take()
                     && self.phase == ReceiverPhase::Seeking
                     && !self.later
@@ -581,9 +630,11 @@ impl ReceiverSession {
                     self.end(ReceiverPhase::Failed(failure));
                 }
             }
+            // A session without data may be forged, so another one gets its turn.
             Timer::Silence if self.config.silent && !self.delivered && self.is_busy() => {
                 self.unfollow(now + IGNORE_TIME);
             }
+            // An unanswered invitation may be forged, so it is no failure.
             Timer::Silence if !self.is_welcomed() && self.is_busy() => self.ignore_unresponsive(now),
             Timer::Silence | Timer::Confirm => self.fail(ReceiverFailure::SenderSilent),
         }
@@ -592,12 +643,14 @@ impl ReceiverSession {
 
 impl Machine for ReceiverSession {
     fn start(&mut self, now: Time) {
+        // An expelled receiver has this long to be invited to a catch-up session.
         if self.config.returning.is_some() {
             self.timers.arm(Timer::Return, now + self.config.silence);
         }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        // This release cannot parse packets of other wire versions, so they are recognised first.
         if self.on_other_release(now, &datagram) {
             return;
         }
@@ -605,6 +658,7 @@ impl Machine for ReceiverSession {
         if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
             return self.on_session_packet(now, datagram);
         }
+        // A packet of a session that this receiver is not in may have data for the catch-up session.
         if let Ok(envelope) = envelope
             && self.overhear(now, envelope.association, &datagram)
         {
@@ -618,6 +672,7 @@ impl Machine for ReceiverSession {
             return self.events.dropped(DropReason::Malformed);
         }
         let from_sender = datagram.source == invited.sender;
+        // A packet without the common envelope is recognised by the protocol's own header.
         let of_session = envelope.map_or(true, |envelope| envelope.association == invited.association);
         let (welcomed, relays) = (invited.member.is_some(), invited.relays);
         if !of_session {
@@ -632,10 +687,11 @@ impl Machine for ReceiverSession {
             }
             return;
         }
-        // A packet without the common envelope is recognised by the protocol's own header.
+        // Data of the sender contradict an announced end, which a stranger may have forged.
         if from_sender {
             self.on_sender_continues();
         }
+        // Before WELCOME the timer measures the time without an answer, so data do not restart it.
         if from_sender && welcomed {
             self.restart_silence_timer(now);
         }
@@ -644,6 +700,7 @@ impl Machine for ReceiverSession {
             // A peer that sends data was told that all members are ready.
             self.verify_state(now, State::Running, "");
         }
+        // The machine gets datagrams in the order of their arrival, so new ones queue behind the kept ones.
         if !welcomed || assembling || !self.early.is_empty() {
             if !self.early.keep(&datagram) {
                 self.events.dropped(DropReason::BufferFull);
@@ -654,6 +711,7 @@ impl Machine for ReceiverSession {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        // A suspension makes all timers late, so this check comes before they fire.
         self.note_suspension(now);
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
@@ -677,6 +735,7 @@ impl Machine for ReceiverSession {
         if let Some(transmit) = self.due_probing(now, buf).or_else(|| self.due_packet(buf)) {
             return Some(transmit);
         }
+        // No packet of the protocol goes out before the sender has admitted this receiver.
         let invited = self.invited.as_ref().filter(|invited| invited.member.is_some())?;
         let (association, sender, relays) = (invited.association, invited.sender, invited.relays);
         loop {
@@ -725,6 +784,7 @@ impl Sender for ReceiverSession {
         let bytes = payload.len();
         let offered =
             self.with_inner(|inner| inner.as_sender().ok_or(OfferError::Finished)?.offer(now, payload));
+        // No machine exists before the session runs, so the application has to offer the message again.
         let message = offered.unwrap_or(Err(OfferError::Full))?;
         self.budget.offer(bytes);
         Ok(message)
@@ -732,6 +792,7 @@ impl Sender for ReceiverSession {
 
     fn finish(&mut self, now: Time) {
         self.finishing = true;
+        // A machine that does not exist yet is finished by `start`.
         self.with_inner(|inner| {
             if let Some(sender) = inner.as_sender() {
                 sender.finish(now);

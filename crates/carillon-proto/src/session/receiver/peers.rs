@@ -91,6 +91,7 @@ impl Peers {
 
     /// Tries the settings with a small group.
     pub fn check(&self) -> Result<(), String> {
+        // Any two different identities serve the purpose, as this machine is dropped at once.
         let (sender, own) = (self.context.sender, self.context.identities.own(LOCAL_NODE));
         let table = Arc::new(trial_table(self.protocol));
         self.build(&[(sender, !own), (LOCAL_NODE, own)], &table).map(drop)
@@ -160,10 +161,13 @@ impl Peers {
 
     /// Reads a page of the roster before the start. Refuses an older edition.
     pub fn read(&mut self, page: &RosterPage<'_>) -> Result<(), DropReason> {
+        // Datagrams may be reordered, so a page of an earlier edition can arrive late.
         if page.edition < self.edition {
             return Err(DropReason::OutOfOrder);
         }
         let total = usize::from(page.total);
+        // A new edition has new ranks, so everything derived from the former one is void. The addresses stay, as an
+        // identity does not depend on the edition.
         if page.edition > self.edition {
             self.edition = page.edition;
             self.roster.clear();
@@ -172,11 +176,13 @@ impl Peers {
             self.members.clear();
             self.ranks.clear();
         }
+        // All pages of an edition state the same total.
         if self.roster.len() != total {
             return Err(DropReason::Malformed);
         }
         let places = self.roster.iter_mut().skip(page.first.into());
         for (place, peer) in places.zip(page.peers.iter()) {
+            // The first entry of a rank counts until the whole roster proves to be forged.
             place.get_or_insert_with(|| Entry {
                 identity: peer.identity.0,
                 name: peer.name.to_string(),
@@ -197,12 +203,14 @@ impl Peers {
     fn table(&self, nodes: &[NodeId]) -> Option<HelperTable> {
         let (mut helpers, mut members) = (Vec::new(), Vec::new());
         for (rank, (entry, &node)) in self.roster.iter().flatten().zip(nodes).enumerate() {
+            // Rank 0 is the organiser, which is no helper: its children have no parent in the table.
             let parent = match entry.parent {
                 0 => None,
                 parent => Some(*nodes.get(parent)?),
             };
             let is_own = node == LOCAL_NODE;
             let helps = entry.part.helps();
+            // The organiser is the root, so it neither helps nor has a parent.
             if (is_own && !self.is_as_wanted(entry.part)) || (rank == 0 && (helps || parent.is_some())) {
                 return None;
             }
@@ -212,6 +220,7 @@ impl Peers {
                 (false, None) => {}
             }
         }
+        // Some protocols require helpers.
         let fits = self.protocol.helpers.allow(helpers.len());
         HelperTable::new(helpers, members).ok().filter(|_| fits)
     }
@@ -228,6 +237,8 @@ impl Peers {
             // This member may be left out. The organiser says so when asked.
             return Ok(false);
         }
+        // The address of the organiser comes from the invitation, and the addresses of the others from their
+        // PRESENTs.
         let node = |(rank, entry): (usize, &Entry)| match rank {
             0 => Some(self.context.sender),
             _ if entry.identity == own => Some(LOCAL_NODE),

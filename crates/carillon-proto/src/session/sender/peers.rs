@@ -21,6 +21,7 @@ use crate::session::roster::MemberOutcome;
 impl SenderSession {
     /// Ends gathering and announces the roster. Called again if a member is lost.
     pub(super) fn assemble(&mut self, now: Time) {
+        // Ranks are assigned anew for each edition, without the members lost since.
         let ranks: Vec<NodeId> =
             self.roster.active().map(|index| self.roster.members()[index].node).collect();
         if self.roster.active_count() == 0 {
@@ -31,11 +32,14 @@ impl SenderSession {
             return self.abort(now, "too few helpers are left");
         }
         let (table, parents) = self.tree(&ranks);
+        // Editions begin at 1, since 0 stands for no roster at a member.
         let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
+        // Each member confirms each edition, so earlier confirmations are void.
         let (present, ready) = (BTreeSet::new(), BTreeSet::new());
         let told = self.awake(now);
         self.assembly =
             Some(Assembly { edition, told, ranks, parents, table, present, ready, next: 0, rest: 0 });
+        // Silence timers stop too: `on_assemble_timeout` judges the members in this phase.
         self.timers.clear();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
@@ -50,16 +54,20 @@ impl SenderSession {
         let part = |node: NodeId| self.roster.index_of(node).map(|index| self.roster.members()[index].part);
         let helps = |node: &&NodeId| part(**node).is_some_and(MemberRole::helps);
         let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
+        // A fan-out of all helpers puts each of them below the sender.
         let fanout = self.config.fanout.unwrap_or(helpers.len());
         let table = self.placed(&helpers, &members, fanout);
+        // Rank 0 is the organiser.
         let places: BTreeMap<NodeId, u16> = ranks.iter().copied().zip(1..).collect();
         let parent = |&node: &NodeId| table.parent(node).and_then(|parent| places.get(&parent).copied());
         let parents = ranks.iter().map(|node| parent(node).unwrap_or(0)).collect();
         (table, parents)
     }
 
+    /// Helper table for these helpers and members.
     fn placed(&self, helpers: &[NodeId], members: &[NodeId], fanout: usize) -> HelperTable {
         let name = |node: NodeId| self.roster.index_of(node).map(|index| &self.roster.members()[index].name);
+        // Helper that the configuration names for a node, if it is a member.
         let place = |node: &NodeId| -> Option<NodeId> {
             let helper = self.config.under.get(name(*node)?)?;
             helpers.iter().copied().find(|&node| name(node) == Some(helper))
@@ -70,9 +78,11 @@ impl SenderSession {
         if self.config.nearest && self.measured.is_over() {
             let (entries, turns) = self.by_distance(helpers, members, place);
             let entries = entries.into_iter().map(|entry| Helper { delivers: delivers(entry.node), ..entry });
+            // A balanced tree is always valid, so it is the fallback.
             let table = HelperTable::new(entries.collect(), turns);
             return table.unwrap_or_else(|_| HelperTable::balanced(helpers, members, fanout));
         }
+        // Helpers without a configured place form a balanced tree. The others go below the helper named for them.
         let free: Vec<NodeId> = helpers.iter().filter(|node| place(node).is_none()).copied().collect();
         let placed = helpers.iter().filter(|node| place(node).is_some());
         let placed = placed.map(|&node| Helper { node, parent: place(&node), delivers: false });
@@ -80,6 +90,7 @@ impl SenderSession {
         let entries = balanced.helpers().iter().copied().chain(placed);
         let entries: Vec<Helper> =
             entries.map(|entry| Helper { delivers: delivers(entry.node), ..entry }).collect();
+        // Members without a configured place go below the last level of helpers, in turn.
         let is_last = |helper: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**helper));
         let mut last = helpers.iter().filter(is_last).copied().cycle();
         let turns: Vec<(NodeId, NodeId)> = members
@@ -94,8 +105,10 @@ impl SenderSession {
         let awake = self.awake(now);
         let Some(assembly) = &mut self.assembly else { return };
         if assembly.table.is_helper(lost) {
+            // Members below a lost helper fall behind without fault, so `too_slow` spares them for some time.
             self.pulse.helper_lost = Some(awake);
         }
+        // Each node derives the same tree from the same loss, so the tree itself need not be sent.
         if let Some(next) = assembly.table.without(lost) {
             assembly.table = next.clone();
             self.with_inner(|inner| inner.update_helpers(now, &next.into()));
@@ -105,9 +118,11 @@ impl SenderSession {
     /// Starts the session once all members are ready. Announces a new roster if one was lost.
     pub(super) fn go_on_assembling(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
+        // A member was lost since the announcement of this edition.
         if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             self.assemble(now);
         } else if assembly.ready.len() == assembly.ranks.len() {
+            // The tree depends on the distances, so their reports are awaited too.
             if !self.is_measuring() {
                 self.run(now);
             } else if assembly.ranks.iter().all(|node| self.measured.has(node)) {
@@ -119,6 +134,7 @@ impl SenderSession {
     pub(super) fn on_assemble_timeout(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
         let limit = self.config.member_timeout;
+        // Time in which the sender was suspended does not count against the members.
         let rest = (assembly.told + limit).since(self.awake(now));
         if !rest.is_zero() {
             return self.timers.arm(Timer::Assemble, now + rest);
@@ -131,9 +147,11 @@ impl SenderSession {
         };
         let missing = assembly.ranks.iter().filter(|node| !there.contains(node));
         let missing: Vec<usize> = missing.filter_map(|&node| self.roster.index_of(node)).collect();
+        // All members are ready, but some have not reported their distances: go on without these.
         if missing.is_empty() && self.is_measuring() {
             return self.end_measuring(now);
         }
+        // Each loss makes `go_on_assembling` announce a new edition.
         for index in missing {
             self.give_up(now, index, reason.clone());
         }
@@ -151,6 +169,7 @@ impl SenderSession {
         }
         self.is_present(now, index);
         let assembling = self.phase == SenderPhase::Assembling;
+        // A READY for an earlier edition does not confirm the present one.
         match self.assembly.as_mut().filter(|assembly| assembling && assembly.edition == edition) {
             Some(assembly) => _ = assembly.ready.insert(source),
             None => self.events.dropped(DropReason::OutOfWindow),
@@ -192,6 +211,7 @@ impl SenderSession {
         if self.phase == SenderPhase::Assembling {
             self.roster_due = true;
         } else if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
+            // A member that missed the announcement of a loss would still wait for the lost one.
             assembly.rest = assembly.rest.saturating_sub(1);
             self.roster_due |= assembly.rest == 0;
         }
@@ -209,6 +229,7 @@ impl SenderSession {
         let assembly = self.assembly.as_mut()?;
         let total = assembly.ranks.len() + 1;
         assembly.next = first + count;
+        // A page without entries would never reach the end.
         if assembly.next >= total || count == 0 {
             self.roster_due = false;
             assembly.next = 0;
@@ -233,6 +254,7 @@ impl SenderSession {
         let places = nodes.filter_map(|(&node, &parent)| Some((self.roster.index_of(node)?, parent)));
         let others = places.filter_map(|(index, parent)| {
             let (member, record) = (&self.roster.members()[index], self.roster.record(index));
+            // A member that left or failed is gone for the others too.
             let out = matches!(member.outcome, MemberOutcome::Failed(_) | MemberOutcome::Lost(_));
             Some(Peer {
                 identity: record.identity,
