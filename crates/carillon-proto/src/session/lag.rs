@@ -105,14 +105,16 @@ pub(super) struct PathBound {
 impl PathBound {
     /// Member with the path that alone bounded the sending, if packets queue on it and hardly on most other paths.
     /// Under random loss hardly any member ever has everything sent, so only this reveals a slow path.
-    // The path with the longest hold must have held half of the tick, and three quarters of the time of all paths.
     pub fn alone(bounds: &[PathBound], elapsed: Duration) -> Option<usize> {
         let most = bounds.iter().max_by_key(|bound| bound.held)?;
         let all: Duration = bounds.iter().map(|bound| bound.held).sum();
+        // The median stands for the usual queueing delay.
         let mut queues: Vec<Duration> = bounds.iter().map(|bound| bound.queued).collect();
         queues.sort_unstable();
         let usual = queues[(queues.len() - 1) / 2];
         let least = MIN_QUEUEING_DELAY.max(most.round_trip / QUEUEING_ROUND_TRIP_DIVISOR);
+        // The path with the longest hold must have held half of the tick, and three quarters of the time of all
+        // paths.
         let alone = bounds.len() > 1 && most.held * 2 >= elapsed && most.held * 4 >= all * 3;
         (alone && most.queued >= least.max(usual * QUEUEING_RATIO)).then_some(most.index)
     }
@@ -124,6 +126,7 @@ impl LagTracker {
     pub fn note(&mut self, tick: Tick, awaited: bool, behind: Behind, acknowledged: u64) {
         // Shift the histories by one tick, and set the lowest bit if the condition held.
         let has_progressed = self.acknowledged != acknowledged;
+        // A member that became awaited during the tick was not awaited for all of it.
         let all_along = awaited && self.awaited;
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
         self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
@@ -133,8 +136,10 @@ impl LagTracker {
             Behind::IfAwaited => all_along && tick.mostly_free,
             Behind::No => false,
         };
+        // No member is behind while the application offers nothing, or while the sender itself was delayed.
         let is_behind = is_behind && tick.wanting && !tick.counted.is_zero();
         self.behind_in = self.behind_in << 1 | u128::from(is_behind);
+        // A member that was not polled may have more than it has acknowledged.
         let is_far = tick.is_known && acknowledged.saturating_mul(FAR_BEHIND_DIVISOR) < tick.usual;
         self.far_behind_in = self.far_behind_in << 1 | u128::from(is_behind && is_far);
         if !all_along || has_progressed {
@@ -148,12 +153,14 @@ impl LagTracker {
                 std::cmp::Ordering::Equal => self.stalled.0,
                 std::cmp::Ordering::Greater => tick.counted,
             };
+            // A stall counts as keeping others waiting once it is long enough, and then from its beginning.
             let ticks = match self.stalled.1.cmp(&MIN_STALL_TICKS) {
                 std::cmp::Ordering::Less => 0,
                 std::cmp::Ordering::Equal => MIN_STALL_TICKS,
                 std::cmp::Ordering::Greater => 1,
             };
             if tick.free && !tick.counted.is_zero() {
+                // Several bits at once mark the earlier ticks of the stall too.
                 self.held_in |= (1 << ticks) - 1;
             }
         }

@@ -71,6 +71,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Receiver that a JOIN stands for. `is_there` tells if an entry was heard just now.
     pub fn find(&self, who: &Applicant<'_>, is_there: impl Fn(&Entry) -> bool) -> LedgerMatch {
+        // Another name at the same node is another receiver.
         let same_node = self.by_node.get(&who.node).filter(|&&index| self.entries[index].own == who.own);
         if let Some(&index) = same_node {
             return LedgerMatch::Entry(index);
@@ -87,6 +88,7 @@ impl Ledger {
             (Some(one), Some(other)) => one.place == other.place,
             (one, other) => one == other,
         };
+        // Several receivers may run at one host, so the process or the place of the data tells them apart.
         if let Some(index) = first(&|entry| same_host(entry) && (same_process(entry) || same_place(entry))) {
             return LedgerMatch::Entry(index);
         }
@@ -144,6 +146,7 @@ impl Ledger {
     /// Records the new node of a receiver.
     pub fn moved(&mut self, index: usize, who: &Applicant<'_>) {
         let entry = &mut self.entries[index];
+        // Another receiver may have taken the former node.
         if self.by_node.get(&entry.node) == Some(&index) {
             self.by_node.remove(&entry.node);
         }
@@ -201,6 +204,7 @@ impl Ledger {
 /// Name with this suffix, cut to the maximum length.
 fn with_suffix(name: &str, suffix: &str) -> String {
     let mut end = name.len().min(Name::MAX_LEN - suffix.len());
+    // Names are UTF-8, so the cut must not split a character.
     while !name.is_char_boundary(end) {
         end -= 1;
     }

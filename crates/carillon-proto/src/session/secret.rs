@@ -42,12 +42,14 @@ pub(super) fn unseal(association: AssociationId, token: AssociationId, packet: &
     if Envelope::parse(packet).is_err() {
         return Some(packet.clone());
     }
+    // The buffer of the datagram is shared, so the token is replaced in a copy.
     let mut copy = packet.to_vec();
     replace(token, association, &mut copy).then(|| copy.into())
 }
 
 fn replace(old: AssociationId, new: AssociationId, packet: &mut [u8]) -> bool {
     let found = Envelope::parse(packet).is_ok_and(|(envelope, _)| envelope.association == old);
+    // Bytes 4 to 8 of the envelope are the association.
     if found && let Some(field) = packet.get_mut(4..Envelope::LEN) {
         field.copy_from_slice(&new.0.to_be_bytes());
     }

@@ -55,9 +55,9 @@ impl ReceiverSession {
                 self.get_ready(now);
             }
             ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished => {
+                // A page after the start brings no new members and only announces lost ones.
                 if page.edition != peers.edition() {
                     return self.events.dropped(DropReason::OutOfOrder);
-                    // A page after the start brings no new members and only tells of lost ones.
                 }
                 let places = peers.members().iter().skip(page.first.into()).zip(page.peers.iter());
                 let gone: Vec<NodeId> = places
@@ -116,6 +116,7 @@ impl ReceiverSession {
         self.set_phase(ReceiverPhase::Running);
         self.with_inner(|inner| inner.start(now));
         self.feed_early(now);
+        // A member that offers no messages has finished from the beginning.
         if self.finishing || !self.config.part.offers() {
             self.with_inner(|inner| {
                 if let Some(sender) = inner.as_sender() {

@@ -46,6 +46,7 @@ impl ReceiverSession {
     pub(super) fn has_everything_of(&mut self, source: NodeId, invite: &Invite<'_>) -> bool {
         let done = invite.job.and_then(|job| self.config.done.find(job, self.host(source)));
         self.saw_done_job |= done.is_some();
+        // A silent receiver cannot tell the sender, so it does not join again.
         done.is_some_and(|acknowledged| acknowledged || self.config.silent)
     }
 

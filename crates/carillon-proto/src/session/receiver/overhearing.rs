@@ -72,10 +72,12 @@ impl ReceiverSession {
         let named = |entry: &&&'static ProtocolEntry| entry.name == &*invite.protocol;
         let entry = self.config.protocols.iter().find(named)?;
         let overheard_with = entry.overheard_with?;
+        // The limits of a session that is joined hold here too.
         if self.too_long(invite).is_some() || invite.max_payload > self.config.receive_buffer {
             return None;
         }
         let mut config = Config::defaults(entry.parameters);
+        // Settings for overhearing come last, so that they override the sender's.
         for (key, value) in invite.settings.pairs().chain(overheard_with.iter().copied()) {
             config.set(entry.parameters, key, value).ok()?;
         }
@@ -96,6 +98,7 @@ impl ReceiverSession {
             return false;
         }
         let Some(machine) = &mut overhearing.machine else { return false };
+        // Machines count memory in datagrams, so none may be longer than announced.
         if datagram.bytes.len() <= overhearing.longest {
             machine.handle_datagram(now, *datagram);
             // Events of this machine are neither recorded nor acted on.

@@ -34,11 +34,13 @@ impl ReceiverSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         let ours = |invited: &Invited| invited.association == packet.association;
+        // An invitation to another session, or by another node, may begin a new session.
         if let Body::Invite(invite) = packet.body
             && !self.invited.as_ref().is_some_and(|invited| ours(invited) && invited.sender == source)
         {
             return self.on_invitation(now, source, packet.association, &invite, len);
         }
+        // An answer may come from a session that is ignored and was queried.
         if let Body::Welcome { nonce, .. } | Body::Answer { nonce, .. } = packet.body
             && self.on_query_answer(packet.association, source, nonce)
         {
@@ -47,6 +49,7 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_mut().filter(|invited| ours(invited)) else {
             return self.events.dropped(DropReason::Foreign);
         };
+        // PRESENT, PROBE and ECHO come from other members too, so the source is not checked yet.
         if let (Body::Present { proof }, Some(_)) = (packet.body, &self.peers) {
             return self.on_present(now, source, secret::named(proof));
         }
@@ -60,6 +63,7 @@ impl ReceiverSession {
         }
         match packet.body {
             Body::Invite(invite) => {
+                // Each invitation allows as many bytes in answer, so that a forged address is no amplifier.
                 invited.credit = (invited.credit + len).min(MAX_CREDIT);
                 if self.is_its_own(now, &invite) {
                     self.on_heartbeat(now, &invite);
@@ -67,6 +71,7 @@ impl ReceiverSession {
                     self.events.dropped(DropReason::NotAMember);
                 }
             }
+            // A packet without the nonce may come from a node that forges the sender's address.
             Body::Welcome { nonce, .. }
             | Body::Challenge { nonce, .. }
             | Body::Refuse { nonce, .. }
@@ -143,6 +148,7 @@ impl ReceiverSession {
         if self.config.silent {
             return self.follow(now, source, association, invite);
         }
+        // An invitation to the overheard session has the settings that its machine needs.
         self.learn_overheard(source, association, invite);
         let (free, waits) = match &self.invited {
             None => (self.phase == ReceiverPhase::Seeking, false),
@@ -158,6 +164,7 @@ impl ReceiverSession {
         }
         let answered = self.ignored.has_answered(association, source) && (free || waits);
         if !answered && (!free || self.ignored.has(now, association, source)) {
+            // Ask the sender whether it exists. A later invitation finds its answer.
             if free || waits {
                 self.query_ignored(now, association, source, invite.state);
             }
@@ -181,6 +188,7 @@ impl ReceiverSession {
             }
             State::Finished | State::Aborted => return self.events.dropped(DropReason::Foreign),
         }
+        // The present sender had its time to answer.
         if waits {
             self.ignore_unresponsive(now);
         }
@@ -190,6 +198,7 @@ impl ReceiverSession {
             // While two senders invite in turn, earlier observations of a sender count again at its next turn.
             (invited.largest, invited.invitations) = (largest, (invitations + 1).min(SIZE_INVITATIONS - 1));
         }
+        // A problem is reported only to a sender that has proved that it exists, so ASK goes out in place of JOIN.
         let problem = self.accept(source, association, invite).err();
         if let Some(invited) = &mut self.invited {
             invited.problem = problem;
@@ -210,6 +219,7 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         credit: usize,
     ) {
+        // The nonce depends on session and sender, so a repeated attempt is recognised as the same.
         self.nonce = self.nonce_for(association, source);
         self.token = secret::token(self.nonce);
         let name = invite.sender.to_string();
@@ -274,6 +284,7 @@ impl ReceiverSession {
         for (key, value) in invite.settings.pairs() {
             config.set(entry.parameters, key, value).map_err(|error| error.to_string())?;
         }
+        // The settings may be forged. `set` has checked their ranges, and times are bounded here.
         bounds::cut(entry, &mut config, self.config.bit_rate);
         if let Some(invited) = &mut self.invited {
             invited.order = entry.order_with(&config);
@@ -349,6 +360,7 @@ impl ReceiverSession {
         if invited.challenges == 1 {
             invited.since = now;
         }
+        // The answer may be three times as long as the challenge (RFC 9000, section 8.1).
         invited.credit = (invited.credit + CHALLENGE_CREDIT).min(MAX_CREDIT);
         self.join_due = true;
     }
@@ -371,6 +383,7 @@ impl ReceiverSession {
         if invite.terms() != invited.terms {
             return false;
         }
+        // Everything built from the forged invitation was dropped, so begin again with the genuine one.
         if !std::mem::replace(&mut invited.accepted, true) {
             (invited.name, invited.max_payload) = (invite.sender.to_string(), invite.max_payload);
             invited.sizes = invite.sizes;
@@ -399,6 +412,7 @@ impl ReceiverSession {
             return self.on_heartbeat_unanswered(now, invite);
         }
         if matches!(invite.state, State::Finished | State::Aborted) {
+            // A stranger may have forged the end.
             if self.is_busy() || self.phase == ReceiverPhase::Reporting {
                 self.verify_state(now, invite.state, &invite.reason);
             }
@@ -436,6 +450,7 @@ impl ReceiverSession {
 
     pub(super) fn on_welcome(&mut self, now: Time, number: u32) {
         let Some(invited) = &mut self.invited else { return };
+        // An invitation that cannot be accepted, or was forged, makes no member.
         if invited.member.is_some() || invited.problem.is_some() || !invited.accepted {
             return self.events.dropped(DropReason::Duplicate);
         }
@@ -443,8 +458,10 @@ impl ReceiverSession {
         self.overhearing = None;
         self.with_inner(|inner| inner.start(now));
         self.join_due = false;
+        // JOIN is repeated as a keepalive while the sender gathers.
         self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
         self.timers.arm(Timer::Confirm, now + self.config.silence);
+        // The application may have reported while this receiver was joining.
         if self.phase == ReceiverPhase::Joining {
             match self.peers {
                 Some(_) => {
@@ -464,6 +481,7 @@ impl ReceiverSession {
         if reason == RefuseReason::Nonce && self.phase == ReceiverPhase::Joining && !self.is_welcomed() {
             // The nonce collides with another member's by chance: try another one.
             self.invited = None;
+            // The number of attempts makes the next nonce different.
             self.attempts += 1;
             return self.end(ReceiverPhase::Seeking);
         }
@@ -544,11 +562,13 @@ impl ReceiverSession {
             Body::Report { nonce, bytes: self.bytes, verdict, text }
         } else if self.progress_due {
             self.progress_due = false;
+            // The report states the same bytes.
             if self.verdict.is_some() {
                 return None;
             }
             Body::Progress { nonce, bytes: self.bytes }
         } else if let Some((reason, left)) = &mut self.leave_due {
+            // A sender that has not admitted this receiver may be forged, so it gets a packet without text.
             let text = Text::new(reason).filter(|_| invited.member.is_some()).unwrap_or_default();
             let body = Body::Leave { nonce, text };
             Packet { association: invited.association, body }.emit(buf);

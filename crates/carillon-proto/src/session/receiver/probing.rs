@@ -74,6 +74,7 @@ impl Probing {
     /// Prepares the next probe, or ends the measurement. Returns the time of the next call.
     pub fn on_timer(&mut self, now: Time) -> Option<Time> {
         if self.queue.is_empty() {
+            // The first rounds probe all targets, and later ones only targets without an answer.
             let all = self.rounds < PROBES_PER_TARGET;
             let asked = |(_, target): &(usize, &Target)| all || target.least.is_none();
             self.queue = self.targets.iter().enumerate().filter(asked).map(|(at, _)| at).collect();
@@ -81,6 +82,7 @@ impl Probing {
                 self.finish();
                 return None;
             }
+            // The last probes get time for their answers.
             if self.rounds == MAX_ROUNDS {
                 self.queue.clear();
                 self.waited = true;
@@ -89,6 +91,7 @@ impl Probing {
             self.rounds += 1;
         }
         self.due = self.queue.pop_front();
+        // Retries are farther apart, so that late answers can arrive before them.
         let ends_all = self.queue.is_empty() && self.rounds >= PROBES_PER_TARGET;
         Some(now + if ends_all { RETRY_INTERVAL } else { self.spacing() })
     }
@@ -101,6 +104,7 @@ impl Probing {
     }
 
     pub fn on_echo(&mut self, now: Time, from: NodeId, token: u64) -> Result<(), DropReason> {
+        // Another node that answers would make the target look nearer than it is.
         let asked = |&(at, _): &(usize, Time)| self.targets.get(at).is_some_and(|target| target.node == from);
         if !self.outstanding.get(&token).is_some_and(asked) {
             return Err(DropReason::Redundant);

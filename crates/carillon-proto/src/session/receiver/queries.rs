@@ -58,6 +58,7 @@ impl ReceiverSession {
         }
         let (until, seen) =
             self.ignored.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
+        // A session that is ignored for good stays ignored.
         if until != NO_EXPIRY {
             self.ignored.put(IgnoredSession { session, until, has_answered: true, seen });
         }

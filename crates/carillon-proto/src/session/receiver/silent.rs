@@ -29,6 +29,7 @@ impl ReceiverSession {
                 self.unfollow(NO_EXPIRY);
             }
             Ok(()) => {
+                // No WELCOME will arrive, so the receiver counts as admitted at once.
                 if let Some(invited) = &mut self.invited {
                     invited.member = Some(0);
                 }

@@ -33,8 +33,10 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_ref().filter(|_| invite.sizes.are_shown()) else {
             return invite.max_payload;
         };
+        // Until the size is settled, the longest one is assumed.
         let comes = if invited.invitations < SIZE_INVITATIONS { longest } else { invited.largest };
         let comes = u32::from(comes).min(self.config.max_datagram);
+        // Each byte by which datagrams are shorter reduces the payload.
         invite.max_payload.saturating_sub(u32::from(longest).saturating_sub(comes)).max(1)
     }
 
@@ -44,7 +46,7 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.may_see_larger(interface)) else {
             return;
         };
-        // What is longer than its interface carries came in fragments, which data does not.
+        // A datagram that is longer than the interface carries arrived in fragments. Data are not fragmented.
         let whole = u16::try_from(bytes.min(interface as usize)).unwrap_or(u16::MAX);
         invited.largest = invited.largest.max(whole);
         if self.phase == ReceiverPhase::Joining && !self.awaits_sizes() {

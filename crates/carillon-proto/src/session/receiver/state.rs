@@ -48,10 +48,15 @@ impl ReceiverPhase {
 /// Present invitation and what is known of its session.
 #[derive(Debug)]
 pub(super) struct Invited {
+    /// Number of the session.
     pub association: AssociationId,
+    /// Node of the sender.
     pub sender: NodeId,
+    /// Job of the session, if its sender states one.
     pub job: Option<JobId>,
+    /// Name of the sender.
     pub name: String,
+    /// State that the sender announced last.
     pub state: State,
     /// Number of this member, once admitted.
     pub member: Option<u32>,

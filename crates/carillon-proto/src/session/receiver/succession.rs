@@ -24,6 +24,7 @@ impl ReceiverSession {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.association != association) else {
             return false;
         };
+        // The silence timer shows when the sender was last heard.
         if now + silence < over + SUCCESSION_SILENCE {
             return false;
         }

@@ -1,10 +1,9 @@
 //! Verification of session states that any node could have claimed.
 //!
 //! The sender announces to the group that a session starts or ends, but a stranger can forge that announcement. The
-//! receiver therefore asks the sender itself, with the nonce that only these two know, and the answer counts. If no
-//! answer comes, as the session may have ended already, the receiver accepts the announcement unless it hears the
-//! sender continue.
-//! heard unless the sender is heard going on.
+//! receiver therefore asks the sender itself, with the nonce that only these two know, and the answer counts. No
+//! answer comes if the session has ended already. The receiver then accepts the announced end, unless another packet
+//! shows that the sender continues.
 
 use carillon_core::{Duration, Time};
 use carillon_wire::session::{RefuseReason, State};
@@ -39,6 +38,7 @@ impl ReceiverSession {
 
     pub(super) fn on_query_timer(&mut self, now: Time) {
         let Some(unverified) = &mut self.unverified else { return };
+        // Queries are repeated, since each or its answer may be lost.
         if unverified.asked < MAX_STATE_QUERIES {
             unverified.asked += 1;
             self.ask_due = true;
@@ -47,6 +47,7 @@ impl ReceiverSession {
         }
         let Some(unverified) = self.unverified.take() else { return };
         let on_session_over = matches!(unverified.state, State::Finished | State::Aborted);
+        // An unconfirmed start changes nothing: the next packet of the running session asks again.
         if unverified.contradicted || !on_session_over {
             return;
         }

@@ -25,6 +25,7 @@ impl SenderSession {
 
     /// Returns true if a JOIN has the cookie of this time slot or of the previous one.
     pub(super) fn is_answered(&self, now: Time, node: NodeId, nonce: Nonce, cookie: Option<Cookie>) -> bool {
+        // The time slot may change while the JOIN is in flight.
         let slot = slot(now);
         cookie.is_some_and(|cookie| {
             [slot, slot.wrapping_sub(1)].into_iter().any(|slot| self.cookie(node, nonce, slot) == cookie)

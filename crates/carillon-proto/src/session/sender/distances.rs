@@ -43,6 +43,7 @@ impl SenderSession {
         let said = said.into_iter().map(|node| (node, place(&node)));
         let entries = self.measured.parents(&free, fanout).into_iter().chain(said);
         let entries = entries.map(|(node, parent)| Helper { node, parent, delivers: false }).collect();
+        // Children are counted, so that nearly equal helpers share the members.
         let (mut children, mut turns) = (BTreeMap::new(), Vec::new());
         for &member in members {
             if let Some(helper) = place(&member).or_else(|| self.measured.nearest(member, helpers, &children))

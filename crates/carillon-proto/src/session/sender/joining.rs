@@ -34,9 +34,11 @@ impl SenderSession {
         (cookie, origin): (Option<Cookie>, Option<Origin>),
     ) {
         let own = joining.name;
+        // An aborted session admits no receiver, so it gets the state of the session.
         if self.phase == SenderPhase::Aborted || self.end_notices.is_some_and(|f| f.state == State::Aborted) {
             return self.answer(now, source, Reply::Answer(nonce));
         }
+        // A member repeats its JOIN as a keepalive, or because WELCOME was lost.
         if let Some(index) = self.roster.index_of(source)
             && self.roster.record(index).nonce == nonce
         {
@@ -104,6 +106,7 @@ impl SenderSession {
         } else {
             None
         };
+        // A refused receiver gets no entry in the ledger, so strangers cannot fill it.
         let name = match refusal {
             None => self.taken_down(speaker, &who),
             Some(_) => None,
@@ -137,6 +140,7 @@ impl SenderSession {
         self.heard(now, self.roster.members().len() - 1);
         self.replies.insert(source, Reply::Welcome);
         self.events.push(Event::MemberJoined { member: source });
+        // The waiting time runs from the join of the first receiver.
         let settle = match self.config.gather {
             Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
             Gather::Count(_) | Gather::Names(_) => self.config.gather_wait,
@@ -180,6 +184,7 @@ impl SenderSession {
             return Speaker::Known(index);
         }
         let is_new = !self.undecided.contains_key(&who.node);
+        // The map is bounded. A removed entry only delays the decision about its node.
         if is_new && self.undecided.len() >= MAX_UNDECIDED {
             self.undecided.pop_first();
         }
@@ -224,6 +229,7 @@ impl SenderSession {
             Speaker::New | Speaker::Undecided => self.add_to_ledger(who)?,
         };
         let entry = self.ledger.entry_mut(index);
+        // A receiver that joins after the start waits for the catch-up session.
         entry.waits |= self.phase != SenderPhase::Gathering;
         Some(entry.name.clone())
     }
@@ -234,6 +240,7 @@ impl SenderSession {
             return None;
         }
         let limit = LEDGER_LIMIT * self.config.max_members;
+        // The roster lists the sender too, so its name is reserved.
         let sender = self.config.has_roster().then_some(self.config.name.as_str());
         self.ledger.add(who, limit, |name| Some(name) == sender)
     }

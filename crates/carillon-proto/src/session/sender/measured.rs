@@ -66,6 +66,7 @@ impl Measured {
         if is_clearly_nearer(self.between(member, LOCAL_NODE), least) {
             return None;
         }
+        // Measurements vary, so nearly equal distances count as equal.
         let as_near = ways().filter(|&(way, _)| way <= least + least / 4 + NOISE / 2);
         let best = as_near.min_by_key(|&(way, helper)| (children.get(&helper).copied().unwrap_or(0), way));
         best.map(|(_, helper)| helper)

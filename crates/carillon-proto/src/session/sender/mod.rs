@@ -51,9 +51,11 @@ pub struct SenderSession {
     config: SenderSessionConfig,
     /// Settings as invitations carry them.
     settings: String,
+    /// Random streams of the protocol's machine.
     seeds: Seeds,
     phase: SenderPhase,
     roster: Roster,
+    /// Receivers that are not served.
     unserved: UnservedList,
     /// Receivers of the job.
     ledger: Ledger,
@@ -65,11 +67,13 @@ pub struct SenderSession {
     reported_since: BTreeMap<String, Time>,
     /// Bytes of the offered data that are in no message, as receivers have them or need not get them.
     unsent: u64,
+    /// Other senders heard on the group.
     rivals: Vec<Rival>,
     /// Machine of the protocol, from the end of gathering until the end is announced.
     inner: Option<Box<dyn Machine>>,
     /// Agreement on the roster, from the end of gathering, if members know each other.
     assembly: Option<Assembly>,
+    /// Distances that the members report, for the helper tree.
     measured: Measured,
     /// Identity of this node among peers.
     identity: Identity,
@@ -91,17 +95,21 @@ pub struct SenderSession {
     cookies: Seeds,
     /// Start of the present second, and the number of answers to strangers in it.
     strangers: (Time, u32),
+    /// Announcements of the end that are left to send; none before the end.
     end_notices: Option<EndNotices>,
     /// Maximum payload of a message.
     max_payload: u32,
     /// Reason why the payload is smaller than configured.
     shortened: Option<Shortened>,
+    /// Datagrams shown to find the size that reaches all members.
     showing: Showing,
+    /// True if the time of the start condition has passed.
     wait_over: bool,
     /// True if `gather_limit` has passed, and the session starts with the receivers that have joined.
     limit_over: bool,
     /// True after `finish` was called.
     finishing: bool,
+    /// Bytes of the messages offered; among peers also of the messages delivered.
     offered_bytes: u64,
     /// Activity of the sender itself, for fair judgment of members.
     pulse: Pulse,
@@ -115,6 +123,7 @@ pub struct SenderSession {
     left_over: VecDeque<Delivery>,
     /// Number of repairs that the protocol has sent.
     repairs: u64,
+    /// Reason for the abortion.
     failure: Option<String>,
     events: Events,
 }
@@ -124,6 +133,7 @@ impl SenderSession {
     /// by building its sender for one member.
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
+        // The name separates the random streams of several senders with the same seed.
         let named = seeds.part("session").part(&config.name);
         let identity = Identity(named.stream("session.identity").bits());
         let session = SenderSession {
@@ -182,6 +192,7 @@ impl SenderSession {
             return;
         }
         let reason = Text::clean(reason);
+        // A member that has reported keeps its result.
         for index in self.roster.active().collect::<Vec<_>>() {
             self.roster.set_outcome(index, MemberOutcome::Failed(format!("session aborted: {reason}")));
         }
@@ -269,6 +280,7 @@ impl SenderSession {
         let mut former = self.config.earlier.clone();
         former.sessions.push(self.config.association);
         former.ledger = self.ledger.next();
+        // Reports to earlier sessions count in the next one.
         for name in self.reported_since.keys() {
             if let Some(index) = former.ledger.named(name) {
                 former.ledger.entry_mut(index).verified = true;
@@ -282,6 +294,7 @@ impl SenderSession {
                 entry.has_some |= made_progress;
             }
         }
+        // A lost member can have everything only if everything was offered, so no late report is expected before.
         if self.finishing {
             for (index, member) in self.roster.members().iter().enumerate() {
                 let nonce = self.roster.record(index).nonce;
@@ -376,6 +389,7 @@ impl SenderSession {
             false => (Role::Sender, None),
         };
         let members = || own.iter().chain(members).copied();
+        // A sender that is no member has no identity among them.
         let identity = own.map_or(0, |(_, identity)| identity);
         let context = BuildContext {
             association: self.config.association,
@@ -414,14 +428,17 @@ impl SenderSession {
         if self.phase == SenderPhase::Assembling {
             self.go_on_assembling(now);
         }
+        // `with_inner` only collects losses, as it cannot call the machine again from inside.
         while let Some(lost) = self.lost.pop() {
             self.update_helpers(now, lost);
         }
+        // The session is aborted only if nothing is delivered until the timer fires.
         if std::mem::take(&mut self.too_few) && self.phase == SenderPhase::Running {
             self.await_progress(now);
         }
         if self.phase == SenderPhase::Running {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
+            // Verified members count too: with them the session closes once the protocol has finished.
             let nobody = self.roster.active_count() + self.roster.verified_count() == 0;
             if nobody && !matches!(self.config.gather, Gather::Silent(_)) {
                 // No member is left.
@@ -448,6 +465,7 @@ impl SenderSession {
 
     fn is_gathered(&self) -> bool {
         let receivers = self.roster.receivers();
+        // A time limit starts the session only if a receiver has joined.
         let over = receivers > 0 && (self.wait_over || self.limit_over);
         let enough = match &self.config.gather {
             Gather::Count(count) => over || receivers >= *count,
@@ -461,6 +479,7 @@ impl SenderSession {
                 over || (receivers > 0 && all())
             }
         };
+        // Expected helpers must have joined too, unless the limit has passed.
         enough && (self.limit_over || self.roster.helpers() >= self.config.helping.count())
     }
 
@@ -497,11 +516,13 @@ impl SenderSession {
             None => self.roster.identities().collect::<Vec<_>>(),
         };
         let table = self.assembly.as_ref().map(|assembly| assembly.table.clone()).unwrap_or_default();
+        // The list of members is final now, so the datagram size is settled before the machine is built with it.
         self.settle_sizes();
         match self.build(&members, table) {
             Ok(machine) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
         }
+        // Timers of the earlier phases end here. `heard` arms the silence timers below.
         self.timers.clear();
         self.made_progress = false;
         self.set_phase(SenderPhase::Running);
@@ -511,6 +532,7 @@ impl SenderSession {
         }
         self.begin_watch(now);
         self.with_inner(|inner| inner.start(now));
+        // The application may finish before the session runs.
         if self.finishing {
             self.finish_inner(now);
         }
@@ -518,6 +540,7 @@ impl SenderSession {
 
     fn finish_inner(&mut self, now: Time) {
         let finished = self.with_inner(|inner| inner.as_sender().map(|sender| sender.finish(now)));
+        // This member waits only for the others from now on, so messages must make progress.
         if finished.is_some() && self.config.has_peers() {
             self.timers.arm(Timer::Standstill, now + self.config.stall_timeout());
         }
@@ -562,6 +585,7 @@ impl SenderSession {
             let member = &self.roster.members()[index];
             let (node, bytes) = (member.node, member.bytes);
             match member.outcome {
+                // The time limit for the report begins now.
                 MemberOutcome::Active => self.roster.record_mut(index).mark = (bytes, now),
                 // The member reported early and stayed, to send further acknowledgments.
                 MemberOutcome::Verified if !self.config.has_peers() => {
@@ -574,10 +598,12 @@ impl SenderSession {
 
     fn announce_end(&mut self, state: State, spacing: Duration) {
         self.timers.clear();
+        // The machine is dropped below, so its undelivered messages are kept for the application.
         if self.config.has_peers() {
             let mut next = || self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten();
             self.left_over = std::iter::from_fn(&mut next).collect();
         }
+        // Reports show the paths after the end, so their last measurements are kept.
         self.note_paths();
         self.inner = None;
         self.roster_due = false;
@@ -643,7 +669,9 @@ impl SenderSession {
                 Some(_) => self.invite_due = true,
                 None => {
                     self.invite(now);
+                    // MEASURE follows each invitation while distances are missing.
                     self.ask_distances();
+                    // The roster takes several datagrams, so it is repeated only at regular heartbeats.
                     if self.invited > QUICK_INVITATIONS {
                         self.repeat_roster();
                     }
@@ -660,11 +688,13 @@ impl SenderSession {
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
                 let until = self.roster.record(index).heard + self.config.member_timeout;
+                // Time in which the sender was suspended does not count.
                 let rest = until.since(self.awake(now));
                 if !rest.is_zero() {
                     self.timers.arm(timer, now + rest);
                 } else if !self.is_needed(index) {
                     // The member has reported its result.
+                    // A silent member leaves no trace while the session gathers, so that its name is free again.
                 } else if self.phase == SenderPhase::Gathering {
                     self.forget(now, index, UnservedReason::Silent(self.config.member_timeout));
                 } else {
@@ -702,6 +732,7 @@ impl Machine for SenderSession {
             } else if self.inner.is_none() {
                 self.events.dropped(DropReason::OutOfWindow);
             } else if let Some(bytes) = self.opened(index, &datagram) {
+                // Any packet with the token is a keepalive.
                 self.heard(now, index);
                 self.with_inner(|inner| inner.handle_datagram(now, Received { bytes: &bytes, ..datagram }));
             } else {
@@ -750,11 +781,13 @@ impl Machine for SenderSession {
             if let Some(transmit) = self.emit_roster(buf).or_else(|| self.emit_measure(buf)) {
                 return Some(transmit);
             }
+            // The time since the last datagram is the sender's own delay, and not the fault of a member.
             self.pulse.asked(now);
             if let Some(transmit) = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten() {
                 self.pulse.handed(now);
                 return Some(transmit);
             }
+            // The machine may have made a step of the session possible, which may make a packet due.
             self.advance(now);
             if !self.invite_due && self.replies.is_empty() && !self.roster_due {
                 return None;
@@ -789,6 +822,7 @@ impl Receiver for SenderSession {
             return Some(delivery);
         }
         let delivery = self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten()?;
+        // Own messages were counted when they were offered.
         if delivery.source != LOCAL_NODE {
             self.offered_bytes = self.offered_bytes.saturating_add(delivery.payload.len() as u64);
         }

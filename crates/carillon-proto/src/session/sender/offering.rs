@@ -25,7 +25,9 @@ impl SenderSession {
             Some(sender) => call(sender, now, payload),
             None => Err(OfferError::Finished),
         });
+        // A refused offer shows `watch` that the application has more to send.
         self.pulse.blocked = !matches!(offered, Some(Ok(_)));
+        // A blocked peer may wait for a lost member, so progress is checked from now on.
         if self.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
             self.await_progress(now);
         }

@@ -27,6 +27,7 @@ impl SenderSession {
     /// Records that a member was heard, and arms its silence timer if necessary.
     pub(super) fn heard(&mut self, now: Time, index: usize) {
         self.roster.record_mut(index).heard = self.awake(now);
+        // Assembling has one timer for all members.
         let waiting = match self.phase {
             SenderPhase::Gathering | SenderPhase::Running | SenderPhase::Closing => !self.is_over(),
             SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
@@ -45,6 +46,7 @@ impl SenderSession {
     /// Schedules an answer. Members always get one, strangers at most [`STRANGERS_RATE`] per second.
     pub(super) fn answer(&mut self, now: Time, node: NodeId, reply: Reply) {
         let member = self.roster.index_of(node).is_some();
+        // Strangers share a rate, so that a flood of forged addresses does not make the sender a reflector.
         if !member {
             if now.since(self.strangers.0) >= Duration::from_secs(1) {
                 self.strangers = (now, 0);
@@ -53,6 +55,7 @@ impl SenderSession {
                 return self.events.dropped(DropReason::BufferFull);
             }
         }
+        // The queue has one answer per node, and a bound for strangers.
         if member
             || self.replies.len() < self.config.max_members + MAX_STRANGERS
             || self.replies.contains_key(&node)
@@ -107,6 +110,7 @@ impl SenderSession {
             Err(_) => return self.on_unreadable(now, &datagram),
         };
         if packet.association != self.config.association {
+            // A member of an earlier session of the job may report late.
             if let Body::Report { nonce, verdict: Verdict::Verified, .. } = packet.body
                 && self.on_former_report(now, packet.association, source, nonce)
             {
@@ -164,6 +168,7 @@ impl SenderSession {
             return self.refuse_expelled(now, index);
         }
         self.heard(now, index);
+        // No member can have more than was offered, so a false claim is cut.
         let bytes = bytes.min(self.offered_bytes);
         let member = self.roster.member_mut(index);
         member.bytes = member.bytes.max(bytes);
@@ -222,9 +227,11 @@ impl SenderSession {
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(most);
             member.finished = Some(now);
+            // A failed member acknowledges nothing more, so the protocol need not wait for it.
             if !verified {
                 self.release(now, source);
             } else {
+                // A verified member needs no catch-up session.
                 self.wanting.remove(&self.roster.members()[index].name);
             }
             if may_go_on && self.config.further && part == MemberRole::Receives {
@@ -252,6 +259,7 @@ impl SenderSession {
         source: NodeId,
         nonce: Nonce,
     ) -> bool {
+        // The nonce proves that the report comes from that member.
         let Some(name) = self.config.earlier.members.get(&(association, source, nonce)) else { return false };
         self.reported_since.entry(name.clone()).or_insert(now);
         self.replies.insert(source, Reply::Former(association, nonce));
@@ -278,6 +286,7 @@ impl SenderSession {
 
     /// Handles a receiver that declines the invitation or is too late.
     fn on_decline(&mut self, now: Time, source: NodeId, name: &str, text: &str) {
+        // A member has accepted the invitation, so a DECLINE from its node is old or forged.
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
@@ -308,6 +317,7 @@ impl SenderSession {
 
     /// Stops the protocol's wait for a member that has left.
     pub(super) fn release(&mut self, now: Time, member: NodeId) {
+        // The roster announces the loss to the other members.
         self.roster_due |= self.config.has_roster();
         self.lost.push(member);
         self.with_inner(|inner| {
@@ -383,6 +393,7 @@ impl SenderSession {
         self.invite_due = false;
         let invite = self.invitation();
         Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
+        // Nothing acknowledges the announcements of the end, so there are several.
         if let Some(end_notices) = &mut self.end_notices {
             end_notices.left -= 1;
             if end_notices.left > 0 {
@@ -404,11 +415,13 @@ impl SenderSession {
             return None;
         }
         let terms = self.invitation().terms();
+        // A reply is composed when it leaves, so it states the present state.
         while let Some((node, reply)) = self.replies.pop_first() {
             let member = self.roster.index_of(node);
             let body = match (reply, member) {
                 (Reply::Refuse(nonce, reason), _) => Body::Refuse { nonce, reason, text: Text::default() },
                 (Reply::Answer(nonce), member) => {
+                    // The reason of a failure is for members only.
                     let known = member.is_some_and(|index| self.roster.record(index).nonce == nonce);
                     let reason = self.failure.as_deref().filter(|_| known).and_then(Text::new);
                     Body::Answer { nonce, state: self.state(), terms, text: reason.unwrap_or_default() }

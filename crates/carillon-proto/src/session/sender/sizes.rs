@@ -71,6 +71,7 @@ impl SenderSession {
 
     /// Writes the next datagram to show.
     pub(super) fn emit_size(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        // Gathering may have ended since the invitation.
         if self.phase != SenderPhase::Gathering || self.end_notices.is_some() {
             self.showing.due.clear();
         }

@@ -58,8 +58,11 @@ pub(super) enum Timer {
 /// Pending packet to one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
+    /// Admission of a member.
     Welcome,
+    /// Acknowledgment of a member's report.
     ReportAck,
+    /// Refusal, with its reason.
     Refuse(Nonce, RefuseReason),
     /// Challenge to repeat the JOIN with the cookie of this time slot.
     Challenge(Nonce, u64),

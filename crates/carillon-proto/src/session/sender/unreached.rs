@@ -61,6 +61,7 @@ impl SenderSession {
         if let Some(lost) = lag.lost_run.unreached() {
             return Some(format!("received none of {lost} packets of up to {bytes} bytes, but answers"));
         }
+        // The protocol counts arrivals, and these show no such path.
         if lag.path.is_some() {
             return None;
         }
@@ -85,6 +86,7 @@ impl SenderSession {
         }
         let Some(reason) = self.why_unreached(awake, index) else { return false };
         let record = self.roster.record_mut(index);
+        // REFUSE goes out below, so `refuse_expelled` waits a heartbeat before it sends another one.
         (record.is_aside, record.is_unreached, record.refused) = (true, true, Some(now));
         let (nonce, node) = (record.nonce, self.roster.members()[index].node);
         self.give_up(now, index, reason);

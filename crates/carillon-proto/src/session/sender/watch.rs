@@ -84,8 +84,10 @@ impl SenderSession {
         if self.phase == SenderPhase::Closing {
             return self.watch_reports(now, elapsed);
         }
+        // The delay by the sender's own rate limit is no fault of a member.
         let own = std::mem::take(&mut self.pulse.own);
         let quiet = self.pulse.sent == std::mem::replace(&mut self.pulse.sent_before, self.pulse.sent);
+        // Keep the completed messages of each tick in the window, to compute the goodput of awaited members.
         if self.pulse.history.len() == PACE_WINDOW as usize {
             self.pulse.history.pop_front();
         }
@@ -104,6 +106,7 @@ impl SenderSession {
             unanswered: sender.unanswered(node),
         };
         let seen: Vec<Seen> = members.into_iter().map(see).collect();
+        // The median shows the progress that is usual in the group.
         let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
         acknowledged.sort_unstable();
         let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
@@ -142,7 +145,9 @@ impl SenderSession {
             }
             self.roster.member_mut(index).waited = self.roster.record(index).lag.waited();
         }
+        // Judge after all members were examined, so that their order does not matter.
         for &Seen { index, .. } in &seen {
+            // A member that the datagrams do not reach looks slow too, so this check comes first.
             if self.set_aside_unreached(now, awake, index) {
                 continue;
             }
@@ -155,6 +160,7 @@ impl SenderSession {
                 self.give_up(now, index, reason);
             }
         }
+        // Members expelled above take no part in a trial.
         let seen: Vec<Seen> = seen.into_iter().filter(|seen| self.is_needed(seen.index)).collect();
         self.try_fastest(now, awake, elapsed, &seen);
         self.release_verified(now, self.tick());
@@ -166,6 +172,7 @@ impl SenderSession {
         for &(index, _) in members {
             let lag = &mut self.roster.record_mut(index).lag;
             let Some(path) = lag.path else { continue };
+            // `blocked` is a total, so the difference belongs to this tick.
             let held = path.blocked.saturating_sub(std::mem::replace(&mut lag.held_before, path.blocked));
             let round_trip = path.round_trip.unwrap_or_default();
             bounds.push(PathBound { index, held, queued: path.queued, round_trip });
@@ -186,6 +193,7 @@ impl SenderSession {
         let lag = &self.roster.record(index).lag;
         let receives = self.roster.members()[index].part == MemberRole::Receives;
         let lanes = self.sets_aside() && receives;
+        // Absent: it leaves polls unanswered and is silent, while most others wait for it.
         if lanes && lag.keeps_waiting && self.is_silent(awake, index) {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
             return Some((format!("silent for {silent:.1} s while most of the others waited"), false));
@@ -210,6 +218,7 @@ impl SenderSession {
             let lost = lost.unwrap_or_default();
             return Some((format!("acknowledged nothing for {}{lost}", Span::Time(patience)), false));
         }
+        // Keeps others waiting: it stalled the sender in half of the window.
         let held = lag.held();
         if held >= MAX_HELD_TICKS {
             let held = (self.tick() * held).as_secs_f64();
@@ -218,6 +227,7 @@ impl SenderSession {
                 false,
             ));
         }
+        // Too slow: the sender waited for it in three quarters of the window, with too little goodput.
         let oldest =
             self.pulse.history.front().filter(|_| self.pulse.history.len() == PACE_WINDOW as usize)?;
         if lag.awaited_for() < MIN_AWAITED_TICKS {
