@@ -35,6 +35,7 @@ impl Arrivals {
     pub fn insert(&mut self, context: &mut Context, number: u64, message: Bytes) {
         if self.in_order {
             self.reception.insert(number, Arrived::Waits(message));
+        // A rebuilt block can yield a message that was delivered before.
         } else if !self.reception.has(number) {
             self.reception.insert(number, Arrived::Delivered);
             context.deliver_sent(number, message);
@@ -55,6 +56,7 @@ impl Arrivals {
 
     /// Number of messages kept.
     pub fn kept(&self) -> usize {
+        // Only numbers are kept of messages delivered in arrival order.
         if self.in_order { self.reception.len() } else { 0 }
     }
 }

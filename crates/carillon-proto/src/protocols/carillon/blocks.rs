@@ -111,6 +111,7 @@ impl Blocks {
 
     /// Closed block that begins with this message.
     pub fn find(&mut self, first: u64) -> Option<&mut RepairBlock> {
+        // Blocks are consecutive, so they are sorted by their first message.
         let at = self.blocks.binary_search_by_key(&first, RepairBlock::first).ok()?;
         self.blocks.get_mut(at).filter(|block| block.is_closed())
     }
@@ -144,6 +145,7 @@ impl Blocks {
                 true => plain.max(symbols + symbols / PLAIN_EXCESS_DIVISOR),
                 false => plain * u64::from(symbols <= plain),
             };
+            // Repairs decided earlier have their extra packets already.
             let before = block.due();
             let members = block.decide(plain_up_to, max_positions(block.len()));
             if let Some(loss) = spare {
@@ -247,6 +249,7 @@ impl Blocks {
     pub fn forget_sent(&mut self) {
         while let Some(block) = self.blocks.front().filter(|block| block.is_closed() && block.due() == 0) {
             let end = block.end();
+            // No acknowledgment completes these messages, so they leave the window here.
             while self.window.start() < end && self.window.pop().is_some() {}
             self.blocks.pop_front();
         }
@@ -260,6 +263,7 @@ impl Blocks {
         is_large_group: bool,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        // The oldest block comes first, since messages of later ones wait for it in source order.
         let at = self.blocks.iter().position(|block| block.due() > 0)?;
         let (block, most) = (&mut self.blocks[at], self.max_symbols);
         let first = block.first();
@@ -273,6 +277,7 @@ impl Blocks {
         self.serial += 1;
         let block = &self.blocks[at];
         let (count, length) = (block.count(), block.length());
+        // The number of repairs that follow suppresses requests of receivers that these will serve.
         let more = u16::try_from(block.due()).unwrap_or(u16::MAX);
         match repair {
             Repair::Message(index) => Some(emit(context, block, index, buf)),
@@ -323,6 +328,7 @@ impl Blocks {
             self.aim = self.length(to);
             self.blocks.push_back(RepairBlock::new(self.sent));
         }
+        // The last message closes its block at once, so that no timer delays the repair.
         let is_end = self.window.is_closed() && self.sent + 1 == self.window.end();
         let under_way = self.window.len() as u32;
         let slot = self.window.get_mut(self.sent).expect("the caller has asked whether there is one");
@@ -397,6 +403,7 @@ fn length_in(all: u64, loss: f64, receivers: usize) -> (u64, u64) {
         (more * PLAN_MARGIN) as u64 + MIN_PLANNED_SYMBOLS / 2
     };
     let mut planned = MIN_PLANNED_SYMBOLS.min(all / 2);
+    // Double the symbols until they cover the need, up to half of the places.
     while planned < all / 2 && needed(all - planned) > planned {
         planned *= 2;
     }
@@ -420,20 +427,24 @@ fn proactive_symbols(part: f64, block: &RepairBlock) -> u64 {
 
 /// Number of packets to add to `due` repairs so that, at this loss, enough arrive nearly always.
 fn extra_for_loss(due: u64, loss: f64) -> u64 {
+    // Losses below the minimum are too rare to send anything against them.
     let loss = if loss < MIN_SPARED_LOSS { 0.0 } else { loss.min(MAX_ASSUMED_LOSS) };
     let lost = due as f64 * loss / (1.0 - loss);
     if due <= MAX_REPEATED_PACKETS {
         // Few packets are repeated as a whole until each has arrived with a probability of 90 %.
+        // Solve due * loss^times = 0.1 for the number of transmissions.
         let times = libm::log(0.1 / due.max(1) as f64) / libm::log(loss.max(1e-9));
         let times = libm::ceil(times).clamp(1.0, MAX_REPETITIONS);
         return if loss > 0.0 { due * (times as u64 - 1) } else { 0 };
     }
+    // Mean and two standard deviations of the packets lost until `due` have arrived (negative binomial distribution).
     libm::ceil(lost + 2.0 * libm::sqrt(lost / (1.0 - loss))) as u64
 }
 
 /// Number of symbols that fill a power of two beside `length` messages. Decoding costs nothing more for them.
 fn free_symbols(length: u64) -> u64 {
     let spare = (length + 1).next_power_of_two() - length;
+    // Round down to a power of two, up to half of the block.
     (spare.next_power_of_two() >> u64::from(!spare.is_power_of_two())).min(length.div_ceil(2))
 }
 

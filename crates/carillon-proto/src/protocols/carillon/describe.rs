@@ -22,6 +22,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             TrialNetwork::Ethernet => drop(trial.set("timeout_min", "20 ms").set("timeout", "100 ms")),
             _ => drop(trial.pick("timeout", &["50 ms", "5 ms"])),
         }
+        // Small values make short runs reach the bounds.
         trial
             .count("window", 1, 40)
             .pick("block", &["1", "4", "16", "2048"])

@@ -70,6 +70,7 @@ impl OneWaySender {
 
     /// Writes a poll that tells which blocks have ended. Receivers report missing messages of them as lost.
     fn poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
+        // Several polls follow the end of a block, since each may be lost.
         self.polls -= 1;
         self.is_poll_due = false;
         if self.polls > 0 {
@@ -123,6 +124,7 @@ impl Part for OneWaySender {
                 self.complete(context);
             }
             Timer::Quiet => self.is_poll_due = self.polls > 0,
+            // `Pace` only makes the driver ask for the next packet, and the others are never armed.
             Timer::Answer(_) | Timer::Repeat | Timer::Sweep | Timer::Pace => {}
         }
     }
@@ -140,11 +142,13 @@ impl Part for OneWaySender {
             context.timers.arm(Timer::Pace, at);
             return None;
         }
+        // Polls count against the rate too.
         self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
         if self.is_poll_due {
             return Some(self.poll(context, buf));
         }
         let transmit = if has_repairs {
+            // Nothing is known of the receivers, so symbols are planned as for a large group.
             self.blocks.next_repair(context, true, buf)
         } else {
             let (transmit, begins) = self.blocks.next_message(context, self.to, buf);

@@ -36,7 +36,9 @@ pub(super) enum Purpose {
 pub(super) struct PollScheduler {
     /// Identifiers of the members on the wire.
     identities: Identities,
+    /// Members with their paths, timeouts and rooms.
     pub members: PollingList,
+    /// Polls that are not answered yet.
     pub outstanding: OutstandingPolls,
     /// Round-trip times of the whole group.
     pub trip: RoundTrip,
@@ -64,6 +66,7 @@ pub(super) struct PollScheduler {
     answered: Time,
     /// Time since which each member has left polls unanswered.
     silent_since: Vec<Option<Time>>,
+    /// Time without an answer after which a member counts as silent for too long.
     patience: Duration,
     /// Response timeout until round trips are measured.
     timeout: Duration,
@@ -167,6 +170,7 @@ impl PollScheduler {
         let (listed, asked) = &mut self.lists;
         listed.clear();
         asked.clear();
+        // A path poll lists no blocks, so its answers are short.
         if purpose != Purpose::Path {
             blocks.list(is_round, is_large_group, members, listed);
         }
@@ -184,6 +188,7 @@ impl PollScheduler {
             let awaited = member.repeats <= MAX_AWAITED_MISSES;
             let mark = member.path.mark();
             self.members.on_poll(context.now, index);
+            // Congestion control compares the answer with the packets sent until now.
             let (message, serial, end) = (blocks.sent.saturating_sub(1), blocks.serial, blocks.sent);
             let number = self.outstanding.insert(OutstandingPoll {
                 index,
@@ -193,6 +198,7 @@ impl PollScheduler {
                 at: context.now,
                 mark,
             });
+            // The members of a poll have consecutive numbers, so a receiver derives its own from its position.
             if question == 0 {
                 question = number as u32;
                 self.round_from = if is_round { number } else { self.round_from };
@@ -201,7 +207,9 @@ impl PollScheduler {
                 self.round.insert(index);
             }
             context.timers.arm(Timer::Answer(number), deadline);
+            // A member with an outstanding poll leaves the set of members that a sweep still has to poll.
             self.unconfirmed.1.remove(&bit_reversed(index));
+            // Silence begins with the first unanswered poll.
             self.silent_since[index].get_or_insert(context.now);
             PolledReceivers::push(name, asked);
         }
@@ -245,15 +253,18 @@ impl PollScheduler {
         index: usize,
         number: u32,
     ) -> Option<(OutstandingPoll, bool, usize)> {
+        // The wire carries the lower half of the number.
         let number = self.outstanding.expand(number)?;
         let (question, open) = self.outstanding.answer(number, index)?;
         context.timers.cancel(Timer::Answer(number));
+        // An answer to a poll from before the round does not tell the missing messages that the round asks for.
         if number >= self.round_from {
             self.round.remove(&index);
         }
         self.trip.on_sample(context.now.since(question.at));
         self.answered = self.answered.max(question.at);
         self.poll_window.on_answer(self.members.live());
+        // One answer covers all earlier polls of the member.
         let withdrawn = self.withdraw(context, index, number);
         self.silent_since[index] = None;
         Some((question, open, withdrawn))
@@ -261,6 +272,7 @@ impl PollScheduler {
 
     /// Records that a member has confirmed all messages before `below`.
     pub fn on_confirmed(&mut self, index: usize, below: u64) {
+        // The set has only members that are missing something and have no outstanding poll.
         if below >= self.unconfirmed.0 || !self.members.is_unpolled(index) {
             self.unconfirmed.1.remove(&bit_reversed(index));
         } else {
@@ -294,6 +306,7 @@ impl PollScheduler {
     fn unanswered_by_chance(&self) -> u32 {
         let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
         let lost = (1.0 - there * there).max(MIN_ASSUMED_LOSS);
+        // Solve lost^n = MAX_CHANCE_OF_SILENCE for n.
         libm::ceil(libm::log(MAX_CHANCE_OF_SILENCE) / libm::log(lost)) as u32
     }
 
@@ -341,9 +354,11 @@ impl PollScheduler {
             // No member has stated its room yet: ask as many as possible.
             return (self.in_burst >= burst).then_some(MAX_LISTED_BLOCKS);
         }
+        // A small group needs no sweep, since its path polls name all members in turn.
         let all = self.members.live() as u64 * u64::from(self.is_large_group());
         (self.in_burst >= burst).then(|| {
             let asked = self.polls_per_member();
+            // Path polls are spread evenly over the bursts of a window, and the sweep over the kept messages.
             let (path, sweep) = ((asked * live * burst).div_ceil(window), asked * all * burst / kept.max(1));
             path.max(sweep) as usize
         })
@@ -352,8 +367,10 @@ impl PollScheduler {
     /// Number of polls per member and window. It is so large that the member nearly always answers once, if responses
     /// are lost as packets are.
     fn polls_per_member(&self) -> u64 {
+        // An answer arrives only if both the poll and the answer survive the path.
         let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
         let lost = 1.0 - there * there;
+        // The lower bound of the loss avoids the logarithm of zero.
         let times = libm::ceil(libm::log(MAX_SILENT_SHARE) / libm::log(lost.max(1e-9)));
         (times as u64).max(MIN_POLLS_PER_MEMBER)
     }
@@ -386,6 +403,7 @@ impl PollScheduler {
         if !self.is_large_group() || self.is_in_round || open >= self.poll_window.limit() {
             return Vec::new();
         }
+        // The listed blocks leave this many entries of a datagram to members.
         let most = (MAX_POLL_BYTES - POLL_LEN - Listed::ENTRY_LEN * blocks.min(MAX_LISTED_BLOCKS))
             / PolledReceivers::ENTRY_LEN;
         let members = self.unconfirmed_members(end, most.min(MAX_POLLED_RECEIVERS), confirmed);
@@ -403,6 +421,7 @@ impl PollScheduler {
             self.unconfirmed = (end, unconfirmed.map(bit_reversed).collect());
         }
         let (_, unconfirmed) = &self.unconfirmed;
+        // Continue behind the last member of the previous poll, and wrap around.
         let by_turns = unconfirmed.range(self.turn..).chain(unconfirmed.range(..self.turn));
         let members: Vec<u32> = by_turns.take(most).copied().collect();
         self.turn = members.last().map_or(self.turn, |last| last.wrapping_add(1));
@@ -426,6 +445,7 @@ impl PollScheduler {
             let is_like = |index| members.is_empty() || is_awaited(index) == (purpose == Purpose::Repeat);
             let is_free = |index| !members.contains(&index) && is_like(index);
             let Some(index) = self.members.next_turn(|index, _| is_free(index)) else { break };
+            // The first member decides the purpose of the poll.
             if members.is_empty() && self.round.contains(&index) {
                 purpose = Purpose::Repeat;
             }
@@ -446,6 +466,7 @@ impl PollScheduler {
             return Vec::new();
         }
         self.repeats_left -= 1;
+        // A member that missed its deadline is polled again separately (`to_repeat`).
         let awaited = |index: &&usize| self.members.member(**index).repeats == 0;
         self.round.iter().filter(awaited).copied().take(MAX_LISTED_BLOCKS).collect()
     }
@@ -464,6 +485,7 @@ impl PollScheduler {
     /// Members without an outstanding poll that have no room for a message, or have not confirmed everything before
     /// it, as many as one poll names. `is_blocked` is true if the sender waits for room.
     pub fn unpolled(&mut self, end: u64, is_blocked: bool, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
+        // The room of members matters only while the sender waits for it.
         let without_room = self.members.without_room_for(end).take_while(|_| is_blocked);
         let mut members: Vec<usize> =
             without_room.filter(|&index| self.members.is_free(index)).take(MAX_LISTED_BLOCKS).collect();

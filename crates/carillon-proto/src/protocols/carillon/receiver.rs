@@ -25,6 +25,7 @@ pub(super) type Context = crate::blocks::MachineContext<Timer>;
 pub struct CarillonReceiver {
     /// Identifier of this receiver on the wire.
     identity: u32,
+    /// Send window of the sender in messages.
     window: u64,
     /// Number of messages from the expected one that are accepted. It keeps the announced room within the memory.
     reach: u64,
@@ -33,6 +34,7 @@ pub struct CarillonReceiver {
     is_awaited: bool,
     /// Number of messages and symbols that fit its memory.
     capacity: u64,
+    /// Messages received, and the order of their delivery.
     arrivals: Arrivals,
     /// Payloads of withheld messages that the host supplied, until the block they belong to is known.
     supplied: BTreeMap<u64, Bytes>,
@@ -54,6 +56,7 @@ pub struct CarillonReceiver {
     /// True if statuses list the missing messages. In a large group they only count them, since the sender could not
     /// use the lists.
     lists_missing: bool,
+    /// Random stream of the back-off.
     rng: Rng,
     /// Buffers for the lists of a status, reused.
     lists: (Vec<u8>, Vec<u8>),
@@ -102,6 +105,7 @@ impl CarillonReceiver {
     fn room(&self, context: &Context) -> u64 {
         // Nothing is missing, so payloads kept only for decoding will be freed.
         let kept = if self.arrivals.is_empty() { context.waiting() as u64 } else { self.kept(context) };
+        // A message beyond a gap takes two places, so the free memory counts half.
         let free = self.capacity.saturating_sub(kept);
         self.window.min(free / 2 + self.arrivals.len() as u64)
     }
@@ -109,12 +113,14 @@ impl CarillonReceiver {
     /// Returns true if one more payload can be kept. For the message that the application needs next, the payloads
     /// kept for decoding are freed first.
     fn has_room_for(&mut self, context: &Context, number: u64) -> bool {
+        // A message takes up to two places: in its block, and among the messages that wait for earlier ones.
         if self.kept(context) + 2 <= self.capacity {
             return true;
         }
         if number != self.arrivals.expected() {
             return false;
         }
+        // The status then asks for plain messages of these blocks, as symbols would not help.
         self.blocks.values_mut().for_each(SymbolBlock::forget);
         self.held = 0;
         self.kept(context) < self.capacity
@@ -140,6 +146,7 @@ impl CarillonReceiver {
         let result = change(block);
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
+            // A rebuilt message may be delivered already. A forged block may reach beyond the window.
             if number >= self.arrivals.expected() && number < self.arrivals.expected() + self.reach {
                 self.arrivals.insert(context, number, message);
             }
@@ -152,6 +159,7 @@ impl CarillonReceiver {
     fn settle(&mut self, context: &mut Context) {
         self.arrivals.deliver(context);
         let expected = self.arrivals.expected();
+        // Supplied payloads of delivered messages are not needed.
         if self.supplied.first_key_value().is_some_and(|(&number, _)| number < expected) {
             self.supplied = self.supplied.split_off(&expected);
         }
@@ -218,6 +226,7 @@ impl CarillonReceiver {
         let Some(first) = number.checked_sub(index.into()) else {
             return context.events.dropped(DropReason::Malformed);
         };
+        // No genuine sender goes beyond the announced room.
         if number >= expected + self.reach {
             return context.events.dropped(DropReason::OutOfWindow);
         }
@@ -250,6 +259,7 @@ impl CarillonReceiver {
             Some(true) if is_known => context.events.dropped(DropReason::Duplicate),
             Some(true) => {
                 context.events.received(name, number);
+                // The first message beyond the expected one reveals the gap.
                 if number > expected && self.arrivals.is_empty() {
                     context.events.loss_found(context.sender, expected);
                 }
@@ -344,6 +354,7 @@ impl CarillonReceiver {
         if first > next || next - first > self.window {
             return context.events.dropped(DropReason::Malformed);
         }
+        // The sender skips no message that this receiver is missing unless it has expelled it.
         if first > expected && self.is_awaited {
             return context.events.dropped(DropReason::OutOfWindow);
         }
@@ -356,6 +367,7 @@ impl CarillonReceiver {
         for closed in blocks.iter() {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
+            // Skip blocks that are delivered, and blocks that a genuine sender cannot have.
             if end <= expected || end > next || end > expected + self.reach {
                 continue;
             }
@@ -375,11 +387,13 @@ impl CarillonReceiver {
                 block.on_poll();
                 block.see(closed.count, 0);
             });
+            // The host may have supplied withheld messages before their block was known.
             self.take_supplied(context, first, (closed.length, closed.count));
         }
         self.settle(context);
         let lists = blocks.count() > 0;
         if lists {
+            // The sender of a small group leaves `span` zero and uses the lists.
             self.lists_missing = poll.span == 0;
         }
         // The poll numbers its members consecutively from `question`, so the position gives the number to answer.
@@ -420,6 +434,7 @@ impl CarillonReceiver {
         let mut listed = 0;
         for (&first, block) in &self.blocks {
             let Some(lacks) = block.lacks().filter(|&lacks| lacks > 0) else { continue };
+            // The status fits one frame, so the newest blocks may be left out.
             if listed == MAX_LISTED_BLOCKS
                 || STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN > MAX_STATUS_BYTES
             {
@@ -429,6 +444,7 @@ impl CarillonReceiver {
             if self.lists_missing {
                 push_missing(block, map);
             }
+            // A bitmap that does not fit is omitted, since the number of missing messages suffices for coded symbols.
             let fits = STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN + map.len() <= MAX_STATUS_BYTES;
             let missing = Map::new(if fits { map } else { &[] });
             let (first, count, plain) = ((first % MODULUS) as u32, block.seen(), block.is_plain());
@@ -446,12 +462,14 @@ fn report_lost(context: &mut Context, messages: std::ops::Range<u64>) {
 
 /// Writes the bitmap of the missing messages of a block, or nothing if the bitmap is too long.
 fn push_missing(block: &SymbolBlock, map: &mut Vec<u8>) {
+    // Index and bits of the word in progress.
     let mut word = (0, 0);
     for index in block.missing() {
         let at = usize::from(index) / 64;
         if at >= MAX_WORDS {
             return map.clear();
         }
+        // Words without missing messages are zero.
         while word.0 < at {
             Map::push(word.1, map);
             word = (word.0 + 1, 0);
@@ -483,6 +501,7 @@ impl Part for CarillonReceiver {
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let Some(packet) = context.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+        // The sender derives the loss of the path from this count, so redundant packets count too.
         if matches!(packet, Packet::Data { .. } | Packet::Repair { .. } | Packet::Xor { .. }) {
             self.arrived = self.arrived.wrapping_add(1);
         }
@@ -512,6 +531,7 @@ impl Part for CarillonReceiver {
 
     fn supply(&mut self, context: &mut Context, message: MessageId, payload: Bytes) {
         let (number, expected) = (message.0, self.arrivals.expected());
+        // The payload waits until a poll lists its block.
         let fits =
             number >= expected && number < expected + self.reach && self.kept(context) + 2 <= self.capacity;
         if fits && !self.arrivals.has(number) {
@@ -525,6 +545,7 @@ impl Part for CarillonReceiver {
             return None;
         }
         self.is_request_due = false;
+        // A request without a poll always lists blocks, since nothing else would tell the sender of them.
         let says_all = std::mem::take(&mut self.is_list_wanted) || self.asked.is_none();
         let listed = if says_all { self.list_lacking() } else { 0 };
         let expected = self.arrivals.expected();

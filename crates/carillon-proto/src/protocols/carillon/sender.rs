@@ -75,6 +75,8 @@ impl CarillonSender {
         .play(build))
     }
 
+    /// Handles a status: a response to a poll, or a request that a member of a large group sent by itself (question
+    /// 0).
     fn on_status(
         &mut self,
         context: &mut Context,
@@ -82,13 +84,11 @@ impl CarillonSender {
         status: Status,
         lacking: IncompleteBlocks<'_>,
     ) {
-        // Handles a status: a response to a poll, or a request that a member of a large group sent by itself
-        // (question 0).
         let CarillonSender { blocks, polls, pace, .. } = self;
         let Some(index) = blocks.window.index_of(source) else {
             return context.events.dropped(DropReason::NotAMember);
-            // A request by itself names no poll, so its sequence number is expanded near the start of the window.
         };
+        // A request by itself names no poll, so its sequence number is expanded near the start of the window.
         let expected = if status.question == 0 {
             expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
         } else {
@@ -104,6 +104,7 @@ impl CarillonSender {
                 since: blocks.serial - question.serial,
                 arrived: status.arrived,
             };
+            // The answer settles its own poll, if that was open, and all earlier ones of the member.
             let closed = withdrawn as u32 + u32::from(open);
             let limit = expected.saturating_add(status.room.into());
             polls.members.on_answer(context.now, index, closed, answer, limit);
@@ -116,6 +117,7 @@ impl CarillonSender {
                 }
                 None => polls.members.rate(),
             };
+            // The configured rate is an upper bound of the rate that the paths carry.
             pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
             expected
         };
@@ -125,6 +127,7 @@ impl CarillonSender {
             blocks.window.acknowledge(index, expected - 1);
         }
         polls.on_confirmed(index, expected);
+        // A member may cause only a bounded number of repairs, so that a false claim does not load the group.
         let mut budget = polls.members.budget.left(index, blocks.sent);
         for lacks in lacking.iter() {
             let first = expand(lacks.first.into(), MODULUS, expected);
@@ -244,6 +247,7 @@ impl CarillonSender {
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
         // A message that comes alone does not wait for the block to fill. While more blocks are kept than one poll
         // lists, each block stays open twice as long as the one before, so that their number stops growing.
+        // The cap keeps the shift within range.
         let doubled = (blocks.count().saturating_sub(MAX_LISTED_BLOCKS) / BLOCKS_PER_DOUBLING).min(20) as u32;
         let old = self.opened + (self.quiet * (1 << doubled)).min(self.block_time);
         let is_old = !is_full && old <= context.now;
