@@ -45,7 +45,7 @@ pub fn places(network: &RoutedNetwork, drops: &Drops) -> Vec<Place> {
         }
         DropPlaces::EachLink => tree(),
     };
-    places.retain(|place| network.is_of_kind(place.link, network.lossy));
+    places.retain(|place| network.is_of_kind(place.link, drops.kind));
     places
 }
 

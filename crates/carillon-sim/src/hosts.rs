@@ -8,6 +8,7 @@ use carillon_core::{
     Verdict,
 };
 
+use crate::graph::SingleLoss;
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
@@ -76,6 +77,7 @@ struct Packet {
     bytes: Bytes,
     ingress: PortId,
     scope: Scope,
+    original: Option<SingleLoss>,
 }
 
 impl<N: Network> Hosts<N> {
@@ -127,7 +129,7 @@ impl<N: Network> Hosts<N> {
                 false
             }
             Work::Receive(node, packet) => {
-                let Packet { source, dest, bytes, ingress, scope } = packet;
+                let Packet { source, dest, bytes, ingress, scope, original } = packet;
                 if self.is_dropped(node) {
                     let event = Event::FrameLost { receiver: Some(node), original: false };
                     observer.event(now, source, &event);
@@ -136,7 +138,8 @@ impl<N: Network> Hosts<N> {
                 arrival.receivers.clear();
                 arrival.receivers.push(node);
                 (arrival.source, arrival.dest, arrival.bytes) = (source, dest, bytes);
-                (arrival.ingress, arrival.scope, arrival.transit) = (ingress, scope, false);
+                (arrival.ingress, arrival.scope, arrival.original) = (ingress, scope, original);
+                arrival.transit = false;
                 true
             }
         }
@@ -190,6 +193,7 @@ impl<N: Network> Network for Hosts<N> {
                 bytes: arrival.bytes.clone(),
                 ingress: arrival.ingress,
                 scope: arrival.scope,
+                original: arrival.original,
             };
             let node = arrival.receivers[at];
             self.push(now, node, self.config.packet, Work::Receive(node, packet));

@@ -16,6 +16,7 @@ use carillon_core::{
     BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Probability, Rng, Scope, Seeds, Time, Transmit,
 };
 
+use crate::graph::SingleLoss;
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
@@ -48,6 +49,8 @@ pub struct LanConfig {
     pub port_queue: Option<NonZeroU32>,
     /// Loss probability at each interface, for each transmission attempt and each reception (section 3.4).
     pub loss: Probability,
+    /// Further losses of this kind, with the name of their streams.
+    pub further_loss: Vec<(Probability, String)>,
     /// Rule for the handling of timers.
     pub timers: TimerRule,
 }
@@ -67,6 +70,7 @@ impl Default for LanConfig {
             backoff_inclusive: false,
             port_queue: None,
             loss: Probability::ZERO,
+            further_loss: Vec::new(),
             timers: TimerRule::Exact,
         }
     }
@@ -106,6 +110,23 @@ struct StationRandom {
     backoff: Rng,
     transmit_loss: Rng,
     receive_loss: Rng,
+    /// Streams of the further losses.
+    further: Vec<FurtherRandom>,
+}
+
+#[derive(Debug)]
+struct FurtherRandom {
+    transmit_loss: Rng,
+    receive_loss: Rng,
+}
+
+impl FurtherRandom {
+    fn new(seeds: &Seeds, stream: &str) -> Self {
+        FurtherRandom {
+            transmit_loss: seeds.stream(&format!("{stream}.transmit")),
+            receive_loss: seeds.stream(&format!("{stream}.receive")),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +134,7 @@ struct Frame {
     dest: Dest,
     bytes: Bytes,
     departure: Option<Time>,
+    original: Option<SingleLoss>,
 }
 
 #[derive(Debug)]
@@ -153,15 +175,27 @@ impl Lan {
     }
 
     fn random(&mut self, node: NodeId) -> &mut StationRandom {
-        let seeds = &self.seeds;
+        let (seeds, further_loss) = (&self.seeds, &self.config.further_loss);
         self.stations[node.index()].random.get_or_insert_with(|| {
             let seeds = seeds.node(node);
             Box::new(StationRandom {
                 backoff: seeds.stream("backoff"),
                 transmit_loss: seeds.stream("loss.transmit"),
                 receive_loss: seeds.stream("loss.receive"),
+                further: further_loss.iter().map(|(_, stream)| FurtherRandom::new(&seeds, stream)).collect(),
             })
         })
+    }
+
+    /// Returns true if a further loss hits a frame. Each one draws for every frame, so that none changes the draws of
+    /// another.
+    fn further_loss(&mut self, node: NodeId, stream: impl Fn(&mut FurtherRandom) -> &mut Rng) -> bool {
+        let mut is_lost = false;
+        for at in 0..self.config.further_loss.len() {
+            let loss = self.config.further_loss[at].0.value();
+            is_lost |= stream(&mut self.random(node).further[at]).chance(loss);
+        }
+        is_lost
     }
 
     /// Takes the first frame of a station's queue, which makes room.
@@ -189,7 +223,9 @@ impl Lan {
         while self.requests.next_time().is_some_and(|request| request <= now) {
             let (_, node) = self.requests.pop().expect("a request is pending");
             let loss = self.config.loss.value();
-            if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
+            let mut is_lost = loss > 0.0 && self.random(node).transmit_loss.chance(loss);
+            is_lost |= self.further_loss(node, |random| &mut random.transmit_loss);
+            if is_lost {
                 // Transmit loss: no station receives the frame, and the sender takes it for sent.
                 observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
                 self.take_first(node);
@@ -259,9 +295,10 @@ impl Lan {
             }
         }
         let loss = self.config.loss.value();
-        if loss > 0.0 {
+        if loss > 0.0 || !self.config.further_loss.is_empty() {
             arrival.receivers.retain(|&node| {
-                let lost = self.random(node).receive_loss.chance(loss);
+                let mut lost = loss > 0.0 && self.random(node).receive_loss.chance(loss);
+                lost |= self.further_loss(node, |random| &mut random.receive_loss);
                 if lost {
                     let lost = Event::FrameLost { receiver: Some(node), original: false };
                     observer.event(now, from, &lost);
@@ -274,6 +311,7 @@ impl Lan {
         arrival.source = from;
         arrival.dest = frame.dest;
         arrival.bytes = frame.bytes;
+        arrival.original = frame.original;
         !arrival.receivers.is_empty()
     }
 }
@@ -282,7 +320,9 @@ impl Network for Lan {
     fn transmit(&mut self, now: Time, from: NodeId, transmit: Transmit, bytes: Bytes, _: &mut dyn Observer) {
         let on_air = self.on_air.as_ref().is_some_and(|air| air.from == from);
         let station = &mut self.stations[from.index()];
-        station.queue.push_back(Frame { dest: transmit.dest, bytes, departure: transmit.departure });
+        let original = transmit.original.map(|message| SingleLoss { source: from, message });
+        let frame = Frame { dest: transmit.dest, bytes, departure: transmit.departure, original };
+        station.queue.push_back(frame);
         if station.queue.len() == 1 && !on_air {
             self.request_first(now, from);
         }

@@ -8,13 +8,16 @@ pub mod applications;
 mod crashed;
 pub mod graph;
 pub mod hosts;
+pub mod interfaces;
 pub mod lan;
+pub mod loss;
 pub mod network;
 pub mod queue;
 pub mod world;
 
 pub use crashed::Crashed;
 pub use hosts::{HostConfig, HostDrops, Hosts};
+pub use interfaces::LossyInterfaces;
 pub use lan::{Lan, LanConfig};
 pub use network::{Arrival, Network, Precedence, TimerRule};
 pub use queue::EventQueue;

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 
 use carillon_core::{Bytes, Dest, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
+use crate::graph::SingleLoss;
+
 /// Simulated network: datagrams enter at one node and arrive at others.
 pub trait Network: Debug + Send {
     /// Takes a datagram from a node into its interface.
@@ -90,6 +92,8 @@ pub struct Arrival {
     pub ingress: PortId,
     /// Remaining hops.
     pub scope: Scope,
+    /// Message that the datagram transmits for the first time, if any.
+    pub original: Option<SingleLoss>,
     /// True if the datagram is in transit at a relay, its one receiver, which decides about it
     /// ([`Network::forward`]).
     pub transit: bool,
@@ -104,6 +108,7 @@ impl Default for Arrival {
             receivers: Vec::new(),
             ingress: PortId(0),
             scope: Scope::GLOBAL,
+            original: None,
             transit: false,
         }
     }

@@ -91,6 +91,10 @@ fn run_watched(
     let ScenarioNetwork::Lan(lan) = &run.scenario.network else {
         anyhow::bail!("the testbed joins its nodes by one Ethernet: network.kind must be \"lan\"");
     };
+    anyhow::ensure!(
+        run.scenario.losses.is_empty() && lan.further_loss.is_empty(),
+        "the testbed has one loss section, with model = \"bernoulli\" and without receivers"
+    );
     let mut workload = run.scenario.workload;
     if workload.by_payload {
         workload.message_bytes += FRAME_OVERHEAD.saturating_sub(lan.frame_overhead);

@@ -2,13 +2,13 @@
 
 use carillon_core::{NodeId, Observer, Role, Seeds};
 use carillon_sim::graph::Graph;
-use carillon_sim::{Crashed, Hosts, Lan, Network, World};
+use carillon_sim::{Crashed, Hosts, Lan, LossyInterfaces, Network, World};
 
 use super::error::RunError;
 use super::node::{Numbering, build, build_node, context, payload_bytes};
 use super::settled::SettledCount;
 use crate::drops;
-use crate::scenario::{RoutedNetwork, Scenario, ScenarioNetwork};
+use crate::scenario::{LossPlace, PlacedLoss, RoutedNetwork, Scenario, ScenarioNetwork};
 
 /// A world on any kind of network.
 pub type SimulatedWorld<O> = World<Box<dyn Network>, O>;
@@ -45,6 +45,7 @@ pub(super) fn build_counted<O: Observer>(
             (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())
         }
     };
+    let network = with_lossy_interfaces(network, scenario, seeds);
     let network = match scenario.hosts {
         Some(hosts) => Box::new(Hosts::new(network, hosts, nodes, seeds)),
         None => network,
@@ -71,6 +72,20 @@ pub(super) fn build_counted<O: Observer>(
     Ok(world)
 }
 
+/// Adds the losses at the interfaces of nodes, if there are any.
+fn with_lossy_interfaces(network: Box<dyn Network>, scenario: &Scenario, seeds: &Seeds) -> Box<dyn Network> {
+    if !scenario.losses.iter().any(|loss| matches!(loss.place, LossPlace::Receivers(_))) {
+        return network;
+    }
+    let mut lossy = LossyInterfaces::new(network, seeds);
+    for PlacedLoss { section, place } in scenario.losses.iter() {
+        if let LossPlace::Receivers(nodes) = place {
+            nodes.iter().for_each(|&node| lossy.add_loss(node, section.clone()));
+        }
+    }
+    Box::new(lossy)
+}
+
 /// The routed network of a scenario, with its members, its relays and its losses.
 fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
     let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
@@ -81,6 +96,11 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
         }
         if let Some(own) = routed.own.get(link as usize) {
             ends.into_iter().for_each(|end| graph.set_deviation(link, end, own.deviation));
+        }
+    }
+    for PlacedLoss { section, place } in scenario.losses.iter() {
+        for (link, from) in routed.directions(place) {
+            graph.add_loss(link, from, section.clone());
         }
     }
     if let Some(input) = routed.input {

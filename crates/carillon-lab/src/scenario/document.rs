@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::error::ScenarioError;
 use super::group::Group;
+use super::loss::LossSections;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +19,8 @@ pub(super) struct Document {
     pub name: String,
     pub source: Option<String>,
     pub network: Network,
-    pub loss: Option<Loss>,
+    #[serde(default)]
+    pub loss: LossSections,
     #[serde(default)]
     pub group: Group,
     pub protocol: Table,
@@ -112,51 +114,6 @@ pub(super) enum Backoff {
     #[default]
     Exclusive,
     Inclusive,
-}
-
-/// `[loss]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Loss {
-    pub model: Option<LossModelName>,
-    pub p: Option<Probability>,
-    pub one_in: Option<u64>,
-    pub to_bad: Option<Probability>,
-    pub to_good: Option<Probability>,
-    pub loss_good: Option<Probability>,
-    pub loss_bad: Option<Probability>,
-    pub links: Option<Links>,
-    pub drop_one: Option<DropOne>,
-    pub apart: Option<Span>,
-    pub times: Option<u32>,
-    pub first: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum LossModelName {
-    Bernoulli,
-    GilbertElliott,
-    Uniform,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Links {
-    All,
-    Last,
-    Shared,
-    TransitTransit,
-    TransitStub,
-    StubStub,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum DropOne {
-    Source,
-    EachReceiver,
-    EachLink,
 }
 
 /// `[workload]`
@@ -294,7 +251,7 @@ impl Network {
     }
 
     /// The Ethernet these keys describe.
-    pub fn lan(&self, loss: Probability) -> LanConfig {
+    pub fn lan(&self) -> LanConfig {
         let bit_rate = self.rate();
         let span = |span: Option<Span>| span.unwrap_or(Span::ZERO);
         LanConfig {
@@ -307,7 +264,6 @@ impl Network {
             },
             backoff_inclusive: self.backoff == Some(Backoff::Inclusive),
             port_queue: self.port_queue,
-            loss,
             ..LanConfig::default()
         }
     }
@@ -340,16 +296,6 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology_seed",
     "network.placement_seed",
 ];
-
-/// Keys of losses that only networks of links have.
-pub(super) const GRAPH_LOSS_KEYS: &[&str] = &["loss.links", "loss.drop_one"];
-
-/// Keys of the model of Gilbert and Elliott.
-pub(super) const GILBERT_ELLIOTT_KEYS: &[&str] =
-    &["loss.to_bad", "loss.to_good", "loss.loss_good", "loss.loss_bad"];
-
-/// Keys that go with `drop_one`.
-pub(super) const DROP_KEYS: &[&str] = &["loss.apart", "loss.times", "loss.first"];
 
 /// The typed document of a table that has no text.
 pub(super) fn typed(origin: &str, table: &Table) -> Result<Document, ScenarioError> {

@@ -106,13 +106,28 @@ fn key_at(text: &str, offset: usize) -> Option<&str> {
 fn line_of(text: &str, path: &[&str]) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut table = table.into_inner();
-    let (last, sections) = path.split_last()?;
-    for section in sections {
+    let (last, mut sections) = path.split_last()?;
+    let mut section_line = None;
+    while let [section, rest @ ..] = sections {
+        sections = rest;
         match table.remove(*section)?.into_inner() {
             DeValue::Table(inner) => table = inner,
+            // One of several sections, by its number.
+            DeValue::Array(list) => {
+                let [number, rest @ ..] = sections else { return None };
+                sections = rest;
+                let at = number.parse::<usize>().ok()?.checked_sub(1)?;
+                let section = list.into_iter().nth(at)?;
+                section_line = Some(line_at(text, section.span().start));
+                match section.into_inner() {
+                    DeValue::Table(inner) => table = inner,
+                    _ => return None,
+                }
+            }
             _ => return None,
         }
     }
-    let key = table.iter().map(|(key, _)| key).find(|key| key.get_ref() == last)?;
-    Some(line_at(text, key.span().start))
+    let key = table.iter().map(|(key, _)| key).find(|key| key.get_ref() == last);
+    // A missing key of one of several sections is at the beginning of its section.
+    key.map(|key| line_at(text, key.span().start)).or(section_line)
 }

@@ -6,7 +6,7 @@ use toml::Table;
 use super::document::Document;
 use super::error::ScenarioError;
 use super::inputs::{InputContents, Inputs};
-use super::sweep::{Axis, Point, points, text_of};
+use super::sweep::{Axis, Point, get, points, text_of};
 
 /// A scenario file as read, with the settings made on top of it.
 #[derive(Clone, Debug)]
@@ -46,8 +46,7 @@ impl ScenarioFile {
 
     /// The value that a key of a section has where it is not swept, as it would be typed.
     pub fn text(&self, key: &str) -> Option<String> {
-        let (section, key) = key.split_once('.')?;
-        self.table.get(section)?.get(key).map(text_of)
+        get(&self.table, key).map(text_of)
     }
 
     /// The axes of its sweep.

@@ -7,6 +7,7 @@ use carillon_core::{BitRate, NodeId};
 use carillon_sim::LanConfig;
 use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
+use carillon_sim::loss::LossSection;
 
 /// The network of a scenario.
 #[derive(Clone, Debug)]
@@ -108,6 +109,26 @@ pub struct Input {
     pub places: usize,
 }
 
+/// Loss section and the places where it loses packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedLoss {
+    /// Section, shared by all its places.
+    pub section: Arc<LossSection>,
+    /// Places.
+    pub place: LossPlace,
+}
+
+/// Places of a loss section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LossPlace {
+    /// Both directions of all links of a kind, except the links with a loss of their own.
+    Kind(LinkKind),
+    /// Directions of links, each by the link and the end that sends.
+    Links(Vec<(u32, NodeId)>),
+    /// Interfaces of nodes, on arrival.
+    Receivers(Vec<NodeId>),
+}
+
 /// Kinds of links, by the domains of their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkKind {
@@ -132,6 +153,8 @@ pub enum LinkKind {
 pub struct Drops {
     /// Places of the losses.
     pub places: DropPlaces,
+    /// Kind of the links among them that lose packets.
+    pub kind: LinkKind,
     /// Number of losses at each place.
     pub times: u32,
     /// Time between two losses.
@@ -174,8 +197,25 @@ impl RoutedNetwork {
 
     /// Loss model of a link, if it has one.
     pub fn loss_of(&self, link: u32) -> Option<LossModel> {
-        let own = self.own.get(link as usize).and_then(|own| own.loss);
-        own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
+        self.own_loss_of(link).or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
+    }
+
+    /// Loss model that a link has of its own.
+    fn own_loss_of(&self, link: u32) -> Option<LossModel> {
+        self.own.get(link as usize).and_then(|own| own.loss)
+    }
+
+    /// Directions of the links at a place, each by the link and the end that sends.
+    pub fn directions(&self, place: &LossPlace) -> Vec<(u32, NodeId)> {
+        match place {
+            LossPlace::Receivers(_) => Vec::new(),
+            LossPlace::Links(directions) => directions.clone(),
+            LossPlace::Kind(kind) => (0_u32..)
+                .zip(self.topology.links())
+                .filter(|(link, _)| self.own_loss_of(*link).is_none() && self.is_of_kind(*link, *kind))
+                .flat_map(|(link, of)| of.ends.map(|end| (link, end)))
+                .collect(),
+        }
     }
 
     /// The node that sends first.

@@ -137,6 +137,9 @@ fn apply(
             );
             return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
         }
+        if let Some(what) = sweep::names_no_section(&table, key) {
+            return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
+        }
         sweep::set(&mut table, key, sweep::value_of(value));
     }
     Ok((table, origin))

@@ -4,20 +4,16 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{
-    BitRate, Config, HelperTable, Helpers, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Span,
-};
-use carillon_sim::graph::{GraphConfig, LossModel};
-use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig, HostDrops};
+use carillon_core::{BitRate, Config, HelperTable, Helpers, NetworkKind, NodeId, ProtocolEntry, Role, Span};
+use carillon_sim::graph::GraphConfig;
+use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig};
 use toml::{Table, Value};
 
-use super::document::{
-    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, INPUT_KEYS,
-    LAN_KEYS, LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
-};
+use super::document::{self, Bytes, Document, GRAPH_KEYS, INPUT_KEYS, LAN_KEYS, LINK_KEYS, STAR_KEYS};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
-use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
+use super::loss::{self, Section};
+use super::network::{RoutedNetwork, ScenarioNetwork};
 use super::resolved::{Death, Scenario, Workload};
 use super::sweep::Point;
 use super::{helpers, star, sweep, topology};
@@ -53,7 +49,7 @@ impl ScenarioFile {
 
     fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
-        let loss = document.loss.clone().unwrap_or_default();
+        let sections = loss::sections(self, &document.loss, table)?;
         let is_lan = document.network.kind == document::NetworkKind::Lan;
         let foreign: &[(&[&str], &str)] = match document.network.kind {
             document::NetworkKind::Lan => {
@@ -69,7 +65,8 @@ impl ScenarioFile {
         }
         let (protocol, config) = self.protocol(&document.protocol, is_lan, document.workload.size())?;
         let (network, receivers) = if is_lan {
-            let network = document.network.lan(self.lan_loss(&loss, table)?);
+            let mut network = document.network.lan();
+            loss::lan(&sections, &mut network)?;
             let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
             if network.propagation_delay > half_slot {
                 let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
@@ -79,9 +76,10 @@ impl ScenarioFile {
                 document.group.receivers.ok_or_else(|| bad("group.receivers", "is missing".into()))?;
             (ScenarioNetwork::Lan(network), receivers)
         } else {
-            let network = self.graph(&document, &loss, table)?;
+            let network = self.graph(&document, &sections, table)?;
             if network.drops.is_some() {
-                can_lose_one(protocol).map_err(|what| bad("loss.drop_one", what))?;
+                let key = loss::single_loss_key(&sections, "drop_one");
+                can_lose_one(protocol).map_err(|what| bad(&key, what))?;
             }
             let receivers = network.topology.receivers.len() as u32;
             (ScenarioNetwork::Graph(network), receivers)
@@ -91,8 +89,8 @@ impl ScenarioFile {
             return Err(bad("group.receivers", what));
         }
         let overhead = (protocol.header_bytes)(&config).data as u32 + network.overhead();
-        let workload = self.workload(&document, &network, overhead)?;
-        let hosts = self.hosts(&document, &loss, &network, receivers)?;
+        let workload = self.workload(&document, &sections, &network, overhead)?;
+        let hosts = self.hosts(&document, &sections, &network, receivers)?;
         let senders = document.group.senders;
         let most = if protocol.roles.contains(&Role::Peer) { receivers + 1 } else { 1 };
         if !(1..=most).contains(&senders) {
@@ -124,6 +122,10 @@ impl ScenarioFile {
             let node = first_helping(protocol, &network, &helpers)?;
             Some(Death { node, at, told: told.map(|told| at + told) })
         });
+        let only_helping = helpers.helpers().iter().filter(|helper| !helper.delivers).count();
+        let stations = receivers as usize + 1 + only_helping;
+        let losses =
+            loss::placed(&sections, protocol, &network, &network.receivers(receivers), stations)?.into();
         let offered = workload.messages.saturating_mul(senders.into());
         let deliveries = offered.saturating_mul(receivers.into());
         if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
@@ -141,6 +143,7 @@ impl ScenarioFile {
             helpers,
             network,
             hosts,
+            losses,
             protocol,
             config,
             workload,
@@ -156,6 +159,7 @@ impl ScenarioFile {
     fn workload(
         &self,
         document: &Document,
+        sections: &[Section<'_>],
         network: &ScenarioNetwork,
         headers: u32,
     ) -> Result<Workload, ScenarioError> {
@@ -191,7 +195,8 @@ impl ScenarioFile {
                 };
                 let count = drops::places(graph, &losses).len() as u64 * u64::from(losses.times);
                 if count == 0 {
-                    return Err(bad("loss.links", "leaves no link of the multicast tree to lose on".into()));
+                    let key = loss::single_loss_key(sections, "links");
+                    return Err(bad(&key, "leaves no link of the multicast tree to lose on".into()));
                 }
                 let needed = losses.first + count * drops::stride(&losses, rate.per_second());
                 match keys.messages {
@@ -225,7 +230,7 @@ impl ScenarioFile {
     fn hosts(
         &self,
         document: &Document,
-        loss: &Loss,
+        sections: &[Section<'_>],
         network: &ScenarioNetwork,
         receivers: u32,
     ) -> Result<Option<HostConfig>, ScenarioError> {
@@ -233,19 +238,7 @@ impl ScenarioFile {
         let keys = &document.network;
         let spends = keys.host_call.is_some() || keys.host_packet.is_some();
         let span = |span: Option<carillon_core::Span>| span.map_or(Duration::ZERO, |span| span.at(rate));
-        let is_uniform = matches!(loss.model, Some(LossModelName::Uniform));
-        if is_uniform && loss.p.is_some() {
-            return Err(self.bad("loss.p", "belongs to model = \"bernoulli\"".into()));
-        }
-        let drops = match (is_uniform, loss.one_in) {
-            (true, None) => return Err(self.bad("loss.one_in", "is missing".into())),
-            (false, Some(_)) => return Err(self.bad("loss.one_in", "belongs to model = \"uniform\"".into())),
-            (_, None | Some(0)) => None,
-            (_, Some(one_in)) if one_in > 1_000_000_000 => {
-                return Err(self.bad("loss.one_in", format!("is {one_in}: give 0 to 1000000000")));
-            }
-            (_, Some(one_in)) => network.receivers(receivers).last().map(|&node| HostDrops { node, one_in }),
-        };
+        let drops = loss::host_drops(sections, &network.receivers(receivers))?;
         let config = HostConfig {
             call: span(keys.host_call),
             packet: span(keys.host_packet),
@@ -255,22 +248,12 @@ impl ScenarioFile {
         Ok((spends || drops.is_some()).then_some(config))
     }
 
-    fn lan_loss(&self, loss: &Loss, table: &Table) -> Result<Probability, ScenarioError> {
-        let model = matches!(loss.model, Some(LossModelName::GilbertElliott)).then_some("loss.model");
-        let keys = [GRAPH_LOSS_KEYS, GILBERT_ELLIOTT_KEYS, DROP_KEYS];
-        if let Some(key) = model.or_else(|| keys.into_iter().find_map(|keys| given(table, keys))) {
-            return Err(self.bad(key, "belongs to kind = \"graph\"".into()));
-        }
-        match (loss.model, loss.p) {
-            (Some(LossModelName::Uniform), _) => Ok(Probability::ZERO),
-            (Some(_), Some(p)) => Ok(p),
-            (None, None) if !table.contains_key("loss") => Ok(Probability::ZERO),
-            (None, _) => Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into())),
-            (_, None) => Err(self.bad("loss.p", "is missing".into())),
-        }
-    }
-
-    fn graph(&self, document: &Document, loss: &Loss, table: &Table) -> Result<RoutedNetwork, ScenarioError> {
+    fn graph(
+        &self,
+        document: &Document,
+        sections: &[Section<'_>],
+        table: &Table,
+    ) -> Result<RoutedNetwork, ScenarioError> {
         let keys = &document.network;
         let receivers = document.group.receivers;
         let of_key = |(key, what): (&str, String)| self.bad(key, what);
@@ -292,90 +275,18 @@ impl ScenarioFile {
             port_queue: keys.port_queue,
             overhead: keys.overhead.map_or(UDP_OVERHEAD, |Bytes(bytes)| bytes),
         };
-        let lossy = match loss.links.unwrap_or(Links::All) {
-            Links::All => LinkKind::All,
-            Links::Last => LinkKind::Last,
-            Links::Shared => LinkKind::Shared,
-            Links::TransitTransit => LinkKind::TransitTransit,
-            Links::TransitStub => LinkKind::TransitStub,
-            Links::StubStub => LinkKind::StubStub,
-        };
-        if !matches!(lossy, LinkKind::All | LinkKind::Last | LinkKind::Shared) && domains.is_empty() {
-            let what = "requires topology = \"transit-stub\": the domains of other topologies are unknown";
-            return Err(self.bad("loss.links", what.into()));
-        }
+        let losses = loss::links(sections, &domains)?;
         Ok(RoutedNetwork {
             topology: Arc::new(topology),
             domains,
             config,
-            loss: self.loss_model(loss, table)?,
-            lossy,
-            drops: self.drops(loss, table)?,
+            loss: losses.model,
+            lossy: losses.lossy,
+            drops: losses.drops,
             own,
             is_star: keys.kind == document::NetworkKind::Star,
             input: keys.input().map_err(of_key)?,
         })
-    }
-
-    fn loss_model(&self, loss: &Loss, table: &Table) -> Result<LossModel, ScenarioError> {
-        let of_other = |model: &str| format!("belongs to model = \"{model}\"");
-        match loss.model {
-            Some(LossModelName::GilbertElliott) => {
-                if loss.p.is_some() {
-                    return Err(self.bad("loss.p", of_other("bernoulli")));
-                }
-                let needed =
-                    |key: &str, p: Option<Probability>| p.ok_or_else(|| self.bad(key, "is missing".into()));
-                Ok(LossModel::GilbertElliott {
-                    to_bad: needed("loss.to_bad", loss.to_bad)?,
-                    to_good: needed("loss.to_good", loss.to_good)?,
-                    good: loss.loss_good.unwrap_or(Probability::ZERO),
-                    bad: loss.loss_bad.unwrap_or(Probability::ONE),
-                })
-            }
-            Some(LossModelName::Uniform) => Ok(LossModel::None),
-            model => {
-                if let Some(key) = given(table, GILBERT_ELLIOTT_KEYS) {
-                    return Err(self.bad(key, of_other("gilbert-elliott")));
-                }
-                match (model, loss.p) {
-                    (None, None) => Ok(LossModel::None),
-                    (None, Some(_)) => {
-                        Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into()))
-                    }
-                    (Some(_), None) => Err(self.bad("loss.p", "is missing".into())),
-                    (Some(_), Some(p)) => Ok(LossModel::Bernoulli(p)),
-                }
-            }
-        }
-    }
-
-    fn drops(&self, loss: &Loss, table: &Table) -> Result<Option<Drops>, ScenarioError> {
-        let Some(places) = loss.drop_one else {
-            return match given(table, DROP_KEYS) {
-                Some(key) => Err(self.bad(key, "belongs to drop_one".into())),
-                None => Ok(None),
-            };
-        };
-        let times = loss.times.unwrap_or(1);
-        if !(1..=100_000).contains(&times) {
-            return Err(self.bad("loss.times", format!("is {times}: give 1 to 100000")));
-        }
-        let first = loss.first.unwrap_or(20);
-        if first > 1_000_000 {
-            return Err(self.bad("loss.first", format!("is {first}: give 1000000 at most")));
-        }
-        let apart = loss.apart.map_or(Duration::from_secs(5), |span| span.at(BitRate::mbps(10)));
-        Ok(Some(Drops {
-            places: match places {
-                DropOne::Source => DropPlaces::Source,
-                DropOne::EachReceiver => DropPlaces::EachReceiver,
-                DropOne::EachLink => DropPlaces::EachLink,
-            },
-            times,
-            apart,
-            first,
-        }))
     }
 
     fn protocol(

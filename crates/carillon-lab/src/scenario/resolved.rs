@@ -7,7 +7,7 @@ use carillon_core::{Config, DataSize, HelperTable, NodeId, ProtocolEntry, Role};
 use carillon_sim::HostConfig;
 use serde::Serialize;
 
-use super::network::{RoutedNetwork, ScenarioNetwork};
+use super::network::{PlacedLoss, RoutedNetwork, ScenarioNetwork};
 
 /// Scenario with every value known.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Scenario {
     pub network: ScenarioNetwork,
     /// Processing costs and drops of hosts, if any.
     pub hosts: Option<HostConfig>,
+    /// Losses beside the ones that links, the medium of a LAN and hosts draw themselves.
+    pub losses: Arc<[PlacedLoss]>,
     /// Receivers of each message. The group has one node more.
     pub receivers: u32,
     /// Nodes that offer messages: the first ones. More than one among peers only.

@@ -62,8 +62,13 @@ pub(super) fn axes(
         let keys: Vec<String> = name.split(',').map(|key| key.trim().to_owned()).collect();
         // `protocol.mbap.window` is a parameter that one protocol has for itself.
         let parts = |key: &String| key.split('.').count();
-        if keys.iter().any(|key| parts(key) != 2 && !(parts(key) == 3 && key.starts_with("protocol."))) {
+        // So is `loss.2.p` the key of one of several sections.
+        let is_deep = |key: &String| key.starts_with("protocol.") || key.starts_with("loss.");
+        if keys.iter().any(|key| parts(key) != 2 && !(parts(key) == 3 && is_deep(key))) {
             return Err(bad("is no key of a section, such as \"group.receivers\""));
+        }
+        if let Some(what) = keys.iter().find_map(|key| names_no_section(table, key)) {
+            return Err(bad(&what));
         }
         let steps: Vec<Vec<Value>> = match value {
             Value::Array(values) if values.is_empty() => return Err(bad("has no values")),
@@ -181,6 +186,14 @@ pub(super) fn set(table: &mut Table, key: &str, value: Value) {
             let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
             match section {
                 Value::Table(inner) => set(inner, rest, value),
+                // A list of sections; `names_no_section` has refused keys without one of them.
+                Value::Array(list) => {
+                    if let Some((at, rest)) = section_of(list, rest)
+                        && let Some(Value::Table(inner)) = list.get_mut(at)
+                    {
+                        set(inner, rest, value);
+                    }
+                }
                 other => *other = value,
             }
         }
@@ -190,14 +203,48 @@ pub(super) fn set(table: &mut Table, key: &str, value: Value) {
     }
 }
 
+/// Position of the section that a key such as `2.p` or `core.p` names in a list of sections, by its number from 1 or
+/// by its name, and the rest of the key.
+fn section_of<'k>(list: &[Value], key: &'k str) -> Option<(usize, &'k str)> {
+    let (section, rest) = key.split_once('.')?;
+    let is_named = |value: &Value| value.get("name").and_then(Value::as_str) == Some(section);
+    let numbered = || section.parse::<usize>().ok()?.checked_sub(1);
+    let at = list.iter().position(is_named).or_else(numbered)?;
+    (at < list.len()).then_some((at, rest))
+}
+
+/// Describes a key that names none of the sections of a list.
+pub(super) fn names_no_section(table: &Table, key: &str) -> Option<String> {
+    let (section, rest) = key.split_once('.')?;
+    let Some(Value::Array(list)) = table.get(section) else { return None };
+    match section_of(list, rest) {
+        Some(_) => None,
+        None => {
+            let field = rest.rsplit('.').next().unwrap_or(rest);
+            Some(format!(
+                "names none of the {} sections [[{section}]]: write `{section}.1.{field}`, or the name of a section instead of its number",
+                list.len()
+            ))
+        }
+    }
+}
+
+/// Value of a dotted key, if it has one.
+pub(super) fn get<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
+    let Some((section, rest)) = key.split_once('.') else { return table.get(key) };
+    match table.get(section)? {
+        Value::Table(inner) => get(inner, rest),
+        Value::Array(list) => {
+            let (at, rest) = section_of(list, rest)?;
+            get(list.get(at)?.as_table()?, rest)
+        }
+        _ => None,
+    }
+}
+
 /// Returns true if the table has a dotted key.
 pub(super) fn has(table: &Table, key: &str) -> bool {
-    match key.split_once('.') {
-        Some((section, rest)) => {
-            table.get(section).and_then(Value::as_table).is_some_and(|inner| has(inner, rest))
-        }
-        None => table.contains_key(key),
-    }
+    get(table, key).is_some()
 }
 
 /// A value as typed on a command line: TOML if it is that, else text.

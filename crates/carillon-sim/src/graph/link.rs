@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, MessageId, NodeId, Probability, Seeds, Time};
+use carillon_core::{BitRate, MessageId, NodeId, Probability, Rng, Seeds, Time};
+
+use crate::loss::{LossProcess, LossSection};
 
 /// Loss model of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,11 +105,16 @@ struct Losses {
     /// Number of draws so far, and the state after them.
     drawn: u64,
     is_bad: bool,
-    singles: Option<Box<SingleLosses>>,
+    rare: Option<Box<RareLosses>>,
 }
 
+/// Losses that few links have.
 #[derive(Debug, Default)]
-struct SingleLosses(Vec<SingleLoss>);
+struct RareLosses {
+    singles: Vec<SingleLoss>,
+    /// Loss sections beside the model.
+    sections: Vec<LossProcess>,
+}
 
 const _: () = assert!(size_of::<Losses>() <= 48);
 
@@ -142,7 +149,13 @@ impl LinkState {
 
     /// Adds a single loss.
     pub(super) fn lose(&mut self, single: SingleLoss) {
-        self.losses.get_or_insert_default().singles.get_or_insert_default().0.push(single);
+        self.losses.get_or_insert_default().rare.get_or_insert_default().singles.push(single);
+    }
+
+    /// Adds a loss section beside the model.
+    pub(super) fn add_loss(&mut self, section: Arc<LossSection>) {
+        let rare = self.losses.get_or_insert_default().rare.get_or_insert_default();
+        rare.sections.push(LossProcess::new(section));
     }
 
     /// Returns the time at which fewer than `limit` packets wait, if nothing else is queued; `None` if there is room
@@ -181,7 +194,7 @@ impl LinkState {
         }
         self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
         // A lost packet has taken its time on the link all the same.
-        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(original, &seeds));
+        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(now, original, &seeds));
         if is_lost {
             return Fate::Lost;
         }
@@ -223,6 +236,35 @@ impl LossModel {
             LossModel::GilbertElliott { .. } => 2,
         }
     }
+
+    /// Draws the fate of a packet. `is_bad` is the state of the chain.
+    pub(crate) fn loses(&self, is_bad: &mut bool, rng: &mut Rng) -> bool {
+        match *self {
+            LossModel::None => false,
+            LossModel::Bernoulli(p) => rng.chance(p.value()),
+            LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
+                let (loss, change) = if *is_bad { (bad, to_good) } else { (good, to_bad) };
+                let is_lost = rng.chance(loss.value());
+                *is_bad ^= rng.chance(change.value());
+                is_lost
+            }
+        }
+    }
+}
+
+impl RareLosses {
+    /// Returns true if a loss section loses the packet. Every section sees every packet, so that none changes the
+    /// draws of another.
+    fn lose(&mut self, now: Time, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
+        let sections = self.sections.iter_mut();
+        sections.fold(false, |is_lost, section| section.loses(now, original, &seeds) | is_lost)
+    }
+
+    /// Returns true if the packet is to be lost once.
+    fn lose_single(&mut self, original: Option<SingleLoss>) -> bool {
+        let at = original.and_then(|original| self.singles.iter().position(|single| *single == original));
+        at.map(|at| self.singles.remove(at)).is_some()
+    }
 }
 
 impl Losses {
@@ -239,21 +281,21 @@ impl Losses {
     }
 
     /// Returns true if this packet is lost.
-    fn loses(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
-        if let Some(original) = original
-            && let Some(SingleLosses(singles)) = self.singles.as_deref_mut()
-            && let Some(at) = singles.iter().position(|single| *single == original)
-        {
-            singles.remove(at);
-            return true;
+    fn loses(&mut self, now: Time, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
+        let mut is_lost = false;
+        if let Some(rare) = self.rare.as_deref_mut() {
+            is_lost = rare.lose(now, original, &seeds);
+            if rare.lose_single(original) {
+                return true;
+            }
         }
         if *self.model == LossModel::None {
-            return false;
+            return is_lost;
         }
         if self.left == 0 {
             self.draw(seeds());
         }
-        let is_lost = self.drawn_ahead.0 & 1 == 1;
+        is_lost |= self.drawn_ahead.0 & 1 == 1;
         self.drawn_ahead = (self.drawn_ahead.0 >> 1, self.drawn_ahead.1 >> 1);
         self.left -= 1;
         is_lost
@@ -264,15 +306,7 @@ impl Losses {
         self.drawn_ahead = (0, 0);
         for at in 0..FATES_PER_DRAW {
             let is_bad = self.is_bad;
-            let is_lost = match *self.model {
-                LossModel::None => false,
-                LossModel::Bernoulli(p) => rng.chance(p.value()),
-                LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
-                    let is_lost = rng.chance(if is_bad { bad } else { good }.value());
-                    self.is_bad ^= rng.chance(if is_bad { to_good } else { to_bad }.value());
-                    is_lost
-                }
-            };
+            let is_lost = self.model.loses(&mut self.is_bad, &mut rng);
             self.drawn_ahead.0 |= u64::from(is_lost) << at;
             self.drawn_ahead.1 |= u64::from(is_bad) << at;
         }

@@ -13,6 +13,7 @@ use super::input::InputBuffer;
 use super::link::{Fate, LinkState, LossModel, SingleLoss};
 use super::routes::{DeliveryTree, PathTree, Routes};
 use super::topology::Topology;
+use crate::loss::LossSection;
 use crate::network::{Arrival, Network, Precedence};
 use crate::queue::EventQueue;
 
@@ -239,6 +240,13 @@ impl Graph {
         self.wires[wire].set_loss(self.loss.clone());
     }
 
+    /// Adds a loss section to a link, from this end to the other. A packet survives if the loss model and every section
+    /// let it pass.
+    pub fn add_loss(&mut self, link: u32, from: NodeId, section: Arc<LossSection>) {
+        let wire = self.wire(link, from);
+        self.wires[wire].add_loss(section);
+    }
+
     /// Sets the standard deviation of a link's delay, from this end to the other (normal distribution).
     pub fn set_deviation(&mut self, link: u32, from: NodeId, deviation: Duration) {
         let wire = self.wire(link, from);
@@ -419,6 +427,7 @@ impl Graph {
         arrival.bytes = hop.packet.bytes.clone();
         arrival.ingress = hop.ingress.unwrap_or(PortId(0));
         arrival.scope = hop.scope;
+        arrival.original = hop.packet.original;
         arrival.transit = transit;
     }
 }
