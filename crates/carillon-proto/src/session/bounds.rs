@@ -10,9 +10,11 @@ use carillon_core::{BitRate, Config, Duration, Parameter, ProtocolEntry, Setting
 /// for delivery, so that a zero span that turns a mechanism off may stay zero.
 pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate) {
     for parameter in entry.parameters {
+        // `Config::set` has checked the ranges of counts and sizes, so only time spans are left.
         let Some((_, Setting::Span(span))) = config.iter().find(|(name, _)| *name == parameter.name) else {
             continue;
         };
+        // A span may be given in bits, so its length depends on the rate.
         let length = span.at(bit_rate);
         let cut = length.clamp(delivery_span(entry, parameter, bit_rate).min(MIN_SPAN), MAX_SPAN);
         if cut != length {

@@ -21,6 +21,7 @@ struct Done {
 impl DoneJobs {
     /// Remembers a job. `acknowledged` tells if its sender knows that this receiver has everything.
     pub fn add(&mut self, job: JobId, sender: Option<IpAddr>, acknowledged: bool) {
+        // A job has one entry, which moves to the end, so the oldest job is forgotten first.
         self.0.retain(|done| (done.job, done.sender) != (job, sender));
         if self.0.len() >= MAX_DONE_JOBS {
             self.0.pop_front();

@@ -28,20 +28,22 @@ pub(super) struct LostRun {
 }
 
 impl LostRun {
-    /// Takes in what is known of the path at a tick; `unanswered` polls were asked since the last answer.
+    /// Records the measurement of the path at a tick. `unanswered` is the number of polls since the last answer.
     pub fn note(&mut self, path: &PathMeasure, unanswered: u32) {
+        // Any arrival ends the run and begins a new one.
         if path.arrived != self.arrived {
             *self = LostRun { arrived: path.arrived, sent: path.sent, ..LostRun::default() };
             return;
         }
         let length = path.sent.saturating_sub(self.sent);
+        // The number of packets sent grows only with a new answer, so a tick without one does not count.
         if length > self.length {
             self.length = length;
             self.answered_ticks += u32::from(unanswered <= MAX_UNANSWERED_POLLS);
         }
     }
 
-    /// Returns true if the run may show the same, for a member that is set aside anyhow.
+    /// Returns true if the run may have the same cause. Used for a member that is set aside for another reason.
     pub fn is_suspect(&self) -> bool {
         self.length >= SUSPECT_LOST_PACKETS && self.answered_ticks > 0
     }

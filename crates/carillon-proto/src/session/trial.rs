@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use carillon_core::{Duration, Time};
 
-/// A member that could have this many times as much is held; it is also the factor by which members of one session
-/// may differ.
+/// Factor over its present rate at which a member must be able to receive for a trial to succeed. It is also the
+/// factor by which the rates of members of one session may differ.
 pub(super) const FACTOR: u64 = 3;
 /// Number of ticks over which it is judged whether the sender is held up.
 const WINDOW: usize = 8;
@@ -35,7 +35,8 @@ const MIN_REST_TICKS: f64 = 16.0;
 const EARLY_GAIN: f64 = 1.5;
 /// Round-trip times that fit in the first tick of a trial on a short path: enough for the sender to adapt.
 const EARLY_ROUND_TRIPS: u32 = 16;
-/// Ticks for which those that wait outside may wait for less than they had themselves, once everything was sent.
+/// Number of ticks, once everything was sent, for which receivers outside may wait although the rate is below the
+/// rate that they had.
 const TAIL_TICKS: u32 = 16;
 
 /// Observation of a member at a tick.
@@ -200,7 +201,7 @@ impl Trials {
         Step::Begin
     }
 
-    /// A member was set aside by another rule: those that go on are to have more than it had.
+    /// Records that another rule set a member aside: the others must then get at least the rate of before.
     pub fn note_aside(&mut self) {
         self.set_aside_rate = self.set_aside_rate.max(self.rate().unwrap_or_default());
     }

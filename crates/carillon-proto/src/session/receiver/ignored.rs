@@ -33,6 +33,7 @@ impl IgnoredSessions {
     }
 
     pub fn put(&mut self, other: IgnoredSession) {
+        // A session has one entry. It moves to the end, so that it is displaced last.
         self.list.retain(|one| one.session != other.session);
         if self.list.len() >= MAX_IGNORED_SESSIONS {
             self.list.pop_front();

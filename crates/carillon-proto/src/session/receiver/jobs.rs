@@ -83,6 +83,7 @@ impl ReceiverSession {
     /// Records that the receiver is not in this session and waits for another one.
     pub(super) fn record_missed_session(&mut self, failure: ReceiverFailure) {
         let Some(invited) = &self.invited else { return };
+        // A receiver that a catch-up session will serve misses nothing.
         if failure == ReceiverFailure::Refused(RefuseReason::Later, String::new()) {
             return;
         }

@@ -48,6 +48,7 @@ impl ReceiverSession {
     ) -> bool {
         let session = (association, sender);
         let is_current = |invited: &Invited| (invited.association, invited.sender) == session;
+        // A member has a sender, and a receiver that has reported needs none.
         let waits =
             matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining) && !self.is_welcomed();
         if !waits

@@ -40,6 +40,7 @@ impl SendBudget {
     /// Returns true if this many bytes may be sent, and counts them as sent.
     pub fn spend(&mut self, bytes: usize) -> bool {
         let sent = self.sent.saturating_add(bytes as u64);
+        // Each child may need everything that this member received, and each other member everything that it offers.
         let received = self.received.saturating_mul(AMPLIFICATION_LIMIT * (1 + self.children));
         let offered = self.offered.saturating_mul(AMPLIFICATION_LIMIT * (1 + self.others));
         let may = sent <= received.saturating_add(offered).saturating_add(INITIAL_ALLOWANCE);

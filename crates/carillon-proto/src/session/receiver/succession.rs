@@ -28,6 +28,7 @@ impl ReceiverSession {
         if now + silence < over + SUCCESSION_SILENCE {
             return false;
         }
+        // A sender that gathers at the same node has left its former session.
         if invited.sender == source {
             return true;
         }

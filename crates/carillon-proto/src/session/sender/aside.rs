@@ -24,6 +24,7 @@ impl SenderSession {
     /// Messages still to be sent for the first time, by the mean size of all messages so far; `None` if the total is
     /// unknown.
     fn messages_left(&self) -> Option<f64> {
+        // Data in no message take no time to send.
         let total = self.config.total_bytes?.saturating_sub(self.unsent);
         let mean = self.offered_bytes as f64 / self.pulse.offered.max(1) as f64;
         (mean > 0.0).then(|| (total as f64 / mean - self.pulse.sent as f64).max(0.0))
@@ -34,6 +35,7 @@ impl SenderSession {
         if !self.sets_aside() || elapsed.is_zero() || self.config.has_roster() {
             return;
         }
+        // A trial needs a protocol that measures for how long its members hold it up.
         let sender = self.inner.as_mut().and_then(|inner| inner.as_sender());
         let Some(held_up) = sender.and_then(|sender| sender.held_up(now)) else { return };
         let sight = |seen: &Seen| {
@@ -69,6 +71,7 @@ impl SenderSession {
                 }
             }
             Step::SetAllAside(reason) => {
+                // Members with everything are not awaited, and may stay.
                 for one in seen.iter().filter(|one| one.awaited) {
                     self.set_aside(now, one.index, reason.clone());
                 }
@@ -87,6 +90,7 @@ impl SenderSession {
     /// Sets a member aside: a catch-up session serves it from where it is.
     pub(super) fn set_aside(&mut self, now: Time, index: usize, reason: String) {
         let member = &self.roster.members()[index];
+        // Helpers and peers serve other members, so they stay. A member that has reported needs no more data.
         if member.part == MemberRole::Receives && member.outcome == MemberOutcome::Active {
             self.roster.record_mut(index).is_aside = true;
             self.note_suspect(index);
@@ -120,6 +124,7 @@ impl SenderSession {
             let (node, finished) = (member.node, member.finished);
             let is_due = finished.is_some_and(|at| now.since(at) >= tick * VERIFIED_TICKS);
             if member.outcome == MemberOutcome::Verified && is_due && !self.roster.record(index).expelled {
+                // The result stays: `refuse_expelled` answers later packets of a verified member with REPORT_ACK.
                 self.roster.record_mut(index).expelled = true;
                 self.replies.insert(node, Reply::ReportAck);
                 self.release(now, node);

@@ -62,6 +62,7 @@ impl Measured {
         children: &BTreeMap<NodeId, usize>,
     ) -> Option<NodeId> {
         let ways = || helpers.iter().map(|&helper| (self.between(member, helper), helper));
+        // `Duration::MAX` stands for an unknown distance.
         let least = ways().map(|(way, _)| way).min().filter(|&least| least < Duration::MAX)?;
         if is_clearly_nearer(self.between(member, LOCAL_NODE), least) {
             return None;

@@ -20,6 +20,7 @@ impl SenderSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
+        // A session that is over takes no receivers away. A member of this session is no other sender.
         if self.roster.index_of(node).is_some() || matches!(invite.state, State::Finished | State::Aborted) {
             return;
         }

@@ -80,13 +80,16 @@ pub(super) enum Reply {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndNotices {
     pub state: State,
+    /// Number of announcements left to send.
     pub left: u32,
+    /// Time between two announcements.
     pub spacing: Duration,
 }
 
 /// Agreement of the members on the roster.
 #[derive(Debug)]
 pub(super) struct Assembly {
+    /// Number of the roster, higher for each new list of members.
     pub edition: u32,
     /// Time of the first announcement of this edition, in the time in which the session ran.
     pub told: Time,

@@ -1,10 +1,10 @@
 //! Members that long datagrams do not reach while the session runs.
 //!
 //! The sender finds the longest datagram that reaches all members while it [gathers](super::sizes). A forged SIZE can
-//! make that too long, and a path can shrink later: a route changes, a tunnel begins. So the sender keeps checking. A
-//! member that answers polls and receives no data is set aside, and the next session of the job sends datagrams of
-//! [`fallback`](SenderSessionConfig::fallback) bytes, whatever is shown or said. RFC 8899 (4.4) calls such a path a
-//! black hole and falls back to its base size in the same way.
+//! make that too long, and a path can shrink later: a route changes, a tunnel begins. So the sender keeps checking.
+//! It sets aside a member that answers polls and receives no data. The next session of the job then sends datagrams
+//! of [`fallback`](SenderSessionConfig::fallback) bytes and trusts no SIZE. RFC 8899 (4.4) calls such a path a black
+//! hole and falls back to its base size in the same way.
 
 use carillon_core::Time;
 use carillon_wire::session::{MemberRole, RefuseReason};
@@ -54,8 +54,8 @@ impl SenderSession {
         shorter && receives && self.config.serves_aside() && !self.config.has_roster()
     }
 
-    /// Why datagrams of this session do not reach a member: it was sent packets and received none, although it
-    /// answers, or it is heard and acknowledges nothing.
+    /// Reason to assume that datagrams of this session do not reach a member: packets were sent to it and none
+    /// arrived, although it answers, or it is heard and acknowledges nothing.
     fn why_unreached(&self, awake: Time, index: usize) -> Option<String> {
         let (lag, bytes) = (&self.roster.record(index).lag, self.longest_datagram());
         if let Some(lost) = lag.lost_run.unreached() {
@@ -72,13 +72,13 @@ impl SenderSession {
         stalls.then(|| format!("acknowledged nothing of datagrams of up to {bytes} bytes, but is heard"))
     }
 
-    /// Notes of a member that is set aside for another reason whether the length of datagrams may be the cause.
+    /// Records whether the length of datagrams may be the cause for a member that is set aside for another reason.
     pub(super) fn note_suspect(&mut self, index: usize) {
         let is_suspect = self.can_fall_back(index) && self.roster.record(index).lag.lost_run.is_suspect();
         self.roster.record_mut(index).is_unreached = is_suspect;
     }
 
-    /// Sets a member aside that the datagrams of this session do not reach, if shorter ones may. Returns whether it
+    /// Sets a member aside that the datagrams of this session do not reach, if shorter ones may. Returns true if it
     /// did.
     pub(super) fn set_aside_unreached(&mut self, now: Time, awake: Time, index: usize) -> bool {
         if !self.can_fall_back(index) {
