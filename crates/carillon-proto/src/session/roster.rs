@@ -100,11 +100,13 @@ pub(super) struct Roster {
     records: Vec<Record>,
     /// Index of each node's member.
     by_node: BTreeMap<NodeId, usize>,
+    /// Names of the members.
     names: BTreeSet<String>,
     /// Number of active members that receive.
     active: usize,
     /// Number of active members that only help.
     helping: usize,
+    /// Number of verified members.
     verified: usize,
     /// Number of members that help, whatever their result.
     helpers: usize,

@@ -56,7 +56,7 @@ impl Arrivals {
 
     /// Number of messages kept.
     pub fn kept(&self) -> usize {
-        // Only numbers are kept of messages delivered in arrival order.
+        // Messages delivered in arrival order leave only their numbers.
         if self.in_order { self.reception.len() } else { 0 }
     }
 }

@@ -465,7 +465,7 @@ impl SenderSession {
 
     fn is_gathered(&self) -> bool {
         let receivers = self.roster.receivers();
-        // A time limit starts the session only if a receiver has joined.
+        // A time limit starts the session only if a receiver has joined, except one way.
         let over = receivers > 0 && (self.wait_over || self.limit_over);
         let enough = match &self.config.gather {
             Gather::Count(count) => over || receivers >= *count,
@@ -694,8 +694,8 @@ impl SenderSession {
                     self.timers.arm(timer, now + rest);
                 } else if !self.is_needed(index) {
                     // The member has reported its result.
-                    // A silent member leaves no trace while the session gathers, so that its name is free again.
                 } else if self.phase == SenderPhase::Gathering {
+                    // The name of a removed member is free again, for example for its restarted process.
                     self.forget(now, index, UnservedReason::Silent(self.config.member_timeout));
                 } else {
                     let timeout = Span::Time(self.config.member_timeout);
