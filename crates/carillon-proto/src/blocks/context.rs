@@ -33,6 +33,7 @@ pub struct MachineContext<K = ()> {
     pub timers: Timers<K>,
     /// Recorded events, and notices to the host.
     pub events: Events,
+    /// Messages that the application has not taken.
     deliveries: InlineQueue<Delivery, 1>,
 }
 
@@ -40,10 +41,12 @@ impl<K: Ord + Copy> MachineContext<K> {
     /// Creates the context of the node in `build`.
     pub fn new(build: &BuildContext) -> Self {
         MachineContext {
+            // The player sets the time before each call of a part.
             now: Time::ZERO,
             association: build.association,
             group: build.group,
             sender: build.sender,
+            // An index beyond the list, which no member has.
             rank: build.rank().unwrap_or(build.members.len()),
             nodes: build.members.clone(),
             timers: Timers::new(),
@@ -58,6 +61,7 @@ impl<K: Ord + Copy> MachineContext<K> {
         match context.rank < context.nodes.len() && context.nodes.len() <= most {
             true => Ok(context),
             false => {
+                // The limit is the capacity of the fields and bit sets in which the packets carry ranks.
                 let reason = format!("this node must be one of at most {most} members");
                 Err(ConfigError::Conflict(reason))
             }
@@ -74,6 +78,7 @@ impl<K: Ord + Copy> MachineContext<K> {
     #[inline]
     pub fn of_sender<P, E>(&mut self, from: NodeId, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         let packet = self.of_session(parsed)?;
+        // A member that knows the session could otherwise send messages in the sender's name.
         if from != self.sender {
             self.events.dropped(DropReason::NotAMember);
             return None;
@@ -117,6 +122,8 @@ impl<K: Ord + Copy> MachineContext<K> {
 
     /// Records that `messages` messages from `first` on will never arrive, without naming each.
     pub fn unrecoverable(&mut self, source: Option<NodeId>, first: u64, messages: u64) {
+        // One note for all of them: a forged number may skip billions of messages, and an event for each would take too
+        // much time and memory.
         let source = source.map(|node| ("source", Value::Count(node.0.into())));
         let run = [("first", Value::Count(first)), ("messages", Value::Count(messages))];
         let fields = source.into_iter().chain(run).collect();
@@ -134,9 +141,11 @@ impl<K: Ord + Copy> MachineContext<K> {
         repair: bool,
     ) -> Transmit {
         let (transmit, (source, number)) = (self.transmit(to), message);
+        // Only own messages are original transmissions or repairs of this node, of which the host is notified.
         if source == self.rank {
             return self.events.data_sent(transmit, MessageId(number), bytes, again);
         }
+        // A message of another member: a repair, or an ordered message that the sequencer sends for its source.
         let (source, message, bytes) = (self.nodes[source], MessageId(number), bytes as u32);
         self.events.push(Event::Forwarded { source, message, bytes, repair });
         transmit
@@ -144,9 +153,11 @@ impl<K: Ord + Copy> MachineContext<K> {
 
     /// Reports the difference between the members before and those of a new view to the host.
     pub fn on_view(&mut self, before: &Ranks, view: &View) {
+        // A member of the old view did not vote for the new one, or is gone for good.
         for gone in before.without(&view.members).iter() {
             self.events.member_lost(self.nodes[gone]);
         }
+        // A joiner may have been a member before. It lost its state, so that it counts as a new one.
         let come = view.members.without(before).or(&view.joiners);
         for rank in come.iter().filter(|&rank| rank != self.rank) {
             self.events.push(Event::MemberJoined { member: self.nodes[rank] });

@@ -11,14 +11,17 @@ use carillon_wire::reformation::Ranks;
 /// Requests in progress: all places below a bound were requested and have not come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestedRuns {
+    /// Place before which all missing places were requested.
     below: u64,
 }
 
 impl RequestedRuns {
     /// Next run of at most `most` missing places in this range that was not requested; it counts as requested now.
     pub fn next(&mut self, range: Range<u64>, most: u64, has: impl Fn(u64) -> bool) -> Option<Range<u64>> {
+        // Skip the places that were requested, and the ones present.
         let start = (range.start.max(self.below)..range.end).find(|&place| !has(place))?;
         let end = range.end.min(start.saturating_add(most));
+        // End the run at the next place present, so that no entry is sent for nothing.
         self.below = (start + 1..end).find(|&place| has(place)).unwrap_or(end);
         Some(start..self.below)
     }
@@ -34,15 +37,19 @@ impl RequestedRuns {
 pub struct LogTransfer<T> {
     /// Number of the ballot for which the log is fetched.
     ballot: u32,
+    /// Member that receives the requests at present.
     from: usize,
     /// Members that may have the log if `from` does not.
     others: Ranks,
+    /// First place to fetch.
     start: u64,
+    /// Place after the last one to fetch: the length of the log in the new view.
     length: u64,
     /// Entries received.
     entries: BTreeMap<u64, T>,
     /// First missing place.
     missing: u64,
+    /// Places requested from the present member.
     asked: RequestedRuns,
     /// Next sequence number of each member at the start, if nothing before it is available.
     skipped: Option<Vec<u64>>,
@@ -52,6 +59,7 @@ impl<T> LogTransfer<T> {
     /// Creates the transfer of the places from `start` to `length`, which `from` has and perhaps the others, for this
     /// ballot only.
     pub fn new(ballot: u32, from: usize, others: Ranks, start: u64, length: u64) -> Self {
+        // The own log may be longer than the one that continues. Then nothing is fetched, and the own log is cut.
         let (entries, start) = (BTreeMap::new(), start.min(length));
         LogTransfer {
             ballot,
@@ -68,6 +76,7 @@ impl<T> LogTransfer<T> {
 
     /// Adds an entry. Returns true if the polled member sent it and it belongs to the range.
     pub fn insert(&mut self, from: usize, place: u64, entry: T) -> bool {
+        // Only the polled member may fill the log: another one may hold an order that does not continue.
         if from != self.from || !(self.start..self.length).contains(&place) {
             return false;
         }
@@ -78,6 +87,7 @@ impl<T> LogTransfer<T> {
 
     /// Next request: at most `most` places, no further than `window` from the first missing one.
     pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, Range<u64>)> {
+        // The window bounds the entries in flight, and so the burst of answers.
         let end = self.length.min(self.missing.saturating_add(window));
         let run = self.asked.next(self.missing..end, most, |place| self.entries.contains_key(&place))?;
         Some((self.from, run))
@@ -86,9 +96,12 @@ impl<T> LogTransfer<T> {
     /// Repeats the requests after a timeout. A member other than the coordinator may never answer, as it may have
     /// failed or not accepted the view, so the next member gets its turn.
     pub fn retry(&mut self, coordinator: usize) {
+        // All outstanding requests count as lost.
         self.asked.again();
         let mut others = self.others.iter();
+        // Members take turns by rank, so that each one is asked before any is asked again.
         let next = others.find(|&other| other > self.from).or(self.others.iter().next());
+        // The coordinator has the whole log of its view, and serves it as long as the ballot lasts.
         if let Some(other) = next.filter(|_| self.from != coordinator) {
             self.others.remove(other);
             self.others.insert(self.from);
@@ -99,6 +112,7 @@ impl<T> LogTransfer<T> {
     /// Chooses another member, since this one no longer has the missing places. Returns false if there is none.
     pub fn try_another(&mut self) -> bool {
         let Some(other) = self.others.iter().next() else { return false };
+        // The present member does not return to the others, since it will not regain the missing places.
         self.others.remove(other);
         self.asked.again();
         self.from = other;
@@ -107,6 +121,7 @@ impl<T> LogTransfer<T> {
 
     /// Skips to this place, since nothing before it is available. `numbers` are the members' next messages there.
     pub fn skip_to(&mut self, place: u64, numbers: Vec<u64>) {
+        // Entries before the place follow a gap that stays open, so that they cannot be delivered.
         self.entries = self.entries.split_off(&place);
         (self.start, self.missing, self.skipped) = (place, place, Some(numbers));
         self.advance();

@@ -46,11 +46,13 @@ pub trait ViewOrder<K> {
 /// Agreement on the view, and the log transfer before one is accepted.
 #[derive(Debug)]
 pub struct Membership<T> {
+    /// Agreement of the group on its views.
     agreement: Reformation,
     /// Agreement in the state of a member that lost its state, if a member that can fetch nothing may join like that.
     stateless: Option<Reformation>,
     /// Members of the last view that was installed here.
     known: Ranks,
+    /// Log transfer in progress for the promised ballot.
     transfer: Option<LogTransfer<T>>,
 }
 
@@ -82,7 +84,9 @@ impl<T: Placed> Membership<T> {
         self.transfer.take_if(|transfer| transfer.ballot() != ballot);
         while let Some(step) = self.agreement.poll_step() {
             let change = self.on_step(context, order, step);
+            // Record the state after each step, so that observers see all transitions.
             context.events.push(Event::StateChanged { state: self.agreement.state().state });
+            // The protocol first resets its parts for this change. The next step may concern a later view.
             if change.is_some() {
                 return change;
             }
@@ -99,10 +103,12 @@ impl<T: Placed> Membership<T> {
         place: u64,
         entry: T,
     ) {
+        // The bound keeps memory finite, whatever length of the log the coordinator has announced.
         if let Some(transfer) = &mut self.transfer
             && transfer.len() < order.max_fetched()
             && transfer.insert(from, place, entry)
         {
+            // At the coordinator, each entry restarts the count of timeouts after which the ballot fails.
             self.agreement.progress();
             self.complete(context, order);
         }
@@ -117,6 +123,7 @@ impl<T: Placed> Membership<T> {
         place: u64,
         numbers: Vec<u64>,
     ) {
+        // A place outside of this range comes from a late notice, or from a forged one.
         if let Some(transfer) = &mut self.transfer
             && (transfer.missing() + 1..=transfer.length()).contains(&place)
         {
@@ -135,6 +142,7 @@ impl<T: Placed> Membership<T> {
         order: &impl ViewOrder<K, Entry = T>,
         below: u64,
     ) {
+        // A late notice about places that have arrived meanwhile changes nothing.
         if let Some(transfer) = &mut self.transfer
             && transfer.missing() < below
             && !transfer.try_another()
@@ -152,12 +160,14 @@ impl<T: Placed> Membership<T> {
         number: u32,
     ) -> bool {
         let (view, in_force) = (*self.agreement.view(), self.agreement.takes_part());
+        // An older number shows that the sender missed a view change.
         if number < view.number() {
             self.agreement.on_older_view(from);
         }
         let reason = match number == view.number() && in_force {
             true if from != context.rank && view.members.contains(from) => return true,
             true => DropReason::NotAMember,
+            // A packet of another view, or between views: the log here stays as this member's vote has stated it.
             false => DropReason::OutOfWindow,
         };
         context.events.dropped(reason);
@@ -172,13 +182,14 @@ impl<T: Placed> Membership<T> {
         }
     }
 
-    /// Next log request, with the member to send it to: see [`LogTransfer::insert`].
+    /// Next log request, with the member to send it to: see [`LogTransfer::ask`].
     pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, std::ops::Range<u64>)> {
         self.transfer.as_mut()?.ask(window, most)
     }
 
     /// Removes a member that is gone for good.
     pub fn expel<K>(&mut self, context: &MachineContext<K>, rank: usize) {
+        // After a rejoin, the agreement without state must not await the node either.
         if let Some(stateless) = &mut self.stateless {
             stateless.expel(context.now, rank);
         }
@@ -200,7 +211,7 @@ impl<T: Placed> Membership<T> {
         self.transfer.as_ref().map(LogTransfer::missing)
     }
 
-    /// Returns true if this member must answer the log request.
+    /// Returns true if the log request in progress goes to this member.
     pub fn asks(&self, rank: usize) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.asks(rank))
     }
@@ -216,6 +227,7 @@ impl<T: Placed> Membership<T> {
         self.asks(rank) || self.agreement.awaits(rank)
     }
 
+    /// Performs one step of the agreement.
     fn on_step<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
@@ -224,19 +236,25 @@ impl<T: Placed> Membership<T> {
     ) -> Option<Change> {
         match step {
             Step::Leave => {
+                // The timers belong to the order of the view that ends here.
                 context.timers.clear();
                 order.leave();
                 return Some(Change::Left);
             }
             Step::Install => {
+                // Nothing that was awaited between the views is awaited in the new one.
                 context.timers.clear();
                 let view = self.agreement.view();
+                // The host learns of the changes since the last view that was in force here. Views in between may have
+                // failed.
                 context.on_view(&std::mem::replace(&mut self.known, view.members), view);
                 order.install(context, view);
                 return Some(Change::Installed);
             }
             Step::Short { votes } => context.events.too_few_members(too_few(votes, context.nodes.len())),
             Step::Fetch { length, state: Some(state), .. } => {
+                // A joiner fetches no log. It begins at the end of the log, with the sequence number of each member
+                // there. If the state is invalid, it is never ready and its ballot times out.
                 if let Some(numbers) = next_numbers(&state, context.nodes.len())
                     && order.join(context, length, numbers)
                 {
@@ -247,6 +265,7 @@ impl<T: Placed> Membership<T> {
                 let (log, ballot) = (order.log(), self.agreement.promised().number);
                 // A view that continues the own log needs only its end. Otherwise everything undelivered may differ.
                 let start = if continues { log.length() } else { log.delivered() };
+                // The member was away so long that no member has to keep what it misses.
                 if self.stateless.is_some() && length.saturating_sub(start) > order.max_fetched() {
                     self.rejoin(context, order);
                 } else if length >= log.delivered() {
@@ -265,6 +284,7 @@ impl<T: Placed> Membership<T> {
         context: &mut MachineContext<K>,
         order: &mut impl ViewOrder<K, Entry = T>,
     ) {
+        // The log changes in one step. Until then it is the one that this member's vote has stated.
         if let Some(transfer) = self.transfer.take_if(|transfer| transfer.is_complete()) {
             let (start, skipped, entries) = transfer.into_parts();
             order.replace(context, start, skipped, entries);
@@ -272,11 +292,13 @@ impl<T: Placed> Membership<T> {
         }
     }
 
+    /// Reports to the agreement that the log of the proposed view is complete here.
     fn accept<K: Ord + Copy>(
         &mut self,
         context: &mut MachineContext<K>,
         order: &impl ViewOrder<K, Entry = T>,
     ) {
+        // The state describes the end of the log: a coordinator sends it to nodes that join without a log.
         let log = order.log();
         self.agreement.fetched(context.now, log.state_at(log.length()));
     }
@@ -294,6 +316,8 @@ impl<T: Placed> Membership<T> {
             let message = MessageId(order.log().next(rank));
             context.events.loss_found(None, message);
         }
+        // The copy stems from the start of the run, so its timer is overdue. Fire it now, which arms it for the present
+        // time.
         self.agreement = stateless.clone();
         self.agreement.handle_timeout(context.now, order.log().length());
     }

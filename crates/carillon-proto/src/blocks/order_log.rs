@@ -16,8 +16,11 @@ pub trait Placed {
 /// delivered <= length`.
 #[derive(Clone, Debug)]
 pub struct OrderLog<T, E> {
+    /// Entries in order, from the oldest one kept to the gap.
     held: Numbered<T>,
+    /// Knowledge about places beyond the gap.
     early: BTreeMap<u64, E>,
+    /// Place after the last delivered entry.
     delivered: u64,
     /// Next sequence number of each member, as of the gap.
     next: Vec<u64>,
@@ -34,6 +37,7 @@ impl<T: Placed, E> OrderLog<T, E> {
         if let Some((source, number)) = entry.message() {
             self.next[source] = number + 1;
         }
+        // The entry replaces the partial knowledge about its place.
         let place = self.held.push(entry);
         self.early.remove(&place);
     }
@@ -41,6 +45,7 @@ impl<T: Placed, E> OrderLog<T, E> {
     /// Delivers the next entry, if it is present and `may` permits.
     pub fn deliver_if(&mut self, may: impl FnOnce(&T) -> bool) -> Option<&T> {
         let entry = self.held.get(self.delivered).filter(|entry| may(entry))?;
+        // The entry stays in the log, since other members may still need it.
         self.delivered += 1;
         Some(entry)
     }
@@ -48,7 +53,9 @@ impl<T: Placed, E> OrderLog<T, E> {
     /// Drops everything from place `length` on and beyond the gap, since another view continues from there. Delivered
     /// entries stay.
     pub fn truncate(&mut self, length: u64) {
+        // Knowledge beyond the gap stems from the view that ends.
         self.early.clear();
+        // No view takes back what the application has received.
         let dropped: Vec<T> = self.held.split_off(length.max(self.delivered)).collect();
         // Iterate backwards, so that each member's next number becomes that of its first removed message.
         for (source, number) in dropped.iter().rev().filter_map(Placed::message) {
@@ -58,6 +65,7 @@ impl<T: Placed, E> OrderLog<T, E> {
 
     /// Restarts at this place with these next sequence numbers, since nothing before it is available.
     pub fn skip_to(&mut self, place: u64, numbers: Vec<u64>) {
+        // Knowledge about later places stays valid, as the order itself does not change.
         self.early = self.early.split_off(&place);
         self.held = Numbered::starting_at(place);
         (self.delivered, self.next) = (place, numbers);
@@ -65,6 +73,7 @@ impl<T: Placed, E> OrderLog<T, E> {
 
     /// Drops the oldest delivered entries while `is_needless` holds for place, entry and number of entries.
     pub fn purge(&mut self, is_needless: impl Fn(u64, &T, usize) -> bool) {
+        // An entry that is not delivered is kept in any case, since the application needs it.
         while self.base() < self.delivered
             && self.held.first().is_some_and(|first| is_needless(self.base(), first, self.len()))
         {
@@ -136,6 +145,7 @@ impl<T: Placed, E> OrderLog<T, E> {
     pub fn state_at(&self, place: u64) -> Vec<u8> {
         let mut next = self.next.clone();
         let after = self.length().saturating_sub(place) as usize;
+        // Iterate backwards: the last number written per member is that of its first message from `place` on.
         for (source, number) in self.held.iter().rev().take(after).filter_map(Placed::message) {
             next[source] = number;
         }
@@ -147,6 +157,7 @@ impl<T: Placed, E> OrderLog<T, E> {
 pub fn next_numbers(state: &[u8], members: usize) -> Option<Vec<u64>> {
     let (numbers, rest) = state.as_chunks::<8>();
     let numbers: Vec<u64> = numbers.iter().map(|&number| u64::from_be_bytes(number)).collect();
+    // The state comes from a packet. A number near the end of the range would make later counts overflow.
     let fits = numbers.len() == members && rest.is_empty();
     (fits && numbers.iter().all(|&number| number <= MAX_MESSAGES)).then_some(numbers)
 }

@@ -8,6 +8,7 @@ use super::Numbered;
 /// Message of this member in flight.
 #[derive(Clone, Debug)]
 struct Own {
+    /// Bytes of the message.
     payload: Bytes,
     /// True if the message is to be sent.
     due: bool,
@@ -32,10 +33,15 @@ pub enum Until {
 /// sent again.
 #[derive(Clone, Debug)]
 pub struct Outbox {
+    /// Messages in flight, from the oldest one on.
     messages: Numbered<Own>,
+    /// Maximum number of messages that count for the window.
     window: usize,
+    /// Event up to which a message counts.
     until: Until,
+    /// Maximum size of a message in bytes.
     max_payload: usize,
+    /// True if no more messages will be offered.
     finished: bool,
 }
 
@@ -53,6 +59,7 @@ impl Outbox {
         if payload.len() > self.max_payload {
             return Err(OfferError::TooLarge { len: payload.len(), max: self.max_payload });
         }
+        // A message with a place stays here until its delivery, but need not take room in the window.
         let counts = |own: &&Own| self.until == Until::Delivered || !own.ordered;
         if self.messages.iter().filter(counts).count() >= self.window {
             return Err(OfferError::Full);
@@ -67,15 +74,18 @@ impl Outbox {
 
     /// Continues the numbering at `first`, which the group remembers of a member that lost its state.
     pub fn number_from(&mut self, first: u64) {
+        // The caller ensures that no message is in flight, since its number would change.
         self.messages.number_from(first);
     }
 
     /// Records a transmission. Returns true if the message was sent before.
     pub fn send(&mut self, number: u64) -> bool {
         let in_flight = self.messages.len() as u32;
+        // A message that was completed meanwhile was sent before.
         let Some(own) = self.messages.get_mut(number) else { return true };
         own.due = false;
         let before = own.sent.is_some();
+        // A repetition keeps the count of the first transmission, which is reported at completion.
         own.sent.get_or_insert(in_flight);
         before
     }
@@ -84,6 +94,7 @@ impl Outbox {
     /// flight for it. Returns true if it was sent before.
     pub fn send_placed(&mut self, number: u64) -> bool {
         let in_flight = self.messages.len() as u32;
+        // A message that is no longer in flight was sent before, so that this is a repair.
         self.messages.get_mut(number).is_none_or(|own| own.sent.replace(in_flight).is_some())
     }
 
@@ -104,12 +115,14 @@ impl Outbox {
     /// Records that a message has a place.
     pub fn set_ordered(&mut self, number: u64) {
         if let Some(own) = self.messages.get_mut(number) {
+            // From now on the order repairs the message like any other entry, so its source does not repeat it.
             (own.ordered, own.due) = (true, false);
         }
     }
 
     /// Records that the messages from this one on have lost their places.
     pub fn clear_places(&mut self, from: u64) {
+        // The messages become due when the view is installed, if they have no place by then (`reorder`).
         for (_, own) in self.numbered_mut().filter(|(number, _)| *number >= from) {
             own.ordered = false;
         }
@@ -119,6 +132,7 @@ impl Outbox {
     pub fn reorder(&mut self, ordered_below: u64) {
         for (number, own) in self.numbered_mut() {
             own.ordered = number < ordered_below;
+            // The new ordering node knows nothing of a message without a place, and has left no request unanswered.
             (own.due, own.tries) = (!own.ordered, 0);
         }
     }
@@ -126,6 +140,7 @@ impl Outbox {
     /// Removes the oldest message if it lies before `end`. Returns its number, and the number of messages in flight
     /// when it was first sent, or last sent in its place.
     pub fn complete_below(&mut self, end: u64) -> Option<(u64, Option<u32>)> {
+        // Messages of one source are ordered by number, so that the oldest one is always complete first.
         let own = if self.messages.start() < end { self.messages.pop() } else { None };
         own.map(|(number, own)| (number, own.sent))
     }
