@@ -10,7 +10,9 @@ use super::{FeedbackDelay, MachineContext};
 /// 1996, section 2.5.1). The wait is a whole number of bit times, uniform in `[0, R]`.
 #[derive(Clone, Debug)]
 pub struct AckWait {
+    /// R in bit times.
     bits: u64,
+    /// Bit rate of the link, which defines the bit time.
     rate: BitRate,
     /// True if the sender sets R.
     is_set_by_sender: bool,
@@ -31,10 +33,12 @@ impl AckWait {
         Self::with(build, settings, settings.choice("ack_wait_method") == "adaptive")
     }
 
+    /// Creates the wait; with `is_set_by_sender` the parameter gives only its initial value.
     fn with(build: &BuildContext, settings: &Config, is_set_by_sender: bool) -> Self {
         let rate = build.bit_rate;
         let bits = settings.span("ack_wait").bits_at(rate);
         let rng = (bits > 0 || is_set_by_sender).then(|| Box::new(build.seeds.stream("ack_wait")));
+        // `ack_bytes` is the size on the link, which includes the headers of the lower layers.
         let len = (settings.size("ack_bytes").0 as usize).saturating_sub(build.link_overhead as usize);
         AckWait { bits, rate, is_set_by_sender, rng, len }
     }
@@ -48,9 +52,11 @@ impl AckWait {
 
     /// Pads the acknowledgment in the buffer and schedules its departure after a random wait.
     pub fn transmit(&mut self, now: Time, to: NodeId, buf: &mut Vec<u8>) -> Transmit {
+        // Parsers ignore the zeros behind the packet.
         if buf.len() < self.len {
             buf.resize(self.len, 0);
         }
+        // The host holds the packet until its departure, so that the wait needs no timer.
         let departure = self.rng.is_some().then(|| now + self.delay(0, 0.0));
         Transmit { departure, ..Transmit::now(Dest::Node(to)) }
     }
@@ -70,6 +76,7 @@ impl AckWait {
 
 impl FeedbackDelay for AckWait {
     fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
+        // R itself is a possible result, hence one more value than bits.
         let bits = self.rng.as_mut().map_or(0, |rng| rng.below(self.bits.saturating_add(1)));
         self.rate.time_for_bits(bits)
     }

@@ -35,6 +35,8 @@ impl Slot {
     pub fn on_send(&mut self, now: Time, outstanding: u32) -> bool {
         self.due = false;
         let again = self.sent.is_some();
+        // Round-trip samples use the time of the first transmission, and only of messages that were never retransmitted
+        // (Karn and Partridge 1987).
         if again {
             self.retransmissions = self.retransmissions.saturating_add(1);
             self.resent = Some(now);
@@ -50,12 +52,15 @@ impl Slot {
 /// Segovia 1996 recomputes the minimum over the whole vector at each acknowledgment. Counters per message avoid that.
 #[derive(Debug)]
 pub struct AckWindow {
+    /// Receivers of the group, including expelled ones.
     members: Members,
     /// Capacity in messages.
     room: FixedWindow,
+    /// Messages from the first one that is not complete to the last one offered.
     slots: Numbered<Slot>,
     /// Lower bound of the first due message: the search starts here.
     due_from: u64,
+    /// True if no more messages will be offered.
     finished: bool,
     /// Acknowledgment vector: for each receiver, the sequence number after its last acknowledged message.
     vector: Vec<u64>,
@@ -74,6 +79,7 @@ impl AckWindow {
     /// Creates an empty window for these receivers with this capacity.
     pub fn new(members: Members, room: FixedWindow) -> Self {
         let (vector, live) = (vec![0; members.len()], members.len());
+        // Each receiver has acknowledged all of the zero messages in the empty window.
         let (slots, done) = (Numbered::default(), live);
         AckWindow { members, room, slots, due_from: 0, finished: false, vector, live, done, block: None }
     }
@@ -91,6 +97,7 @@ impl AckWindow {
         let start = self.start();
         self.vector.iter_mut().filter(|next| **next != EXPELLED).for_each(|next| *next = start);
         self.slots.iter_mut().for_each(|slot| slot.standing = 0);
+        // This order matters: in an empty window, the counter at the start is `done` itself.
         (self.done, *self.standing(start)) = (0, self.live);
     }
 
@@ -107,6 +114,7 @@ impl AckWindow {
         if self.is_full() {
             return Err(OfferError::Full);
         }
+        // Receivers that had everything miss this message now. They all stand at it.
         let slot = Slot {
             payload,
             sent: None,
@@ -143,7 +151,9 @@ impl AckWindow {
     pub fn go_back_to(&mut self, number: u64) -> u32 {
         let skip = number.saturating_sub(self.start()) as usize;
         let mut count = 0;
+        // The search for due messages must not begin behind these messages.
         self.due_from = self.due_from.min(number);
+        // Messages that are due already, or were never sent, are no additional repetition.
         for slot in self.slots.iter_mut().skip(skip).filter(|slot| slot.sent.is_some() && !slot.due) {
             slot.due = true;
             count += 1;
@@ -160,6 +170,7 @@ impl AckWindow {
 
     /// Expels all receivers that have not acknowledged the whole window.
     pub fn expel_missing(&mut self, events: &mut Events) {
+        // Collect the receivers first, since each expulsion changes the vector.
         for (index, _) in self.missing().collect::<Vec<_>>() {
             self.expel(index);
             events.member_lost(self.node(index));
@@ -171,10 +182,13 @@ impl AckWindow {
     pub fn skip(&mut self, index: usize, end: u64) {
         let from = self.vector[index].max(self.start());
         for number in from..end {
+            // A message counts as failed as soon as one receiver does not get it.
             if let Some(slot) = self.slots.get_mut(number) {
                 slot.failed = true;
             }
         }
+        // Nothing is skipped if the receiver has acknowledged these messages. The test also guards the subtraction at
+        // message 0.
         if end > from {
             self.acknowledge(index, end - 1);
         }
@@ -182,6 +196,8 @@ impl AckWindow {
 
     /// Removes a receiver from the count.
     pub fn expel(&mut self, index: usize) {
+        // A receiver is expelled at most once. Its entry would otherwise be subtracted from a counter that does not
+        // include it.
         *self.standing(self.vector[index].max(self.start())) -= 1;
         self.vector[index] = EXPELLED;
         self.live -= 1;
@@ -189,18 +205,21 @@ impl AckWindow {
 
     /// Receivers that have not acknowledged the first message.
     pub fn missing_first(&self) -> Vec<usize> {
+        // The entry of an expelled receiver lies beyond any window, so it is not listed.
         let missing = |&(_, &next): &(usize, &u64)| next <= self.start();
         self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
     }
 
     /// Returns true if the first message was sent and this receiver has not acknowledged it.
     pub fn awaits(&self, node: NodeId) -> bool {
+        // A message that was not sent yet waits for the sender and not for the receiver.
         let lacks = |index: usize| self.vector[index] <= self.start();
         self.first().is_some_and(|slot| slot.sent.is_some()) && self.members.index_of(node).is_some_and(lacks)
     }
 
     /// Receivers that have not acknowledged the whole window, each with its number of missing messages.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u32)> {
+        // The subtraction saturates to 0 for expelled receivers.
         let messages = |next: u64| self.end().saturating_sub(next.max(self.start())) as u32;
         let missing = self.vector.iter().map(move |&next| messages(next)).enumerate();
         missing.filter(|&(_, messages)| messages > 0)
@@ -231,6 +250,7 @@ impl AckWindow {
         let popped = self.slots.pop()?;
         // The receivers that stood at the removed message now stand at the next one.
         *self.standing(self.start()) += popped.1.standing;
+        // The block is complete, so that messages of the next one may be offered.
         if self.is_empty() && self.block.is_some() {
             self.block = Some(self.start());
         }
@@ -239,6 +259,7 @@ impl AckWindow {
 
     /// Messages in order.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        // The caller may mark any message as due, so that the search starts over.
         self.due_from = self.start();
         self.slots.iter_mut()
     }
@@ -266,6 +287,7 @@ impl AckWindow {
 
     /// Mutable message with this sequence number.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
+        // The caller may mark this message as due.
         self.due_from = self.due_from.min(number);
         self.slots.get_mut(number)
     }
@@ -307,6 +329,7 @@ impl AckWindow {
 
     /// Returns true if the window is full.
     pub fn is_full(&self) -> bool {
+        // With blocks, the capacity counts from the start of the block and does not move on within it.
         self.end() >= self.room.limit(self.block.unwrap_or_else(|| self.start()))
     }
 
@@ -339,12 +362,15 @@ impl AckWindow {
     fn standing(&mut self, number: u64) -> &mut usize {
         match self.slots.get_mut(number) {
             Some(slot) => &mut slot.standing,
+            // Only the number after the last message has no slot: callers pass no number before the window.
             None => &mut self.done,
         }
     }
 }
 
+/// Reports the completion of a message, with the number of outstanding messages at its first transmission.
 fn record(events: &mut Events, (number, slot): &(u64, Slot)) {
+    // A message that was never sent can complete too, once all receivers are expelled.
     let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
     let window = slot.sent.map_or(0, |(_, window)| window);
     events.completed(MessageId(*number), outcome, window);

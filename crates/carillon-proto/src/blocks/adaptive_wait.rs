@@ -16,6 +16,7 @@ use carillon_core::{BuildContext, Config, HeaderBytes};
 /// trip.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveWait {
+    /// Current wait R.
     wait: Duration,
     /// Fastest answer of each recent round.
     fastest: VecDeque<Duration>,
@@ -57,9 +58,11 @@ impl AdaptiveWait {
 
     /// Ends a round: all have answered, or the others are polled again.
     pub fn on_round_end(&mut self) {
+        // A round without answers says nothing about the spread.
         let Some((fastest, last)) = self.round.take() else { return };
         remember(&mut self.fastest, fastest, ROUNDS_FOR_FASTEST);
         let base = self.fastest.iter().min().copied().unwrap_or(fastest);
+        // The base is the minimum of several rounds with this one, so the difference is never negative.
         remember(&mut self.spread, last - base, ROUNDS_FOR_SPREAD);
         let mut sorted: Vec<Duration> = self.spread.iter().copied().collect();
         sorted.sort_unstable();
@@ -82,6 +85,7 @@ fn is_wanted(settings: &Config) -> bool {
     settings.choice("ack_wait_method") == "adaptive"
 }
 
+/// Appends a value, and drops the oldest one beyond the limit.
 fn remember(values: &mut VecDeque<Duration>, value: Duration, limit: usize) {
     if values.len() == limit {
         values.pop_front();

@@ -9,6 +9,7 @@ use super::{AdaptiveWait, Retransmission, RetransmissionTimeout};
 /// Retransmission timeout with the adaptive wait before acknowledgments, if configured.
 #[derive(Clone, Debug)]
 pub struct AnswerTimer {
+    /// Estimator of the time for packet and answer without the wait.
     timeout: RetransmissionTimeout,
     /// Estimator of the wait that receivers are to use.
     wait: Option<AdaptiveWait>,
@@ -42,6 +43,7 @@ impl AnswerTimer {
 
     /// Deadline of a group that is polled now.
     pub fn deadline(&self, now: Time) -> Time {
+        // A receiver may use its whole wait before the answer departs.
         now + self.timeout.current() + self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current)
     }
 

@@ -27,6 +27,7 @@ pub fn packets_per_round_trip(loss: f64) -> f64 {
 pub fn loss_for(packets: f64) -> f64 {
     let (mut low, mut high) = (1e-12, 1.0);
     // The throughput falls with the loss. Halve the interval on a logarithmic scale.
+    // 64 steps exhaust the precision of a float.
     for _ in 0..64 {
         let middle = libm::sqrt(low * high);
         if packets_per_round_trip(middle) > packets { low = middle } else { high = middle }
@@ -63,11 +64,15 @@ pub struct EquationRate {
 /// Measurements of one receiver.
 #[derive(Clone, Debug, Default)]
 struct Receiver {
+    /// Intervals between its loss events.
     intervals: LossIntervals,
+    /// Packets sent, as of its last report.
     sent: u64,
+    /// Packets received, as of its last report.
     arrived: u64,
     /// Largest number of packets missing so far.
     lost: u64,
+    /// Smoothed round-trip time; `None` before the first report.
     trip: Option<Duration>,
     /// Time of the last report.
     at: Option<Time>,
@@ -117,7 +122,9 @@ impl EquationRate {
         } else {
             received.map(|rate| 2.0 * rate)
         };
+        // Without a loss, a rate needs two reports.
         let Some(share) = share.map(|share| share.max(MIN_RATE)) else { return };
+        // Enter the share first, since `follow` asks which receiver is the limiting one.
         self.place(index, Some(share as u64));
         self.follow(now, index, share, loss > 0.0);
     }
@@ -139,6 +146,7 @@ impl EquationRate {
         self.lowest.get().map(|(_, index)| index)
     }
 
+    /// Replaces the entry of a receiver in `lowest`; none removes it.
     fn place(&mut self, index: usize, share: Option<u64>) {
         match (std::mem::replace(&mut self.receivers[index].share, share), share) {
             (Some(before), Some(share)) => self.lowest.change(index, before, share),
@@ -155,6 +163,7 @@ impl EquationRate {
             (self.rate, self.heard) = (Some(share), now);
         } else if self.limiting() == Some(index) {
             let trip = self.receivers[index].trip.unwrap_or(MIN_ROUND_TRIP).as_secs_f64();
+            // After a long silence, the rate still grows by one packet at most.
             let trips = (now.since(self.heard).as_secs_f64() / trip).min(1.0);
             // Grow by one packet per round-trip time, or at once before the first loss.
             let more = if has_lost { trips / trip } else { f64::INFINITY };

@@ -8,7 +8,9 @@ use carillon_core::{Kind, Parameter};
 /// however short the interval between polls.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureTimeout {
+    /// Number of unanswered polls of the protocol's source.
     tries: u32,
+    /// Minimum time without an answer; zero if the number alone decides.
     least: Duration,
 }
 
@@ -23,6 +25,7 @@ impl FailureTimeout {
         if self.least.is_zero() {
             return self.tries;
         }
+        // Number of intervals that cover the minimum time. An interval of 0 counts as a nanosecond.
         let least = self.least.as_nanos().div_ceil(interval.as_nanos().max(1)).saturating_add(1);
         self.tries.max(u32::try_from(least).unwrap_or(u32::MAX))
     }
@@ -36,6 +39,7 @@ impl MissedPolls {
     /// Records an unanswered poll that repeats at this interval. Returns true if the member has failed.
     pub fn missed(&mut self, patience: FailureTimeout, interval: Duration) -> bool {
         self.0 = self.0.saturating_add(1);
+        // The interval can change from poll to poll, so the limit is computed each time.
         self.0 > patience.tries(interval)
     }
 

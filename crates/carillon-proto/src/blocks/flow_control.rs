@@ -12,6 +12,7 @@ pub struct FixedWindow(pub u64);
 
 impl FlowControl for FixedWindow {
     fn limit(&self, start: u64) -> u64 {
+        // The sum saturates, so that a window may have any size.
         start.saturating_add(self.0)
     }
 }

@@ -24,10 +24,12 @@ impl LossIntervals {
     /// length; `first` gives the one to assume.
     pub fn note(&mut self, now: Time, sent: u64, lost: u64, trip: Duration, first: impl FnOnce() -> f64) {
         self.open += sent as f64;
+        // Within a round-trip time the sender cannot have reacted yet, so further losses tell nothing new.
         if lost == 0 || self.began.is_some_and(|began| now.since(began) < trip) {
             return;
         }
         let interval = if self.began.is_none() { first() } else { self.open };
+        // An interval contains at least the lost packet itself, so that the rate never exceeds 1.
         self.closed.push_front(interval.max(1.0));
         self.closed.truncate(WEIGHTS.len());
         (self.open, self.began) = (0.0, Some(now));
@@ -36,6 +38,7 @@ impl LossIntervals {
     /// Loss event rate per packet; 0 before the first event.
     pub fn rate(&self) -> f64 {
         let mean = |intervals: &mut dyn Iterator<Item = f64>| {
+            // Divide by the weights in use, since there may be fewer than eight intervals.
             let (sum, weights) =
                 intervals.zip(WEIGHTS).fold((0.0, 0.0), |(sum, weights), (interval, weight)| {
                     (sum + interval * weight, weights + weight)

@@ -16,6 +16,7 @@ pub struct MinRttProbe {
     least: Option<f64>,
     /// Time at which the minimum was last seen, or nearly.
     seen: Time,
+    /// Pause in progress.
     pause: Option<Pause>,
 }
 
@@ -54,6 +55,7 @@ impl MinRttProbe {
 
     /// Begins a pause that lasts until the loss of this many packets is known. `trip` is the last round-trip time.
     pub fn pause(&mut self, now: Time, trip: Duration, packets: u64) {
+        // Packets sent before the pause need up to a round trip to leave the queue.
         self.pause = Some(Pause { from: now + trip, least: f64::INFINITY, packets, then: None });
     }
 
@@ -75,6 +77,8 @@ impl MinRttProbe {
             return None;
         };
         pause.least = pause.least.min(seconds);
+        // This poll still met the old queue. Its round-trip time counts, as it can only be too long, but its loss does
+        // not.
         if asked < pause.from {
             return None;
         }
@@ -82,6 +86,7 @@ impl MinRttProbe {
         // Answers may arrive out of order.
         let sent = serial.saturating_sub(then.0);
         let found = PauseLoss { sent, arrived: arrived.saturating_sub(then.1).min(sent) };
+        // Fewer packets would give too rough a loss rate.
         if found.sent < pause.packets {
             return None;
         }

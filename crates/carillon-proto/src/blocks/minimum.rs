@@ -19,6 +19,7 @@ impl Minimum {
     pub fn remove(&mut self, number: u64) {
         if let Some(nodes) = self.0.get_mut(&number) {
             *nodes -= 1;
+            // An entry without nodes would remain the minimum.
             if *nodes == 0 {
                 self.0.remove(&number);
             }
@@ -27,6 +28,7 @@ impl Minimum {
 
     /// Moves a node from one number to another.
     pub fn change(&mut self, from: u64, to: u64) {
+        // Most responses change nothing, and then need no search.
         if from != to {
             self.remove(from);
             self.insert(to);
@@ -74,6 +76,7 @@ impl NodeMinimum {
 
     /// Nodes at or below this number, lowest first.
     pub fn up_to(&self, number: u64) -> impl Iterator<Item = usize> + '_ {
+        // The largest index includes all nodes at exactly this number.
         self.0.range(..=(number, usize::MAX)).map(|&(_, node)| node)
     }
 }

@@ -29,7 +29,9 @@ pub struct OutstandingPoll {
 /// Outstanding polls by number.
 #[derive(Debug)]
 pub struct OutstandingPolls {
+    /// Number of the last poll; 0 before the first one.
     last: u64,
+    /// Polls without an answer that are not overdue.
     open: BTreeMap<u64, OutstandingPoll>,
     /// Index of these polls by member and number.
     by_member: BTreeSet<(usize, u64)>,
@@ -73,12 +75,15 @@ impl OutstandingPolls {
 
     /// Full number of a poll from its 32 bits on the wire, if it is among the last 2^32.
     pub fn expand(&self, number: u32) -> Option<u64> {
+        // The distance is counted back from the last poll. A number that was not used yet thus belongs to a poll that
+        // is too old to be kept.
         self.last.checked_sub(u64::from((self.last as u32).wrapping_sub(number)))
     }
 
     /// Takes out the poll that member `index` answers. Returns it, and true if it was not overdue; none if the member
     /// was not polled with this number or has answered it.
     pub fn answer(&mut self, number: u64, index: usize) -> Option<(OutstandingPoll, bool)> {
+        // The index must match too, as a member must not answer a poll to another one.
         let asked = |map: &BTreeMap<u64, OutstandingPoll>| map.get(&number).is_some_and(|q| q.index == index);
         if asked(&self.open) {
             self.by_member.remove(&(index, number));
@@ -95,6 +100,7 @@ impl OutstandingPolls {
         let question = self.open.remove(&number)?;
         self.by_member.remove(&(question.index, number));
         self.late.insert(number, question);
+        // The oldest overdue poll is forgotten, so that silent members cannot fill the memory.
         if self.late.len() > self.late_limit {
             self.late.pop_first();
         }
@@ -103,6 +109,7 @@ impl OutstandingPolls {
 
     /// Removes the outstanding polls to a member before this number. Returns their numbers.
     pub fn withdraw(&mut self, index: usize, before: u64) -> Vec<u64> {
+        // Overdue polls stay, as a late answer to them still measures the path.
         let earlier = self.by_member.range((index, 0)..(index, before));
         let numbers: Vec<u64> = earlier.map(|&(_, number)| number).collect();
         for &number in &numbers {
@@ -115,7 +122,9 @@ impl OutstandingPolls {
     /// Stops counting the oldest polls as in flight while `is_lost` holds, since their responses were lost.
     pub fn discount(&mut self, is_lost: impl Fn(&OutstandingPoll) -> bool) {
         let counts = |&(_, question): &(&u64, &OutstandingPoll)| !is_lost(question);
+        // Numbers ascend with time, so that the search ends at the first poll that still counts.
         let first = self.open.range(self.counted_from..).find(counts).map(|(&number, _)| number);
+        // If all are lost, count from the next poll on.
         self.counted_from = first.unwrap_or(self.last + 1);
     }
 
@@ -136,6 +145,7 @@ impl OutstandingPolls {
 
     /// Removes all polls.
     pub fn clear(&mut self) {
+        // The numbers continue, so that a late answer to a removed poll matches no new one.
         self.open.clear();
         self.by_member.clear();
         self.late.clear();
