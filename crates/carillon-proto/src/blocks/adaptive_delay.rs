@@ -13,6 +13,7 @@ pub struct AdaptiveDelay {
     pub second: f64,
     /// Duplicates in the current period.
     duplicates: f64,
+    /// EWMA of the duplicates per period; `None` before the first period has ended.
     average_duplicates: Option<f64>,
     /// EWMA of the delay in round trips; `None` before the first request or repair.
     average_delay: Option<f64>,
@@ -101,6 +102,7 @@ impl AdaptiveDelay {
         self.closest = closest;
     }
 
+    /// Includes the duplicates of the current period in their average.
     fn average(&mut self) {
         let average = match self.average_duplicates {
             Some(average) => smooth(average, self.duplicates),

@@ -10,8 +10,11 @@ use bytes::Bytes;
 /// pieces.
 #[derive(Clone, Debug)]
 pub struct ByteStream<T> {
+    /// Position of the first missing byte.
     next: u64,
+    /// Maximum number of pieces kept beyond a gap.
     most: usize,
+    /// Pieces beyond the first missing byte, by position. They do not overlap.
     held: BTreeMap<u64, Piece<T>>,
     /// Pieces in order that were not taken yet.
     ready: VecDeque<Piece<T>>,
@@ -39,6 +42,7 @@ impl<T: Clone> ByteStream<T> {
 
     /// Adds bytes from position `at`. Returns true if some were new and kept.
     pub fn insert(&mut self, mut at: u64, mut bytes: Bytes, mark: Option<T>) -> bool {
+        // A forged position near the end of the range would overflow.
         let Some(end) = at.checked_add(bytes.len() as u64) else { return false };
         // Cut off the bytes that are present already: those in order, and those of the piece before.
         let covered = self.held.range(..=at).next_back().map_or(0, |(left, piece)| left + piece.len());
@@ -62,8 +66,10 @@ impl<T: Clone> ByteStream<T> {
             self.held.range(at..end).next().map(|(l, piece)| (*l, l + piece.len()))
         {
             if left > at {
+                // The mark belongs to the last byte, which lies in a later part.
                 kept |= self.hold(at, bytes.slice(..(left - at) as usize), None);
             }
+            // The present piece covers the rest.
             if right >= end {
                 self.advance();
                 return kept;
@@ -71,6 +77,7 @@ impl<T: Clone> ByteStream<T> {
             bytes = bytes.slice((right - at) as usize..);
             at = right;
         }
+        // The rest lies behind all present pieces that overlap, and ends with the marked byte.
         kept |= self.hold(at, bytes, mark);
         self.advance();
         kept
@@ -114,6 +121,7 @@ impl<T: Clone> ByteStream<T> {
         for (&left, piece) in &self.held {
             let right = left + piece.len();
             match spans.last_mut() {
+                // Adjacent pieces form one range.
                 Some(last) if last.1 == left => last.1 = right,
                 _ => spans.push((left, right)),
             }

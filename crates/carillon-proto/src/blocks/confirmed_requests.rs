@@ -20,7 +20,9 @@ pub struct Waits {
 /// State of the requests for missing packets.
 #[derive(Debug)]
 pub struct ConfirmedRequests {
+    /// Durations of the waits.
     waits: Waits,
+    /// Requests by packet, one for each that is missing.
     requests: RequestSchedule<u64>,
 }
 
@@ -63,7 +65,9 @@ impl ConfirmedRequests {
     /// This follows the diagram.
     pub fn on_overheard(&mut self, now: Time, number: u64) -> Option<bool> {
         match self.requests.stage(number)? {
+            // A request after the confirmation restarts the wait for the repair, as a further NCF would.
             Stage::Confirmed => self.on_confirmed(now, number),
+            // This receiver waits as if it had sent the request itself.
             _ => self.requests.asked(now, number, self.waits.ncf),
         }
     }
@@ -78,10 +82,12 @@ impl ConfirmedRequests {
         let mut given_up = Vec::new();
         while let Some((number, expired)) = self.requests.expire(now) {
             match expired {
+                // Each repetition has a random back-off of its own, so that receivers do not repeat in step.
                 Expired::Unanswered => {
                     self.requests.back_off(now, number, self.waits.back_off.delay(0, 0.0));
                 }
                 Expired::Abandoned(()) => given_up.push(number),
+                // `next_request` takes due requests. There is no hold-down here: a packet that arrives is removed.
                 Expired::Due | Expired::Over(()) => {}
             }
         }

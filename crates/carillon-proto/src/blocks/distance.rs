@@ -7,7 +7,9 @@ use super::MIN_DELAY;
 /// Distance in seconds, as an EWMA over samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Distance {
+    /// Average in seconds; `None` before the first sample.
     value: Option<f64>,
+    /// Weight of a new sample.
     gain: f64,
 }
 
@@ -27,6 +29,7 @@ impl Distance {
     /// Converts a time span to a number of round trips.
     pub fn round_trips(&self, span: Duration) -> f64 {
         let round_trip = 2.0 * self.value.unwrap_or_default();
+        // The minimum keeps the quotient finite at distance zero.
         span.as_secs_f64() / round_trip.max(MIN_DELAY.as_secs_f64())
     }
 }

@@ -11,6 +11,7 @@ use carillon_core::Time;
 /// Distances from one member to the others. Only members that were received from take memory.
 #[derive(Debug)]
 pub struct Distances {
+    /// Rank of this member.
     own: u32,
     /// Members received from, by rank.
     table: Vec<Peer>,
@@ -20,6 +21,7 @@ pub struct Distances {
     initial: f64,
     /// Upper bound of a measured distance.
     longest: Duration,
+    /// Resolution of the clock in reports, in microseconds.
     tick_us: u64,
 }
 
@@ -53,6 +55,7 @@ impl Distances {
 
     /// Records a packet of this member.
     pub fn on_packet(&mut self, rank: u32) {
+        // The table stays in ascending order of ranks, for bisection and for `next_report`.
         if let Err(at) = self.table.binary_search_by_key(&rank, |peer| peer.rank) {
             self.table.insert(at, Peer { rank, ..Peer::default() });
         }
@@ -62,6 +65,7 @@ impl Distances {
     /// older than the last one.
     pub fn on_report(&mut self, now: Time, from: u32, number: u32, sent_us: u32, echo: Option<Echo>) -> bool {
         let came_us = self.clock_us(now);
+        // Only `on_packet` creates entries, so that a report by itself takes no memory.
         let Ok(at) = self.table.binary_search_by_key(&from, |peer| peer.rank) else { return false };
         let peer = &mut self.table[at];
         // A member that is far behind has restarted its count.
@@ -74,6 +78,8 @@ impl Distances {
             // The member held the echoed timestamp from its arrival to this report. Subtract that time.
             let there_and_back = came_us.wrapping_sub(echo.sent_us);
             let round_trip = there_and_back.saturating_sub(sent_us.wrapping_sub(echo.came_us));
+            // The bound limits the waits that a forged echo could cause. One is added because 0 means that nothing was
+            // measured.
             peer.round_trip = round_trip.min(2 * self.longest.as_micros() as u32) + 1;
         }
         true
@@ -97,6 +103,8 @@ impl Distances {
     /// Clock of this member as reports carry it; never 0.
     pub fn clock_us(&self, now: Time) -> u32 {
         let micros = now.as_nanos() / 1000;
+        // The clock wraps around every 2^32 microseconds, for which `on_report` allows. Zero would mean that there is
+        // no timestamp.
         ((micros - micros % self.tick_us) as u32).max(1)
     }
 
@@ -107,6 +115,7 @@ impl Distances {
         most: usize,
         nexts: impl Iterator<Item = (u32, u64)>,
     ) -> Vec<(u32, u64, Echo)> {
+        // Continue at the member where the last report was full. A complete report starts over.
         let from = std::mem::take(&mut self.cursor);
         let mut nexts = nexts.skip_while(|&(source, _)| source < from).peekable();
         let first = self.table.partition_point(|peer| peer.rank < from);
@@ -120,6 +129,7 @@ impl Distances {
                 self.cursor = rank;
                 return report;
             }
+            // A member in one list only gets the default of the other: an empty echo, or no stream.
             let peer = table.next_if(|peer| peer.rank == rank).copied().unwrap_or_default();
             let next = nexts.next_if(|&(source, _)| source == rank).map_or(0, |(_, next)| next);
             report.push((rank, next, peer.echo));

@@ -10,6 +10,7 @@ use carillon_core::DropReason;
 pub struct DueAnswers<K, T> {
     /// Keys of recent requests, newest last.
     heard: VecDeque<K>,
+    /// Answers in order of their requests: messages to retransmit, and the destination.
     due: VecDeque<(RangeInclusive<u64>, T)>,
     /// Number of requests remembered.
     remembered: usize,
@@ -28,13 +29,16 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
         if self.heard.contains(&key) {
             return Err(DropReason::Redundant);
         }
+        // A dropped request is not remembered, so that its repetition can be answered.
         if self.due.len() >= self.most {
             return Err(DropReason::BufferFull);
         }
+        // An older request may come again. It is then answered again, as its repair may be lost.
         if self.heard.len() >= self.remembered {
             self.heard.pop_front();
         }
         self.heard.push_back(key);
+        // A request for messages that are not held needs no answer, but its duplicates are still recognized.
         if !numbers.is_empty() {
             self.due.push_back((numbers, to));
         }
@@ -49,6 +53,7 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
     /// Takes the next message to retransmit, and its destination.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let (numbers, to) = self.due.front_mut()?;
+        // Each call takes one message off the front of the range.
         let (number, to) = (numbers.next(), to.clone());
         if numbers.is_empty() {
             self.due.pop_front();
@@ -60,6 +65,7 @@ impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
     /// `None`.
     pub fn skip_to(&mut self, held: Option<u64>) {
         let Some((numbers, _)) = self.due.front_mut() else { return };
+        // The first message present may lie behind this answer, or there may be none.
         match held.filter(|held| numbers.contains(held)) {
             Some(held) => *numbers = held..=*numbers.end(),
             None => _ = self.due.pop_front(),

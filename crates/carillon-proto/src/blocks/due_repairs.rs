@@ -11,7 +11,9 @@ use super::HoldOff;
 /// nothing. Otherwise many receivers that miss the same message would each cause a repair.
 #[derive(Debug)]
 pub struct DueRepairs<D> {
+    /// Time within which a repair is not sent again.
     guard: Duration,
+    /// Messages to repair, each with its destination.
     due: BTreeSet<(u64, D)>,
     /// Time and destination of the last repair of each message still held.
     sent: BTreeMap<u64, HoldOff<D>>,
@@ -36,12 +38,14 @@ impl<D: Copy + Ord> DueRepairs<D> {
     /// Requests a message for a destination.
     pub fn request(&mut self, now: Time, number: u64, to: D) {
         if self.sent.get(&number).is_none_or(|sent| sent.is_over(now, to, self.guard)) {
+            // The set absorbs further requests while the repair waits for its turn.
             self.due.insert((number, to));
         }
     }
 
     /// Notes a request for a message that is no longer held.
     pub fn refuse(&mut self, now: Time, to: D) {
+        // One refusal covers all messages that are gone, as it states the oldest one held.
         if self.refused.is_over(now, to, self.guard) {
             self.refusals.insert(to);
         }
@@ -57,6 +61,7 @@ impl<D: Copy + Ord> DueRepairs<D> {
     /// Takes the next repair.
     pub fn pop(&mut self, now: Time) -> Option<(u64, D)> {
         let (number, to) = self.due.pop_first()?;
+        // The guard begins with the transmission, since the repair may have waited long after its request.
         self.sent.entry(number).or_default().note(now, to, self.guard);
         Some((number, to))
     }

@@ -52,7 +52,9 @@ pub struct ReedSolomon;
 impl ErasureCode for ReedSolomon {
     fn code(&self, shape: Shape, sources: &mut dyn Iterator<Item = Bytes>) -> Option<Vec<u8>> {
         let mut encoder =
+            // Fails for an odd symbol size, or for more symbols than the field has elements.
             ReedSolomonEncoder::new(shape.length.into(), shape.planned.into(), shape.size).ok()?;
+        // One buffer serves all messages, as the encoder copies each symbol.
         let mut symbol = Vec::with_capacity(shape.size);
         for source in sources {
             put_symbol(&source, shape.size, &mut symbol)?;
@@ -60,6 +62,7 @@ impl ErasureCode for ReedSolomon {
         }
         let coded = encoder.encode().ok()?;
         let mut all = Vec::with_capacity(usize::from(shape.planned) * shape.size);
+        // The symbols borrow the encoder, so copy them out.
         coded.recovery_iter().for_each(|symbol| all.extend_from_slice(symbol));
         Some(all)
     }
@@ -73,6 +76,7 @@ impl ErasureCode for ReedSolomon {
         let mut decoder =
             ReedSolomonDecoder::new(shape.length.into(), shape.planned.into(), shape.size).ok()?;
         let mut symbol = Vec::with_capacity(shape.size);
+        // Indices and symbols stem from packets. The decoder refuses duplicates, and values that do not fit the shape.
         for (index, source) in sources {
             put_symbol(&source, shape.size, &mut symbol)?;
             decoder.add_original_shard(index.into(), &symbol).ok()?;
@@ -81,6 +85,7 @@ impl ErasureCode for ReedSolomon {
             decoder.add_recovery_shard(number.into(), &symbol).ok()?;
         }
         let restored = decoder.decode().ok()?;
+        // A forged symbol can restore to a message with an impossible length. Then no message is trusted.
         let messages = restored.restored_original_iter();
         messages.map(|(index, symbol)| Some((index as u16, message_in(symbol)?))).collect()
     }
@@ -88,10 +93,12 @@ impl ErasureCode for ReedSolomon {
 
 /// Writes a message as a symbol. Returns `None` if the message is too long.
 fn put_symbol(message: &[u8], size: usize, symbol: &mut Vec<u8>) -> Option<()> {
+    // A length beyond the symbol would cut the message off in silence.
     let len = u16::try_from(message.len()).ok().filter(|&len| PREFIX + usize::from(len) <= size)?;
     symbol.clear();
     symbol.extend_from_slice(&len.to_be_bytes());
     symbol.extend_from_slice(message);
+    // Encoder and decoder must pad alike, as the code also covers the padding.
     symbol.resize(size, 0);
     Some(())
 }

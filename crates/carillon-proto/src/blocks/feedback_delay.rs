@@ -25,6 +25,7 @@ impl FeedbackDelay for Duration {
 pub struct Uniform {
     /// Upper bound in nanoseconds.
     most: u64,
+    /// Source of randomness.
     draws: Draws,
 }
 
@@ -39,6 +40,7 @@ impl Uniform {
 impl FeedbackDelay for Uniform {
     fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
         match self.most {
+            // An empty range holds no number to draw.
             0 => Duration::ZERO,
             most => Duration::from_nanos(self.draws.rng().below(most)),
         }
@@ -79,14 +81,18 @@ pub struct ByDistance<'a> {
 
 impl FeedbackDelay for ByDistance<'_> {
     fn delay(&mut self, attempt: u32, distance: f64) -> Duration {
+        // Uniform in [first, first + second) times the distance (Floyd et al. 1997).
         let seconds = (self.first + self.second * self.draws.rng().unit()) * distance;
         let (growth, most) = self.growth;
+        // Repeated multiplication gives the same result on all platforms, which `powi` does not promise. The number of
+        // steps is bounded, since attempts are not.
         in_seconds(seconds, (0..attempt.min(most)).fold(1.0, |factor, _| factor * growth))
     }
 }
 
 /// Delay of `seconds` times `factor`, between the minimum and a day.
 pub fn in_seconds(seconds: f64, factor: f64) -> Duration {
+    // The minimum applies before the factor, so that attempts back off at distance zero too.
     let seconds = seconds.max(MIN_DELAY.as_secs_f64()) * factor;
     Duration::from_secs_f64(seconds.min(MAX_DELAY.as_secs_f64()))
 }
@@ -99,8 +105,10 @@ const MAX_DELAY: Duration = Duration::from_secs(86_400);
 /// Random stream that is created on first use, since most members of a large group never draw.
 #[derive(Debug)]
 pub struct Draws {
+    /// Seeds of the node.
     seeds: Seeds,
     stream: &'static str,
+    /// Generator in a box, so that an unused stream takes one pointer.
     rng: Option<Box<Rng>>,
 }
 

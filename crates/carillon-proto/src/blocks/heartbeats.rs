@@ -7,6 +7,7 @@ use super::{Doubling, FeedbackDelay};
 /// Intervals between heartbeats, each twice as long as the one before, from the last new packet on.
 #[derive(Debug)]
 pub struct Heartbeats {
+    /// Initial interval and its upper bound.
     waits: Doubling,
     /// Number of heartbeats since the last new packet.
     silent_for: u32,
@@ -26,6 +27,7 @@ impl Heartbeats {
 
     /// Advances the schedule when a heartbeat is sent. Returns the time until the next one.
     pub fn beat(&mut self) -> Duration {
+        // A source may be silent for any time, so the count saturates.
         self.silent_for = self.silent_for.saturating_add(1);
         self.waits.delay(self.silent_for, 0.0)
     }

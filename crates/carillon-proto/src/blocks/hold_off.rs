@@ -23,6 +23,7 @@ impl<D: Copy + PartialEq> HoldOff<D> {
 
     /// Records a repair to this destination, and forgets entries older than `span`.
     pub fn note(&mut self, now: Time, to: D, span: Duration) {
+        // One entry per recent destination bounds the list, which is searched in full.
         self.0.retain(|&(there, at)| there != to && now.since(at) < span);
         self.0.push((to, now));
     }

@@ -10,6 +10,7 @@ use super::{Numbered, near};
 /// earlier messages.
 #[derive(Debug)]
 pub struct KeptStream {
+    /// Messages from the oldest kept one to the newest known one, with a slot for each missing message too.
     slots: Numbered<Slot>,
     /// Memory used by the messages present, in bytes.
     bytes: usize,
@@ -28,6 +29,7 @@ pub struct KeptStream {
 /// A message that was sent, whether it is present or not.
 #[derive(Debug, Default)]
 struct Slot {
+    /// Bytes of the message, while it is present.
     payload: Option<Bytes>,
     /// Number of completed rounds of requests and repairs.
     rounds: u8,
@@ -91,6 +93,7 @@ impl KeptStream {
 
     /// Number of messages delivered since the last report.
     pub fn unreported(&self) -> u64 {
+        // Each report sets `reported` to the position of delivery, which never moves back.
         self.deliver - self.reported
     }
 
@@ -109,9 +112,12 @@ impl KeptStream {
     pub fn store(&mut self, number: u64, payload: Bytes) {
         let new = memory_cost(&payload);
         if let Some(slot) = self.slot_mut(number) {
+            // The cost of a message is never 0, so that 0 stands for an empty slot. A duplicate replaces its copy and
+            // counts once.
             let old = slot.payload.replace(payload).as_ref().map_or(0, memory_cost);
             self.bytes = self.bytes + new - old;
             self.stored += u64::from(old == 0);
+            // A delivered message is kept for repairs. It takes no part of the room for messages that wait.
             if number >= self.deliver {
                 self.undelivered = self.undelivered + new - old;
             }
@@ -123,12 +129,14 @@ impl KeptStream {
         self.bytes += memory_cost(&payload);
         self.stored += 1;
         let number = self.slots.push(Slot { payload: Some(payload), ..Slot::default() });
+        // A member does not deliver its own messages to itself.
         self.deliver = number + 1;
         number
     }
 
     /// Creates slots for all messages before `next`.
     pub fn extend(&mut self, next: u64) {
+        // Missing messages take memory too. The caller bounds their number, since `next` may be forged.
         while self.next() < next {
             self.slots.push(Slot::default());
         }
@@ -136,6 +144,7 @@ impl KeptStream {
 
     /// Drops the messages before `base`.
     pub fn forget_before(&mut self, base: u64) {
+        // The loop ends with the last slot, even if a forged `base` lies billions of messages ahead.
         while self.base() < base
             && let Some((number, slot)) = self.slots.pop()
         {
@@ -146,18 +155,22 @@ impl KeptStream {
                 self.undelivered -= freed;
             }
         }
+        // Jump over the numbers that have no slot.
         if self.slots.is_empty() {
             self.slots.number_from(base.max(self.base()));
         }
+        // A dropped message can no longer be delivered.
         self.deliver = self.deliver.max(base);
     }
 
     /// Takes the next message in order, if it is present, and counts it as delivered. Skips messages that were given
     /// up.
     pub fn take(&mut self) -> Option<(u64, Bytes)> {
+        // A lost message has no payload, so that only the position moves.
         while self.slot(self.deliver)?.is_lost {
             self.deliver += 1;
         }
+        // The copy shares its bytes with the slot, where they stay for repairs.
         let payload = self.payload(self.deliver)?.clone();
         self.undelivered -= memory_cost(&payload);
         self.deliver += 1;
@@ -171,6 +184,7 @@ impl KeptStream {
 
     /// Marks an undelivered message as lost. Returns false if it was marked before.
     pub fn mark_lost(&mut self, number: u64) -> bool {
+        // Without a slot there is no record of an earlier report.
         let Some(slot) = self.slot_mut(number) else { return true };
         let is_news = !std::mem::replace(&mut slot.is_lost, true);
         let old = slot.payload.take().as_ref().map_or(0, memory_cost);
@@ -189,10 +203,12 @@ impl KeptStream {
 
     /// Counts all messages before this one as delivered or lost.
     pub fn advance_to(&mut self, number: u64) {
+        // Only known messages take memory. A forged number may lie far beyond them.
         while self.deliver < number.min(self.next()) {
             self.undelivered -= self.payload(self.deliver).map_or(0, memory_cost);
             self.deliver += 1;
         }
+        // Skip the unknown messages in one step.
         self.deliver = self.deliver.max(number);
     }
 

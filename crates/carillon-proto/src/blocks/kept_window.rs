@@ -10,6 +10,7 @@ use super::{Arrival, ReceiveWindow, Reception, Skipped};
 /// Messages of the source: in order for the application, beyond gaps, and kept for repairs.
 #[derive(Debug)]
 pub struct KeptWindow {
+    /// Messages that are not in order yet, and the bounds of the window.
     window: ReceiveWindow,
     /// Number of messages kept after the application has fetched them.
     keep: usize,
@@ -50,8 +51,10 @@ impl KeptWindow {
     /// Next range of missing messages that was not reported before. Gaps beyond the window are reported once it
     /// moves.
     pub fn take_gap(&mut self) -> Option<Range<u64>> {
+        // A message without room would be dropped on arrival, so that its gap is not reported yet.
         let end = self.window.wanted();
         let gap = self.window.early().gap(self.found..end);
+        // The next search begins behind this gap. Without a gap, nothing is missing up to the end.
         self.found = self.found.max(gap.as_ref().map_or(end, |gap| gap.end));
         gap
     }
@@ -59,8 +62,10 @@ impl KeptWindow {
     /// Skips the messages before `oldest`, which will not come. Also returns the skipped range that was not reported
     /// as missing before.
     pub fn skip_to(&mut self, oldest: u64) -> Option<(Skipped, Range<u64>)> {
+        // The window counts all survivors as waiting at once, whereas the queue takes them one by one.
         let waiting = self.waiting();
         let skipped = self.window.skip_to(oldest)?;
+        // Gaps below `found` were reported, and the caller must report each loss once.
         let new = self.found.max(skipped.range.start).min(oldest)..oldest;
         self.found = self.found.max(oldest);
         for (waiting, (number, payload)) in (waiting + 1..).zip(&skipped.survivors) {
@@ -71,7 +76,9 @@ impl KeptWindow {
 
     /// Takes the next message for the application.
     pub fn fetch(&mut self) -> Option<(u64, Bytes)> {
+        // The messages not fetched are the last ones of the queue.
         let at = self.kept.len().checked_sub(self.waiting())?;
+        // The copy shares its bytes. The message itself stays for repairs until newer ones displace it.
         let message = self.kept.get(at).cloned()?;
         self.window.fetched();
         self.trim();
@@ -88,6 +95,7 @@ impl KeptWindow {
         if number >= self.expected() {
             return self.window.early().get(number);
         }
+        // Skipped messages leave gaps in the numbers, so that a number is no index.
         let at = self.kept.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         Some(&self.kept[at].1)
     }
@@ -101,6 +109,7 @@ impl KeptWindow {
 
     /// Part of the requested range that may be present.
     pub fn clip(&self, lo: u64, hi: u64) -> RangeInclusive<u64> {
+        // The range comes from a request and may name billions of messages.
         let first = self.kept.front().map_or(self.expected(), |(number, _)| *number);
         let last = self.window.early().end().saturating_sub(1).max(self.expected());
         lo.max(first)..=hi.min(last)
@@ -125,6 +134,7 @@ impl KeptWindow {
         self.window.waiting() as usize
     }
 
+    /// Appends a message to the queue. `waiting` is the number of messages not fetched, with this one.
     fn keep(&mut self, number: u64, payload: Bytes, waiting: usize) {
         // Make room first: a queue that grows past a power of two doubles its memory for good.
         while self.kept.len() >= self.keep.max(waiting) {
@@ -133,7 +143,9 @@ impl KeptWindow {
         self.kept.push_back((number, payload));
     }
 
+    /// Drops the oldest fetched messages beyond the number to keep.
     fn trim(&mut self) {
+        // Messages not fetched stay, even if they are more than `keep`.
         while self.kept.len() > self.keep.max(self.waiting()) {
             self.kept.pop_front();
         }

@@ -7,6 +7,7 @@ use carillon_core::{BuildContext, Dest, NodeId};
 /// Fixed list of receivers in ascending order. The index of a member is its rank.
 #[derive(Clone, Debug)]
 pub struct Members {
+    /// Nodes in ascending order, shared without a copy.
     nodes: Arc<[NodeId]>,
     /// True if node numbers have no gaps, as in the simulator. An index is then a subtraction.
     contiguous: bool,
@@ -20,6 +21,7 @@ impl Members {
     /// Panics if the nodes are not in strictly ascending order.
     pub fn new(nodes: Arc<[NodeId]>) -> Self {
         assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]), "members are listed in ascending order");
+        // In ascending order without repetitions, the ends alone show whether there are gaps.
         let contiguous = match (nodes.first(), nodes.last()) {
             (Some(first), Some(last)) => last.index() - first.index() + 1 == nodes.len(),
             _ => true,
@@ -30,6 +32,7 @@ impl Members {
     /// Index of a node, if it is a member.
     pub fn index_of(&self, node: NodeId) -> Option<usize> {
         if self.contiguous {
+            // A node before the first one has no index, and the subtraction must not wrap around.
             let index = node.0.checked_sub(self.nodes.first()?.0)? as usize;
             (index < self.nodes.len()).then_some(index)
         } else {
@@ -77,7 +80,9 @@ impl Recipients {
 /// Set of members, one bit each.
 #[derive(Clone, Debug)]
 pub struct MemberSet {
+    /// Bits of the members, 64 in a word.
     words: Vec<u64>,
+    /// Number of members in the set, which `len` need not count.
     len: usize,
 }
 

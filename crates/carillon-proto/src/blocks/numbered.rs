@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 /// Items with consecutive sequence numbers, oldest first: the basis of send windows and repair buffers.
 #[derive(Clone, Debug)]
 pub struct Numbered<T> {
+    /// Number of the oldest item, or of the next one if the queue is empty.
     start: u64,
+    /// Items in order.
     items: VecDeque<T>,
 }
 
@@ -29,6 +31,7 @@ impl<T> Numbered<T> {
     /// Appends an item. Returns its number.
     pub fn push(&mut self, item: T) -> u64 {
         self.items.push_back(item);
+        // The new item is the last one, so its number precedes the end.
         self.end() - 1
     }
 
@@ -46,12 +49,14 @@ impl<T> Numbered<T> {
 
     /// Removes the items from this number on, and returns them.
     pub fn split_off(&mut self, number: u64) -> impl Iterator<Item = T> {
+        // Numbers often come from packets. The clamp keeps the index within the queue, which `split_off` requires.
         let keep = number.clamp(self.start, self.end()) - self.start;
         self.items.split_off(keep as usize).into_iter()
     }
 
     /// Item with this number.
     pub fn get(&self, number: u64) -> Option<&T> {
+        // A number before the first item is a normal case, such as a message that was completed.
         self.items.get(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 

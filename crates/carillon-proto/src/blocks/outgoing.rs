@@ -10,7 +10,9 @@ use carillon_core::OfferError;
 pub struct Outgoing {
     /// Maximum number of messages.
     most: u64,
+    /// Messages in the order of transmission.
     waiting: VecDeque<Bytes>,
+    /// True if no more messages will be offered.
     finished: bool,
 }
 
@@ -24,6 +26,7 @@ impl Outgoing {
     /// Adds a message. Returns the number of messages before it.
     pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
         let waiting = self.len();
+        // `Finished` is final, whereas a full queue has room later. So it is tested first.
         if self.finished {
             return Err(OfferError::Finished);
         }
