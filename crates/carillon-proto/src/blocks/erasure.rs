@@ -52,7 +52,7 @@ pub struct ReedSolomon;
 impl ErasureCode for ReedSolomon {
     fn code(&self, shape: Shape, sources: &mut dyn Iterator<Item = Bytes>) -> Option<Vec<u8>> {
         let mut encoder =
-            // Fails for an odd symbol size, or for more symbols than the field has elements.
+            // Fails for an odd symbol size, or for more symbols than the code supports.
             ReedSolomonEncoder::new(shape.length.into(), shape.planned.into(), shape.size).ok()?;
         // One buffer serves all messages, as the encoder copies each symbol.
         let mut symbol = Vec::with_capacity(shape.size);
