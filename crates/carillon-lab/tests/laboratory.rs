@@ -23,6 +23,7 @@ mod roles;
 mod rra;
 mod scenario;
 mod sequencer;
+mod slow_applications;
 mod studies;
 mod table;
 mod trace;

@@ -1,4 +1,4 @@
-//! Applications at the nodes of a simulated run: a source of messages and a sink.
+//! Applications at the nodes of a simulated run: a source of messages, and a sink that reads at once or slowly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +17,10 @@ pub struct Source {
     left: u64,
     /// Interval between two messages; zero offers as fast as the machine takes them.
     interval: Duration,
+    /// Number of messages that are ready at once; 1 is a steady rate.
+    burst: u32,
+    /// Number of messages of this burst that were accepted.
+    of_burst: u32,
     /// Time at which the next message is ready to be offered.
     next: Time,
     /// Time of the last poll.
@@ -36,6 +40,8 @@ impl Source {
             payload,
             left: messages,
             interval,
+            burst: 1,
+            of_burst: 0,
             next: Time::ZERO,
             polled: Time::ZERO,
             finished: false,
@@ -48,6 +54,11 @@ impl Source {
     /// Sets the length of the last message in bytes, at most that of the others.
     pub fn ending_with(self, last: usize) -> Self {
         Source { last: last.min(self.payload.len()), ..self }
+    }
+
+    /// Makes the messages ready in bursts of this many at the same mean rate.
+    pub fn in_bursts(self, burst: u32) -> Self {
+        Source { burst: burst.max(1), ..self }
     }
 
     /// Sets the time of the first message.
@@ -70,7 +81,11 @@ impl Application for Source {
                     let since = if self.interval.is_zero() { now } else { self.next };
                     self.offered.push_back((message, since));
                     self.left -= 1;
-                    self.next += self.interval;
+                    self.of_burst += 1;
+                    if self.of_burst >= self.burst {
+                        self.of_burst = 0;
+                        self.next += self.interval * self.burst;
+                    }
                 }
                 Err(OfferError::Full) => break,
                 // A member that may only listen never sends its messages.
@@ -95,32 +110,83 @@ impl Application for Source {
     }
 }
 
-/// Application that takes every message at once.
+/// Application that takes every message at once, or at a limited pace.
 #[derive(Clone, Debug, Default)]
 pub struct Sink {
     /// This node, and the number of messages of other nodes taken so far in the whole run; own messages do not count.
     tally: Option<(NodeId, Arc<AtomicU64>)>,
+    pace: Option<Pace>,
+}
+
+/// Pace of a slow sink: it reads at most `burst` messages from the first of them on, until `pause` has passed.
+#[derive(Clone, Debug)]
+struct Pace {
+    burst: u32,
+    pause: Duration,
+    /// Number of messages that it may still read before `until`.
+    left: u32,
+    /// Time of the next burst.
+    until: Time,
+    /// Time of the last poll.
+    polled: Time,
 }
 
 impl Sink {
     /// Sink of a node that adds each message of another node to the count.
     pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
-        Sink { tally: Some((node, count)) }
+        Sink { tally: Some((node, count)), ..Sink::default() }
+    }
+
+    /// Makes the sink read bursts of `burst` messages, no sooner than `pause` after the begin of the previous burst. It
+    /// reads nothing before `start`.
+    pub fn pacing(self, burst: u32, pause: Duration, start: Time) -> Self {
+        let pace = Pace { burst: burst.max(1), pause, left: 0, until: start, polled: Time::ZERO };
+        Sink { pace: Some(pace), ..self }
     }
 }
 
 impl Application for Sink {
-    fn poll(&mut self, _now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+    fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let Some(receiver) = machine.as_receiver() else { return false };
         let (mut touched, mut of_others) = (false, 0);
         let own = self.tally.as_ref().map(|(node, _)| *node);
-        while let Some(delivery) = receiver.poll_delivery() {
+        if let Some(pace) = &mut self.pace {
+            pace.polled = now;
+        }
+        while self.pace.as_ref().is_none_or(|pace| pace.may_read(now))
+            && let Some(delivery) = receiver.poll_delivery()
+        {
             touched = true;
+            if let Some(pace) = &mut self.pace {
+                pace.note(now);
+            }
             of_others += u64::from(Some(delivery.source) != own);
         }
         if let Some((_, count)) = self.tally.as_ref().filter(|_| touched) {
             count.fetch_add(of_others, Ordering::Relaxed);
         }
         touched
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.pace.as_ref().and_then(Pace::timeout)
+    }
+}
+
+impl Pace {
+    fn may_read(&self, now: Time) -> bool {
+        self.left > 0 || self.until <= now
+    }
+
+    /// Counts a message that was read.
+    fn note(&mut self, now: Time) {
+        if self.until <= now {
+            (self.left, self.until) = (self.burst, now + self.pause);
+        }
+        self.left -= 1;
+    }
+
+    /// Time of the next burst, if this one is over: the machine may have more.
+    fn timeout(&self) -> Option<Time> {
+        (self.left == 0 && self.until > self.polled).then_some(self.until)
     }
 }

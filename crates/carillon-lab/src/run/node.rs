@@ -69,11 +69,16 @@ pub fn build_node(
     settled: &SettledCount,
 ) -> Result<NodeParts, ConfigError> {
     let sink = Sink::counting(numbering.node, settled.0.clone());
+    let sink = match scenario.reader.as_ref().filter(|reader| reader.nodes.binary_search(&node).is_ok()) {
+        Some(reader) => sink.pacing(reader.burst, reader.pause, Time::ZERO + reader.start),
+        None => sink,
+    };
     let workload = &scenario.workload;
     let start = Time::ZERO + workload.start;
     let last = workload.last_payload(payload);
     let source = |messages| {
-        Source::new(messages, payload as usize, workload.interval).ending_with(last).starting(start)
+        let source = Source::new(messages, payload as usize, workload.interval).ending_with(last);
+        source.in_bursts(workload.burst).starting(start)
     };
     let context = context(scenario, &seeds.node(node), payload, numbering);
     if scenario.only_helps(node) {

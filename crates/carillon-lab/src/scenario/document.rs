@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use super::error::ScenarioError;
 use super::group::Group;
-use super::loss::LossSections;
+use super::loss::{LossSections, Words};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +25,7 @@ pub(super) struct Document {
     pub group: Group,
     pub protocol: Table,
     pub workload: Workload,
+    pub reader: Option<Reader>,
     /// Sweep section; checked separately, as its keys are keys of the other sections.
     #[serde(rename = "sweep")]
     pub _sweep: Option<Table>,
@@ -125,7 +126,18 @@ pub(super) struct Workload {
     pub message_bytes: Option<Bytes>,
     pub payload_bytes: Option<Bytes>,
     pub rate: Option<PacketRate>,
+    pub burst: Option<NonZeroU32>,
     pub start: Option<Span>,
+}
+
+/// `[reader]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reader {
+    pub rate: Option<PacketRate>,
+    pub burst: Option<NonZeroU32>,
+    pub start: Option<Span>,
+    pub receivers: Option<Words>,
 }
 
 impl Workload {
@@ -154,7 +166,7 @@ impl TryFrom<Value> for Bytes {
     }
 }
 
-/// `"10 packet/s"`
+/// `"10 packet/s"`, or `"10 message/s"`
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Value")]
 pub(super) struct PacketRate(f64);
@@ -169,7 +181,8 @@ impl TryFrom<Value> for PacketRate {
             }
             other => return Err(format!("{other} is not a rate of packets, such as \"10 packet/s\"")),
         };
-        let number = text.strip_suffix("packet/s").and_then(|number| number.trim().parse().ok());
+        let number = text.strip_suffix("packet/s").or_else(|| text.strip_suffix("message/s"));
+        let number = number.and_then(|number| number.trim().parse().ok());
         match number {
             Some(rate) if (1e-6..=1e9).contains(&rate) => Ok(PacketRate(rate)),
             _ => Err(format!("\"{text}\" is not a rate of packets, such as \"10 packet/s\"")),

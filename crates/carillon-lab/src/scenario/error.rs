@@ -74,7 +74,7 @@ fn in_words(message: &str, key: &str) -> String {
 
 /// Keys for which the value 0 is refused when the scenario is resolved.
 const POSITIVE_KEYS: &[&str] =
-    &["messages", "receivers", "senders", "replications", "height", "routers", "one_in", "times"];
+    &["messages", "receivers", "senders", "replications", "height", "routers", "one_in", "times", "burst"];
 
 /// The text with control characters escaped.
 fn one_line(text: String) -> String {

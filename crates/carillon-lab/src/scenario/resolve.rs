@@ -1,6 +1,6 @@
 //! Resolution of a document to a scenario: every value is checked, and an error names its key.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::loss::{self, Section};
 use super::network::{RoutedNetwork, ScenarioNetwork};
-use super::resolved::{Death, Scenario, Workload};
+use super::resolved::{Death, Reader, Scenario, Workload};
 use super::sweep::Point;
 use super::{helpers, star, sweep, topology};
 use crate::drops;
@@ -122,6 +122,7 @@ impl ScenarioFile {
             let node = first_helping(protocol, &network, &helpers)?;
             Some(Death { node, at, told: told.map(|told| at + told) })
         });
+        let reader = self.reader(&document, &network, &network.receivers(receivers))?;
         let only_helping = helpers.helpers().iter().filter(|helper| !helper.delivers).count();
         let stations = receivers as usize + 1 + only_helping;
         let losses =
@@ -147,6 +148,7 @@ impl ScenarioFile {
             protocol,
             config,
             workload,
+            reader,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
             step_limit: document.run.step_limit.map_or(u64::MAX, NonZeroU64::get),
             emission_limit: document.run.emission_limit.map_or(DEFAULT_EMISSION_LIMIT, NonZeroU64::get),
@@ -222,8 +224,36 @@ impl ScenarioFile {
             return Err(bad(key, what));
         }
         let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
+        if keys.burst.is_some() && keys.rate.is_none() {
+            return Err(bad("workload.burst", "requires workload.rate, the mean rate of the bursts".into()));
+        }
+        let burst = keys.burst.map_or(1, NonZeroU32::get);
         let by_payload = keys.payload_bytes.is_some();
-        Ok(Workload { messages, message_bytes, by_payload, total_bytes, interval, start })
+        Ok(Workload { messages, message_bytes, by_payload, total_bytes, interval, burst, start })
+    }
+
+    /// Slow applications of receivers, if the scenario has any.
+    fn reader(
+        &self,
+        document: &Document,
+        network: &ScenarioNetwork,
+        receivers: &[NodeId],
+    ) -> Result<Option<Reader>, ScenarioError> {
+        let Some(keys) = &document.reader else { return Ok(None) };
+        let Some(rate) = keys.rate else {
+            let what =
+                "is missing: messages that the application reads in a second, such as \"10 message/s\"";
+            return Err(self.bad("reader.rate", what.into()));
+        };
+        let burst = keys.burst.map_or(1, NonZeroU32::get);
+        let mut nodes = match &keys.receivers {
+            None => receivers.to_vec(),
+            Some(words) => loss::receivers(words, receivers)
+                .map_err(|(key, what)| self.bad(&format!("reader.{key}"), what))?,
+        };
+        nodes.sort_unstable();
+        let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
+        Ok(Some(Reader { burst, pause: rate.interval() * burst, start, nodes: nodes.into() }))
     }
 
     /// Processing costs and drops of hosts, if the scenario states any.

@@ -34,6 +34,8 @@ pub struct Scenario {
     pub config: Config,
     /// Offered messages.
     pub workload: Workload,
+    /// Slow applications of receivers, if there are any.
+    pub reader: Option<Reader>,
     /// Simulated time at which an unfinished run ends.
     pub time_limit: Duration,
     /// Steps of the simulation after which it is.
@@ -146,8 +148,28 @@ pub struct Workload {
     pub total_bytes: Option<u64>,
     /// Time between two messages; zero is as fast as they are taken.
     pub interval: Duration,
+    /// Number of messages that are ready at once, at this mean interval.
+    #[serde(skip_serializing_if = "is_steady")]
+    pub burst: u32,
     /// Time of the first offer.
     pub start: Duration,
+}
+
+fn is_steady(burst: &u32) -> bool {
+    *burst == 1
+}
+
+/// Applications that read delivered messages slowly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reader {
+    /// Number of messages that an application reads at once.
+    pub burst: u32,
+    /// Minimum time from one burst to the next.
+    pub pause: Duration,
+    /// Time of the first read.
+    pub start: Duration,
+    /// Receivers with such an application, in ascending order; the others read at once.
+    pub nodes: Arc<[NodeId]>,
 }
 
 impl Workload {

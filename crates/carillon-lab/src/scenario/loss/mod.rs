@@ -27,7 +27,8 @@ use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, ScenarioNetwork};
 
-pub(super) use self::document::LossSections;
+pub(super) use self::document::{LossSections, Words};
+pub(super) use self::place::receivers;
 
 /// Keys of a model, and the models they belong to.
 const MODEL_KEYS: &[(&str, &[LossModelName])] = &[

@@ -119,7 +119,7 @@ fn links_at(topology: &Topology, hops: &Ranges) -> Vec<u32> {
 }
 
 /// Receivers that these words name by node, in their order.
-pub(super) fn receivers(words: &Words, receivers: &[NodeId]) -> Result<Vec<NodeId>, Problem> {
+pub(in crate::scenario) fn receivers(words: &Words, receivers: &[NodeId]) -> Result<Vec<NodeId>, Problem> {
     let mut found: Vec<NodeId> = Vec::new();
     for word in &words.0 {
         let these: Vec<NodeId> = match (&word[..], range_of(word)) {
