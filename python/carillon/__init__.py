@@ -27,6 +27,7 @@ from carillon._carillon import (
 from carillon.comparison import FolderComparison, compare
 from carillon.files import ReceiveReport, ReceiverReport, SendReport, receive, receive_async, send, send_async
 from carillon.messages import Listener, Member, Sender, connect, connect_async, listen
+from carillon.protocol import Protocol, ReceiverMachine, SenderMachine, check, register
 from carillon.reproduction import Experiment, experiments, reproduce
 from carillon.result import Result, load
 from carillon.running import run, sweep
@@ -40,7 +41,9 @@ __all__ = [
     "Listener",
     "Member",
     "Message",
+    "Protocol",
     "ReceiveReport",
+    "ReceiverMachine",
     "ReceiverReport",
     "Result",
     "RunError",
@@ -48,9 +51,11 @@ __all__ = [
     "ScenarioError",
     "SendReport",
     "Sender",
+    "SenderMachine",
     "Table",
     "TransportError",
     "__version__",
+    "check",
     "compare",
     "connect",
     "connect_async",
@@ -60,6 +65,7 @@ __all__ = [
     "protocols",
     "receive",
     "receive_async",
+    "register",
     "reproduce",
     "run",
     "send",
