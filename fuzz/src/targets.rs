@@ -13,6 +13,7 @@ use carillon_proto::session::{
     SenderSessionConfig,
 };
 use carillon_sim::graph::gt_itm;
+use carillon_sim::graph::import::Format;
 use carillon_testkit::TREE;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
@@ -50,6 +51,7 @@ pub fn targets() -> Vec<Target> {
         Target::new("scenario", scenario),
         Target::new("command_file", command_file),
         Target::new("gt_itm", gt_itm_file),
+        Target::new("topology_file", topology_file),
     ];
     // Protocols with the same format share one target for their machines.
     let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
@@ -159,6 +161,14 @@ fn command_file(bytes: &[u8]) {
 
 fn gt_itm_file(bytes: &[u8]) {
     one_line_or_good(bytes, |text| gt_itm::parse(text).map(drop));
+}
+
+/// The first byte selects the format.
+fn topology_file(bytes: &[u8]) {
+    let Some((&first, bytes)) = bytes.split_first() else { return };
+    let formats = [Format::GraphMl, Format::Gml, Format::Brite, Format::Intra, Format::Cch];
+    let format = formats[usize::from(first) % formats.len()];
+    one_line_or_good(bytes, |text| format.parse(text, Duration::from_millis(10)).map(drop));
 }
 
 /// Returns true if a range may have thousands of points. All points are resolved alike, so large ranges take time and

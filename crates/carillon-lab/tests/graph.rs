@@ -147,6 +147,42 @@ fn a_file_of_gt_itm_is_known_by_its_content() {
 }
 
 #[test]
+fn hosts_are_placed_on_files_of_other_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("map.intra"), "a b 3\nb a 3\nc d 4\nd c 4\nd e 5\ne d 5\n").unwrap();
+    std::fs::write(
+        folder.path().join("net.gml"),
+        "graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]",
+    )
+    .unwrap();
+    let scenario = folder.path().join("x.toml");
+    let parse = |network: &str| {
+        let network = format!("{network}\n[group]\nreceivers = 2");
+        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
+        let plan = Plan::new(&file)?;
+        Ok::<_, Box<dyn std::error::Error>>(plan.runs[0].scenario.network.graph().unwrap().topology.clone())
+    };
+    let largest = parse("topology = \"map.intra\"\ncomponent = \"largest\"\nhost_delay = \"2 ms\"").unwrap();
+    assert_eq!(largest.edges().lines().take(2).collect::<Vec<_>>(), ["0 1 4", "1 2 5"]);
+    assert_eq!((largest.nodes(), largest.receivers.len(), &largest.names[0][..]), (6, 2, "c"));
+    let gml = parse("topology = \"net.gml\"\nlink_delay = \"7 ms\"").unwrap();
+    assert_eq!(gml.edges().lines().next(), Some("0 1 7"));
+    for (network, problem) in [
+        (
+            "topology = \"map.intra\"",
+            "is not connected: 3 of its 5 nodes reach each other; component = \"largest\"",
+        ),
+        ("topology = \"net.gml\"\nrouters = 3", "`network.routers` belongs to topology"),
+        ("topology = \"random\"\ncomponent = \"largest\"", "`network.component` belongs to a topology file"),
+        ("topology = \"no.gml\"", "cannot read"),
+        ("topology = \"net.gml\"\ncomponent = \"some\"", "unknown variant `some`"),
+    ] {
+        let error = parse(network).unwrap_err().to_string();
+        assert!(error.contains(problem), "{network}: {error}");
+    }
+}
+
+#[test]
 fn wrong_keys_are_refused_by_name() {
     let tree = "topology = \"binary-tree\"";
     for (network, loss, workload, expected) in [

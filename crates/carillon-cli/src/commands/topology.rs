@@ -1,13 +1,14 @@
-//! `carillon topology`: shipped and generated topologies.
+//! `carillon topology`: shipped and generated topologies, and files of other tools.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::{ScenarioFile, text_table};
-use carillon_lab::topologies;
+use carillon_lab::topologies::{self, Summary, Topology};
 
 /// Write a topology: generated, shipped, or read from another file.
 #[derive(Debug, clap::Args)]
@@ -20,8 +21,11 @@ Examples:
   carillon topology transit-stub --receivers 100 --out ts.edges
   carillon topology binary-tree --set height=5 --out tree.edges
   carillon topology ts100-0.gb --receivers 50 --out from-gt-itm.edges
+  carillon topology Geant2012.graphml --info
+  carillon topology Geant2012.graphml --set component=largest --out geant.edges
 
-Of GT-ITM both its own files (.gb) and those that its sgb2alt makes of them (.alt) are read.
+Reads the files of GT-ITM (.gb, and .alt by its sgb2alt), GraphML (.graphml), GML (.gml), BRITE (.brite) and \
+Rocketfuel (.intra, .cch). Their nodes are routers. With --receivers, a source and receivers are placed on them.
 
 Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles)."
 )]
@@ -32,7 +36,10 @@ pub struct Args {
     /// List the shipped topologies.
     #[arg(long)]
     list: bool,
-    /// Number of receivers, for generators that do not define it.
+    /// Print the numbers of nodes and links, and what the reader left out or assumed.
+    #[arg(long, conflicts_with = "out")]
+    info: bool,
+    /// Number of receivers, for generators and files that do not define it.
     #[arg(long, value_name = "N")]
     receivers: Option<u32>,
     /// Seed of a random topology.
@@ -55,6 +62,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         return Ok(());
     };
+    let (topology, summary) = build(args, name)?;
+    if args.info {
+        write!(out, "{summary}")?;
+        return Ok(());
+    }
+    let (edges, roles) = (topology.edges(), topology.roles());
+    match &args.out {
+        None => write!(out, "{edges}")?,
+        Some(path) => {
+            let roles_path = path.with_extension("roles");
+            if roles_path == *path {
+                bail!("--out {}: the roles are to stand beside it with this ending", path.display());
+            }
+            for (path, text) in [(path, edges), (&roles_path, roles)] {
+                fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            eprint!("{}: {summary}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Reads or generates the topology.
+fn build(args: &Args, name: &str) -> anyhow::Result<(Arc<Topology>, Summary)> {
     // Topologies are read by the reader of scenarios, which needs a protocol and a message.
     let mut keys = vec![
         ("name", "topology"),
@@ -75,24 +106,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let key = format!("network.{}", key.trim().trim_start_matches("network."));
         carillon_lab::scenario::set(&mut table, &key, value.trim());
     }
+    // Without receivers, the routers of a file stay as they are.
+    if args.receivers.is_none()
+        && let Some(routers) = topologies::routers(&table)?
+    {
+        return Ok(routers);
+    }
     let file = ScenarioFile::from_table("topology", table)?;
     let plan = Plan::new(&file)?;
     let network = plan.runs.first().and_then(|run| run.scenario.network.graph()).context("no topology")?;
-    let (edges, roles) = (network.topology.edges(), network.topology.roles());
-    match &args.out {
-        None => write!(out, "{edges}")?,
-        Some(path) => {
-            let roles_path = path.with_extension("roles");
-            if roles_path == *path {
-                bail!("--out {}: the roles are to stand beside it with this ending", path.display());
-            }
-            for (path, text) in [(path, edges), (&roles_path, roles)] {
-                fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            let (nodes, links) = (network.topology.nodes(), network.topology.links().len());
-            let receivers = network.topology.receivers.len();
-            eprintln!("{nodes} nodes, {links} links, {receivers} receivers: {}", path.display());
-        }
-    }
-    Ok(())
+    let topology = network.topology.clone();
+    let summary = Summary::new(&topology);
+    Ok((topology, summary))
 }

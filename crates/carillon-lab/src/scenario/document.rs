@@ -52,6 +52,8 @@ pub(super) struct Network {
     pub fanout: Option<String>,
     pub regions: Option<Vec<Region>>,
     pub link_delay: Option<Span>,
+    #[serde(default)]
+    pub component: Component,
     pub routers: Option<u32>,
     pub plane: Option<Span>,
     pub edge_probability: Option<Probability>,
@@ -67,6 +69,17 @@ pub(super) struct Network {
     pub implosion_buffer: Option<NonZeroU32>,
     pub host_call: Option<Span>,
     pub host_packet: Option<Span>,
+}
+
+/// `network.component`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Component {
+    /// Whole topology; several components are an error.
+    #[default]
+    All,
+    /// The component with most nodes.
+    Largest,
 }
 
 /// Region of `network.regions`.
@@ -300,6 +313,7 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.fanout",
     "network.regions",
     "network.link_delay",
+    "network.component",
     "network.routers",
     "network.plane",
     "network.edge_probability",

@@ -29,6 +29,7 @@ pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetw
 pub use resolved::{Death, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point};
 pub(crate) use sweep::{number_of, text_of};
+pub(crate) use topology::{GENERATORS, routers};
 
 /// A document of keys with their sections, and values as they would be typed.
 pub fn text_table(keys: &[(&str, &str)]) -> Table {

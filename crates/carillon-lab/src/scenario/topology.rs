@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{NodeId, Seeds};
+use carillon_sim::graph::Topology;
 use carillon_sim::graph::generate::{
     self, Domain, EdgeModel, TransitStub, binary_tree, flat_random, level_tree,
 };
-use carillon_sim::graph::{RolesOrEdges, Topology, gt_itm};
+use carillon_sim::graph::import::Imported;
 use toml::Table;
 
-use super::document::Network;
+use super::document::{self, Component, Network};
+use super::error::ScenarioError;
 use super::inputs::Inputs;
 use super::network::OwnLink;
 use super::{regions, sweep};
-use crate::topologies;
+use crate::topologies as files;
 
 /// Key and description of an error.
 type Problem = (&'static str, String);
@@ -23,6 +25,7 @@ type Problem = (&'static str, String);
 const KEYS: &[(&str, &[&str])] = &[
     ("network.height", &["binary-tree"]),
     ("network.link_delay", &["binary-tree", "tree"]),
+    ("network.component", &[]),
     ("network.fanout", &["tree"]),
     ("network.regions", &["tree"]),
     ("network.routers", &["random", "waxman"]),
@@ -35,14 +38,20 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.placement_seed", RANDOM_HOST_GENERATORS),
 ];
 
+/// Keys that files without hosts have too.
+const ROUTER_FILE_KEYS: &[&str] = &[
+    "network.link_delay",
+    "network.component",
+    "network.host_delay",
+    "network.placement_seed",
+    "network.topology_seed",
+];
+
 /// Generators that place hosts at random. Files without hosts, such as GT-ITM's, get theirs the same way.
 const RANDOM_HOST_GENERATORS: &[&str] = &["random", "waxman", "transit-stub"];
 
-/// Extensions of topology files.
-const FILE_EXTENSIONS: &[&str] = &[".edges", ".gb", ".alt"];
-
 /// The generators.
-pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
+pub(crate) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
 
 /// A topology, its domains where they are known, and what its links have of their own.
 #[derive(Debug)]
@@ -67,22 +76,25 @@ pub(super) fn topology(
         );
         ("network.topology", what)
     })?;
+    let link_delay = network.link_delay.map_or(DEFAULT_LINK_DELAY, |span| span.at(network.rate()));
     let file = match GENERATORS.contains(&name) {
         true => None,
-        false => Some(named(name, inputs).map_err(|what| ("network.topology", what))?),
+        false => Some(files::open(name, inputs, link_delay).map_err(|what| ("network.topology", what))?),
     };
-    let without_hosts = file.as_ref().is_some_and(|(topology, _)| has_no_hosts(topology));
+    let without_hosts = file.as_ref().is_some_and(|file| file.topology.has_no_hosts());
     for &(key, generators) in KEYS {
-        let hosted = without_hosts && generators == RANDOM_HOST_GENERATORS;
-        if sweep::has(table, key) && !generators.contains(&name) && !hosted {
-            let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
+        let of_file = without_hosts && ROUTER_FILE_KEYS.contains(&key);
+        if sweep::has(table, key) && !generators.contains(&name) && !of_file {
+            let what = match generators {
+                [] => "belongs to a topology file without hosts".to_owned(),
+                _ => format!("belongs to topology = \"{}\"", generators.join("\" or \"")),
+            };
             return Err((key, what));
         }
     }
     let seeds = Seeds::new(network.topology_seed.unwrap_or(1));
     let mut rng = seeds.stream("topology");
     let host_delay = network.host_delay.map_or(Duration::from_millis(1), |span| span.at(network.rate()));
-    let link_delay = network.link_delay.map_or(Duration::from_millis(10), |span| span.at(network.rate()));
     let random = |model| {
         let side = network.plane.map_or(50.0, |span| span.at(network.rate()).as_secs_f64() * 1e3);
         let routers = network.routers.unwrap_or(100).clamp(1, 10_000) as usize;
@@ -138,12 +150,19 @@ pub(super) fn topology(
             topology
         }
         _ => {
-            let (topology, kinds) = file.unwrap_or_default();
+            let Imported { topology, domains: kinds, .. } = file.unwrap_or_default();
+            let (topology, kinds) = match network.component {
+                Component::All => (topology, kinds),
+                Component::Largest => files::largest_component(topology, &kinds),
+            };
             domains = kinds.into();
             topology
         }
     };
-    if has_no_hosts(&topology) {
+    if topology.has_no_hosts() {
+        if !topology.is_connected() {
+            return Err(("network.topology", not_connected(name, &topology)));
+        }
         let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
         if !(1..=1_000_000).contains(&receivers) {
             return Err(("group.receivers", format!("is {receivers}: give 1 to 1000000")));
@@ -171,42 +190,49 @@ pub(super) fn topology(
         return Err(("network.topology", format!("\"{name}\": its source is a receiver too")));
     }
     if !topology.is_connected() {
-        return Err((
-            "network.topology",
-            format!("\"{name}\" is not connected: some nodes cannot be reached"),
-        ));
+        return Err(("network.topology", not_connected(name, &topology)));
     }
     Ok(Named { topology, domains, own })
 }
 
-/// Returns true if the topology has routers only, and hosts are still to be placed.
-fn has_no_hosts(topology: &Topology) -> bool {
-    topology.receivers.is_empty() && topology.sources.is_empty()
+/// Opens the file of a network, if it has no hosts, and keeps the components that the network names. It does not have
+/// to be connected.
+pub(crate) fn routers(origin: &str, table: &Table) -> Result<Option<Imported>, ScenarioError> {
+    let network = document::typed(origin, table)?.network;
+    let Some(name) = network.topology.as_deref().filter(|name| !GENERATORS.contains(name)) else {
+        return Ok(None);
+    };
+    let delay = network.link_delay.map_or(DEFAULT_LINK_DELAY, |span| span.at(network.rate()));
+    let of_key = |what: String| ScenarioError::new(origin, what);
+    let Imported { topology, domains, findings } =
+        files::open(name, &Inputs::default(), delay).map_err(of_key)?;
+    if !topology.has_no_hosts() {
+        return Ok(None);
+    }
+    let mut keys = table["network"].as_table().into_iter().flatten().map(|(key, _)| key.as_str());
+    if let Some(key) = keys.find(|key| !ROUTER_KEYS.contains(key)) {
+        return Err(of_key(format!("`network.{key}` needs hosts: give --receivers N")));
+    }
+    let (topology, domains) = match network.component {
+        Component::All => (topology, domains),
+        Component::Largest => files::largest_component(topology, &domains),
+    };
+    Ok(Some(Imported { topology, domains, findings }))
 }
 
-/// A topology that is shipped, or of a file.
-fn named(name: &str, inputs: &Inputs) -> Result<(Topology, Vec<Domain>), String> {
-    if let Some((edges, roles)) = topologies::find(name) {
-        let topology = Topology::parse(edges, roles);
-        return Ok((topology.map_err(|_| format!("\"{name}\" is broken as shipped"))?, Vec::new()));
-    }
-    let path = inputs.path(name);
-    if !FILE_EXTENSIONS.iter().any(|ending| name.ends_with(ending)) {
-        return Err(format!(
-            "\"{name}\" is neither a file (.edges, or .gb or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
-            GENERATORS.join(", ")
-        ));
-    }
-    let text = inputs.read_text(name)?;
-    // The content of a file determines its format; the file name decides only if the content does not.
-    if gt_itm::recognises(&text) || !name.ends_with(".edges") {
-        return gt_itm::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
-    }
-    let roles_name = format!("{}.roles", name.strip_suffix(".edges").unwrap_or(name));
-    let (roles, roles_path) = (inputs.read_text(&roles_name)?, inputs.path(&roles_name));
-    let topology = Topology::parse(&text, &roles).map_err(|error| match error {
-        RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
-        RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
-    })?;
-    Ok((topology, Vec::new()))
+/// Keys of a network of routers without hosts.
+const ROUTER_KEYS: &[&str] = &["kind", "topology", "link_delay", "component"];
+
+/// Error of a topology with several components.
+fn not_connected(name: &str, topology: &Topology) -> String {
+    let largest = topology.largest_component().len();
+    let nodes = topology.nodes();
+    let remedy = match topology.has_no_hosts() {
+        true => "; component = \"largest\" leaves the others out",
+        false => "",
+    };
+    format!("\"{name}\" is not connected: {largest} of its {nodes} nodes reach each other{remedy}")
 }
+
+/// Default delay of links without a delay of their own.
+pub(crate) const DEFAULT_LINK_DELAY: Duration = Duration::from_millis(10);

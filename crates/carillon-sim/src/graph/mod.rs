@@ -3,6 +3,7 @@
 
 pub mod generate;
 pub mod gt_itm;
+pub mod import;
 mod input;
 mod link;
 mod network;

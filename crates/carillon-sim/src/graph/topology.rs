@@ -26,6 +26,8 @@ pub struct Topology {
     pub sources: Vec<NodeId>,
     /// Nodes that receive, in ascending order.
     pub receivers: Vec<NodeId>,
+    /// Names of the first nodes, as far as the file gives them; an empty one is none.
+    pub names: Vec<String>,
 }
 
 /// Error in a topology file.
@@ -111,29 +113,66 @@ impl Topology {
         self.links.len() + 1 == self.nodes() && self.is_connected()
     }
 
+    /// Returns true if the topology has neither sources nor receivers: all nodes are routers.
+    pub fn has_no_hosts(&self) -> bool {
+        self.receivers.is_empty() && self.sources.is_empty()
+    }
+
     /// Returns true if every node can reach every other one.
     pub fn is_connected(&self) -> bool {
-        if self.nodes() == 0 {
-            return true;
-        }
-        let mut seen = vec![false; self.nodes()];
-        let mut stack = vec![NodeId(0)];
-        seen[0] = true;
-        let mut count = 1;
-        while let Some(node) = stack.pop() {
+        self.nodes() == 0 || self.component(NodeId(0), &mut vec![false; self.nodes()]).len() == self.nodes()
+    }
+
+    /// Nodes that a node reaches, in ascending order. `seen` has the nodes of other components.
+    fn component(&self, first: NodeId, seen: &mut [bool]) -> Vec<NodeId> {
+        let (mut found, mut next) = (vec![first], 0);
+        seen[first.index()] = true;
+        while let Some(&node) = found.get(next) {
+            next += 1;
             for (_, _, link) in self.ports(node) {
                 let other = link.other(node);
                 if !std::mem::replace(&mut seen[other.index()], true) {
-                    count += 1;
-                    stack.push(other);
+                    found.push(other);
                 }
             }
         }
-        count == self.nodes()
+        found.sort_unstable();
+        found
+    }
+
+    /// Nodes of the largest component in ascending order; of equal ones, of the one with the lowest node.
+    pub fn largest_component(&self) -> Vec<NodeId> {
+        let mut seen = vec![false; self.nodes()];
+        let mut largest = Vec::new();
+        for node in (0..self.nodes() as u32).map(NodeId) {
+            if !seen[node.index()] {
+                let component = self.component(node, &mut seen);
+                if component.len() > largest.len() {
+                    largest = component;
+                }
+            }
+        }
+        largest
+    }
+
+    /// Part of the topology with these nodes only, which are in ascending order and numbered anew.
+    pub fn part(&self, nodes: &[NodeId]) -> Topology {
+        let number = |node: &NodeId| nodes.binary_search(node).ok().map(|at| NodeId(at as u32));
+        let numbers = |list: &[NodeId]| list.iter().filter_map(number).collect();
+        let mut part = Topology::new(nodes.len());
+        for link in &self.links {
+            if let [Some(a), Some(b)] = link.ends.each_ref().map(number) {
+                part.add_link(Link { ends: [a, b], ..*link });
+            }
+        }
+        part.sources = numbers(&self.sources);
+        part.receivers = numbers(&self.receivers);
+        part.names = nodes.iter().filter_map(|node| self.names.get(node.index()).cloned()).collect();
+        part
     }
 
     /// Parses an edges file, with `node node delay_ms [rate_mbps]` in each line, and a roles file, with `nodes N`,
-    /// `source NODE` and `receiver NODE` in any order; `#` begins a comment.
+    /// `source NODE`, `receiver NODE` and `name NODE TEXT` in any order; `#` begins a comment.
     pub fn parse(edges: &str, roles: &str) -> Result<Self, RolesOrEdges> {
         let mut topology = Self::parse_roles(roles).map_err(RolesOrEdges::Roles)?;
         topology.parse_edges(edges).map_err(RolesOrEdges::Edges)?;
@@ -142,10 +181,18 @@ impl Topology {
 
     fn parse_roles(text: &str) -> Result<Self, TopologyError> {
         let (mut nodes, mut sources, mut receivers) = (None, Vec::new(), Vec::new());
+        let mut names = Vec::new();
         for (line, words) in lines(text) {
             let fail = |problem: String| TopologyError { line, problem };
+            if let ["name", node, _, ..] = words[..] {
+                let node = node.parse().map_err(|_| fail(format!("`{node}` is no number of a node")))?;
+                names.push((line, NodeId(node), words[2..].join(" ")));
+                continue;
+            }
             let [role, number] = words[..] else {
-                return Err(fail("expected `nodes N`, `source NODE` or `receiver NODE`".into()));
+                return Err(fail(
+                    "expected `nodes N`, `source NODE`, `receiver NODE` or `name NODE TEXT`".into(),
+                ));
             };
             let number: u32 =
                 number.parse().map_err(|_| fail(format!("`{number}` is no number of a node")))?;
@@ -160,7 +207,7 @@ impl Topology {
                 "nodes" => nodes = Some(number),
                 "source" => sources.push((line, NodeId(number))),
                 "receiver" => receivers.push((line, NodeId(number))),
-                other => return Err(fail(format!("`{other}` is none of nodes, source and receiver"))),
+                other => return Err(fail(format!("`{other}` is none of nodes, source, receiver and name"))),
             }
         }
         let nodes = nodes.ok_or(TopologyError { line: 0, problem: "a line `nodes N` is missing".into() })?;
@@ -187,7 +234,13 @@ impl Topology {
         let (sources, mut receivers) = (take(sources)?, take(receivers)?);
         // Members are numbered by their position in this list, so it must ascend.
         receivers.sort_unstable();
-        Ok(Topology { sources, receivers, ..Topology::new(nodes as usize) })
+        let mut topology = Topology { sources, receivers, ..Topology::new(nodes as usize) };
+        for (line, node, name) in names {
+            take(vec![(line, node)])?;
+            topology.names.resize(topology.names.len().max(node.index() + 1), String::new());
+            topology.names[node.index()] = name;
+        }
+        Ok(topology)
     }
 
     fn parse_edges(&mut self, text: &str) -> Result<(), TopologyError> {
@@ -254,6 +307,14 @@ impl Topology {
                 let _ = writeln!(text, "{role} {}", node.0);
             }
         }
+        for (node, name) in self.names.iter().enumerate() {
+            // A comment, a line break or a run of blanks would not be read back.
+            let words: Vec<&str> = name.split(|c: char| c.is_whitespace() || c == '#').collect();
+            let name = words.join(" ");
+            if !name.trim().is_empty() {
+                let _ = writeln!(text, "name {node} {}", name.trim());
+            }
+        }
         text
     }
 }
@@ -316,6 +377,18 @@ mod tests {
     }
 
     #[test]
+    fn names_are_written_and_read_back() {
+        let roles = "nodes 3\nsource 0\nreceiver 2\nname 2 San  Jose # in CA\nname 0 a\n";
+        let mut topology = Topology::parse("0 1 1\n1 2 1", roles).expect("a topology");
+        assert_eq!(topology.names, ["a", "", "San Jose"]);
+        topology.names[1] = "two\nlines#".into();
+        assert_eq!(
+            topology.roles().lines().skip(3).collect::<Vec<_>>(),
+            ["name 0 a", "name 1 two lines", "name 2 San Jose"]
+        );
+    }
+
+    #[test]
     fn receivers_in_any_order_are_the_same_topology() {
         let edges = "0 1 10.5\n1 2 0.25\n1 3 2\n";
         let turned = "receiver 3\nreceiver 2\nsource 0\nnodes 4\n";
@@ -337,7 +410,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(roles("source 0"), "a line `nodes N` is missing");
-        assert_eq!(roles("nodes 2\nsink 1"), "line 2: `sink` is none of nodes, source and receiver");
+        assert_eq!(roles("nodes 2\nsink 1"), "line 2: `sink` is none of nodes, source, receiver and name");
         assert_eq!(roles("nodes 2\nreceiver 2"), "line 2: node 2 is none of the 2, which count from 0");
         assert_eq!(roles("nodes 2\nreceiver 1\nreceiver 1"), "line 3: node 1 is a receiver twice");
         assert_eq!(roles("nodes 2\nnodes 2"), "line 2: a second line `nodes N`");

@@ -2,6 +2,7 @@
 
 mod graph;
 mod gt_itm;
+mod import;
 mod lan;
 mod ports;
 mod queue;
