@@ -41,10 +41,14 @@ pub struct TopologyError {
 
 impl std::fmt::Display for TopologyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            0 => f.write_str(&self.problem),
-            line => write!(f, "line {line}: {}", self.problem),
+        if self.line > 0 {
+            write!(f, "line {}: ", self.line)?;
         }
+        // The quoted text comes from the file and may contain control characters.
+        self.problem.chars().try_for_each(|c| match c.is_control() {
+            true => write!(f, "{}", c.escape_default()),
+            false => f.write_char(c),
+        })
     }
 }
 
