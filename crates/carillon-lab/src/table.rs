@@ -52,6 +52,8 @@ pub enum Column {
     Text(Vec<Arc<str>>),
     /// Whole numbers.
     Integer(Vec<i64>),
+    /// Whole numbers, some of which may be missing: empty in CSV, null in Parquet.
+    OptionalInteger(Vec<Option<i64>>),
     /// Real numbers. NaN is a missing value: empty in CSV, null in Parquet.
     Real(Vec<f64>),
 }
@@ -63,6 +65,8 @@ pub enum ColumnKind {
     Text,
     /// Whole numbers.
     Integer,
+    /// Whole numbers, some of which may be missing.
+    OptionalInteger,
     /// Real numbers, some of which may be missing.
     Real,
 }
@@ -180,6 +184,9 @@ impl Table {
             match (column, more) {
                 (Column::Text(column), Column::Text(mut more)) => column.append(&mut more),
                 (Column::Integer(column), Column::Integer(mut more)) => column.append(&mut more),
+                (Column::OptionalInteger(column), Column::OptionalInteger(mut more)) => {
+                    column.append(&mut more);
+                }
                 (Column::Real(column), Column::Real(mut more)) => column.append(&mut more),
                 (column, more) => {
                     panic!(
@@ -227,6 +234,7 @@ impl Table {
         self.columns.iter().map(move |column| match column {
             Column::Text(values) => Cell::Text(values[row].clone()),
             Column::Integer(values) => Cell::Integer(values[row]),
+            Column::OptionalInteger(values) => values[row].map_or(Cell::MISSING, Cell::Integer),
             Column::Real(values) => Cell::Real(values[row]),
         })
     }
@@ -264,6 +272,9 @@ impl Table {
                         continue;
                     }
                     Column::Integer(values) => number.push_str(&values[row].to_string()),
+                    Column::OptionalInteger(values) => {
+                        number.extend(values[row].map(|value| value.to_string()));
+                    }
                     Column::Real(values) if values[row].is_nan() => {}
                     Column::Real(values) => number.push_str(&values[row].to_string()),
                 }
@@ -290,7 +301,8 @@ impl Table {
             .set_compression(Compression::SNAPPY);
         // Whole numbers count: a dictionary of samples that are numbered takes longer to make than all their values
         // to write.
-        for (name, _) in self.columns().filter(|(_, column)| matches!(column, Column::Integer(_))) {
+        let is_whole = |column: &Column| matches!(column, Column::Integer(_) | Column::OptionalInteger(_));
+        for (name, _) in self.columns().filter(|(_, column)| is_whole(column)) {
             properties = properties
                 .set_column_dictionary_enabled(ColumnPath::from(name), false)
                 .set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
@@ -325,6 +337,7 @@ impl Table {
                     (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String))
                 }
                 Column::Integer(_) => (PhysicalType::INT64, Repetition::REQUIRED, None),
+                Column::OptionalInteger(_) => (PhysicalType::INT64, Repetition::OPTIONAL, None),
                 Column::Real(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL, None),
             };
             let field = Type::primitive_type_builder(name, physical)
@@ -412,6 +425,7 @@ impl Column {
         match kind {
             ColumnKind::Text => Column::Text(Vec::new()),
             ColumnKind::Integer => Column::Integer(Vec::new()),
+            ColumnKind::OptionalInteger => Column::OptionalInteger(Vec::new()),
             ColumnKind::Real => Column::Real(Vec::new()),
         }
     }
@@ -421,6 +435,7 @@ impl Column {
         match self {
             Column::Text(_) => ColumnKind::Text,
             Column::Integer(_) => ColumnKind::Integer,
+            Column::OptionalInteger(_) => ColumnKind::OptionalInteger,
             Column::Real(_) => ColumnKind::Real,
         }
     }
@@ -430,6 +445,7 @@ impl Column {
         match self {
             Column::Text(values) => values.len(),
             Column::Integer(values) => values.len(),
+            Column::OptionalInteger(values) => values.len(),
             Column::Real(values) => values.len(),
         }
     }
@@ -443,6 +459,8 @@ impl Column {
         match (self, cell) {
             (Column::Text(values), Cell::Text(value)) => values.push(value),
             (Column::Integer(values), Cell::Integer(value)) => values.push(value),
+            (Column::OptionalInteger(values), Cell::Integer(value)) => values.push(Some(value)),
+            (Column::OptionalInteger(values), Cell::Real(value)) if value.is_nan() => values.push(None),
             (Column::Real(values), Cell::Real(value)) => values.push(value),
             (Column::Real(values), Cell::Integer(value)) => values.push(value as f64),
             (column, cell) => panic!("column `{name}` holds {:?}, not {cell:?}", column.kind()),
@@ -473,6 +491,14 @@ impl Column {
             Column::Integer(values) => {
                 writer.typed::<Int64Type>().write_batch(&values[start..end], None, None)?;
             }
+            Column::OptionalInteger(values) => {
+                let writer = writer.typed::<Int64Type>();
+                for values in values[start..end].chunks(ROWS_PER_BATCH) {
+                    let present: Vec<i64> = values.iter().copied().flatten().collect();
+                    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+                    writer.write_batch(&present, Some(&levels), None)?;
+                }
+            }
             Column::Real(values) => {
                 let writer = writer.typed::<DoubleType>();
                 for values in values[start..end].chunks(ROWS_PER_BATCH) {
@@ -487,7 +513,7 @@ impl Column {
 }
 
 impl Cell {
-    /// A missing value of a column of real numbers.
+    /// A missing value of a column of real numbers or of optional whole numbers.
     pub const MISSING: Cell = Cell::Real(f64::NAN);
 
     /// A count. One above `i64::MAX`, which no run reaches, is written as `i64::MAX`.

@@ -218,13 +218,24 @@ fn tables_of_the_same_columns_join() {
 proptest! {
     #[test]
     fn any_table_survives_both_formats(
-        rows in prop::collection::vec((any::<String>(), any::<i64>(), prop::num::f64::ANY), 0..50)
+        rows in prop::collection::vec(
+            (any::<String>(), any::<i64>(), prop::num::f64::ANY, any::<Option<i64>>()),
+            0..50,
+        )
     ) {
-        let columns = [("t", ColumnKind::Text), ("i", ColumnKind::Integer), ("r", ColumnKind::Real)];
+        let columns = [
+            ("t", ColumnKind::Text),
+            ("i", ColumnKind::Integer),
+            ("r", ColumnKind::Real),
+            ("o", ColumnKind::OptionalInteger),
+        ];
         let mut table = Table::new(columns).unwrap();
-        for (text, integer, real) in &rows {
-            table.push([text.as_str().into(), (*integer).into(), (*real).into()]);
+        for (text, integer, real, optional) in &rows {
+            let optional = optional.map_or(Cell::MISSING, Cell::Integer);
+            table.push([text.as_str().into(), (*integer).into(), (*real).into(), optional]);
         }
+        let optional: Vec<Option<i64>> = rows.iter().map(|(.., optional)| *optional).collect();
+        prop_assert_eq!(table.column("o"), Some(&Column::OptionalInteger(optional)));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.parquet");
         table.write_parquet(&path).unwrap();
@@ -241,9 +252,10 @@ proptest! {
         let mut lines = csv::Reader::from_reader(&csv[..]);
         let records: Vec<_> = lines.records().map(|record| record.unwrap()).collect();
         prop_assert_eq!(records.len(), rows.len());
-        for (record, (text, integer, real)) in records.iter().zip(&rows) {
+        for (record, (text, integer, real, optional)) in records.iter().zip(&rows) {
             prop_assert_eq!(&record[0], text);
             prop_assert_eq!(record[1].parse::<i64>().unwrap(), *integer);
+            prop_assert_eq!(record[3].parse::<i64>().ok(), *optional);
             if real.is_nan() {
                 prop_assert_eq!(&record[2], "");
             } else {

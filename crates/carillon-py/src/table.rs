@@ -42,6 +42,7 @@ fn array(column: Column) -> ArrayRef {
     match column {
         Column::Text(values) => Arc::new(StringArray::from_iter_values(values)),
         Column::Integer(values) => Arc::new(Int64Array::from(values)),
+        Column::OptionalInteger(values) => Arc::new(Int64Array::from(values)),
         Column::Real(values) if values.iter().any(|value| value.is_nan()) => {
             let values = values.into_iter().map(|value| (!value.is_nan()).then_some(value));
             Arc::new(values.collect::<Float64Array>())

@@ -27,6 +27,7 @@ impl Table {
         for field in schema.columns() {
             let kind = match field.physical_type() {
                 PhysicalType::BYTE_ARRAY => ColumnKind::Text,
+                PhysicalType::INT64 if field.max_def_level() > 0 => ColumnKind::OptionalInteger,
                 PhysicalType::INT64 => ColumnKind::Integer,
                 PhysicalType::DOUBLE => ColumnKind::Real,
                 other => {
@@ -84,7 +85,8 @@ fn parse(kind: ColumnKind, text: &str) -> Option<Cell> {
     match kind {
         ColumnKind::Text => Some(text.into()),
         ColumnKind::Integer => text.parse().ok().map(Cell::Integer),
-        ColumnKind::Real if text.is_empty() => Some(Cell::MISSING),
+        ColumnKind::Real | ColumnKind::OptionalInteger if text.is_empty() => Some(Cell::MISSING),
+        ColumnKind::OptionalInteger => text.parse().ok().map(Cell::Integer),
         ColumnKind::Real => text.parse().ok().map(Cell::Real),
     }
 }
@@ -94,10 +96,10 @@ impl Column {
     fn read(&mut self, reader: ColumnReader) -> Result<(), ParquetError> {
         match (self, reader) {
             (Column::Integer(values), ColumnReader::Int64ColumnReader(reader)) => {
-                let found = each_value(reader, |value| values.push(value.unwrap_or_default()))?;
-                if found.nulls > 0 {
-                    return Err(ParquetError::NYI("a column of whole numbers has nulls".to_owned()));
-                }
+                each_value(reader, |value| values.push(value.unwrap_or_default()))?;
+            }
+            (Column::OptionalInteger(values), ColumnReader::Int64ColumnReader(reader)) => {
+                each_value(reader, |value| values.push(value))?;
             }
             (Column::Real(values), ColumnReader::DoubleColumnReader(reader)) => {
                 each_value(reader, |value| values.push(value.unwrap_or(f64::NAN)))?;
@@ -126,27 +128,19 @@ impl Column {
     }
 }
 
-/// Numbers of values of a row group.
-struct Found {
-    nulls: usize,
-}
-
 /// Passes each value of a column in a row group to `take`; `None` is a null.
 fn each_value<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     mut take: impl FnMut(Option<T::T>),
-) -> Result<Found, ParquetError> {
-    let mut found = Found { nulls: 0 };
+) -> Result<(), ParquetError> {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
     loop {
         values.clear();
         levels.clear();
-        let (records, read, _) =
-            reader.read_records(MAX_ROWS_PER_READ, Some(&mut levels), None, &mut values)?;
+        let (records, _, _) = reader.read_records(MAX_ROWS_PER_READ, Some(&mut levels), None, &mut values)?;
         if records == 0 {
-            return Ok(found);
+            return Ok(());
         }
-        found.nulls += records - read;
         let mut present = values.drain(..);
         if levels.is_empty() {
             // A required column has no levels: every row has a value.
