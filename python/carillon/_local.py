@@ -54,7 +54,7 @@ def make(plan: _carillon.Plan, index: int, metrics: Mapping[str, Metric]) -> _ca
     if not metrics:
         return plan.run(index)
     (steps, wall, samples), trace = plan.run_traced(index)
-    return steps, wall, [*samples, *((name, _packed(metric(trace))) for name, metric in metrics.items())]
+    return steps, wall, [*samples, *((name, _packed(metric(trace)), b"") for name, metric in metrics.items())]
 
 
 def _packed(samples: float | Iterable[float]) -> bytes:

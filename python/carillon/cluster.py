@@ -123,7 +123,7 @@ def run_batch(
         except CarillonError as error:
             return outcomes, error
         outcomes.append((index, outcome))
-        size -= sum(len(values) for _, values in outcome[2])
+        size -= sum(len(values) + len(nodes) for _, values, nodes in outcome[2])
         if size <= 0 or time.monotonic() >= end:
             break
     return outcomes, None

@@ -42,8 +42,20 @@ class Result:
 
     @cached_property
     def samples(self) -> Table:
-        """All samples: a row for each sample of each metric."""
+        """All samples: a row for each sample of each metric.
+
+        With `run.measure = ["receivers"]` the column `receiver` has the number of the receiver, or `None`.
+        """
         return _carillon.read_table(self.folder, "samples")
+
+    @cached_property
+    def receivers(self) -> Table:
+        """Means of the receivers: a row for each run, receiver and metric.
+
+        Raises:
+            CarillonError: The scenario does not measure receivers (`run.measure = ["receivers"]`).
+        """
+        return _carillon.read_table(self.folder, "receivers")
 
     @cached_property
     def manifest(self) -> dict[str, Any]:

@@ -167,7 +167,16 @@ fn metric_exists_only_where_its_needs_are_met() {
     assert!(!names(lan, "rra").contains("relative_throughput"));
     let all: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
     let tree = "kind = \"graph\"\ntopology = \"tree\"\nfanout = \"2 x 2\"\n[group]\nhelpers = 2\nhelper_dies = \"10 ms\"";
-    let runs = [(lan, "msaw"), (graph, "msaw"), (graph, "srm"), (star, "msaw"), (lan, "xtp"), (tree, "prmp")];
+    let measured = "kind = \"lan\"\n[group]\nreceivers = 2\n[run]\nmeasure = [\"receivers\", \"nodes\"]";
+    let runs = [
+        (lan, "msaw"),
+        (graph, "msaw"),
+        (graph, "srm"),
+        (star, "msaw"),
+        (lan, "xtp"),
+        (tree, "prmp"),
+        (measured, "msaw"),
+    ];
     let given: BTreeSet<&str> =
         runs.iter().flat_map(|(network, protocol)| names(network, protocol)).collect();
     assert_eq!(given, all);

@@ -12,6 +12,7 @@ mod graph;
 mod helpers;
 mod intervals;
 mod late;
+mod measure;
 mod on_lan;
 mod parity;
 mod pgm_dissector;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::Observer;
+use carillon_core::{NodeId, Observer};
 use carillon_lab::metrics::METRICS;
 use carillon_lab::plan::Run;
 use carillon_lab::run::{RunResult, run_while};
@@ -18,11 +18,11 @@ use crate::table::Table;
 use crate::trace::TableRecorder;
 
 /// Outcome of a run: its steps, its real time in seconds, and for each metric the samples as 64-bit floating-point
-/// numbers, little-endian.
-pub type RunOutcome = (u64, f64, Vec<(String, PyBackedBytes)>);
+/// numbers, and the nodes of the samples, if they have any, as 32-bit numbers, all little-endian.
+pub type RunOutcome = (u64, f64, Vec<(String, PyBackedBytes, PyBackedBytes)>);
 
 /// A [`RunOutcome`] on its way to Python.
-type NewOutcome<'py> = (u64, f64, Vec<(&'static str, Bound<'py, PyBytes>)>);
+type NewOutcome<'py> = (u64, f64, Vec<(&'static str, Bound<'py, PyBytes>, Bound<'py, PyBytes>)>);
 
 /// The runs of a scenario, each with its seed.
 #[pyclass(frozen, module = "carillon._carillon")]
@@ -77,7 +77,14 @@ fn outcome<'py>(py: Python<'py>, result: &RunResult) -> PyResult<NewOutcome<'py>
             }
             Ok(())
         });
-        bytes.map(|bytes| (*metric, bytes))
+        let nodes = result.nodes.iter().find(|(of, _)| of == metric).map_or(&[][..], |(_, nodes)| nodes);
+        let nodes = PyBytes::new_with(py, 4 * nodes.len(), |bytes| {
+            for (into, node) in bytes.chunks_exact_mut(4).zip(nodes) {
+                into.copy_from_slice(&node.0.to_le_bytes());
+            }
+            Ok(())
+        });
+        Ok((*metric, bytes?, nodes?))
     });
     Ok((result.steps, result.wall.as_secs_f64(), samples.collect::<PyResult<Vec<_>>>()?))
 }
@@ -104,22 +111,43 @@ pub fn result_of(
     (steps, wall, samples): RunOutcome,
     own_metrics: &'static [&'static str],
 ) -> PyResult<RunResult> {
-    let samples = samples.into_iter().map(|(name, bytes)| {
+    let (mut metrics, mut nodes) = (Vec::new(), Vec::new());
+    for (name, samples, of) in samples {
         let mut known = METRICS.iter().map(|metric| metric.name).chain(own_metrics.iter().copied());
         let metric = known.find(|known| *known == name);
         let metric = metric.ok_or_else(|| PyValueError::new_err(format!("no metric {name:?}")))?;
-        let (values, rest) = bytes.as_chunks::<8>();
-        if !rest.is_empty() {
-            return Err(PyValueError::new_err(format!("{name}: {} bytes are no samples", bytes.len())));
+        let values: Vec<f64> = numbers(&name, &samples, f64::from_le_bytes)?;
+        let of: Vec<NodeId> = numbers(&name, &of, |bytes| NodeId(u32::from_le_bytes(bytes)))?;
+        if !of.is_empty() && of.len() != values.len() {
+            let what = format!("{name}: {} nodes for {} samples", of.len(), values.len());
+            return Err(PyValueError::new_err(what));
         }
-        Ok((metric, values.iter().map(|value| f64::from_le_bytes(*value)).collect()))
-    });
+        if !of.is_empty() {
+            nodes.push((metric, of));
+        }
+        metrics.push((metric, values));
+    }
     Ok(RunResult {
         point: run.point,
         replication: run.replication,
         messages: Vec::new(),
-        samples: samples.collect::<PyResult<Vec<_>>>()?,
+        samples: metrics,
+        nodes,
         steps,
         wall: Duration::try_from_secs_f64(wall).unwrap_or_default(),
     })
+}
+
+/// Numbers of `N` bytes each.
+fn numbers<const N: usize, T>(
+    metric: &str,
+    bytes: &[u8],
+    convert: impl Fn([u8; N]) -> T,
+) -> PyResult<Vec<T>> {
+    let (numbers, rest) = bytes.as_chunks::<N>();
+    if !rest.is_empty() {
+        let what = format!("{metric}: {} bytes are no numbers of {N} bytes", bytes.len());
+        return Err(PyValueError::new_err(what));
+    }
+    Ok(numbers.iter().map(|number| convert(*number)).collect())
 }

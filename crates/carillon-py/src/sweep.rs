@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use carillon_lab::metrics::METRICS;
+use carillon_lab::metrics::{METRICS, SubjectKind};
 use carillon_lab::results::{self, Contents, Existing, SweepError, SweepOptions};
 use carillon_lab::run::RunResult;
 use pyo3::exceptions::PyValueError;
@@ -120,12 +120,13 @@ fn existing_of(name: &str) -> PyResult<Existing> {
     }
 }
 
-/// Reads a table of a result folder: "summary", "runs" or "samples".
+/// Reads a table of a result folder: "summary", "runs", "samples" or "receivers".
 #[pyfunction]
 pub fn read_table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Table> {
     let table = py.detach(|| match name {
         "summary" => results::read_summary(&folder),
         "runs" => results::read_runs(&folder),
+        "receivers" => results::read_nodes(&folder, SubjectKind::Receiver),
         name => carillon_lab::table::Table::read_parquet(&folder.join(format!("{name}.parquet"))),
     });
     Table::from_lab(table.map_err(run_error)?)

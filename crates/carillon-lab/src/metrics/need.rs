@@ -30,6 +30,8 @@ pub enum Need {
     Held,
     /// A helper that dies.
     Death,
+    /// A scenario that measures each receiver.
+    Receivers,
 }
 
 impl Need {
@@ -52,6 +54,7 @@ impl Need {
             Need::Timer(_) => "a protocol that reports this timer (`timer_fired`)",
             Need::Held => "simulated nodes that report their buffers",
             Need::Death => "`group.helper_dies`",
+            Need::Receivers => "`run.measure = [\"receivers\"]`",
         }
     }
 
@@ -64,6 +67,7 @@ impl Need {
             Need::Originals => scenario.protocol.marks_originals,
             Need::EachDelivery | Need::Held => true,
             Need::Death => scenario.death.is_some(),
+            Need::Receivers => scenario.measurements.receivers,
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
             Need::Parents => scenario.has_parents(),

@@ -1,7 +1,10 @@
 //! A run as metrics see it.
 
+use carillon_core::{NodeId, Time};
+
 use super::recorder::{MessageRecord, Totals, expected_deliveries};
 use super::recovery::UnicastTime;
+use super::subject::NodeValue;
 use crate::scenario::Scenario;
 
 /// A run as metrics see it: what its trace told, and the terms of its scenario.
@@ -21,6 +24,28 @@ impl Run<'_> {
 
     pub(super) fn of_repairs(&self, metric: impl Fn(f64, UnicastTime) -> f64) -> Vec<f64> {
         self.repairs.iter().map(|&(latency, unicast)| metric(latency, unicast)).collect()
+    }
+
+    /// Receiver of each repair.
+    pub(super) fn receivers_of_repairs(&self) -> Vec<NodeId> {
+        self.totals.recoveries.repaired.iter().map(|(node, ..)| *node).collect()
+    }
+
+    /// Throughput of each receiver in bit/s.
+    pub(super) fn receiver_throughputs(&self) -> Vec<NodeValue> {
+        let start = Time::ZERO + self.scenario.workload.start;
+        let rates = self.totals.receivers.rates(start).into_iter();
+        rates.map(|(node, rate)| (node, rate * self.message_bits())).collect()
+    }
+
+    /// Share of the messages of other senders that each receiver has not delivered.
+    pub(super) fn receiver_undelivered_shares(&self) -> Vec<NodeValue> {
+        let (messages, senders) = (self.scenario.workload.messages, u64::from(self.scenario.senders));
+        let share = |(node, delivered): (NodeId, u64)| {
+            let own = u64::from(self.scenario.is_sending(node));
+            (node, 1.0 - delivered as f64 / (messages * (senders - own)) as f64)
+        };
+        self.totals.receivers.deliveries().map(share).collect()
     }
 
     /// A count for each receiver and message offered.

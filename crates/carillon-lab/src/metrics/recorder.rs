@@ -3,6 +3,7 @@
 use carillon_core::{Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time};
 
 use super::parents::Parents;
+use super::receivers::Receivers;
 use super::recovery::Recoveries;
 use super::spans::Spans;
 use super::state::State;
@@ -75,6 +76,8 @@ impl Observer for Recorder {
             {
                 self.totals.deliveries += 1;
                 let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
+                let latency = offered.map(|&offered| time - offered);
+                self.totals.receivers.delivered(time, node, latency, self.keeps_latencies);
                 if let Some(&offered) = offered {
                     if self.keeps_latencies {
                         self.totals.delivery_latencies.push(time - offered);
@@ -142,6 +145,7 @@ impl Recorder {
             totals: Totals {
                 traffic: Traffic::new(scenario),
                 parents: Parents::new(scenario),
+                receivers: Receivers::new(scenario),
                 state: State::new(scenario),
                 ..Totals::default()
             },
@@ -221,6 +225,8 @@ pub struct Totals {
     pub parents: Parents,
     /// Buffered messages of nodes.
     pub state: State,
+    /// Deliveries of each receiver.
+    pub receivers: Receivers,
 }
 
 /// Deliveries, if every receiver gets everything.

@@ -1,13 +1,15 @@
 //! The registry of metrics: what each is, what it needs, and how it is taken. `docs/reference/metrics.md` has its
 //! table.
 
-use carillon_core::Time;
+use carillon_core::{NodeId, Time};
 
 use super::bounds::Terms;
 use super::need::Need;
 use super::of_run::{Run, per_loss};
+use super::receivers::{jain_index, worst};
 use super::recorder::{MessageRecord, Totals, expected_deliveries};
 use super::state::NodeRole;
+use super::subject::{Subject, nodes_of, values_of};
 use crate::scenario::Scenario;
 
 /// A metric.
@@ -25,6 +27,8 @@ pub struct Metric {
     pub definition: &'static str,
     /// Source of the definition.
     pub source: &'static str,
+    /// Nodes that the samples describe.
+    pub(super) subject: Subject,
     /// Computes the samples. Called once per run, so it may move long lists out of the run.
     pub(super) samples: fn(&mut Run<'_>) -> Vec<f64>,
 }
@@ -32,12 +36,25 @@ pub struct Metric {
 /// The samples of one metric in a run.
 pub type Samples = (&'static str, Vec<f64>);
 
-/// Samples of every metric with satisfied requirements.
-pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) -> Vec<Samples> {
+/// The nodes that the samples of a metric describe, in the order of the samples.
+pub type SampleNodes = (&'static str, Vec<NodeId>);
+
+/// Samples of every metric with satisfied requirements, and the nodes of samples as far as the scenario measures them.
+pub fn samples(
+    scenario: &Scenario,
+    messages: &[MessageRecord],
+    totals: Totals,
+) -> (Vec<Samples>, Vec<SampleNodes>) {
     let repairs = scenario.network.graph().map(|graph| totals.recoveries.repairs_beside(scenario, graph));
     let mut run = Run { scenario, messages, totals, repairs: repairs.unwrap_or_default() };
     let given = METRICS.iter().filter(|metric| metric.needs.iter().all(|need| need.is_given(scenario)));
-    given.map(|metric| (metric.name, (metric.samples)(&mut run))).collect()
+    let (mut samples, mut nodes) = (Vec::new(), Vec::new());
+    for metric in given {
+        // The samples may move out of the run.
+        nodes.extend(metric.subject.nodes(&run).map(|nodes| (metric.name, nodes)));
+        samples.push((metric.name, (metric.samples)(&mut run)));
+    }
+    (samples, nodes)
 }
 
 /// Every metric, in the order of the rows of a summary.
@@ -49,6 +66,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "T: from the first transmission request of the message at the sender until the sender knows that all receivers have it, or abandons it. With a window, the latency of the whole window",
         source: "Segovia 1996, 3.5",
+        subject: Subject::Unnamed,
         samples: |run| run.of_messages(|_, message| latency(message)),
     },
     Metric {
@@ -58,6 +76,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "r n (8 x message_bytes) / T: useful bits times receivers over time, called absolute throughput by Segovia (headers count as useful, as there)",
         source: "Segovia 1996, 2.3, SAS program",
+        subject: Subject::Unnamed,
         samples: |run| {
             run.of_messages(|run, message| {
                 run.receivers() * f64::from(message.window) * run.message_bits() / latency(message)
@@ -71,6 +90,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::UnicastEquivalent],
         definition: "(r n d + r a) / T: time of the equivalent unicast protocol, divided by the measured time",
         source: "Segovia 1996, eq. 4.4, 4.12",
+        subject: Subject::Unnamed,
         samples: |run| {
             let Some(terms) = Terms::of(run.scenario) else { return Vec::new() };
             run.of_messages(|_, message| terms.unicast_time(message.window.into()) / latency(message))
@@ -83,6 +103,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "number of retransmissions of the message",
         source: "Segovia 1996, 3.5",
+        subject: Subject::Unnamed,
         samples: |run| run.of_messages(|_, message| message.retransmissions.into()),
     },
     Metric {
@@ -92,6 +113,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Lan],
         definition: "collisions on the medium since the previous completion, shared among the messages completed at one instant",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| run.of_messages(|_, message| message.collisions),
     },
     Metric {
@@ -101,6 +123,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "1 if the sender abandoned the message, else 0; the mean is the share of failed messages",
         source: "Segovia 1996, 3.5 (`fail`)",
+        subject: Subject::Unnamed,
         samples: |run| run.of_messages(|_, message| f64::from(u8::from(message.failed))),
     },
     Metric {
@@ -110,6 +133,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "r (8 x message_bytes) x messages acknowledged by all / time from the first transmission request to the last completion: throughput of a protocol with several messages in flight",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.receivers() * completed(run) * run.message_bits() / seconds(run)],
     },
     Metric {
@@ -119,6 +143,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "8 x bytes of the payloads of all messages / time from the first offer to the last completion: goodput as seen by the sending user, counted once for all receivers. A run that abandoned a message or expelled a member has no value",
         source: "Johnstone and Williams 1997, IV",
+        subject: Subject::Unnamed,
         samples: |run| {
             let workload = &run.scenario.workload;
             let complete = completed(run) == workload.messages as f64 && run.totals.members_lost == 0;
@@ -139,6 +164,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "1 if a member was expelled or a message abandoned in the run, else 0; the mean is the share of failed runs",
         source: "Johnstone and Williams 1997, IV",
+        subject: Subject::Unnamed,
         samples: |run| {
             let gave_up = run.totals.members_lost > 0 || run.messages.iter().any(|message| message.failed);
             vec![f64::from(u8::from(gave_up))]
@@ -151,6 +177,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Timer("wtimer")],
         definition: "number of WTIMER expiries: a requested status did not arrive in time",
         source: "Johnstone and Williams 1997, V.A.2",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.waits[0] as f64],
     },
     Metric {
@@ -160,6 +187,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Timer("ctimeout")],
         definition: "number of CTIMEOUT expiries: a synchronizing handshake took too long",
         source: "Johnstone and Williams 1997, V.A.2",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.waits[1] as f64],
     },
     Metric {
@@ -169,6 +197,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Parents],
         definition: "T: messages acknowledged by all / time from the first transmission request to the last completion, in milliseconds",
         source: "Barcellos and Ezhilchelvan, 4",
+        subject: Subject::Unnamed,
         samples: |run| vec![completed(run) / (1e3 * seconds(run))],
     },
     Metric {
@@ -178,6 +207,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Parents],
         definition: "N: packets between a parent and its children, in both directions (a multicast counts once for each child) / (messages x children). On a star, as in the source, packets put on the children's links. In a tree there is one sample for the source and one for each helper: packets between it and its children, their multicasts, and the multicasts of the source",
         source: "Barcellos and Ezhilchelvan, 4",
+        subject: Subject::Unnamed,
         samples: |run| match run.is_star() {
             true => run.per_delivery(run.totals.frames),
             false => run.totals.parents.costs(run.messages_offered()),
@@ -190,6 +220,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Parents, Need::Implosion],
         definition: "I: packets lost because the parent's input buffer was full / (messages x children)",
         source: "Barcellos and Ezhilchelvan, 4",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.parents.implosions(run.messages_offered()),
     },
     Metric {
@@ -199,6 +230,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph, Need::Originals],
         definition: "rate of first transmissions after the first quarter of them (8 x message_bytes each) / rate of the links (`network.link_rate`)",
         source: "Paul et al. 1994, 6",
+        subject: Subject::Unnamed,
         samples: |run| normalized_throughput(run).into_iter().collect(),
     },
     Metric {
@@ -208,6 +240,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph, Need::Originals],
         definition: "1 - `normalized_throughput`: share of the source's link that carries no new messages",
         source: "Paul et al. 1994, 6.1, 7",
+        subject: Subject::Unnamed,
         samples: |run| normalized_throughput(run).map(|throughput| 1.0 - throughput).into_iter().collect(),
     },
     Metric {
@@ -217,6 +250,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph],
         definition: "mean over deliveries of the time from the message's first transmission until the receiver has it ready for its application, in order",
         source: "Paul et al. 1994, 7 (figure 5)",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.traffic.delay().into_iter().collect(),
     },
     Metric {
@@ -226,6 +260,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph],
         definition: "retransmissions by the source / time from the first transmission to the last delivery",
         source: "Paul et al. 1994, 7 (figure 6)",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.traffic.per_second(run.totals.traffic.global_repairs()),
     },
     Metric {
@@ -235,6 +270,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph],
         definition: "repairs of the source's messages sent by other nodes / the same time",
         source: "Paul et al. 1994, 7 (figure 7)",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.traffic.per_second(run.totals.traffic.local_repairs()),
     },
     Metric {
@@ -244,6 +280,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph],
         definition: "packets that other nodes sent to the source's own address (acknowledgments, statuses, requests) / the same time",
         source: "Paul et al. 1994, 7 (figure 8)",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.traffic.per_second(run.totals.traffic.to_source()),
     },
     Metric {
@@ -253,6 +290,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions, Need::Graph],
         definition: "maximum number of messages in a receiver's buffer: out of order, waiting for its application, or kept for other receivers. Only protocols with receivers that report it (`held`) have it, otherwise 0",
         source: "Paul et al. 1994, table 3",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.traffic.held() as f64],
     },
     Metric {
@@ -262,6 +300,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "maximum number of messages in the source's buffer: not completed yet, or (without completion) still open to requests",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.state.most(NodeRole::Source),
     },
     Metric {
@@ -271,6 +310,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "maximum number of messages in the buffer of a helper that does not deliver: kept for others, or out of order",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.state.most(NodeRole::Helper),
     },
     Metric {
@@ -280,6 +320,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Held],
         definition: "maximum number of messages in the buffer of a receiver: out of order, or kept for requests of others",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| run.totals.state.most(NodeRole::Receiver),
     },
     Metric {
@@ -289,6 +330,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph],
         definition: "maximum number of packets that a node sent at one instant (its largest burst): first transmissions, repairs and control packets",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.state.emitted()],
     },
     Metric {
@@ -298,6 +340,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::EachDelivery, Need::Death],
         definition: "maximum time from the offer of a message to a delivery after the death of a helper (`group.helper_dies`): at a steady rate, the stall of the receivers below the helper. Undelivered messages are counted by `undelivered_share`",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.state.longest()],
     },
     Metric {
@@ -307,6 +350,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "from the detection of a missing message at a receiver (by a gap in the data, another node's request, or a session message) until its repair arrived. Originals that were merely late do not count",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Receiver(|run| run.receivers_of_repairs()),
         samples: |run| run.of_repairs(|latency, _| latency),
     },
     Metric {
@@ -316,6 +360,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "recovery latency / the time of a unicast request (80 bytes) from that receiver to the source and its repair (message_bytes) back on the idle network, each stored and forwarded at every hop: unicast recovery is 1",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Receiver(|run| run.receivers_of_repairs()),
         samples: |run| run.of_repairs(|latency, unicast| latency / unicast.recovery),
     },
     Metric {
@@ -325,6 +370,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "recovery latency / twice the propagation delay between receiver and source",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Receiver(|run| run.receivers_of_repairs()),
         samples: |run| run.of_repairs(|latency, unicast| latency / unicast.propagation),
     },
     Metric {
@@ -334,6 +380,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "losses detected by receivers and repaired / losses on links",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| per_loss(run, run.totals.recoveries.repaired.len() as u64),
     },
     Metric {
@@ -343,6 +390,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "duplicate data packets received / receivers / losses",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Unnamed,
         samples: |run| {
             let receivers = run.receivers();
             per_loss(run, run.totals.recoveries.duplicates).into_iter().map(|each| each / receivers).collect()
@@ -355,6 +403,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "requests originated by receivers, repetitions included / losses",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Unnamed,
         samples: |run| per_loss(run, run.totals.recoveries.requests),
     },
     Metric {
@@ -364,6 +413,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "repairs sent by any node / losses",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Unnamed,
         samples: |run| per_loss(run, run.totals.recoveries.repairs.iter().sum()),
     },
     Metric {
@@ -373,6 +423,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Requests],
         definition: "repairs sent by the source of the message / losses",
         source: "Papadopoulos, 5.4",
+        subject: Subject::Unnamed,
         samples: |run| per_loss(run, run.totals.recoveries.repairs[0]),
     },
     Metric {
@@ -382,6 +433,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Graph, Need::Originals],
         definition: "number of first transmissions lost on links; the divisor of the metrics per loss above",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.recoveries.losses as f64],
     },
     Metric {
@@ -391,6 +443,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[],
         definition: "bytes of all frames on the medium / (message_bytes x messages delivered, averaged over the receivers)",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| {
             let bytes = run.totals.deliveries as f64 * f64::from(run.scenario.workload.message_bytes);
             vec![run.totals.frame_bytes as f64 / (bytes / run.receivers())]
@@ -403,6 +456,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[],
         definition: "packets sent that carry no message (acknowledgments, requests, statuses, polls, tokens) / messages completed; nodes of a LAN count each packet once, for any number of receivers",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![run.totals.control_packets as f64 / run.messages_offered()],
     },
     Metric {
@@ -412,6 +466,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[],
         definition: "1 - deliveries / (messages x receivers): share of deliveries still missing at the end of the run",
         source: "",
+        subject: Subject::Unnamed,
         samples: |run| vec![1.0 - run.totals.deliveries as f64 / expected_deliveries(run.scenario) as f64],
     },
     Metric {
@@ -421,7 +476,78 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::EachDelivery],
         definition: "from the moment the message was offered until the receiver has it ready for its application. At a steady rate a message is offered when it is due, even if the sender has no room for it; without a rate, when the sender accepts it. An undelivered message has no latency: it is counted by `undelivered_share`, and `run` warns of it",
         source: "",
+        subject: Subject::Receiver(|run| run.totals.receivers.of_latencies()),
         samples: |run| std::mem::take(&mut run.totals.delivery_latencies).into_seconds(),
+    },
+    Metric {
+        name: "receiver_latency_s",
+        unit: "s",
+        sample: "receiver",
+        needs: &[Need::Receivers],
+        definition: "mean of `delivery_latency_s` at a receiver, for any number of deliveries. A receiver without deliveries has none",
+        source: "",
+        subject: Subject::Receiver(|run| nodes_of(&run.totals.receivers.latencies())),
+        samples: |run| values_of(&run.totals.receivers.latencies()),
+    },
+    Metric {
+        name: "receiver_throughput_bps",
+        unit: "bit/s",
+        sample: "receiver",
+        needs: &[Need::Receivers],
+        definition: "(8 x message_bytes) x messages delivered to a receiver / time from `workload.start` until its last delivery; 0 for a receiver without deliveries",
+        source: "",
+        subject: Subject::Receiver(|run| nodes_of(&run.receiver_throughputs())),
+        samples: |run| values_of(&run.receiver_throughputs()),
+    },
+    Metric {
+        name: "receiver_undelivered_share",
+        unit: "1",
+        sample: "receiver",
+        needs: &[Need::Receivers],
+        definition: "1 - messages delivered to a receiver / messages of all other senders",
+        source: "",
+        subject: Subject::Receiver(|run| nodes_of(&run.receiver_undelivered_shares())),
+        samples: |run| values_of(&run.receiver_undelivered_shares()),
+    },
+    Metric {
+        name: "worst_receiver_latency_s",
+        unit: "s",
+        sample: "run",
+        needs: &[Need::Receivers],
+        definition: "maximum of `receiver_latency_s`; the sample names the receiver, of several the one with the lowest number",
+        source: "",
+        subject: Subject::Receiver(|run| nodes_of(worst(&run.totals.receivers.latencies(), 1.0).as_slice())),
+        samples: |run| values_of(worst(&run.totals.receivers.latencies(), 1.0).as_slice()),
+    },
+    Metric {
+        name: "worst_receiver_throughput_bps",
+        unit: "bit/s",
+        sample: "run",
+        needs: &[Need::Receivers],
+        definition: "minimum of `receiver_throughput_bps`; the sample names the receiver, of several the one with the lowest number",
+        source: "",
+        subject: Subject::Receiver(|run| nodes_of(worst(&run.receiver_throughputs(), -1.0).as_slice())),
+        samples: |run| values_of(worst(&run.receiver_throughputs(), -1.0).as_slice()),
+    },
+    Metric {
+        name: "latency_fairness",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Receivers],
+        definition: "Jain's index (sum of x)^2 / (n x sum of x^2) over `receiver_latency_s` of the n receivers with deliveries",
+        source: "Jain, Chiu and Hawe 1984",
+        subject: Subject::Unnamed,
+        samples: |run| jain_index(&run.totals.receivers.latencies()).into_iter().collect(),
+    },
+    Metric {
+        name: "throughput_fairness",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Receivers],
+        definition: "Jain's index over `receiver_throughput_bps` of all receivers: 1 if all have the same, k/n if k of n share all",
+        source: "Jain, Chiu and Hawe 1984",
+        subject: Subject::Unnamed,
+        samples: |run| jain_index(&run.receiver_throughputs()).into_iter().collect(),
     },
 ];
 

@@ -32,9 +32,18 @@ pub(super) struct Entry {
     messages: JournalRange,
     /// The samples of each metric.
     pub metrics: Vec<(&'static str, JournalRange)>,
+    /// The nodes of samples, for some metrics.
+    nodes: Vec<(&'static str, JournalRange)>,
 }
 
-/// Range of the journal: an offset and a number of items. A sample has 8 bytes.
+impl Entry {
+    /// Nodes of the samples of a metric, if the run names them.
+    pub fn nodes(&self, metric: &str) -> Option<JournalRange> {
+        self.nodes.iter().find_map(|(of, range)| (*of == metric).then_some(*range))
+    }
+}
+
+/// Range of the journal: an offset and a number of items. A sample has 8 bytes, and so has a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalRange {
     at: u64,
@@ -105,7 +114,9 @@ impl Journal {
     pub fn append(&mut self, run: usize, result: &RunResult, with_messages: bool) -> io::Result<()> {
         let messages = if with_messages { &result.messages[..] } else { &[] };
         let samples: usize = result.samples.iter().map(|(_, values)| 16 + 8 * values.len()).sum();
-        let length = (ENTRY_HEADER_BYTES - 8 + messages.len() * MESSAGE_RECORD_BYTES + samples) as u64;
+        let nodes: usize = result.nodes.iter().map(|(_, nodes)| 16 + 8 * nodes.len()).sum();
+        let length =
+            (ENTRY_HEADER_BYTES - 8 + messages.len() * MESSAGE_RECORD_BYTES + samples + nodes) as u64;
         self.file.seek(SeekFrom::Start(self.end))?;
         // There may be ten million samples: they are not copied.
         let mut out = BufWriter::new(&self.file);
@@ -117,6 +128,7 @@ impl Journal {
             u64::try_from(result.wall.as_nanos()).unwrap_or(u64::MAX),
             messages.len() as u64,
             result.samples.len() as u64,
+            result.nodes.len() as u64,
         ];
         numbers.into_iter().try_for_each(&mut put)?;
         for message in messages {
@@ -132,11 +144,19 @@ impl Journal {
                 put(number)?;
             }
         }
+        let number_of = |metric: &str| {
+            let known = metric_names(self.own_metrics).position(|known| known == metric);
+            known.expect("samples are of registered metrics") as u64
+        };
         for (metric, values) in &result.samples {
-            let known = metric_names(self.own_metrics).position(|known| known == *metric);
-            put(known.expect("samples are of registered metrics") as u64)?;
+            put(number_of(metric))?;
             put(values.len() as u64)?;
             values.iter().try_for_each(|value| put(value.to_bits()))?;
+        }
+        for (metric, nodes) in &result.nodes {
+            put(number_of(metric))?;
+            put(nodes.len() as u64)?;
+            nodes.iter().try_for_each(|node| put(node.0.into()))?;
         }
         out.flush()?;
         drop(out);
@@ -171,12 +191,26 @@ impl Journal {
 
     /// Reads the samples of a range and appends them to a buffer.
     pub fn read(&mut self, part: JournalRange, into: &mut Vec<f64>) -> io::Result<()> {
+        self.read_numbers(part, into, f64::from_bits)
+    }
+
+    /// Reads the nodes of a range and appends them to a buffer.
+    pub fn read_nodes(&mut self, part: JournalRange, into: &mut Vec<NodeId>) -> io::Result<()> {
+        self.read_numbers(part, into, |number| NodeId(number as u32))
+    }
+
+    fn read_numbers<T>(
+        &mut self,
+        part: JournalRange,
+        into: &mut Vec<T>,
+        convert: impl Fn(u64) -> T,
+    ) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(part.at))?;
         let mut reader = BufReader::with_capacity(1 << 16, &self.file);
         let count = usize::try_from(part.count).map_err(io::Error::other)?;
         into.reserve(count);
         for _ in 0..count {
-            into.push(f64::from_bits(number(&mut reader)?));
+            into.push(convert(number(&mut reader)?));
         }
         Ok(())
     }
@@ -222,23 +256,27 @@ fn record(
     let Some(end) = end else { return Ok(None) };
     let run = usize::try_from(number(reader)?).map_err(|_| wrong())?;
     let (steps, wall) = (number(reader)?, Duration::from_nanos(number(reader)?));
-    let (messages, metrics) = (number(reader)?, number(reader)?);
+    let (messages, metrics, nodes) = (number(reader)?, number(reader)?, number(reader)?);
     let mut at = at + ENTRY_HEADER_BYTES as u64;
     let messages = part(reader, &mut at, messages, MESSAGE_RECORD_BYTES as u64, end)?;
-    let mut parts = Vec::new();
-    for _ in 0..metrics {
-        if end - at < 16 {
-            return Err(wrong());
+    let mut named_parts = |count: u64| {
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            if end - at < 16 {
+                return Err(wrong());
+            }
+            let (metric, count) = (number(reader)?, number(reader)?);
+            at += 16;
+            let metric = usize::try_from(metric)
+                .ok()
+                .and_then(|at| metric_names(own_metrics).nth(at))
+                .ok_or_else(wrong)?;
+            parts.push((metric, part(reader, &mut at, count, 8, end)?));
         }
-        let (metric, count) = (number(reader)?, number(reader)?);
-        at += 16;
-        let metric = usize::try_from(metric)
-            .ok()
-            .and_then(|at| metric_names(own_metrics).nth(at))
-            .ok_or_else(wrong)?;
-        parts.push((metric, part(reader, &mut at, count, 8, end)?));
-    }
-    Ok(Some((run, Entry { steps, wall, messages, metrics: parts }, end)))
+        Ok(parts)
+    };
+    let (metrics, nodes) = (named_parts(metrics)?, named_parts(nodes)?);
+    Ok(Some((run, Entry { steps, wall, messages, metrics, nodes }, end)))
 }
 
 /// Names of the registered metrics and of the sweep's own ones, in the order of their numbers.
@@ -274,8 +312,9 @@ fn message(reader: &mut impl Read) -> io::Result<MessageRecord> {
     Ok(MessageRecord { source, start, end, window, retransmissions, failed, collisions })
 }
 
-/// Bytes before the messages of a record: its length, then run, steps, time, messages and metrics.
-const ENTRY_HEADER_BYTES: usize = 6 * 8;
+/// Bytes before the messages of a record: its length, then run, steps, time, and the numbers of messages, metrics and
+/// metrics with nodes.
+const ENTRY_HEADER_BYTES: usize = 7 * 8;
 
 /// Bytes of a message.
 const MESSAGE_RECORD_BYTES: usize = 6 * 8;

@@ -1,10 +1,11 @@
-//! Result folder: `summary.csv`, `summary.parquet`, `runs.csv`, `samples.parquet`, `manifest.json`.
+//! Result folder: `summary.csv`, `summary.parquet`, `runs.csv`, `samples.parquet`, `receivers.csv`, `manifest.json`.
 //!
 //! A folder is written as its runs end, in the order of the plan. Memory only holds the positions of the runs in the
 //! journal. A sweep that stops early keeps its completed runs, and [`Writer::open`] resumes it.
 
 mod folder;
 mod journal;
+mod nodes;
 mod sorted;
 mod sweep;
 
@@ -18,14 +19,15 @@ use thiserror::Error;
 use toml::Value;
 
 use self::journal::{Journal, JournalRange};
-use crate::metrics::{MessageRecord, without_latency};
+use self::nodes::{NodeStatistics, NodeTable};
+use crate::metrics::{MessageRecord, SubjectKind, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
 use crate::scenario::{Point, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
 
-pub use self::folder::{read_runs, read_summary};
+pub use self::folder::{read_nodes, read_runs, read_summary};
 pub use self::sweep::{SweepError, SweepOptions, TakeResult, Testbed, run_elsewhere, run_into};
 
 /// Writes the results of a plan into a folder.
@@ -45,6 +47,8 @@ pub struct Writer<'a> {
     summary_csv: BufWriter<File>,
     summary: Table,
     samples: Option<ParquetWriter>,
+    /// Tables of the kinds of nodes that the scenario measures.
+    node_tables: Vec<NodeTable>,
     report: Report,
 }
 
@@ -268,15 +272,22 @@ impl<'a> Writer<'a> {
             File::create(&path).map(BufWriter::new).map_err(io_at(&path))
         };
         let summary = table(&keys, &summary_columns());
+        let is_measured = |kind: &SubjectKind| plan.runs.iter().any(|run| kind.is_measured(&run.scenario));
+        let kinds: Vec<SubjectKind> = SubjectKind::VARIANTS.into_iter().filter(is_measured).collect();
         let samples = contents.samples.then(|| {
             let path = dir.join("samples.parquet");
-            ParquetWriter::create(&path, table(&keys, &SAMPLE_COLUMNS))
+            let nodes = kinds.iter().map(|kind| (kind.name(), ColumnKind::OptionalInteger));
+            let columns: Vec<_> = SAMPLE_COLUMNS.into_iter().chain(nodes).collect();
+            ParquetWriter::create(&path, table(&keys, &columns))
         });
+        nodes::remove_tables(dir).map_err(io_at(dir))?;
+        let node_tables = kinds.iter().map(|&kind| NodeTable::create(dir, kind));
         let mut writer = Writer {
             runs_csv: create("runs.csv")?,
             summary_csv: create("summary.csv")?,
             summary,
             samples: samples.transpose()?,
+            node_tables: node_tables.collect::<io::Result<_>>().map_err(io_at(dir))?,
             file,
             plan,
             dir: dir.into(),
@@ -290,6 +301,10 @@ impl<'a> Writer<'a> {
         let header = table(&writer.keys, &RUN_COLUMNS);
         header.append_csv(&mut writer.runs_csv, true).map_err(io_at(dir))?;
         writer.summary.append_csv(&mut writer.summary_csv, true).map_err(io_at(dir))?;
+        for nodes in &mut writer.node_tables {
+            let header = table(&writer.keys, &NodeTable::columns(nodes.kind));
+            header.append_csv(nodes.out(), true).map_err(io_at(dir))?;
+        }
         writer.write_manifest()?;
         writer.write_rows()?;
         Ok(writer)
@@ -348,6 +363,7 @@ impl<'a> Writer<'a> {
         for file in [&mut self.runs_csv, &mut self.summary_csv] {
             io::Write::flush(file).map_err(io_at(&self.dir))?;
         }
+        self.node_tables.iter_mut().try_for_each(NodeTable::flush).map_err(io_at(&self.dir))?;
         Ok(())
     }
 
@@ -372,17 +388,8 @@ impl<'a> Writer<'a> {
         let mut rows = table(&self.keys, &RUN_COLUMNS);
         let mut summaries = Vec::new();
         for (metric, part) in self.parts(run) {
-            if let Some(samples) = &mut self.samples {
-                let (mut number, mut values, name) = (0, Vec::new(), Cell::from(metric));
-                for piece in part.pieces(sorted::MAX_SAMPLES_IN_MEMORY as u64) {
-                    self.journal.read(piece, &mut values).map_err(io_at(&self.dir))?;
-                    for value in values.drain(..) {
-                        let own = [replication.clone(), name.clone(), Cell::count(number), value.into()];
-                        samples.push(key_cells.iter().cloned().chain(own))?;
-                        number += 1;
-                    }
-                }
-            }
+            let nodes = self.journal.run(run).and_then(|entry| entry.nodes(metric));
+            self.write_samples(&key_cells, &replication, (metric, part), nodes)?;
             let summary = self.summarise(&[part])?;
             let own = [replication.clone(), metric.into(), Cell::count(summary.n), summary.mean.into()];
             rows.push(key_cells.iter().cloned().chain(own));
@@ -394,6 +401,53 @@ impl<'a> Writer<'a> {
         }
         rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))?;
         Ok(summaries)
+    }
+
+    /// Writes the samples of a metric of a run, and the means by node if the samples have nodes.
+    fn write_samples(
+        &mut self,
+        key_cells: &[Cell],
+        replication: &Cell,
+        (metric, part): (&'static str, JournalRange),
+        nodes: Option<JournalRange>,
+    ) -> Result<(), ResultsError> {
+        let kind = nodes.and_then(|_| nodes::kind_of(metric));
+        if self.samples.is_none() && kind.is_none() {
+            return Ok(());
+        }
+        let journal = self.dir.join(JOURNAL_FILE);
+        let in_journal = io_at(&journal);
+        let (mut number, mut values, mut named, metric) = (0, Vec::new(), Vec::new(), Cell::from(metric));
+        let mut statistics = NodeStatistics::default();
+        let mut node_pieces = nodes.map(|nodes| nodes.pieces(sorted::MAX_SAMPLES_IN_MEMORY as u64));
+        for piece in part.pieces(sorted::MAX_SAMPLES_IN_MEMORY as u64) {
+            values.clear();
+            named.clear();
+            self.journal.read(piece, &mut values).map_err(&in_journal)?;
+            if let Some(piece) = node_pieces.as_mut().and_then(Iterator::next) {
+                self.journal.read_nodes(piece, &mut named).map_err(&in_journal)?;
+            }
+            statistics.add(&named, &values);
+            let Some(samples) = &mut self.samples else { continue };
+            for (at, &value) in values.iter().enumerate() {
+                let own = [replication.clone(), metric.clone(), Cell::count(number), value.into()];
+                let node = |table: &NodeTable| {
+                    let node = named.get(at).filter(|_| Some(table.kind) == kind);
+                    node.map_or(Cell::MISSING, |node| node.0.into())
+                };
+                let row = key_cells.iter().cloned().chain(own).chain(self.node_tables.iter().map(node));
+                samples.push(row)?;
+                number += 1;
+            }
+        }
+        if let Some(nodes) = self.node_tables.iter_mut().find(|table| Some(table.kind) == kind) {
+            let mut rows = table(&self.keys, &NodeTable::columns(nodes.kind));
+            for cells in statistics.cells(&metric) {
+                rows.push(key_cells.iter().chain([replication]).cloned().chain(cells));
+            }
+            rows.append_csv(nodes.out(), false).map_err(io_at(&self.dir))?;
+        }
+        Ok(())
     }
 
     fn summarise(&mut self, parts: &[JournalRange]) -> Result<Summary, ResultsError> {

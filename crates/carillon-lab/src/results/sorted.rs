@@ -167,6 +167,7 @@ mod tests {
                 replication: run,
                 messages: Vec::new(),
                 samples: vec![("losses", values)],
+                nodes: Vec::new(),
                 steps: 0,
                 wall: Duration::ZERO,
             };

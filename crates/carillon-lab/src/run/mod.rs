@@ -20,7 +20,7 @@ pub use node::{NodeParts, Numbering, build_node, payload_bytes};
 pub use settled::SettledCount;
 pub use world::{SimulatedWorld, build_world};
 
-use crate::metrics::{self, MessageRecord, Recorder, Samples};
+use crate::metrics::{self, MessageRecord, Recorder, SampleNodes, Samples};
 use crate::plan::{Plan, Run};
 use crate::scenario::Scenario;
 use ending::Ending;
@@ -38,6 +38,8 @@ pub struct RunResult {
     pub messages: Vec<MessageRecord>,
     /// The metrics.
     pub samples: Vec<Samples>,
+    /// Nodes of the samples, for metrics of nodes that the scenario measures (`run.measure`).
+    pub nodes: Vec<SampleNodes>,
     /// Steps of the simulation.
     pub steps: u64,
     /// Real time it took.
@@ -72,6 +74,7 @@ pub fn run_while(
         Err(_) if scenario.keeps_unfinished => {
             let mut result = RunResult::new(run, Recorder::new(scenario), true, 0, begin.elapsed())?;
             result.samples.retain(|(metric, _)| *metric == "undelivered_share");
+            result.nodes.clear();
             return Ok(Some(result));
         }
         Err(error) => return Err(error),
@@ -148,8 +151,9 @@ impl RunResult {
                 messages: scenario.workload.messages * u64::from(scenario.senders),
             });
         }
-        let samples = metrics::samples(scenario, &messages, totals);
-        Ok(RunResult { point: run.point, replication: run.replication, messages, samples, steps, wall })
+        let (samples, nodes) = metrics::samples(scenario, &messages, totals);
+        let Run { point, replication, .. } = *run;
+        Ok(RunResult { point, replication, messages, samples, nodes, steps, wall })
     }
 }
 

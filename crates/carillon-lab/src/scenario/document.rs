@@ -233,6 +233,18 @@ pub(super) struct Run {
     pub linger: Span,
     #[serde(default)]
     pub unfinished: Unfinished,
+    #[serde(default)]
+    pub measure: Vec<Measurement>,
+}
+
+/// Item of `run.measure`
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Measurement {
+    /// Metrics of each receiver.
+    Receivers,
+    /// Packets and stored messages of each node.
+    Nodes,
 }
 
 /// `run.unfinished`
@@ -257,6 +269,7 @@ impl Default for Run {
             memory_limit: None,
             linger: ten_seconds(),
             unfinished: Unfinished::default(),
+            measure: Vec::new(),
         }
     }
 }

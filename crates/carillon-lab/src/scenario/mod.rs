@@ -26,7 +26,7 @@ pub use error::ScenarioError;
 pub use file::ScenarioFile;
 pub use inputs::{InputContents, Inputs};
 pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
-pub use resolved::{Death, Reader, Scenario, Workload};
+pub use resolved::{Death, Measurements, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point};
 pub(crate) use sweep::{number_of, text_of};
 pub(crate) use topology::{GENERATORS, routers};

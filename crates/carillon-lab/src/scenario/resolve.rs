@@ -9,12 +9,14 @@ use carillon_sim::graph::GraphConfig;
 use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig};
 use toml::{Table, Value};
 
-use super::document::{self, Bytes, Document, GRAPH_KEYS, INPUT_KEYS, LAN_KEYS, LINK_KEYS, STAR_KEYS};
+use super::document::{
+    self, Bytes, Document, GRAPH_KEYS, INPUT_KEYS, LAN_KEYS, LINK_KEYS, Measurement, STAR_KEYS,
+};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::loss::{self, Section};
 use super::network::{RoutedNetwork, ScenarioNetwork};
-use super::resolved::{Death, Reader, Scenario, Workload};
+use super::resolved::{Death, Measurements, Reader, Scenario, Workload};
 use super::sweep::Point;
 use super::{helpers, star, sweep, topology};
 use crate::drops;
@@ -155,6 +157,10 @@ impl ScenarioFile {
             memory_limit: document.run.memory_limit,
             keeps_unfinished: document.run.unfinished == document::Unfinished::Keep,
             linger: document.run.linger.at(BitRate::mbps(10)),
+            measurements: Measurements {
+                receivers: document.run.measure.contains(&Measurement::Receivers),
+                nodes: document.run.measure.contains(&Measurement::Nodes),
+            },
         })
     }
 

@@ -50,6 +50,17 @@ pub struct Scenario {
     pub keeps_unfinished: bool,
     /// Among peers, how long they have to deliver everything after the last sender has finished.
     pub linger: Duration,
+    /// Measurements beyond the usual ones.
+    pub measurements: Measurements,
+}
+
+/// Measurements that a scenario asks for (`run.measure`): their cost grows with the number of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measurements {
+    /// Metrics of each receiver, and receivers as names of samples.
+    pub receivers: bool,
+    /// Packets and stored messages of each node.
+    pub nodes: bool,
 }
 
 /// The death of a helper.
@@ -104,6 +115,15 @@ impl Scenario {
     /// Number of hosts: the sender, the receivers, and nodes that only help.
     pub fn stations(&self) -> usize {
         self.receivers as usize + 1 + self.only_helping().count()
+    }
+
+    /// The nodes that expect deliveries, in ascending order: all members, except for the only sender among peers.
+    pub fn receiving(&self) -> Vec<NodeId> {
+        let alone = (self.is_among_peers() && self.senders == 1).then(|| self.sender());
+        let mut nodes: Vec<NodeId> =
+            self.members().iter().copied().filter(|&node| Some(node) != alone).collect();
+        nodes.sort_unstable();
+        nodes
     }
 
     /// Returns true if there are parents and children: a star, or a tree of helpers on a routed network.
