@@ -32,12 +32,14 @@ from carillon.reproduction import Experiment, experiments, reproduce
 from carillon.result import Result, load
 from carillon.running import run, sweep
 from carillon.scenario import Scenario
+from carillon.topology import Link, Topology
 
 __all__ = [
     "CarillonError",
     "Experiment",
     "FolderComparison",
     "Interrupted",
+    "Link",
     "Listener",
     "Member",
     "Message",
@@ -53,6 +55,7 @@ __all__ = [
     "Sender",
     "SenderMachine",
     "Table",
+    "Topology",
     "TransportError",
     "__version__",
     "check",

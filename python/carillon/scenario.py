@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from carillon import _carillon
+from carillon.topology import named_files
 
 
 class Scenario:
@@ -47,7 +48,9 @@ class Scenario:
             ScenarioError: A key or a value is wrong.
         """
         self._folder = Path(folder)
-        self._inner = _carillon.Scenario.from_json(origin, _to_json(_nested(document)), self._folder)
+        files: dict[str, bytes] = {}
+        plain = named_files(_nested(document), files)
+        self._inner = _carillon.Scenario.from_json(origin, _to_json(plain), self._folder, files)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Scenario:
@@ -187,7 +190,8 @@ def _build(origin: str, document: dict[str, Any], folder: Path, files: dict[str,
     """Build a scenario that names files with known contents."""
     scenario = Scenario.__new__(Scenario)
     scenario._folder = folder
-    scenario._inner = _carillon.Scenario.from_json(origin, _to_json(document), folder, files)
+    plain = named_files(document, files)
+    scenario._inner = _carillon.Scenario.from_json(origin, _to_json(plain), folder, files)
     return scenario
 
 

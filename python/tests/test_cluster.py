@@ -136,7 +136,7 @@ def test_a_failed_run_fails_the_sweep_as_here(client: Client, swept: Scenario) -
 class Fatal:
     """Runs of which one ends the process of its worker."""
 
-    def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes]]]:
+    def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes, bytes]]]:
         if index == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         return index, 0.0, []
@@ -175,10 +175,10 @@ def test_a_batch_ends_by_time_by_size_and_by_a_failure() -> None:
     failure = carillon.RunError("run 5")
 
     class Runs:
-        def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes]]]:
+        def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes, bytes]]]:
             if index == 5:
                 raise failure
-            return index, 0.0, [("losses", bytes(10))]
+            return index, 0.0, [("losses", bytes(10), b"")]
 
     def batch(first: int, seconds: float = 9.0, size: int = 1000) -> tuple[list[int], carillon.CarillonError | None]:
         outcomes, error = cluster.run_batch(Runs(), list(range(first, 9)), seconds, size)

@@ -12,6 +12,7 @@ mod reproduce;
 mod scenario;
 mod sweep;
 mod table;
+mod topology;
 mod trace;
 mod transport;
 
@@ -33,6 +34,8 @@ mod _carillon {
     use super::sweep::{read_table, run_elsewhere, run_into};
     #[pymodule_export]
     use super::table::Table;
+    #[pymodule_export]
+    use super::topology::{read_topology, topology_files};
     #[pymodule_export]
     use super::transport::{
         Inbound, Listener, Message, Outbound, Task, Transfer, connect, listen, start_receive, start_send,
