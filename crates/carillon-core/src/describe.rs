@@ -22,6 +22,15 @@ pub struct Format {
     pub golden: &'static [Golden],
 }
 
+impl Format {
+    /// Name of a datagram's packet type: the second word of its text, after the name of the format. `None` if the
+    /// datagram is no packet of the format.
+    pub fn packet_name(&self, datagram: &[u8]) -> Option<String> {
+        let packet = (self.read)(datagram).ok()?;
+        packet.line.split_whitespace().nth(1).map(str::to_owned)
+    }
+}
+
 /// Packet that a [`Format`] has parsed from a datagram and emitted again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedPacket {

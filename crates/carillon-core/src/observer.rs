@@ -1,8 +1,25 @@
 //! Observers of a run: traces, metrics, packet captures.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::{Dest, Event, NodeId, Notice, Time};
+
+/// Direction of a link: from the node that sends to the node that receives. Its text is `3>7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkDirection {
+    /// Sending end.
+    pub from: NodeId,
+    /// Receiving end.
+    pub to: NodeId,
+}
+
+impl fmt::Display for LinkDirection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}>{}", self.from.0, self.to.0)
+    }
+}
 
 /// Observer of a run. The simulator and the UDP driver report to the same observers, so that simulated and real runs
 /// are measured and captured alike.
@@ -21,6 +38,15 @@ pub trait Observer: Send {
     /// Records the number of messages that a machine keeps after a call ([`Machine::held`](crate::Machine::held)), if
     /// watched.
     fn held(&mut self, _node: NodeId, _messages: u64) {}
+
+    /// Returns true if the observer wants to know the frame of each event about one ([`frame`](Observer::frame));
+    /// otherwise drivers may leave it out.
+    fn watches_frames(&self) -> bool {
+        false
+    }
+
+    /// Describes the frame of the next event: the link, where the network has links, and the datagram in it.
+    fn frame(&mut self, _link: Option<LinkDirection>, _bytes: &Bytes) {}
 
     /// Records a datagram that left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
@@ -53,6 +79,12 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     fn held(&mut self, node: NodeId, messages: u64) {
         (**self).held(node, messages);
     }
+    fn watches_frames(&self) -> bool {
+        (**self).watches_frames()
+    }
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        (**self).frame(link, bytes);
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);
     }
@@ -81,6 +113,14 @@ impl<T: Observer> Observer for Vec<T> {
             observer.held(node, messages);
         }
     }
+    fn watches_frames(&self) -> bool {
+        self.iter().any(T::watches_frames)
+    }
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        for observer in self {
+            observer.frame(link, bytes);
+        }
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         for observer in self {
             observer.datagram(time, from, to, bytes);
@@ -103,6 +143,12 @@ impl<T: Observer + ?Sized> Observer for Box<T> {
     }
     fn held(&mut self, node: NodeId, messages: u64) {
         (**self).held(node, messages);
+    }
+    fn watches_frames(&self) -> bool {
+        (**self).watches_frames()
+    }
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        (**self).frame(link, bytes);
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);

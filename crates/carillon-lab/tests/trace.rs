@@ -11,6 +11,9 @@ use carillon_core::{
     Bytes, Dest, DropReason, Duration, Event, GroupId, MessageId, NodeId, Note, Observer, PortId, PortSet,
     Scope, Time, Value,
 };
+use carillon_lab::plan::Plan;
+use carillon_lab::run::run_one;
+use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::trace::{Capture, CaptureOptions, JsonLines, TraceError, TraceFile};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
@@ -431,4 +434,52 @@ proptest! {
         let frames = frames(options, &[datagram(0, from, to, payload.clone())]);
         prop_assert_eq!(checked_payload(&frames[0]), payload);
     }
+}
+
+/// Objects of a JSON trace of 100 messages of PGM on a binary tree of height 2, or on a LAN.
+fn traced(network: &str, losses: &str) -> Vec<serde_json::Value> {
+    let text = format!(
+        "name = \"x\"\n[network]\n{network}\n{losses}\n[protocol]\nname = \"pgm\"\n[workload]\nmessages = 100\n\
+         message_bytes = 200\nrate = \"100 packet/s\"\n"
+    );
+    let file = ScenarioFile::parse("x.toml", &text).unwrap();
+    let plan = Plan::new(&file).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.jsonl");
+    let format = plan.runs[0].scenario.protocol.format;
+    let mut trace = TraceFile::create(&path, CaptureOptions::default()).unwrap().naming_frames(format);
+    run_one(&plan.runs[0], &mut trace).unwrap();
+    trace.finish().unwrap();
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn frames_name_their_link_and_packet() {
+    let tree = "kind = \"graph\"\ntopology = \"binary-tree\"\nheight = 2";
+    let chosen = "[[loss]]\nmodel = \"chosen\"\npackets = [5, 6]\nlinks = \"2>4\"\n\
+                  [[loss]]\nmodel = \"chosen\"\npackets = 9\nreceivers = 7";
+    let trace = traced(tree, chosen);
+    let named = |name: &'static str| trace.iter().filter(move |event| event["event"] == name);
+    let lost: Vec<_> =
+        named("frame_lost").map(|event| (event["link"].as_str(), event["packet"].as_str())).collect();
+    assert_eq!(
+        lost,
+        [(Some("2>4"), Some("odata")), (Some("2>4"), Some("odata")), (Some("3>7"), Some("odata"))]
+    );
+    let frames = ["frame_sent", "frame_lost", "received", "dropped"];
+    for event in frames.iter().flat_map(|name| named(name)) {
+        assert!(event["link"].is_string() && event["packet"].is_string(), "{event}");
+        // A frame leaves the first end of its link and arrives at the other.
+        let (from, to) = event["link"].as_str().unwrap().split_once('>').unwrap();
+        let end = if event["event"] == "frame_sent" { from } else { to };
+        let node = if event["event"] == "frame_lost" { &event["receiver"] } else { &event["node"] };
+        assert_eq!(node.to_string(), end, "{event}");
+    }
+    let sent: std::collections::BTreeSet<_> =
+        named("frame_sent").map(|event| event["packet"].as_str().unwrap()).collect();
+    assert!(["odata", "rdata", "nak", "ncf", "spm"].iter().all(|packet| sent.contains(packet)), "{sent:?}");
+    // A medium has no links.
+    let trace = traced("kind = \"lan\"\n[group]\nreceivers = 2", "[loss]\nmodel = \"bernoulli\"\np = 0.1");
+    let lost = || trace.iter().filter(|event| event["event"] == "frame_lost");
+    assert!(lost().count() > 5 && lost().all(|event| event["packet"].is_string() && event["link"].is_null()));
 }

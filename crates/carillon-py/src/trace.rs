@@ -6,18 +6,41 @@
 mod columns;
 mod fields;
 
-use carillon_core::{Event, NodeId, Observer, Time};
+use carillon_core::{Bytes, Event, Format, LinkDirection, NodeId, Observer, Time};
+use carillon_lab::trace::frame::FrameNames;
 
-use self::columns::Columns;
+use self::columns::{Columns, Value};
 
-/// Observer that appends each event to the columns.
-#[derive(Default)]
+/// Observer that appends each event to the columns, with the link and the packet type of its frame.
 pub struct TableRecorder {
     pub columns: Columns,
+    frames: FrameNames,
+}
+
+impl TableRecorder {
+    /// Recorder without events, for packets of a format.
+    pub fn new(format: &'static Format) -> Self {
+        TableRecorder { columns: Columns::default(), frames: FrameNames::new(format) }
+    }
 }
 
 impl Observer for TableRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.columns.push(time, node, event);
+        let name = self.frames.take(event);
+        if let Some(link) = name.link {
+            self.columns.set("link", Value::Word(&link.to_string()));
+        }
+        if let Some(packet) = name.packet {
+            self.columns.set("packet", Value::Word(packet));
+        }
+    }
+
+    fn watches_frames(&self) -> bool {
+        true
+    }
+
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        self.frames.note(link, bytes);
     }
 }

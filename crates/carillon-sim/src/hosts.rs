@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, IntervalSampler, NodeId, Observer, PortId, Scope, Seeds, Time, Transmit,
-    Verdict,
+    BitRate, Bytes, Dest, Event, IntervalSampler, LinkDirection, NodeId, Observer, PortId, Scope, Seeds,
+    Time, Transmit, Verdict,
 };
 
 use crate::graph::SingleLoss;
@@ -132,6 +132,7 @@ impl<N: Network> Hosts<N> {
                 let Packet { source, dest, bytes, ingress, scope, original } = packet;
                 if self.is_dropped(node) {
                     let event = Event::FrameLost { receiver: Some(node), original: false };
+                    observer.frame(self.network.link_to(node, ingress), &bytes);
                     observer.event(now, source, &event);
                     return false;
                 }
@@ -204,6 +205,10 @@ impl<N: Network> Network for Hosts<N> {
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
         self.network.forward(now, verdict, observer);
+    }
+
+    fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
+        self.network.link_to(node, ingress)
     }
 
     fn timer_rule(&self) -> TimerRule {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carillon_core::{Bytes, Event, NodeId, Observer, Seeds, Time, Transmit, Verdict};
+use carillon_core::{Bytes, Event, LinkDirection, NodeId, Observer, PortId, Seeds, Time, Transmit, Verdict};
 
 use crate::loss::{LossProcess, LossSection};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -62,8 +62,8 @@ impl<N: Network> Network for LossyInterfaces<N> {
         if arrival.transit {
             return true;
         }
-        let Arrival { receivers, source, original, .. } = arrival;
-        let LossyInterfaces { seeds, losses, .. } = self;
+        let Arrival { receivers, source, original, ingress, bytes, .. } = arrival;
+        let LossyInterfaces { network, seeds, losses } = self;
         receivers.retain(|&node| {
             let Some(losses) = losses.get_mut(&node) else { return true };
             // Every section sees every packet, so that none changes the draws of another.
@@ -72,6 +72,7 @@ impl<N: Network> Network for LossyInterfaces<N> {
                 .fold(false, |is_lost, loss| loss.loses(now, *original, || seeds.node(node)) | is_lost);
             if is_lost {
                 let event = Event::FrameLost { receiver: Some(node), original: original.is_some() };
+                observer.frame(network.link_to(node, *ingress), bytes);
                 observer.event(now, *source, &event);
             }
             !is_lost
@@ -81,6 +82,10 @@ impl<N: Network> Network for LossyInterfaces<N> {
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
         self.network.forward(now, verdict, observer);
+    }
+
+    fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
+        self.network.link_to(node, ingress)
     }
 
     fn timer_rule(&self) -> TimerRule {

@@ -227,8 +227,10 @@ impl Lan {
             is_lost |= self.further_loss(node, |random| &mut random.transmit_loss);
             if is_lost {
                 // Transmit loss: no station receives the frame, and the sender takes it for sent.
+                if let Some(frame) = self.take_first(node) {
+                    observer.frame(None, &frame.bytes);
+                }
                 observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
-                self.take_first(node);
                 self.request_first(now, node);
             } else {
                 contenders.push(node);
@@ -248,6 +250,7 @@ impl Lan {
         let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
         let frame = self.take_first(from).expect("a contender has a frame");
         let bytes = self.frame_bytes(frame.bytes.len());
+        observer.frame(None, &frame.bytes);
         observer.event(start, from, &Event::FrameSent { bytes: bytes as u32 });
         observer.datagram(start, from, &frame.dest, &frame.bytes);
         let end = start + self.config.bit_rate.time_for_bytes(bytes);
@@ -265,8 +268,10 @@ impl Lan {
             station.attempts += 1;
             // Excessive collisions: the station discards the frame and contends for the next one.
             if station.attempts >= self.config.max_attempts {
+                if let Some(frame) = self.take_first(node) {
+                    observer.frame(None, &frame.bytes);
+                }
                 observer.event(now, node, &Event::FrameDiscarded);
-                self.take_first(node);
                 self.request_first(over, node);
                 continue;
             }
@@ -301,6 +306,7 @@ impl Lan {
                 lost |= self.further_loss(node, |random| &mut random.receive_loss);
                 if lost {
                     let lost = Event::FrameLost { receiver: Some(node), original: false };
+                    observer.frame(None, &frame.bytes);
                     observer.event(now, from, &lost);
                 }
                 !lost

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use carillon_core::{Bytes, Dest, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
+use carillon_core::{Bytes, Dest, LinkDirection, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
 use crate::graph::SingleLoss;
 
@@ -40,6 +40,11 @@ pub trait Network: Debug + Send {
     /// Applies a relay's verdict to the datagram in transit that `advance` returned last.
     fn forward(&mut self, _now: Time, _verdict: Verdict, _observer: &mut dyn Observer) {}
 
+    /// Returns the link by which a datagram arrived at a port of a node, if the network has links.
+    fn link_to(&self, _node: NodeId, _ingress: PortId) -> Option<LinkDirection> {
+        None
+    }
+
     /// Returns the rule for the handling of timers, which never changes.
     fn timer_rule(&self) -> TimerRule {
         TimerRule::Exact
@@ -71,6 +76,9 @@ impl<N: Network + ?Sized> Network for Box<N> {
     }
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
         (**self).forward(now, verdict, observer);
+    }
+    fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
+        (**self).link_to(node, ingress)
     }
     fn timer_rule(&self) -> TimerRule {
         (**self).timer_rule()

@@ -40,6 +40,8 @@ pub struct World<N, O> {
     max_emitted: u64,
     /// Reason if the run was stopped in the middle of an event.
     halted: Option<StopReason>,
+    /// True if the observer wants to know the frames of events.
+    frames_watched: bool,
 }
 
 /// State of a node. Nodes are small and in one array, since a fan-out visits them in order.
@@ -94,6 +96,7 @@ impl<N: Network, O: Observer> World<N, O> {
     pub fn new(network: N, observer: O) -> Self {
         World {
             now: Time::ZERO,
+            frames_watched: observer.watches_frames(),
             timer_rule: network.timer_rule(),
             network,
             observer,
@@ -289,7 +292,8 @@ impl<N: Network, O: Observer> World<N, O> {
                 } else {
                     machine.handle_datagram(time, received);
                 }
-                self.settle(node.index(), false);
+                let arrived = self.frames_watched.then_some(&arrival);
+                self.settle_after(node.index(), false, arrived);
                 if self.halted.is_some() {
                     break;
                 }
@@ -325,6 +329,11 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Completes a call on a node: polls the application and drains the machine until the application has nothing
     /// left to do, then schedules the next wake-up.
     fn settle(&mut self, index: usize, timers_fired: bool) {
+        self.settle_after(index, timers_fired, None);
+    }
+
+    /// Completes a call as [`settle`](World::settle) does, after the arrival of a datagram if one is given.
+    fn settle_after(&mut self, index: usize, timers_fired: bool, arrived: Option<&Arrival>) {
         if self.halted.is_some() {
             return;
         }
@@ -336,6 +345,7 @@ impl<N: Network, O: Observer> World<N, O> {
             observer: &mut self.observer,
             copy_cache: &mut self.copy_cache,
             timers_fired,
+            arrived,
             lost_members: &mut self.lost_members,
             emission_limit: self.emission_limit,
             datagrams: 0,
@@ -487,6 +497,8 @@ struct NodeHost<'a, N, O> {
     observer: &'a mut O,
     copy_cache: &'a mut CopyCache,
     timers_fired: bool,
+    /// Datagram that has just arrived, if the observer wants to know it.
+    arrived: Option<&'a Arrival>,
     lost_members: &'a mut Vec<NodeId>,
     emission_limit: u64,
     /// Number of datagrams sent in this event; `records` counts the events and notices.
@@ -531,6 +543,10 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     fn event(&mut self, event: &Event) {
         self.records += 1;
         self.check_limits();
+        if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
+            let link = self.network.link_to(self.node, arrival.ingress);
+            self.observer.frame(link, &arrival.bytes);
+        }
         self.observer.event(self.now, self.node, event);
     }
 

@@ -209,7 +209,8 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
     let [run] = plan.runs.as_slice() else {
         bail!("--trace writes one run, and this scenario has {}: choose one with --set", plan.runs.len());
     };
-    let mut trace = TraceFile::create(path, CaptureOptions::default())?;
+    let format = run.scenario.protocol.format;
+    let mut trace = TraceFile::create(path, CaptureOptions::default())?.naming_frames(format);
     let result = match backend {
         Backend::Sim => run_one(run, &mut trace)?,
         Backend::Testbed => {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use carillon_core::{Event, NodeId, Notice, Observer, Time};
+use carillon_core::{Event, LinkDirection, NodeId, Notice, Observer, Time};
 use carillon_sim::{Crashed, Runaway, StopReason};
 
 pub use ending::is_over;
@@ -66,6 +66,7 @@ pub fn run_while(
         settled: settled.clone(),
         memory: MemoryWatch::new(scenario.memory_limit),
         stop,
+        frames_watched: observer.watches_frames(),
         observer,
     };
     let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
@@ -221,6 +222,8 @@ struct RunObserver<'a> {
     settled: SettledCount,
     memory: MemoryWatch,
     stop: &'a (dyn Fn() -> bool + Sync),
+    /// True if `observer` wants to know the frames of events.
+    frames_watched: bool,
     observer: &'a mut dyn Observer,
 }
 
@@ -237,6 +240,16 @@ impl Observer for RunObserver<'_> {
 
     fn watches_held(&self) -> bool {
         self.recorder.watches_held()
+    }
+
+    fn watches_frames(&self) -> bool {
+        self.frames_watched
+    }
+
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &carillon_core::Bytes) {
+        if self.frames_watched {
+            self.observer.frame(link, bytes);
+        }
     }
 
     fn held(&mut self, node: NodeId, messages: u64) {

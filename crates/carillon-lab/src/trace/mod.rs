@@ -1,5 +1,6 @@
 //! Traces in files: everything that happened as JSON, or every datagram as a packet capture.
 
+pub mod frame;
 pub mod jsonl;
 pub mod pcapng;
 
@@ -8,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Time};
+use carillon_core::{Bytes, Dest, Event, LinkDirection, NodeId, Observer, Time};
 use thiserror::Error;
 
 pub use jsonl::JsonLines;
@@ -61,6 +62,15 @@ impl TraceFile {
         Ok(TraceFile { path: path.into(), format })
     }
 
+    /// Names the links and packet types of events, by the format of the protocol; a capture has them in its packets.
+    pub fn naming_frames(self, format: &'static carillon_core::Format) -> Self {
+        let format = match self.format {
+            Format::JsonLines(trace) => Format::JsonLines(trace.naming_frames(format)),
+            capture => capture,
+        };
+        TraceFile { format, ..self }
+    }
+
     /// Sets the address of a node from now on; in a real run addresses become known as it proceeds.
     pub fn name_node(&mut self, node: NodeId, address: SocketAddr) {
         if let Format::Capture(capture) = &mut self.format {
@@ -83,6 +93,16 @@ impl Observer for TraceFile {
         match &mut self.format {
             Format::JsonLines(trace) => trace.event(time, node, event),
             Format::Capture(capture) => capture.event(time, node, event),
+        }
+    }
+
+    fn watches_frames(&self) -> bool {
+        matches!(&self.format, Format::JsonLines(trace) if trace.watches_frames())
+    }
+
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        if let Format::JsonLines(trace) = &mut self.format {
+            trace.frame(link, bytes);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use carillon_core::{Event, NodeId, Observer, Time};
+use carillon_core::{Bytes, Event, LinkDirection, NodeId, Observer, Time};
 use pyo3::prelude::*;
 
 thread_local! {
@@ -26,6 +26,14 @@ pub struct Guard<O>(pub O);
 impl<O: Observer> Observer for Guard<O> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         self.0.event(time, node, event);
+    }
+
+    fn watches_frames(&self) -> bool {
+        self.0.watches_frames()
+    }
+
+    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+        self.0.frame(link, bytes);
     }
 
     fn stops(&mut self) -> bool {

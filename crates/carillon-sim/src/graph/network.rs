@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, DropReason, Duration, Event, GroupId, NodeId, Observer, PortId, PortSet, Scope,
-    Seeds, Time, Transmit, Verdict,
+    BitRate, Bytes, Dest, DropReason, Duration, Event, GroupId, LinkDirection, NodeId, Observer, PortId,
+    PortSet, Scope, Seeds, Time, Transmit, Verdict,
 };
 
 use super::input::InputBuffer;
@@ -304,7 +304,10 @@ impl Graph {
             || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let wire = wire as usize;
         let fate = self.wires[wire].put(now, bytes, self.config.queue, packet.original, seeds);
-        let mut tell = |event| observer.event(now, from, &event);
+        let mut tell = |event| {
+            observer.frame(Some(LinkDirection { from, to }), &packet.bytes);
+            observer.event(now, from, &event);
+        };
         match fate {
             Fate::Discarded => tell(Event::FrameDiscarded),
             Fate::Lost => {
@@ -508,6 +511,8 @@ impl Network for Graph {
                 Some(at) => self.pending.push(at, Pending::Taken(Box::new(hop))),
                 None => {
                     let event = Event::Dropped { reason: DropReason::Implosion };
+                    let link = hop.ingress.and_then(|ingress| self.link_to(hop.to, ingress));
+                    observer.frame(link, &hop.packet.bytes);
                     observer.event(now, hop.to, &event);
                 }
             }
@@ -517,6 +522,12 @@ impl Network for Graph {
             Self::give(hop, false, arrival);
         }
         here
+    }
+
+    fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
+        let ports = self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize;
+        let behind = self.behind[ports].get(usize::from(ingress.0))?;
+        Some(LinkDirection { from: behind.node, to: node })
     }
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
