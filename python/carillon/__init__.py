@@ -26,6 +26,7 @@ from carillon._carillon import (
 )
 from carillon.comparison import FolderComparison, compare
 from carillon.files import ReceiveReport, ReceiverReport, SendReport, receive, receive_async, send, send_async
+from carillon.loss import LossQuery, loss_model
 from carillon.messages import Listener, Member, Sender, connect, connect_async, listen
 from carillon.protocol import Protocol, ReceiverMachine, SenderMachine, check, register
 from carillon.reproduction import Experiment, experiments, reproduce
@@ -41,6 +42,7 @@ __all__ = [
     "Interrupted",
     "Link",
     "Listener",
+    "LossQuery",
     "Member",
     "Message",
     "Protocol",
@@ -65,6 +67,7 @@ __all__ = [
     "experiments",
     "listen",
     "load",
+    "loss_model",
     "protocols",
     "receive",
     "receive_async",

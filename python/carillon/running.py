@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from carillon import _carillon
 from carillon._local import Metric, execute
+from carillon.loss import is_custom
 from carillon.protocol import python_protocols
 from carillon.result import Result
 from carillon.scenario import Scenario, ScenarioLike, as_scenario
@@ -71,6 +72,8 @@ def run(
     if client is not None:
         if jobs is not None:
             raise ValueError("jobs: the workers of the client make the runs; their threads are counted there")
+        if is_custom(chosen.to_dict()):
+            raise ValueError("client: workers do not have the loss models of this process; run without a client")
         # The package works without Dask.
         from carillon import cluster
 
@@ -79,7 +82,7 @@ def run(
         def work(folder: Path, report: _carillon.Progress | None) -> None:
             cluster.run_into(chosen, folder, dask, own, samples=samples, existing=existing, progress=report)
 
-    elif own or chosen.protocols & set(python_protocols()):
+    elif own or is_custom(chosen.to_dict()) or chosen.protocols & set(python_protocols()):
 
         def work(folder: Path, report: _carillon.Progress | None) -> None:
             plan = _carillon.Plan(chosen._inner)

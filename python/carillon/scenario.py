@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from carillon import _carillon
-from carillon.topology import named_files
+from carillon.loss import named_fates
+from carillon.topology import named_topology
 
 
 class Scenario:
@@ -49,7 +50,7 @@ class Scenario:
         """
         self._folder = Path(folder)
         files: dict[str, bytes] = {}
-        plain = named_files(_nested(document), files)
+        plain = _without_objects(_nested(document), files)
         self._inner = _carillon.Scenario.from_json(origin, _to_json(plain), self._folder, files)
 
     @classmethod
@@ -190,9 +191,20 @@ def _build(origin: str, document: dict[str, Any], folder: Path, files: dict[str,
     """Build a scenario that names files with known contents."""
     scenario = Scenario.__new__(Scenario)
     scenario._folder = folder
-    plain = named_files(document, files)
+    plain = _without_objects(document, files)
     scenario._inner = _carillon.Scenario.from_json(origin, _to_json(plain), folder, files)
     return scenario
+
+
+def _without_objects(document: dict[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
+    """Replace topologies and arrays of a document by names of files, and add their contents to the files."""
+    plain = named_topology(document, files)
+    loss = plain.get("loss")
+    if isinstance(loss, Mapping):
+        plain["loss"] = named_fates(loss, files)
+    elif isinstance(loss, list):
+        plain["loss"] = [named_fates(section, files) for section in loss]
+    return plain
 
 
 def _nested(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Topology:
         return _carillon.topology_files((self.nodes, links, self.sources, self.receivers, self.names))
 
 
-def named_files(document: Mapping[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
+def named_topology(document: Mapping[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
     """Replace a topology in a document by the name of a file, and add its contents to the files."""
     network = document.get("network")
     topology = network.get("topology") if isinstance(network, Mapping) else None

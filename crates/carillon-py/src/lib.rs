@@ -6,6 +6,7 @@
 
 mod background;
 mod error;
+mod loss;
 mod plan;
 mod protocol;
 mod reproduce;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _carillon {
     #[pymodule_export]
     use super::error::{CarillonError, Interrupted, RunError, ScenarioError, TransportError};
+    #[pymodule_export]
+    use super::loss::register_loss_model;
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carillon_core::{Bytes, Event, LinkDirection, NodeId, Observer, PortId, Seeds, Time, Transmit, Verdict};
 
-use crate::loss::{LossProcess, LossSection};
+use crate::loss::{LossProcess, LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 
 /// Network with nodes that lose packets on arrival.
@@ -27,7 +27,7 @@ impl<N: Network> LossyInterfaces<N> {
 
     /// Adds a loss section to a node. A packet survives if every section lets it pass.
     pub fn add_loss(&mut self, node: NodeId, section: Arc<LossSection>) {
-        self.losses.entry(node).or_default().push(LossProcess::new(section));
+        self.losses.entry(node).or_default().push(LossProcess::new(section, LossyPlace::Interface(node)));
     }
 }
 

@@ -25,6 +25,7 @@ use toml::Table;
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
 pub use inputs::{InputContents, Inputs};
+pub use loss::register_loss;
 pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
 pub use resolved::{Death, Measurements, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point};

@@ -7,6 +7,6 @@ mod machine;
 mod words;
 
 pub use entry::{check_protocol, entries, register};
-pub use failure::{Guard, take_failure};
+pub use failure::{Guard, note_failure, take_failure};
 pub use list::protocols;
 pub use words::word;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, MessageId, NodeId, Probability, Rng, Seeds, Time};
 
-use crate::loss::{LossProcess, LossSection};
+use crate::loss::{LossProcess, LossSection, LossyPlace};
 
 /// Loss model of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -153,9 +153,9 @@ impl LinkState {
     }
 
     /// Adds a loss section beside the model.
-    pub(super) fn add_loss(&mut self, section: Arc<LossSection>) {
+    pub(super) fn add_loss(&mut self, section: Arc<LossSection>, place: LossyPlace) {
         let rare = self.losses.get_or_insert_default().rare.get_or_insert_default();
-        rare.sections.push(LossProcess::new(section));
+        rare.sections.push(LossProcess::new(section, place));
     }
 
     /// Returns the time at which fewer than `limit` packets wait, if nothing else is queued; `None` if there is room

@@ -13,7 +13,7 @@ use super::input::InputBuffer;
 use super::link::{Fate, LinkState, LossModel, SingleLoss};
 use super::routes::{DeliveryTree, PathTree, Routes};
 use super::topology::Topology;
-use crate::loss::LossSection;
+use crate::loss::{LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence};
 use crate::queue::EventQueue;
 
@@ -244,7 +244,8 @@ impl Graph {
     /// let it pass.
     pub fn add_loss(&mut self, link: u32, from: NodeId, section: Arc<LossSection>) {
         let wire = self.wire(link, from);
-        self.wires[wire].add_loss(section);
+        let to = self.topology.links()[link as usize].other(from);
+        self.wires[wire].add_loss(section, LossyPlace::Link { from, to });
     }
 
     /// Sets the standard deviation of a link's delay, from this end to the other (normal distribution).

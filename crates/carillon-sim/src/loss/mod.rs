@@ -5,6 +5,7 @@
 //! others. The first independent or Gilbert-Elliott section of a link is not such a process: the link draws its fates
 //! ahead.
 
+mod custom;
 mod list;
 mod two_level;
 
@@ -14,6 +15,7 @@ use carillon_core::{IntervalSampler, Rng, Seeds, Time};
 
 use crate::graph::{LossModel, SingleLoss};
 
+pub use custom::{CustomRule, LossFunction, LossQuery, LossyPlace};
 pub use list::{LossList, PacketCount};
 use two_level::LevelState;
 pub use two_level::TwoLevel;
@@ -38,12 +40,15 @@ pub enum LossRule {
     Uniform(u64),
     /// Listed packets.
     List(LossList),
+    /// Decisions of a program.
+    Custom(CustomRule),
 }
 
 /// Process of a loss section at one place: one direction of a link, or the interface of a node.
 #[derive(Debug)]
 pub struct LossProcess {
     section: Arc<LossSection>,
+    place: LossyPlace,
     /// Number of packets so far.
     packets: u64,
     /// Random state, made on first use: most places of a large network never lose.
@@ -68,8 +73,8 @@ enum ModelState {
 
 impl LossProcess {
     /// Process at its beginning.
-    pub fn new(section: Arc<LossSection>) -> Self {
-        LossProcess { section, packets: 0, random: None }
+    pub fn new(section: Arc<LossSection>, place: LossyPlace) -> Self {
+        LossProcess { section, place, packets: 0, random: None }
     }
 
     /// Returns true if the next packet is lost. `original` is its message if this is the first transmission; `seeds`
@@ -83,6 +88,12 @@ impl LossProcess {
         }
         let stream = &self.section.stream;
         let random = self.random.get_or_insert_with(|| Box::new(RandomState::new(rule, &seeds(), stream)));
+        if let LossRule::Custom(custom) = rule {
+            let query = LossQuery { time: now, place: self.place, number, original };
+            let probability = custom.function.probability(&query);
+            // A draw for each packet, whatever the probability, so that one decision does not change later ones.
+            return random.rng.unit() < probability;
+        }
         random.loses(rule, now)
     }
 }
@@ -91,7 +102,9 @@ impl RandomState {
     fn new(rule: &LossRule, seeds: &Seeds, stream: &str) -> Self {
         let rng = seeds.stream(stream);
         let model = match rule {
-            LossRule::Model(_) | LossRule::List(_) => ModelState::Chain { is_bad: false },
+            LossRule::Model(_) | LossRule::List(_) | LossRule::Custom(_) => {
+                ModelState::Chain { is_bad: false }
+            }
             LossRule::TwoLevel(levels) => {
                 ModelState::Levels(LevelState::new(levels, seeds.stream(&format!("{stream}.level"))))
             }

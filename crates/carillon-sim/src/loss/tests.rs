@@ -11,7 +11,10 @@ fn p(value: f64) -> Probability {
 }
 
 fn process(rule: LossRule) -> LossProcess {
-    LossProcess::new(Arc::new(LossSection { stream: "loss.2".into(), rule }))
+    LossProcess::new(
+        Arc::new(LossSection { stream: "loss.2".into(), rule }),
+        LossyPlace::Interface(NodeId(1)),
+    )
 }
 
 /// Fates of packets at equal intervals.

@@ -35,6 +35,7 @@ pub(in crate::scenario) struct Loss {
     pub burst: Option<f64>,
     pub file: Option<String>,
     pub packets: Option<Ranges>,
+    pub function: Option<String>,
     pub counts: Option<Counts>,
     pub repeat: Option<bool>,
     pub links: Option<Words>,
@@ -55,6 +56,7 @@ pub(in crate::scenario) enum LossModelName {
     TwoLevel,
     File,
     Chosen,
+    Custom,
 }
 
 impl LossModelName {
@@ -67,6 +69,7 @@ impl LossModelName {
             LossModelName::TwoLevel => "two-level",
             LossModelName::File => "file",
             LossModelName::Chosen => "chosen",
+            LossModelName::Custom => "custom",
         }
     }
 }

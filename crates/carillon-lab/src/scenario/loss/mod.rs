@@ -5,6 +5,7 @@
 //! processes at their places ([`PlacedLoss`]). Streams follow from the names and positions of sections, so that a
 //! further section changes no draw of the others.
 
+mod custom;
 mod document;
 mod file;
 mod place;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use carillon_core::{BitRate, NodeId, Probability, ProtocolEntry, Span};
 use carillon_sim::graph::LossModel;
 use carillon_sim::graph::generate::Domain;
-use carillon_sim::loss::{LossList, LossRule, LossSection, PacketCount, TwoLevel};
+use carillon_sim::loss::{CustomRule, LossList, LossRule, LossSection, PacketCount, TwoLevel};
 use carillon_sim::{HostDrops, LanConfig};
 use toml::{Table, Value};
 
@@ -27,6 +28,7 @@ use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, ScenarioNetwork};
 
+pub use self::custom::register_loss;
 pub(super) use self::document::{LossSections, Words};
 pub(super) use self::place::receivers;
 
@@ -45,6 +47,7 @@ const MODEL_KEYS: &[(&str, &[LossModelName])] = &[
     ("burst", &[LossModelName::TwoLevel]),
     ("file", &[LossModelName::File]),
     ("packets", &[LossModelName::Chosen]),
+    ("function", &[LossModelName::Custom]),
     ("counts", &[LossModelName::File, LossModelName::Chosen]),
     ("repeat", &[LossModelName::File, LossModelName::Chosen]),
 ];
@@ -176,6 +179,12 @@ impl<'a> Section<'a> {
             None if self.at == 0 && place::kind(self.loss).is_some() => "loss".to_owned(),
             None => format!("loss.{}", self.at + 1),
         }
+    }
+
+    /// Model of the program that reads the scenario.
+    fn custom(&self) -> Result<CustomRule, ScenarioError> {
+        let name = self.loss.function.as_deref().ok_or_else(|| self.bad("function", "is missing".into()))?;
+        custom::rule(name).map_err(|what| self.bad("function", what))
     }
 
     /// Model of independent or Gilbert-Elliott losses.
@@ -451,6 +460,7 @@ pub(super) fn placed(
         let rule = match model {
             LossModelName::TwoLevel => LossRule::TwoLevel(section.two_level(network.bit_rate())?),
             LossModelName::Chosen => LossRule::List(section.chosen(protocol)?),
+            LossModelName::Custom => LossRule::Custom(section.custom()?),
             LossModelName::Uniform => match section.one_in()? {
                 0 => continue,
                 one_in => LossRule::Uniform(one_in),
