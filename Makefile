@@ -50,6 +50,10 @@ check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of C
 	@scripts/check-dissectors.py target/debug/carillon
 	$(CARGO) test --quiet -p carillon-cli --test command dissector
 
+.PHONY: check-package
+check-package: setup ## install the Python package in a fresh environment, run the README's code and all notebooks, try other versions of Python
+	@scripts/check-package.py
+
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
 	@echo "fresh seeds: PROPTEST_RNG_SEED=$(SEED) CARILLON_FROM=$(SEED)"

@@ -9,8 +9,8 @@ use crate::graph::SingleLoss;
 
 /// Loss model of a program.
 pub trait LossFunction: Send + Sync {
-    /// Probability with which a packet is lost, from 0 to 1. Equal packets must have equal probabilities, or runs cannot
-    /// be repeated.
+    /// Probability with which a packet is lost, from 0 to 1. Equal packets must have equal probabilities, or runs
+    /// cannot be repeated.
     fn probability(&self, packet: &LossQuery) -> f64;
 }
 
