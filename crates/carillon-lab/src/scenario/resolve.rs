@@ -254,7 +254,7 @@ impl ScenarioFile {
         let burst = keys.burst.map_or(1, NonZeroU32::get);
         let mut nodes = match &keys.receivers {
             None => receivers.to_vec(),
-            Some(words) => loss::receivers(words, receivers)
+            Some(words) => loss::receivers(words, receivers, network.graph().map(|graph| &*graph.topology))
                 .map_err(|(key, what)| self.bad(&format!("reader.{key}"), what))?,
         };
         nodes.sort_unstable();

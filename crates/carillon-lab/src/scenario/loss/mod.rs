@@ -441,7 +441,7 @@ pub(super) fn placed(
         }
         let chosen = match &section.loss.receivers {
             Some(words) => {
-                let nodes = place::receivers(words, members);
+                let nodes = place::receivers(words, members, network.graph().map(|graph| &*graph.topology));
                 Some(nodes.map_err(|(key, what)| section.bad(key, what))?)
             }
             None => None,

@@ -54,22 +54,35 @@ pub(super) fn links(loss: &Loss, topology: &Topology) -> Result<LossPlace, Probl
 
 /// Directions of the links between two nodes: `"a-b"` both, `"a>b"` the one from a to b.
 fn named(topology: &Topology, word: &str) -> Result<Vec<(u32, NodeId)>, String> {
-    let directed = word.split_once('>');
-    let Some((a, b)) = directed.or_else(|| word.split_once('-')) else {
-        let kinds: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-        return Err(format!(
-            "\"{word}\" is neither a link such as \"0-1\" or \"0>1\", nor one of {}",
-            kinds.join(", ")
-        ));
+    // A name may itself contain the separator, so every place to split is tried.
+    let separator = if word.contains('>') { '>' } else { '-' };
+    let is_directed = separator == '>';
+    let splits: Vec<(&str, &str)> =
+        word.match_indices(separator).map(|(at, _)| (&word[..at], &word[at + 1..])).collect();
+    let nodes = |text: &str| nodes_named(topology, text.trim());
+    let pairs: Vec<(NodeId, NodeId)> = splits
+        .iter()
+        .flat_map(|(a, b)| nodes(a).into_iter().flat_map(move |a| nodes(b).into_iter().map(move |b| (a, b))))
+        .collect();
+    let (a, b) = match (&pairs[..], &splits[..]) {
+        (&[pair], _) => pair,
+        ([], []) => {
+            let kinds: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+            return Err(format!(
+                "\"{word}\" is neither a link such as \"0-1\" or \"0>1\", nor one of {}",
+                kinds.join(", ")
+            ));
+        }
+        ([], [(a, b), ..]) => {
+            let unknown = if nodes(a).is_empty() { a } else { b };
+            let last = topology.nodes() - 1;
+            return Err(format!(
+                "\"{word}\": \"{}\" is no node of the topology: give 0 to {last}, or a node's name",
+                unknown.trim()
+            ));
+        }
+        _ => return Err(format!("\"{word}\" can mean several pairs of nodes: give their numbers")),
     };
-    let node = |text: &str| {
-        let number = text.trim().parse::<u32>().ok().filter(|&number| (number as usize) < topology.nodes());
-        let last = topology.nodes() - 1;
-        number.map(NodeId).ok_or_else(|| {
-            format!("\"{word}\": \"{}\" is no node of the topology: give 0 to {last}", text.trim())
-        })
-    };
-    let (a, b) = (node(a)?, node(b)?);
     let between: Vec<u32> =
         topology.ports(a).filter(|(_, _, link)| link.other(a) == b).map(|(_, link, _)| link).collect();
     if between.is_empty() {
@@ -81,8 +94,20 @@ fn named(topology: &Topology, word: &str) -> Result<Vec<(u32, NodeId)>, String> 
         };
         return Err(format!("\"{word}\" is no link of the topology: {others}"));
     }
-    let from: &[NodeId] = if directed.is_some() { &[a] } else { &[a, b] };
+    let from: &[NodeId] = if is_directed { &[a] } else { &[a, b] };
     Ok(between.into_iter().flat_map(|link| from.iter().map(move |&end| (link, end))).collect())
+}
+
+/// Nodes with this number, or else with this name.
+fn nodes_named(topology: &Topology, text: &str) -> Vec<NodeId> {
+    match text.parse::<u32>().ok().filter(|&number| (number as usize) < topology.nodes()) {
+        Some(number) => vec![NodeId(number)],
+        None if text.is_empty() => Vec::new(),
+        None => {
+            let named = (0_u32..).zip(&topology.names).filter(|(_, name)| *name == text);
+            named.map(|(node, _)| NodeId(node)).collect()
+        }
+    }
 }
 
 /// Maximum number of nodes listed in an error.
@@ -118,8 +143,12 @@ fn links_at(topology: &Topology, hops: &Ranges) -> Vec<u32> {
         .collect()
 }
 
-/// Receivers that these words name by node, in their order.
-pub(in crate::scenario) fn receivers(words: &Words, receivers: &[NodeId]) -> Result<Vec<NodeId>, Problem> {
+/// Receivers that these words name by node, in their order. `topology` has the names of nodes, if there are any.
+pub(in crate::scenario) fn receivers(
+    words: &Words,
+    receivers: &[NodeId],
+    topology: Option<&Topology>,
+) -> Result<Vec<NodeId>, Problem> {
     let mut found: Vec<NodeId> = Vec::new();
     for word in &words.0 {
         let these: Vec<NodeId> = match (&word[..], range_of(word)) {
@@ -133,13 +162,16 @@ pub(in crate::scenario) fn receivers(words: &Words, receivers: &[NodeId]) -> Res
                 };
                 receivers.iter().filter(is_in).copied().collect()
             }
-            (_, None) => Vec::new(),
+            (word, None) => {
+                let named = topology.map(|topology| nodes_named(topology, word)).unwrap_or_default();
+                named.into_iter().filter(|node| receivers.contains(node)).collect()
+            }
         };
         if these.is_empty() {
             let (first, last) = (receivers.first(), receivers.last());
             let range = first.zip(last).map(|(first, last)| format!(" {} to {}", first.0, last.0));
             let what = format!(
-                "\"{word}\" names no receiver: give the number of a node with a receiver (they are nodes{}), a range such as \"2..4\", \"all\", \"first\" or \"last\"",
+                "\"{word}\" names no receiver: give the number or name of a node with a receiver (they are nodes{}), a range such as \"2..4\", \"all\", \"first\" or \"last\"",
                 range.unwrap_or_default()
             );
             return Err(("receivers", what));

@@ -160,6 +160,29 @@ fn loss_file_decides_for_each_packet_and_receiver() {
 }
 
 #[test]
+fn places_are_named_by_the_names_of_nodes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("n.edges"), "0 1 1\n1 2 1\n1 3 1\n").expect("a file");
+    let roles =
+        "nodes 4\nsource 0\nreceiver 2\nreceiver 3\nname 1 Aix-les-Bains\nname 2 San Jose\nname 3 Bains\n";
+    std::fs::write(dir.path().join("n.roles"), roles).expect("a file");
+    let at = |place: &str| {
+        let text = format!(
+            "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"n.edges\"\n{EVERYTHING}{place}\n\
+             [protocol]\nname = \"pgm\"\n[workload]\nmessages = 10\nmessage_bytes = 200\nrate = \"100 packet/s\"\n"
+        );
+        let file = ScenarioFile::parse(&dir.path().join("x.toml").to_string_lossy(), &text);
+        let file = file.map_err(|error| error.to_string())?;
+        Ok(Plan::new(&file).map_err(|error| error.to_string())?.runs[0].scenario.clone())
+    };
+    assert_eq!(lost(at("links = \"Aix-les-Bains-San Jose\"")), [0, 0, 10, 0, 0, 0, 0, 0]);
+    assert_eq!(lost(at("links = \"Aix-les-Bains>3\"")), [0, 0, 0, 10, 0, 0, 0, 0]);
+    assert_eq!(lost(at("receivers = \"San Jose\"")), [0, 0, 10, 0, 0, 0, 0, 0]);
+    assert!(error(at("links = \"Aix-Bains\"")).contains("\"Aix\" is no node of the topology"));
+    assert!(error(at("receivers = \"Aix-les-Bains\"")).contains("names no receiver"));
+}
+
+#[test]
 fn errors_name_section_line_and_valid_values() {
     let second =
         |keys: &str| error(tree(&format!("[[loss]]\nmodel = \"bernoulli\"\np = 0\n[[loss]]\n{keys}")));
