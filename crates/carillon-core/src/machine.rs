@@ -73,8 +73,8 @@ pub trait Machine: Debug + Send {
     /// entry declares. Suites and debuggers read it; no decision depends on it.
     fn report_states(&self, _now: Time, _tell: &mut dyn FnMut(ObservedState)) {}
 
-    /// Number of messages that the machine keeps now, for its application or for others; `None` if it does not report
-    /// that. Measurements read it; no decision depends on it.
+    /// Number of messages that the machine keeps now, for its application or for others; of a relay, number of entries
+    /// of its state. `None` if it does not report that. Measurements read it; no decision depends on it.
     fn held(&self) -> Option<u64> {
         None
     }

@@ -91,6 +91,11 @@ impl PassedPackets {
         self.place(sqn).zip(self.complete_from).is_some_and(missed)
     }
 
+    /// Number of packets kept.
+    pub fn count(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Returns true if a packet is kept.
     pub fn has(&self, sqn: u32) -> bool {
         self.place(sqn).is_some_and(|number| self.packets.contains_key(&number))

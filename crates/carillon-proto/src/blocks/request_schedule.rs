@@ -244,6 +244,11 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         open.map(|(&key, request)| (key, request.stage, request.ends, &request.about))
     }
 
+    /// Number of requests.
+    pub fn count(&self) -> usize {
+        self.open.as_deref().map_or(0, |open| open.requests.len())
+    }
+
     /// First item that is missing.
     pub fn first(&self) -> Option<K> {
         self.open.as_deref()?.requests.first_key_value().map(|(&key, _)| key)

@@ -282,6 +282,11 @@ impl Machine for LmsRelay {
         Some(transmit)
     }
 
+    /// Number of sources with state.
+    fn held(&self) -> Option<u64> {
+        Some(self.states.len() as u64)
+    }
+
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {
         Some(self)
     }

@@ -371,6 +371,12 @@ impl Machine for PgmRelay {
             .or_else(|| self.emit_repair(buf))
     }
 
+    /// Number of sessions, of packets with a pending repair, and of stored packets.
+    fn held(&self) -> Option<u64> {
+        let stored: usize = self.sessions.values().map(|session| session.store.count()).sum();
+        Some((self.sessions.len() + self.requests.count() + stored) as u64)
+    }
+
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {
         Some(self)
     }
