@@ -58,6 +58,15 @@ class Result:
         return _carillon.read_table(self.folder, "receivers")
 
     @cached_property
+    def nodes(self) -> Table:
+        """Packets and stored messages of the nodes: a row for each run, node and metric.
+
+        Raises:
+            CarillonError: The scenario does not measure nodes (`run.measure = ["nodes"]`).
+        """
+        return _carillon.read_table(self.folder, "nodes")
+
+    @cached_property
     def manifest(self) -> dict[str, Any]:
         """Scenario, version, seed, steps and times of the runs."""
         manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))

@@ -48,7 +48,7 @@ pub use machine::{
     Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
 };
 pub use notice::Notice;
-pub use observer::{LinkDirection, NoObserver, Observer};
+pub use observer::{Handling, LinkDirection, NoObserver, Observer};
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{

@@ -21,6 +21,17 @@ impl fmt::Display for LinkDirection {
     }
 }
 
+/// Way in which a machine handles a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// The machine sends it.
+    Sent,
+    /// The machine receives it as its destination.
+    Received,
+    /// The machine is a relay and rewrites, redirects or absorbs it in transit.
+    Diverted,
+}
+
 /// Observer of a run. The simulator and the UDP driver report to the same observers, so that simulated and real runs
 /// are measured and captured alike.
 pub trait Observer: Send {
@@ -37,7 +48,16 @@ pub trait Observer: Send {
 
     /// Records the number of messages that a machine keeps after a call ([`Machine::held`](crate::Machine::held)), if
     /// watched.
-    fn held(&mut self, _node: NodeId, _messages: u64) {}
+    fn held(&mut self, _time: Time, _node: NodeId, _messages: u64) {}
+
+    /// Returns true if the observer records the packets that machines handle; otherwise the simulator does not report
+    /// them.
+    fn watches_packets(&self) -> bool {
+        false
+    }
+
+    /// Records a packet that a machine handles, if watched. Packets that only pass a relay are not reported.
+    fn handled(&mut self, _time: Time, _node: NodeId, _handling: Handling) {}
 
     /// Returns true if the observer wants to know the frame of each event about one ([`frame`](Observer::frame));
     /// otherwise drivers may leave it out.
@@ -76,8 +96,14 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     fn watches_held(&self) -> bool {
         (**self).watches_held()
     }
-    fn held(&mut self, node: NodeId, messages: u64) {
-        (**self).held(node, messages);
+    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
+        (**self).held(time, node, messages);
+    }
+    fn watches_packets(&self) -> bool {
+        (**self).watches_packets()
+    }
+    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+        (**self).handled(time, node, handling);
     }
     fn watches_frames(&self) -> bool {
         (**self).watches_frames()
@@ -108,9 +134,17 @@ impl<T: Observer> Observer for Vec<T> {
     fn watches_held(&self) -> bool {
         self.iter().any(T::watches_held)
     }
-    fn held(&mut self, node: NodeId, messages: u64) {
+    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
         for observer in self {
-            observer.held(node, messages);
+            observer.held(time, node, messages);
+        }
+    }
+    fn watches_packets(&self) -> bool {
+        self.iter().any(T::watches_packets)
+    }
+    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+        for observer in self {
+            observer.handled(time, node, handling);
         }
     }
     fn watches_frames(&self) -> bool {
@@ -141,8 +175,14 @@ impl<T: Observer + ?Sized> Observer for Box<T> {
     fn watches_held(&self) -> bool {
         (**self).watches_held()
     }
-    fn held(&mut self, node: NodeId, messages: u64) {
-        (**self).held(node, messages);
+    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
+        (**self).held(time, node, messages);
+    }
+    fn watches_packets(&self) -> bool {
+        (**self).watches_packets()
+    }
+    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+        (**self).handled(time, node, handling);
     }
     fn watches_frames(&self) -> bool {
         (**self).watches_frames()

@@ -168,7 +168,9 @@ fn metric_exists_only_where_its_needs_are_met() {
     let all: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
     let tree = "kind = \"graph\"\ntopology = \"tree\"\nfanout = \"2 x 2\"\n[group]\nhelpers = 2\nhelper_dies = \"10 ms\"";
     let measured = "kind = \"lan\"\n[group]\nreceivers = 2\n[run]\nmeasure = [\"receivers\", \"nodes\"]";
-    let runs = [
+    let relayed = format!("{graph}\n[run]\nmeasure = [\"nodes\"]");
+    let helped = format!("{tree}\n[run]\nmeasure = [\"nodes\"]");
+    let runs: [(&str, &str); 9] = [
         (lan, "msaw"),
         (graph, "msaw"),
         (graph, "srm"),
@@ -176,6 +178,8 @@ fn metric_exists_only_where_its_needs_are_met() {
         (lan, "xtp"),
         (tree, "prmp"),
         (measured, "msaw"),
+        (&relayed, "pgm"),
+        (&helped, "prmp"),
     ];
     let given: BTreeSet<&str> =
         runs.iter().flat_map(|(network, protocol)| names(network, protocol)).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use carillon_core::{Event, MessageId, NodeId, Observer, Time};
+use carillon_core::{Event, MessageId, NoObserver, NodeId, Observer, Time};
 use carillon_lab::metrics::SubjectKind;
 use carillon_lab::plan::Plan;
 use carillon_lab::results::{Contents, Existing, SweepOptions, read_nodes, run_into};
@@ -113,7 +113,7 @@ fn latency_and_fairness_of_unequal_links_match_closed_forms() {
     let path = dir.path().join("unequal.toml");
 
     let file = ScenarioFile::parse(path.to_str().unwrap(), text).unwrap();
-    let result = run(&file, &mut carillon_core::NoObserver);
+    let result = run(&file, &mut NoObserver);
     // 10 ms on the wire.
     let latencies = [0.02, 0.04, 0.1];
     assert_eq!(nodes(&result, "receiver_latency_s"), [1, 2, 3]);
@@ -221,4 +221,102 @@ fn unknown_measurement_is_an_error_that_lists_known_ones() {
                 [workload]\nmessages = 1\nmessage_bytes = 100\n[run]\nmeasure = [\"routers\"]\n";
     let error = ScenarioFile::parse("x.toml", text).unwrap_err().to_string();
     assert!(error.contains("`measure`") && error.contains("`receivers`"), "{error}");
+}
+
+const NODES: &str = "measure = [\"nodes\"]";
+
+fn equals(result: &RunResult, metric: &str, expected: f64) {
+    let found = samples(result, metric);
+    assert!(!found.is_empty(), "{metric}");
+    assert!(found.iter().all(|value| (value - expected).abs() < 1e-9), "{metric}: {found:?}, not {expected}");
+}
+
+/// A source that loses nothing handles a message and its acknowledgments, a receiver the message and its own. With a
+/// window of n messages there is one acknowledgment for n messages (Segovia 1996, section 4.1).
+#[test]
+fn lossless_packets_per_node_match_the_windows() {
+    for (protocol, window) in [("msaw", 1.0), ("mbap\"\nwindow = \"10", 10.0)] {
+        let result = run(&scenario("kind = \"lan\"", "receivers = 6", protocol, 0.0, NODES), &mut NoObserver);
+        equals(&result, "interrupts_at_source", 6.0 / window);
+        equals(&result, "interrupts_at_receivers", 1.0);
+        equals(&result, "packets_handled_by_source", 1.0 + 6.0 / window);
+        equals(&result, "packets_handled_by_receivers", 1.0 + 1.0 / window);
+        equals(&result, "packets_handled_by_worst_receiver", 1.0 + 1.0 / window);
+        equals(&result, "packets_handled_per_message", 1.0 + 6.0 + 12.0 / window);
+        assert_eq!(nodes(&result, "interrupts_at_receivers"), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(nodes(&result, "interrupts_at_source"), [0]);
+        assert!(!result.samples.iter().any(|(metric, _)| metric.ends_with("_by_routers")));
+    }
+}
+
+/// Expected number of transmissions until each of r receivers has succeeded, if each transmission succeeds with
+/// probability s at each of them (Pingali, Towsley and Kurose 1994, equation for E[M]).
+fn expected_transmissions(receivers: i32, s: f64) -> f64 {
+    (0..10_000).map(|tries| 1.0 - (1.0 - (1.0 - s).powi(tries)).powi(receivers)).sum()
+}
+
+/// A receiver is done once a transmission and its acknowledgment have both arrived, and takes part in all
+/// transmissions until the last receiver is done.
+#[test]
+fn lossy_interrupts_match_the_expected_transmissions() {
+    let (receivers, p, messages) = (8, 0.1, 4000.0_f64);
+    let text = format!(
+        "name = \"x\"\n[network]\n{STAR}\n[group]\nreceivers = {receivers}\n[protocol]\nname = \"msaw\"\n\
+         retransmission = \"multicast\"\nretransmission_limit = 1000\ntimeout = \"50 ms\"\n[workload]\nmessages = {messages}\n\
+         message_bytes = 1000\n[loss]\nmodel = \"bernoulli\"\np = {p}\n[run]\n{NODES}\n"
+    );
+    let result = run(&ScenarioFile::parse("x", &text).unwrap(), &mut NoObserver);
+    let transmissions = expected_transmissions(receivers, (1.0 - p) * (1.0 - p));
+    let found = samples(&result, "interrupts_at_receivers");
+    let mean = found.iter().sum::<f64>() / found.len() as f64;
+    // The number of transmissions of a message has a standard deviation of about 0.9.
+    let error = 4.0 * 0.9 / messages.sqrt();
+    assert!((mean - transmissions * (1.0 - p)).abs() < error, "{mean}, not {}", transmissions * (1.0 - p));
+    // Every copy is acknowledged. The source sends the transmissions, and receives the acknowledgments that are left.
+    let acks = f64::from(receivers) * transmissions * (1.0 - p) * (1.0 - p);
+    let found = samples(&result, "interrupts_at_source")[0];
+    assert!((found / acks - 1.0).abs() < error, "{found}, not {acks}");
+    let found = samples(&result, "packets_handled_by_source")[0];
+    assert!((found / (transmissions + acks) - 1.0).abs() < error, "{found}, not {}", transmissions + acks);
+}
+
+/// Kaashoek and Tanenbaum: one interrupt for each message if the sequencer sends the body, two if its origin does.
+#[test]
+fn sequencer_interrupts_each_member_once_or_twice() {
+    for (method, expected) in [("pb", 1.0), ("bb", 20.0 / 11.0)] {
+        let text = format!(
+            "name = \"x\"\n[network]\nkind = \"lan\"\n[group]\nreceivers = 10\nsenders = 11\n[protocol]\n\
+             name = \"sequencer\"\nresilience = 0\nsync_interval = \"10 s\"\nmethod = \"{method}\"\n[workload]\n\
+             messages = 100\nmessage_bytes = 1000\nrate = \"2 packet/s\"\n[run]\n{NODES}\n"
+        );
+        let result = run(&ScenarioFile::parse("x", &text).unwrap(), &mut NoObserver);
+        let found = samples(&result, "interrupts_at_receivers");
+        assert!(
+            found[1..].iter().all(|interrupts| (interrupts - expected).abs() < 0.05),
+            "{method}: {found:?}"
+        );
+        // The sequencer receives the requests of the others only.
+        assert!((found[0] - 10.0 / 11.0).abs() < 0.05, "{method}: {found:?}");
+    }
+}
+
+#[test]
+fn relays_report_packets_and_state() {
+    let lossy = |protocol: &str, p: f64| run(&scenario(TREE, "", protocol, p, NODES), &mut NoObserver);
+    let lms = lossy("lms", 0.02);
+    // One source, so one entry at each router, whatever is lost.
+    assert_eq!(samples(&lms, "held_by_routers"), [1.0]);
+    assert!(samples(&lms, "mean_held_by_routers").iter().all(|mean| (0.5..=1.0).contains(mean)));
+    let (pgm, idle) = (lossy("pgm", 0.05), lossy("pgm", 0.0));
+    assert_eq!(samples(&idle, "held_by_routers"), [1.0], "one session and no repair");
+    let peak = samples(&pgm, "held_by_routers")[0];
+    assert!(peak > 2.0, "repairs are pending: {peak}");
+    assert!(samples(&pgm, "mean_held_by_routers").iter().all(|mean| *mean < peak));
+    let packets = |result: &RunResult| samples(result, "packets_handled_by_routers").iter().sum::<f64>();
+    assert!(packets(&pgm) > packets(&idle));
+    // Of routers only: the peak of receivers is the same as without the measurement.
+    let plain = run(&scenario(TREE, "", "pgm", 0.05, ""), &mut NoObserver);
+    for metric in ["held_by_receivers", "held_by_source"] {
+        assert_eq!(samples(&pgm, metric), samples(&plain, metric));
+    }
 }

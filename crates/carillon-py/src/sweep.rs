@@ -120,13 +120,14 @@ fn existing_of(name: &str) -> PyResult<Existing> {
     }
 }
 
-/// Reads a table of a result folder: "summary", "runs", "samples" or "receivers".
+/// Reads a table of a result folder: "summary", "runs", "samples", "receivers" or "nodes".
 #[pyfunction]
 pub fn read_table(py: Python<'_>, folder: PathBuf, name: &str) -> PyResult<Table> {
     let table = py.detach(|| match name {
         "summary" => results::read_summary(&folder),
         "runs" => results::read_runs(&folder),
         "receivers" => results::read_nodes(&folder, SubjectKind::Receiver),
+        "nodes" => results::read_nodes(&folder, SubjectKind::Node),
         name => carillon_lab::table::Table::read_parquet(&folder.join(format!("{name}.parquet"))),
     });
     Table::from_lab(table.map_err(run_error)?)

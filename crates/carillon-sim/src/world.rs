@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use carillon_core::{
-    Application, Bytes, Dest, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
-    Transmit, Verdict, drain, poll_application,
+    Application, Bytes, Dest, Event, Handling, HelperTable, Host, Machine, NodeId, Notice, Observer,
+    Received, Time, Transmit, Verdict, drain, poll_application,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -275,6 +275,7 @@ impl<N: Network, O: Observer> World<N, O> {
         self.now = time;
         let mut arrival = std::mem::take(&mut self.arrival);
         if self.network.advance(time, &mut arrival, &mut self.observer) {
+            let watches_packets = self.observer.watches_packets();
             for &node in &arrival.receivers {
                 let received = Received {
                     source: arrival.source,
@@ -288,8 +289,14 @@ impl<N: Network, O: Observer> World<N, O> {
                     let relay = machine.as_relay();
                     let verdict =
                         relay.map_or(Verdict::Forward, |relay| relay.handle_transit(time, received));
+                    if watches_packets && !matches!(verdict, Verdict::Forward) {
+                        self.observer.handled(time, node, Handling::Diverted);
+                    }
                     self.network.forward(time, verdict, &mut self.observer);
                 } else {
+                    if watches_packets {
+                        self.observer.handled(time, node, Handling::Received);
+                    }
                     machine.handle_datagram(time, received);
                 }
                 let arrived = self.frames_watched.then_some(&arrival);
@@ -389,7 +396,7 @@ impl<N: Network, O: Observer> World<N, O> {
         if self.observer.watches_held()
             && let Some(messages) = node.machine.held()
         {
-            self.observer.held(NodeId(index as u32), messages);
+            self.observer.held(self.now, NodeId(index as u32), messages);
         }
         node.wanted = wanted.unwrap_or(Time::MAX);
         self.schedule(index);
@@ -537,6 +544,9 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
             Dest::Node(_) => self.copy_cache.shared(bytes),
             _ => Bytes::copy_from_slice(bytes),
         };
+        if self.observer.watches_packets() {
+            self.observer.handled(self.now, self.node, Handling::Sent);
+        }
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
     }
 

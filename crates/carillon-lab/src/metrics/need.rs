@@ -32,6 +32,12 @@ pub enum Need {
     Death,
     /// A scenario that measures each receiver.
     Receivers,
+    /// A scenario that measures each node.
+    Nodes,
+    /// Helpers that do not deliver.
+    Helpers,
+    /// Routers with machines of the protocol.
+    Relays,
 }
 
 impl Need {
@@ -55,6 +61,9 @@ impl Need {
             Need::Held => "simulated nodes that report their buffers",
             Need::Death => "`group.helper_dies`",
             Need::Receivers => "`run.measure = [\"receivers\"]`",
+            Need::Nodes => "`run.measure = [\"nodes\"]`, simulated nodes",
+            Need::Helpers => "helpers that do not deliver",
+            Need::Relays => "a protocol with relays at routers",
         }
     }
 
@@ -68,6 +77,9 @@ impl Need {
             Need::EachDelivery | Need::Held => true,
             Need::Death => scenario.death.is_some(),
             Need::Receivers => scenario.measurements.receivers,
+            Need::Nodes => scenario.measurements.nodes,
+            Need::Helpers => scenario.only_helping().next().is_some(),
+            Need::Relays => !scenario.relays().is_empty(),
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
             Need::Parents => scenario.has_parents(),

@@ -4,6 +4,7 @@ use carillon_core::{NodeId, Time};
 
 use super::recorder::{MessageRecord, Totals, expected_deliveries};
 use super::recovery::UnicastTime;
+use super::state::NodeRole;
 use super::subject::NodeValue;
 use crate::scenario::Scenario;
 
@@ -29,6 +30,31 @@ impl Run<'_> {
     /// Receiver of each repair.
     pub(super) fn receivers_of_repairs(&self) -> Vec<NodeId> {
         self.totals.recoveries.repaired.iter().map(|(node, ..)| *node).collect()
+    }
+
+    /// Nodes of a role. A peer that sends and receives has both roles.
+    fn nodes_in(&self, role: NodeRole) -> Vec<NodeId> {
+        match role {
+            NodeRole::Source => self.scenario.sending(),
+            NodeRole::Helper => self.scenario.only_helping().collect(),
+            NodeRole::Receiver => self.scenario.receiving(),
+            NodeRole::Router => self.scenario.relays(),
+        }
+    }
+
+    /// Packets received by each node of a role, for each message.
+    pub(super) fn interrupts(&self, role: NodeRole) -> Vec<NodeValue> {
+        self.totals.nodes.received(&self.nodes_in(role), self.messages_offered())
+    }
+
+    /// Packets handled by each node of a role, for each message.
+    pub(super) fn packets_handled(&self, role: NodeRole) -> Vec<NodeValue> {
+        self.totals.nodes.all_packets(&self.nodes_in(role), self.messages_offered())
+    }
+
+    /// Mean number of stored messages of each node of a role.
+    pub(super) fn mean_held(&self, role: NodeRole) -> Vec<NodeValue> {
+        self.totals.nodes.mean_held(&self.nodes_in(role))
     }
 
     /// Throughput of each receiver in bit/s.

@@ -1,7 +1,8 @@
 //! Recorder: reduces the trace of a run to the records and counts that metrics need.
 
-use carillon_core::{Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time};
+use carillon_core::{Bytes, Dest, Event, Handling, MessageId, NodeId, Observer, Outcome, Time};
 
+use super::nodes::Nodes;
 use super::parents::Parents;
 use super::receivers::Receivers;
 use super::recovery::Recoveries;
@@ -123,8 +124,17 @@ impl Observer for Recorder {
         true
     }
 
-    fn held(&mut self, node: NodeId, messages: u64) {
+    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
         self.totals.state.held(node, messages);
+        self.totals.nodes.held(time, node, messages);
+    }
+
+    fn watches_packets(&self) -> bool {
+        self.totals.nodes.are_measured()
+    }
+
+    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+        self.totals.nodes.handled(time, node, handling);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, _bytes: &Bytes) {
@@ -146,6 +156,7 @@ impl Recorder {
                 traffic: Traffic::new(scenario),
                 parents: Parents::new(scenario),
                 receivers: Receivers::new(scenario),
+                nodes: Nodes::new(scenario),
                 state: State::new(scenario),
                 ..Totals::default()
             },
@@ -227,6 +238,8 @@ pub struct Totals {
     pub state: State,
     /// Deliveries of each receiver.
     pub receivers: Receivers,
+    /// Packets and stored messages of each node.
+    pub nodes: Nodes,
 }
 
 /// Deliveries, if every receiver gets everything.

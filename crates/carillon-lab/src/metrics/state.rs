@@ -13,15 +13,17 @@ pub(super) enum NodeRole {
     /// A node that helps and does not deliver.
     Helper,
     Receiver,
+    /// A router with a machine.
+    Router,
 }
 
 /// The most that any node of a kind kept at once, and the longest wait that ended after a helper died.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     source: NodeId,
-    /// True for nodes that only help, by node; a node beyond the end is a receiver.
-    helps: Vec<bool>,
-    most: [Option<u64>; 3],
+    /// Role by node, of helpers and routers; a node beyond the end is a receiver.
+    roles: Vec<NodeRole>,
+    most: [Option<u64>; 4],
     death: Option<Time>,
     longest: Duration,
     /// Packets that the node sent last has sent at one instant, and the greatest number of that.
@@ -32,22 +34,23 @@ pub struct State {
 impl State {
     /// Creates an empty state.
     pub fn new(scenario: &Scenario) -> Self {
-        let mut helps = Vec::new();
-        for node in scenario.only_helping() {
-            if helps.len() <= node.index() {
-                helps.resize(node.index() + 1, false);
+        let mut roles = Vec::new();
+        let helpers = scenario.only_helping().map(|node| (node, NodeRole::Helper));
+        let routers = scenario.relays().into_iter().map(|node| (node, NodeRole::Router));
+        for (node, role) in helpers.chain(routers) {
+            if roles.len() <= node.index() {
+                roles.resize(node.index() + 1, NodeRole::Receiver);
             }
-            helps[node.index()] = true;
+            roles[node.index()] = role;
         }
         let death = scenario.death.map(|death| Time::ZERO + death.at);
-        State { source: scenario.sender(), helps, most: [None; 3], death, ..State::default() }
+        State { source: scenario.sender(), roles, death, ..State::default() }
     }
 
     pub(super) fn held(&mut self, node: NodeId, messages: u64) {
         let keeper = match node {
             _ if node == self.source => NodeRole::Source,
-            _ if self.helps.get(node.index()).is_some_and(|&helps| helps) => NodeRole::Helper,
-            _ => NodeRole::Receiver,
+            _ => self.roles.get(node.index()).copied().unwrap_or(NodeRole::Receiver),
         };
         let most = &mut self.most[keeper as usize];
         *most = (*most).max(Some(messages));

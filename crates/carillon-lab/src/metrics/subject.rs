@@ -13,6 +13,8 @@ pub(super) enum Subject {
     Unnamed,
     /// Receivers.
     Receiver(fn(&Run<'_>) -> Vec<NodeId>),
+    /// Nodes of any role.
+    Node(fn(&Run<'_>) -> Vec<NodeId>),
 }
 
 /// Kind of the nodes that samples describe.
@@ -20,16 +22,19 @@ pub(super) enum Subject {
 pub enum SubjectKind {
     /// Receivers.
     Receiver,
+    /// Nodes of any role.
+    Node,
 }
 
 impl SubjectKind {
     /// List of all kinds.
-    pub const VARIANTS: [SubjectKind; 1] = [SubjectKind::Receiver];
+    pub const VARIANTS: [SubjectKind; 2] = [SubjectKind::Receiver, SubjectKind::Node];
 
     /// Returns true if a scenario measures nodes of this kind.
     pub fn is_measured(self, scenario: &Scenario) -> bool {
         match self {
             SubjectKind::Receiver => scenario.measurements.receivers,
+            SubjectKind::Node => scenario.measurements.nodes,
         }
     }
 
@@ -37,6 +42,7 @@ impl SubjectKind {
     pub fn name(self) -> &'static str {
         match self {
             SubjectKind::Receiver => "receiver",
+            SubjectKind::Node => "node",
         }
     }
 }
@@ -46,7 +52,7 @@ impl Subject {
     pub(super) fn nodes(self, run: &Run<'_>) -> Option<Vec<NodeId>> {
         let is_measured = self.kind()?.is_measured(run.scenario);
         match self {
-            Subject::Receiver(nodes) if is_measured => Some(nodes(run)),
+            Subject::Receiver(nodes) | Subject::Node(nodes) if is_measured => Some(nodes(run)),
             _ => None,
         }
     }
@@ -55,6 +61,7 @@ impl Subject {
         match self {
             Subject::Unnamed => None,
             Subject::Receiver(_) => Some(SubjectKind::Receiver),
+            Subject::Node(_) => Some(SubjectKind::Node),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use carillon_core::{Event, LinkDirection, NodeId, Notice, Observer, Time};
+use carillon_core::{Event, Handling, LinkDirection, NodeId, Notice, Observer, Time};
 use carillon_sim::{Crashed, Runaway, StopReason};
 
 pub use ending::is_over;
@@ -252,8 +252,16 @@ impl Observer for RunObserver<'_> {
         }
     }
 
-    fn held(&mut self, node: NodeId, messages: u64) {
-        self.recorder.held(node, messages);
+    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
+        self.recorder.held(time, node, messages);
+    }
+
+    fn watches_packets(&self) -> bool {
+        self.recorder.watches_packets()
+    }
+
+    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+        self.recorder.handled(time, node, handling);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {

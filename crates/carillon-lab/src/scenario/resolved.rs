@@ -126,6 +126,18 @@ impl Scenario {
         nodes
     }
 
+    /// The routers at which relays of the protocol stand, in ascending order.
+    pub fn relays(&self) -> Vec<NodeId> {
+        let Some(graph) = self.network.graph().filter(|_| self.protocol.roles.contains(&Role::Relay)) else {
+            return Vec::new();
+        };
+        let mut is_host = vec![false; graph.topology.nodes()];
+        let members = self.members();
+        let hosts = members.iter().copied().chain([self.sender()]).chain(self.only_helping());
+        hosts.for_each(|node| is_host[node.index()] = true);
+        (0..).map(NodeId).zip(is_host).filter(|(_, is_host)| !is_host).map(|(node, _)| node).collect()
+    }
+
     /// Returns true if there are parents and children: a star, or a tree of helpers on a routed network.
     pub fn has_parents(&self) -> bool {
         let helped = !self.helpers.helpers().is_empty();
