@@ -51,6 +51,9 @@ const EXTENSIONS: &[(&str, Option<Format>)] = &[
     ("xml", None),
 ];
 
+/// Returns true if a text is of a format.
+type Recogniser = fn(&str) -> bool;
+
 impl Format {
     /// Extensions of the files that can be read, without the dot.
     pub fn extensions() -> impl Iterator<Item = &'static str> {
@@ -66,7 +69,7 @@ impl Format {
 
     /// Format by the content alone. A list of links looks like an edges file, so it needs its extension.
     fn of_content(text: &str) -> Option<Self> {
-        let recognisers: [(Format, fn(&str) -> bool); 5] = [
+        let recognisers: [(Format, Recogniser); 5] = [
             (Format::GtItm, gt_itm::recognises),
             (Format::GraphMl, graphml::recognises),
             (Format::Brite, brite::recognises),

@@ -1,6 +1,8 @@
 //! Tests of topology files of other tools: real files have the right numbers of nodes and links, and errors of broken
 //! ones name the line and the problem.
 
+#![expect(clippy::disallowed_methods, reason = "a test may read files")]
+
 mod broken;
 
 use std::path::Path;
