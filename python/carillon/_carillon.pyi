@@ -76,7 +76,8 @@ def run_elsewhere(
     metrics: list[str] = ...,
 ) -> None: ...
 
-PlainTopology: TypeAlias = tuple[int, list[tuple[int, int, int, int | None]], list[int], list[int], list[str]]
+PlainLink: TypeAlias = tuple[int, int, int, int | None, int | None, float | None]
+PlainTopology: TypeAlias = tuple[int, list[PlainLink], list[int], list[int], list[str]]
 
 def read_topology(name: str, folder: Path, default_delay: int) -> PlainTopology: ...
 def topology_files(topology: PlainTopology) -> tuple[str, str]: ...

@@ -30,6 +30,10 @@ class Link:
     """Propagation delay in seconds."""
     rate_bps: int | None = None
     """Rate in bit/s; `None` is the rate of the network."""
+    queue: int | None = None
+    """Packets that may wait at each end; `None` is the queue of the network."""
+    loss: float | None = None
+    """Probability of loss in each direction; `None` is the loss of the scenario."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ class Topology:
         """
         parts = _carillon.read_topology(str(path), ".", round(default_delay_s * 1e9))
         nodes, links, sources, receivers, names = parts
-        return cls(nodes, [Link(a, b, delay / 1e9, rate) for a, b, delay, rate in links], sources, receivers, names)
+        known = [Link(a, b, delay / 1e9, rate, queue, loss) for a, b, delay, rate, queue, loss in links]
+        return cls(nodes, known, sources, receivers, names)
 
     @classmethod
     def from_networkx(
@@ -101,7 +106,7 @@ class Topology:
 
         >>> import networkx
         >>> Topology.from_networkx(networkx.path_graph(3), default_delay_s=0.001).links[1]
-        Link(a=1, b=2, delay_s=0.001, rate_bps=None)
+        Link(a=1, b=2, delay_s=0.001, rate_bps=None, queue=None, loss=None)
         """
         number = {node: at for at, node in enumerate(graph.nodes)}
         links: dict[tuple[int, int], Link] = {}
@@ -109,7 +114,8 @@ class Topology:
             low, high = sorted((number[a], number[b]))
             rate_bps = attributes.get(rate)
             delay_s = float(attributes.get(delay, default_delay_s))
-            link = Link(low, high, delay_s, None if rate_bps is None else int(rate_bps))
+            rate_bps = None if rate_bps is None else int(rate_bps)
+            link = Link(low, high, delay_s, rate_bps, attributes.get("queue"), attributes.get("loss"))
             if link.a != link.b:
                 links.setdefault((link.a, link.b), link)
         names = [str(graph.nodes[node].get("name", node)) for node in graph.nodes]
@@ -117,7 +123,7 @@ class Topology:
         return cls(len(number), list(links.values()), sources, sorted(number[node] for node in receivers), names)
 
     def to_networkx(self) -> networkx.Graph[int]:
-        """Return a networkx graph: nodes with `name` and `role`, edges with `delay_s` and `rate_bps`.
+        """Return a networkx graph: nodes with `name` and `role`, edges with the properties of links.
 
         >>> Topology.read("rand0-r20").to_networkx().number_of_edges() == len(Topology.read("rand0-r20").links)
         True
@@ -129,8 +135,9 @@ class Topology:
             role = "source" if node in self.sources else "receiver" if node in self.receivers else "router"
             graph.add_node(node, name=self.names[node] if node < len(self.names) else "", role=role)
         for link in self.links:
-            rate = {} if link.rate_bps is None else {"rate_bps": link.rate_bps}
-            graph.add_edge(link.a, link.b, delay_s=link.delay_s, **rate)
+            own = {"rate_bps": link.rate_bps, "queue": link.queue, "loss": link.loss}
+            known = {key: value for key, value in own.items() if value is not None}
+            graph.add_edge(link.a, link.b, delay_s=link.delay_s, **known)
         return graph
 
     def write(self, path: str | PathLike[str]) -> Path:
@@ -148,7 +155,9 @@ class Topology:
         return path
 
     def _files(self) -> tuple[str, str]:
-        links = [(link.a, link.b, round(link.delay_s * 1e9), link.rate_bps) for link in self.links]
+        links = [
+            (link.a, link.b, round(link.delay_s * 1e9), link.rate_bps, link.queue, link.loss) for link in self.links
+        ]
         return _carillon.topology_files((self.nodes, links, self.sources, self.receivers, self.names))
 
 

@@ -43,6 +43,12 @@ def test_files_come_back_as_they_were(tmp_path: Path) -> None:
     assert len(Topology.read(tmp_path / "copy.graphml").links) == len(topology.links)
 
 
+def test_links_keep_their_queue_and_loss(tmp_path: Path) -> None:
+    topology = Topology(3, [Link(0, 1, 0.01, None, 7), Link(1, 2, 0.01, 1_000_000, None, 0.25)])
+    assert Topology.read(topology.write(tmp_path / "own.edges")).links == topology.links
+    assert Topology.from_networkx(topology.to_networkx()).links == topology.links
+
+
 def test_a_topology_gives_the_results_of_its_file(tmp_path: Path) -> None:
     topology = Topology(4, [Link(0, 1, 0.01), Link(1, 2, 0.02, 2_000_000), Link(2, 3, 0.03)])
     path = topology.write(tmp_path / "chain.edges")

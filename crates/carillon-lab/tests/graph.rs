@@ -182,6 +182,49 @@ fn hosts_are_placed_on_files_of_other_tools() {
     }
 }
 
+/// Messages take another path while a link is down. Without one, or until routes change, they wait for the recovery.
+#[test]
+fn links_fail_and_recover() {
+    let folder = tempfile::tempdir().unwrap();
+    // The way over node 3 is longer.
+    std::fs::write(folder.path().join("net.edges"), "0 1 5\n1 2 5\n1 3 10\n3 2 10\n2 4 5 - 9 0\n").unwrap();
+    std::fs::write(folder.path().join("net.roles"), "nodes 5\nsource 0\nreceiver 4\nname 1 A-B\nname 2 C\n")
+        .unwrap();
+    let scenario = folder.path().join("x.toml");
+    let parse = |keys: &str| {
+        let network = format!("topology = \"net.edges\"\n{keys}");
+        let workload = "messages = 20\nrate = \"10 packet/s\"";
+        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", workload))?;
+        let plan = Plan::new(&file)?;
+        let result = run_one(&plan.runs[0], &mut NoObserver)?;
+        let latencies =
+            result.samples.iter().find(|(name, _)| **name == *"delivery_latency_s").unwrap().1.clone();
+        Ok::<_, Box<dyn std::error::Error>>(latencies)
+    };
+    let most = |keys: &str| parse(keys).unwrap().into_iter().fold(0.0, f64::max);
+    let usual = most("");
+    let failure =
+        |link: &str| format!("[[network.failure]]\nlink = \"{link}\"\nfrom = \"500 ms\"\nto = \"1 s\"\n");
+    // Fifteen milliseconds more, and one more packet time.
+    let around = most(&failure("A-B-C"));
+    assert!((around - usual - 0.015).abs() < 0.01, "{around} {usual}");
+    // Routes still lead to the failed link, so that messages wait for its recovery.
+    let late = most(&format!("convergence = \"10 s\"\n{}", failure("1-2")));
+    assert!(late > 0.4, "{late}");
+    assert!(most(&failure("2-4")) > 0.4, "there is no other path");
+    for (keys, problem) in [
+        (failure("1-0-2"), "`network.failure`"),
+        (failure("0-4"), "is no link of the topology: node 0 has links to 1"),
+        (failure("0>1"), "give both ends"),
+        (failure("0-1").replace("1 s", "100 ms"), "`to` must be later than `from`"),
+        (failure("0-1").replace("link", "links"), "unknown field `links`"),
+        ("convergence = \"1 s\"".to_owned(), "belongs to network.failure"),
+    ] {
+        let error = parse(&keys).unwrap_err().to_string();
+        assert!(error.contains(problem), "{keys}: {error}");
+    }
+}
+
 #[test]
 fn wrong_keys_are_refused_by_name() {
     let tree = "topology = \"binary-tree\"";

@@ -34,7 +34,7 @@ fn tshark_reads(settings: &[(&str, &str)], types: &[&str]) {
     let mut topology = Topology::new(6);
     for (a, b, millis) in [(0, 4, 1), (4, 5, 3), (5, 1, 1), (5, 2, 2), (4, 3, 1)] {
         let ends = [NodeId(a), NodeId(b)];
-        topology.add_link(Link { ends, delay: Duration::from_millis(millis), rate: None });
+        topology.add_link(Link::new(ends, Duration::from_millis(millis)));
     }
     let group = Group::new(&ENTRY, 3).receivers(3).messages(60).interval(Duration::from_millis(10));
     let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));

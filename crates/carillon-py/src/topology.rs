@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carillon_core::{BitRate, NodeId};
+use carillon_core::{BitRate, NodeId, Probability};
 use carillon_lab::scenario::Inputs;
 use carillon_lab::topologies;
 use carillon_sim::graph::{Link, Topology};
@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 
 use crate::error::scenario_error;
 
-/// Link: both ends, delay in nanoseconds, rate in bit/s.
-type PlainLink = (u32, u32, u64, Option<u64>);
+/// Link: both ends, delay in nanoseconds, rate in bit/s, queue in packets, probability of loss.
+type PlainLink = (u32, u32, u64, Option<u64>, Option<u32>, Option<f64>);
 
 /// Topology: number of nodes, links, sources, receivers, names.
 type PlainTopology = (usize, Vec<PlainLink>, Vec<u32>, Vec<u32>, Vec<String>);
@@ -32,7 +32,8 @@ pub fn read_topology(name: &str, folder: PathBuf, default_delay: u64) -> PyResul
     let numbers = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
     let links = topology.links().iter().map(|link| {
         let delay = u64::try_from(link.delay.as_nanos()).unwrap_or(u64::MAX);
-        (link.ends[0].0, link.ends[1].0, delay, link.rate.map(|rate| rate.bps()))
+        let (rate, loss) = (link.rate.map(|rate| rate.bps()), link.loss.map(|p| p.value()));
+        (link.ends[0].0, link.ends[1].0, delay, rate, link.queue, loss)
     });
     let (sources, receivers) = (numbers(&topology.sources), numbers(&topology.receivers));
     Ok((topology.nodes(), links.collect(), sources, receivers, topology.names.clone()))
@@ -52,7 +53,7 @@ pub fn topology_files(topology: PlainTopology) -> PyResult<(String, String)> {
     };
     let mut topology = Topology::new(nodes);
     let mut degrees = vec![0_u32; nodes];
-    for (a, b, delay, rate) in links {
+    for (a, b, delay, rate, queue, loss) in links {
         let ends = [known(a)?, known(b)?];
         if a == b {
             return Err(bad(format!("a link from node {a} to itself")));
@@ -67,7 +68,11 @@ pub fn topology_files(topology: PlainTopology) -> PyResult<(String, String)> {
             None => None,
             Some(bps) => Some(BitRate::new(bps).ok_or_else(|| bad(format!("a rate of {bps} bit/s")))?),
         };
-        topology.add_link(Link { ends, delay: Duration::from_nanos(delay), rate });
+        let loss = match loss {
+            None => None,
+            Some(p) => Some(Probability::new(p).ok_or_else(|| bad(format!("a loss of {p}: give 0 to 1")))?),
+        };
+        topology.add_link(Link { rate, queue, loss, ..Link::new(ends, Duration::from_nanos(delay)) });
     }
     topology.sources = sources.into_iter().map(known).collect::<PyResult<_>>()?;
     topology.receivers = receivers.into_iter().map(known).collect::<PyResult<_>>()?;

@@ -19,7 +19,7 @@ pub fn random_network(
     let mut topology = Topology::new((first + routers) as usize);
     let join = |topology: &mut Topology, a: u32, b: u32, rng: &mut Rng| {
         let delay = Duration::from_nanos(100_000 + rng.below(longest.as_nanos() as u64));
-        topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
+        topology.add_link(Link::new([NodeId(a), NodeId(b)], delay));
     };
     // Each router joins an earlier one, which makes a tree.
     for router in 1..routers {

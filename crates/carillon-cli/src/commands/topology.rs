@@ -27,7 +27,7 @@ Examples:
 Reads the files of GT-ITM (.gb, and .alt by its sgb2alt), GraphML (.graphml), GML (.gml), BRITE (.brite) and \
 Rocketfuel (.intra, .cch). Their nodes are routers. With --receivers, a source and receivers are placed on them.
 
-Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles)."
+Writes the edges (node node delay_ms [rate_mbps [queue [loss]]]) and, beside them, the roles (.roles)."
 )]
 pub struct Args {
     /// Generator (binary-tree, tree, random, waxman, transit-stub), shipped topology, or file.

@@ -103,6 +103,9 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
             graph.add_loss(link, from, section.clone());
         }
     }
+    if !routed.outages.all.is_empty() {
+        graph.set_outages(&routed.outages.all, routed.outages.convergence);
+    }
     if let Some(input) = routed.input {
         let helpers = scenario.helpers.helpers().iter().map(|helper| helper.node);
         let parents = helpers.chain([routed.source()]);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::error::ScenarioError;
+use super::failures::Failure;
 use super::group::Group;
 use super::loss::{LossSections, Words};
 
@@ -51,6 +52,9 @@ pub(super) struct Network {
     pub height: Option<u32>,
     pub fanout: Option<String>,
     pub regions: Option<Vec<Region>>,
+    #[serde(default)]
+    pub failure: Vec<Failure>,
+    pub convergence: Option<Span>,
     pub link_delay: Option<Span>,
     #[serde(default)]
     pub component: Component,
@@ -327,6 +331,8 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.regions",
     "network.link_delay",
     "network.component",
+    "network.failure",
+    "network.convergence",
     "network.routers",
     "network.plane",
     "network.edge_probability",

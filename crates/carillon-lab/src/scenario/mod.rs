@@ -6,6 +6,7 @@
 
 mod document;
 mod error;
+mod failures;
 mod file;
 mod group;
 mod helpers;
@@ -23,6 +24,7 @@ mod topology;
 use toml::Table;
 
 pub use error::ScenarioError;
+pub use failures::Outages;
 pub use file::ScenarioFile;
 pub use inputs::{InputContents, Inputs};
 pub use loss::register_loss;

@@ -9,6 +9,8 @@ use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 use carillon_sim::loss::LossSection;
 
+use super::failures::Outages;
+
 /// The network of a scenario.
 #[derive(Clone, Debug)]
 pub enum ScenarioNetwork {
@@ -85,6 +87,8 @@ pub struct RoutedNetwork {
     pub drops: Option<Drops>,
     /// Settings of each link that differ from `config`, for stars and trees of regions; otherwise empty.
     pub own: Arc<[OwnLink]>,
+    /// Outages of links.
+    pub outages: Outages,
     /// True for a star.
     pub is_star: bool,
     /// Limited input of a parent (the source or a helper); `None` if unlimited.
@@ -202,7 +206,8 @@ impl RoutedNetwork {
 
     /// Loss model that a link has of its own.
     fn own_loss_of(&self, link: u32) -> Option<LossModel> {
-        self.own.get(link as usize).and_then(|own| own.loss)
+        let own = self.own.get(link as usize).and_then(|own| own.loss);
+        own.or_else(|| self.topology.links()[link as usize].loss.map(LossModel::Bernoulli))
     }
 
     /// Directions of the links at a place, each by the link and the end that sends.

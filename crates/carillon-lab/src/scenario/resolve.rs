@@ -312,7 +312,9 @@ impl ScenarioFile {
             overhead: keys.overhead.map_or(UDP_OVERHEAD, |Bytes(bytes)| bytes),
         };
         let losses = loss::links(sections, &domains)?;
+        let outages = keys.outages(&topology).map_err(of_key)?;
         Ok(RoutedNetwork {
+            outages,
             topology: Arc::new(topology),
             domains,
             config,

@@ -15,7 +15,7 @@ use carillon_testkit::{Contents, Group, MessageSource, Oracle, Recorder, random_
 
 /// Link with a delay in microseconds.
 fn link(a: u32, b: u32, micros: u64) -> Link {
-    Link { ends: [NodeId(a), NodeId(b)], delay: Duration::from_micros(micros), rate: None }
+    Link::new([NodeId(a), NodeId(b)], Duration::from_micros(micros))
 }
 
 /// Runs with the source at node 0 and one loss of message 5 on the first link, from node 0.

@@ -14,7 +14,7 @@ pub fn binary_tree(height: u32, delay: Duration) -> Topology {
     let mut topology = Topology::new(2 * leaves as usize);
     for node in 1..2 * leaves {
         let ends = [NodeId(if node == 1 { 0 } else { node / 2 }), NodeId(node)];
-        topology.add_link(Link { ends, delay, rate: None });
+        topology.add_link(Link::new(ends, delay));
     }
     topology.sources = vec![NodeId(0)];
     topology.receivers = (leaves..2 * leaves).map(NodeId).collect();
@@ -31,7 +31,7 @@ pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
         for &parent in &level {
             for _ in 0..children {
                 let child = topology.add_node();
-                topology.add_link(Link { ends: [parent, child], delay, rate: None });
+                topology.add_link(Link::new([parent, child], delay));
                 next.push(child);
             }
         }
@@ -52,7 +52,7 @@ pub fn star(links: &[(Duration, Option<BitRate>)]) -> Topology {
     let mut topology = Topology::new(1);
     for &(delay, rate) in links {
         let child = topology.add_node();
-        topology.add_link(Link { ends: [NodeId(0), child], delay, rate });
+        topology.add_link(Link { rate, ..Link::new([NodeId(0), child], delay) });
         topology.receivers.push(child);
     }
     topology.sources = vec![NodeId(0)];
@@ -95,7 +95,7 @@ pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> 
                 };
                 if rng.chance(probability.clamp(0.0, 1.0)) {
                     let ends = [NodeId(a as u32), NodeId(b as u32)];
-                    topology.add_link(Link { ends, delay: millis(distance), rate: None });
+                    topology.add_link(Link::new(ends, millis(distance)));
                 }
             }
         }
@@ -175,7 +175,7 @@ impl TransitStub {
                 kinds.resize(topology.nodes(), Domain::Stub);
                 let gateway = NodeId(stub.0 + rng.below(self.stub_nodes as u64) as u32);
                 let ends = [NodeId(first.0 + transit as u32), gateway];
-                topology.add_link(Link { ends, delay: between(to_stub, rng), rate: None });
+                topology.add_link(Link::new(ends, between(to_stub, rng)));
             }
         }
         Ok((topology, kinds))
@@ -197,7 +197,7 @@ fn domain(
     }
     for link in inside.links() {
         let ends = link.ends.map(|end| NodeId(first.0 + end.0));
-        topology.add_link(Link { ends, delay: between(delays, rng), rate: None });
+        topology.add_link(Link::new(ends, between(delays, rng)));
     }
     Ok(first)
 }
@@ -208,7 +208,7 @@ pub fn place(topology: &mut Topology, places: &[NodeId], receivers: usize, delay
     let mut host = |topology: &mut Topology| {
         let at = places[rng.below(places.len() as u64) as usize];
         let host = topology.add_node();
-        topology.add_link(Link { ends: [at, host], delay, rate: None });
+        topology.add_link(Link::new([at, host], delay));
         host
     };
     topology.sources = vec![host(topology)];

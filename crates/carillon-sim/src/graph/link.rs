@@ -166,6 +166,12 @@ impl LinkState {
         (waiting >= limit).then(|| leaving[leaving.len() - limit])
     }
 
+    /// Empties the queue at a time in the past, since when the link is idle.
+    pub(super) fn flush(&mut self, at: Time) {
+        self.free = self.free.min(at);
+        self.leaving = None;
+    }
+
     /// Queues a packet of `bytes` bytes, where `limit` packets may wait in addition to the one being sent. `seeds`
     /// returns the streams of this link and direction.
     pub(super) fn put(

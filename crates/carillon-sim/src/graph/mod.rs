@@ -7,11 +7,13 @@ pub mod import;
 mod input;
 mod link;
 mod network;
+mod outage;
 pub mod regions;
 mod routes;
 mod topology;
 
 pub use link::{LossModel, SingleLoss};
 pub use network::{Graph, GraphConfig};
+pub use outage::Outage;
 pub use routes::{DeliveryTree, PathTree, Routes, TreeRoutes};
 pub use topology::{Link, RolesOrEdges, Topology, TopologyError};

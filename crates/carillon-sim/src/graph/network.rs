@@ -11,6 +11,7 @@ use carillon_core::{
 
 use super::input::InputBuffer;
 use super::link::{Fate, LinkState, LossModel, SingleLoss};
+use super::outage::{Outage, Outages};
 use super::routes::{DeliveryTree, PathTree, Routes};
 use super::topology::Topology;
 use crate::loss::{LossSection, LossyPlace};
@@ -56,6 +57,11 @@ pub struct Graph {
     /// Two for each link: from its first end, and from its second.
     wires: Vec<LinkState>,
     up: Vec<bool>,
+    /// Queues of links that differ from `config`.
+    queues: BTreeMap<u32, usize>,
+    /// Outages of links, if there are any, and the time of the next change of routes.
+    outages: Option<Box<Outages>>,
+    next_change: Time,
     relays: Vec<bool>,
     /// Input buffers of nodes with limited processing speed.
     inputs: BTreeMap<NodeId, InputBuffer>,
@@ -184,8 +190,13 @@ impl Graph {
             }));
             first_port.push(behind.len() as u32);
         }
+        let queues = (0..).zip(topology.links());
+        let queues = queues.filter_map(|(link, of)| Some((link, of.queue? as usize)));
         Graph {
             epoch: 0,
+            queues: queues.collect(),
+            outages: None,
+            next_change: Time::MAX,
             behind,
             first_port,
             wires: wires.collect(),
@@ -274,6 +285,31 @@ impl Graph {
         }
     }
 
+    /// Sets the outages of links. Packets on a link that is down, or that fails before they arrive, are lost. Routes
+    /// change `convergence` after each failure and recovery.
+    pub fn set_outages(&mut self, outages: &[Outage], convergence: Duration) {
+        let outages = Outages::new(outages, convergence);
+        self.next_change = outages.next_change();
+        self.outages = Some(Box::new(outages));
+    }
+
+    /// Makes the changes of routes that are due.
+    #[cold]
+    fn change_routes(&mut self, now: Time) {
+        while let Some((link, is_up)) = self.outages.as_mut().and_then(|outages| outages.take_change(now)) {
+            self.set_up(link, is_up);
+        }
+        self.next_change = self.outages.as_ref().map_or(Time::MAX, |outages| outages.next_change());
+    }
+
+    /// Number of packets that may wait at each end of a link.
+    fn queue(&self, link: u32) -> usize {
+        if self.queues.is_empty() {
+            return self.config.queue;
+        }
+        self.queues.get(&link).copied().unwrap_or(self.config.queue)
+    }
+
     /// Multicast tree of a source.
     pub fn tree(&mut self, source: NodeId, group: GroupId) -> Arc<DeliveryTree> {
         let Graph { topology, up, members, trees, .. } = self;
@@ -297,14 +333,30 @@ impl Graph {
         else {
             return;
         };
-        if !self.up[link as usize] {
+        if let Some(outages) = &mut self.outages {
+            if outages.interrupt(link, now, now) {
+                let original = packet.original.is_some();
+                observer.frame(Some(LinkDirection { from, to }), &packet.bytes);
+                observer.event(now, from, &Event::FrameLost { receiver: Some(to), original });
+                return;
+            }
+            if let Some(at) = outages.recovery(link, wire as usize % 2, now) {
+                self.wires[wire as usize].flush(at);
+            }
+        } else if !self.up[link as usize] {
             return;
         }
         let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
         let seeds =
             || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let wire = wire as usize;
-        let fate = self.wires[wire].put(now, bytes, self.config.queue, packet.original, seeds);
+        let limit = self.queue(link);
+        let mut fate = self.wires[wire].put(now, bytes, limit, packet.original, seeds);
+        if let (Fate::Arrives(at), Some(outages)) = (fate, &self.outages)
+            && outages.interrupt(link, now, at)
+        {
+            fate = Fate::Lost;
+        }
         let mut tell = |event| {
             observer.frame(Some(LinkDirection { from, to }), &packet.bytes);
             observer.event(now, from, &event);
@@ -445,6 +497,9 @@ impl Network for Graph {
         bytes: Bytes,
         observer: &mut dyn Observer,
     ) {
+        if now >= self.next_change {
+            self.change_routes(now);
+        }
         match transmit.departure.filter(|&at| at > now) {
             None => self.start(now, from, transmit, bytes, observer),
             // The interface holds the datagram until its departure time.
@@ -454,12 +509,12 @@ impl Network for Graph {
 
     fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
         let Some(limit) = self.config.port_queue else { return true };
-        let limit = self.config.queue.min(limit.get() as usize).max(1);
+        let limit = |link: u32| self.queue(link).min(limit.get() as usize).max(1);
         let ports = self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize;
         let full = self.behind[ports]
             .iter()
             .filter(|behind| self.up[behind.link as usize])
-            .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit));
+            .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit(behind.link)));
         // All ports share one socket, so the fullest one decides.
         let Some(at) = full.max() else { return true };
         if self.waiting.insert(node) {
@@ -477,6 +532,9 @@ impl Network for Graph {
     }
 
     fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        if now >= self.next_change {
+            self.change_routes(now);
+        }
         let hop = match self.pending.pop() {
             None => return false,
             Some((_, Pending::Departs(held))) => {

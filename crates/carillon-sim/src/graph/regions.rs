@@ -40,12 +40,12 @@ pub fn regional_tree(regions: &[Region]) -> (Topology, Vec<Option<LossModel>>) {
     let (source, backbone) = (NodeId(0), NodeId(1));
     let mut topology = Topology::new(2);
     let mut losses = vec![None];
-    topology.add_link(Link { ends: [source, backbone], delay: Duration::ZERO, rate: None });
+    topology.add_link(Link::new([source, backbone], Duration::ZERO));
     let mut level: VecDeque<(NodeId, &Region)> = regions.iter().map(|region| (backbone, region)).collect();
     let mut exchanges = Vec::new();
     while let Some((above, region)) = level.pop_front() {
         let exchange = topology.add_node();
-        topology.add_link(Link { ends: [above, exchange], delay: region.uplink_delay, rate: region.rate });
+        topology.add_link(Link { rate: region.rate, ..Link::new([above, exchange], region.uplink_delay) });
         losses.push(region.uplink_loss);
         level.extend(region.regions.iter().map(|below| (exchange, below)));
         exchanges.push((exchange, region));
@@ -54,7 +54,7 @@ pub fn regional_tree(regions: &[Region]) -> (Topology, Vec<Option<LossModel>>) {
         for _ in 0..region.endpoints {
             let endpoint = topology.add_node();
             let ends = [exchange, endpoint];
-            topology.add_link(Link { ends, delay: region.endpoint_delay, rate: region.rate });
+            topology.add_link(Link { rate: region.rate, ..Link::new(ends, region.endpoint_delay) });
             losses.push(region.endpoint_loss);
             topology.receivers.push(endpoint);
         }

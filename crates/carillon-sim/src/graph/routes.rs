@@ -270,7 +270,7 @@ mod tests {
         let mut topology = Topology::new(nodes);
         for &(a, b, millis) in links {
             let ends = [NodeId(a), NodeId(b)];
-            topology.add_link(Link { ends, delay: Duration::from_millis(millis), rate: None });
+            topology.add_link(Link::new(ends, Duration::from_millis(millis)));
         }
         topology
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use carillon_core::{BitRate, NodeId, PortId};
+use carillon_core::{BitRate, NodeId, PortId, Probability};
 
 /// Link between two nodes, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +14,17 @@ pub struct Link {
     pub delay: Duration,
     /// Rate; `None` is the network's rate.
     pub rate: Option<BitRate>,
+    /// Maximum number of waiting packets at each end; `None` is the network's.
+    pub queue: Option<u32>,
+    /// Loss probability of each packet in each direction, instead of the losses of the scenario.
+    pub loss: Option<Probability>,
+}
+
+impl Link {
+    /// Link with this delay, and the network's rate, queue and losses.
+    pub fn new(ends: [NodeId; 2], delay: Duration) -> Self {
+        Link { ends, delay, rate: None, queue: None, loss: None }
+    }
 }
 
 /// Graph of nodes and links.
@@ -175,8 +186,8 @@ impl Topology {
         part
     }
 
-    /// Parses an edges file, with `node node delay_ms [rate_mbps]` in each line, and a roles file, with `nodes N`,
-    /// `source NODE`, `receiver NODE` and `name NODE TEXT` in any order; `#` begins a comment.
+    /// Parses an edges file, with `node node delay_ms [rate_mbps [queue [loss]]]` in each line, and a roles file, with
+    /// `nodes N`, `source NODE`, `receiver NODE` and `name NODE TEXT` in any order; `#` begins a comment.
     pub fn parse(edges: &str, roles: &str) -> Result<Self, RolesOrEdges> {
         let mut topology = Self::parse_roles(roles).map_err(RolesOrEdges::Roles)?;
         topology.parse_edges(edges).map_err(RolesOrEdges::Edges)?;
@@ -250,11 +261,11 @@ impl Topology {
     fn parse_edges(&mut self, text: &str) -> Result<(), TopologyError> {
         for (line, words) in lines(text) {
             let fail = |problem: String| TopologyError { line, problem };
-            let (ends, delay, rate) = match words[..] {
-                [a, b, delay] => ([a, b], delay, None),
-                [a, b, delay, rate] => ([a, b], delay, Some(rate)),
-                _ => return Err(fail("expected `node node delay_ms [rate_mbps]`".into())),
-            };
+            let [a, b, delay, ref own @ ..] = words[..] else { return Err(fail(EDGE_FORM.into())) };
+            if own.len() > 3 {
+                return Err(fail(EDGE_FORM.into()));
+            }
+            let ends = [a, b];
             let mut nodes = [NodeId(0); 2];
             for (node, word) in nodes.iter_mut().zip(ends) {
                 let number: u32 =
@@ -272,17 +283,25 @@ impl Topology {
                 return Err(fail("a node has more than 65536 links".into()));
             }
             let delay = positive(delay, 1e9).ok_or_else(|| fail(format!("`{delay}` is no delay in ms")))?;
-            let rate = match rate {
-                None => None,
-                Some(word) => {
-                    let rate = positive(word, 1e9).and_then(|mbps| BitRate::new((mbps * 1e6).round() as u64));
-                    Some(rate.ok_or_else(|| fail(format!("`{word}` is no rate in Mbit/s")))?)
-                }
-            };
+            // A dash stands for the value of the network.
+            let own = |column: usize| own.get(column).copied().filter(|&word| word != "-");
+            let rate = own(0).map(|word| {
+                let rate = positive(word, 1e9).and_then(|mbps| BitRate::new((mbps * 1e6).round() as u64));
+                rate.ok_or_else(|| fail(format!("`{word}` is no rate in Mbit/s")))
+            });
+            let queue = own(1).map(|word| {
+                let places: Option<u32> = word.parse().ok();
+                places.ok_or_else(|| fail(format!("`{word}` is no queue: expected a number of packets")))
+            });
+            let loss = own(2).map(|word| {
+                let p = word.parse().ok().and_then(Probability::new);
+                p.ok_or_else(|| fail(format!("`{word}` is no loss: expected a probability from 0 to 1")))
+            });
             self.add_link(Link {
-                ends: nodes,
-                delay: Duration::from_nanos((delay * 1e6).round() as u64),
-                rate,
+                rate: rate.transpose()?,
+                queue: queue.transpose()?,
+                loss: loss.transpose()?,
+                ..Link::new(nodes, Duration::from_nanos((delay * 1e6).round() as u64))
             });
         }
         Ok(())
@@ -291,14 +310,20 @@ impl Topology {
     /// Contents of the edges file.
     pub fn edges(&self) -> String {
         let mut text = String::new();
-        for Link { ends: [a, b], delay, rate } in &self.links {
+        for Link { ends: [a, b], delay, rate, queue, loss } in &self.links {
             let delay = delay.as_nanos() as f64 / 1e6;
+            let own = [
+                rate.map(|rate| (rate.bps() as f64 / 1e6).to_string()),
+                queue.map(|queue| queue.to_string()),
+                loss.map(|loss| loss.value().to_string()),
+            ];
+            let columns = own.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
             // Writing to a string does not fail.
             let _ = write!(text, "{} {} {delay}", a.0, b.0);
-            let _ = match rate {
-                Some(rate) => writeln!(text, " {}", rate.bps() as f64 / 1e6),
-                None => writeln!(text),
-            };
+            for column in &own[..columns] {
+                let _ = write!(text, " {}", column.as_deref().unwrap_or("-"));
+            }
+            text.push('\n');
         }
         text
     }
@@ -348,6 +373,9 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     })
 }
 
+/// Form of a line of an edges file.
+const EDGE_FORM: &str = "expected `node node delay_ms [rate_mbps [queue_packets [loss]]]`";
+
 /// Parses a non-negative number of at most `most`.
 fn positive(word: &str, most: f64) -> Option<f64> {
     word.parse().ok().filter(|number: &f64| (0.0..=most).contains(number))
@@ -378,6 +406,20 @@ mod tests {
         assert_eq!(ports, [(0, 0), (1, 2), (2, 3)]);
         assert_eq!(topology.port_on(NodeId(1), 2), Some(PortId(2)));
         assert_eq!(topology.port_on(NodeId(0), 2), None);
+    }
+
+    #[test]
+    fn links_have_their_own_rate_queue_and_loss() {
+        let edges = "0 1 1 - 7\n1 2 1 10 - 0.25\n1 3 1 5\n";
+        let topology = Topology::parse(edges, ROLES).expect("a topology");
+        let [a, b, c] = topology.links() else { panic!("{topology:?}") };
+        assert_eq!((a.rate, a.queue, a.loss), (None, Some(7), None));
+        assert_eq!(
+            (b.rate, b.queue, b.loss.map(Probability::value)),
+            (Some(BitRate::mbps(10)), None, Some(0.25))
+        );
+        assert_eq!((c.rate, c.queue, c.loss), (Some(BitRate::mbps(5)), None, None));
+        assert_eq!(topology.edges(), edges);
     }
 
     #[test]
@@ -427,7 +469,10 @@ mod tests {
             Err(RolesOrEdges::Edges(error)) => error.to_string(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(edges("0 1"), "line 1: expected `node node delay_ms [rate_mbps]`");
+        assert_eq!(edges("0 1"), format!("line 1: {EDGE_FORM}"));
+        assert_eq!(edges("0 1 1 - - - -"), format!("line 1: {EDGE_FORM}"));
+        assert_eq!(edges("0 1 1 - 1.5"), "line 1: `1.5` is no queue: expected a number of packets");
+        assert_eq!(edges("0 1 1 5 9 2"), "line 1: `2` is no loss: expected a probability from 0 to 1");
         assert_eq!(edges("0 4 1"), "line 1: node 4 is none of the 4, which count from 0");
         assert_eq!(edges("0 0 1"), "line 1: a link from node 0 to itself");
         assert_eq!(edges("0 1 -1"), "line 1: `-1` is no delay in ms");

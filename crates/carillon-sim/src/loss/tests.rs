@@ -120,7 +120,7 @@ fn list_counts_messages_or_packets_and_repeats() {
 fn on_link(model: LossModel, sections: &[Arc<LossSection>]) -> Vec<bool> {
     let mut topology = Topology::new(2);
     let ends = [NodeId(0), NodeId(1)];
-    topology.add_link(Link { ends, delay: Duration::from_millis(1), rate: Some(BitRate::mbps(1000)) });
+    topology.add_link(Link { rate: Some(BitRate::mbps(1000)), ..Link::new(ends, Duration::from_millis(1)) });
     let mut graph = Graph::new(Arc::new(topology), GraphConfig::default(), &Seeds::new(9));
     graph.set_loss(0, NodeId(0), model);
     sections.iter().for_each(|section| graph.add_loss(0, NodeId(0), section.clone()));

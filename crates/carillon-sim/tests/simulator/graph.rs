@@ -8,7 +8,7 @@ use carillon_core::{
     Relay, Scope, Seeds, Time, TraceEvent, Transmit, Verdict,
 };
 use carillon_sim::World;
-use carillon_sim::graph::{Graph, GraphConfig, Link, SingleLoss, Topology};
+use carillon_sim::graph::{Graph, GraphConfig, Link, Outage, SingleLoss, Topology};
 
 const GROUP: GroupId = GroupId(0);
 
@@ -67,7 +67,7 @@ fn network() -> Graph {
     let mut topology = Topology::new(6);
     for (a, b) in [(0, 1), (1, 2), (2, 3), (1, 4), (2, 5)] {
         let ends = [NodeId(a), NodeId(b)];
-        topology.add_link(Link { ends, delay: Duration::from_millis(10), rate: None });
+        topology.add_link(Link::new(ends, Duration::from_millis(10)));
     }
     let mut graph = Graph::new(Arc::new(topology), GraphConfig::default(), &Seeds::new(1));
     for node in [0, 3, 4, 5] {
@@ -164,6 +164,24 @@ fn a_link_that_is_down_carries_nothing_and_comes_back() {
     graph.set_up(1, false);
     let (heard, _) = run(graph, vec![(0, says(Dest::group(GROUP)))]);
     assert_eq!(heard, [(4, 0, hops(2))]);
+}
+
+/// Node 3 is behind link 1 alone. A packet takes 10 ms on each link and some time to be sent.
+#[test]
+fn packets_on_a_link_that_fails_are_lost() {
+    let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+    let heard = |from: u64, to: Option<u64>, convergence: u64| {
+        let mut graph = network();
+        let outage = Outage { link: 1, from: at(from), to: to.map(at) };
+        graph.set_outages(&[outage], Duration::from_millis(convergence));
+        let (heard, lost) = run(graph, vec![(0, says(Dest::group(GROUP)))]);
+        (heard.len(), lost)
+    };
+    assert_eq!(heard(1000, None, 0).0, 3, "all have arrived before");
+    assert_eq!(heard(0, None, 0).0, 1, "routes have no path to the others");
+    assert_eq!(heard(0, None, 10_000).0, 1, "routes lead to the failed link");
+    assert_eq!(heard(18, Some(30), 0).0, 1, "the link fails before the packet arrives");
+    assert_eq!(heard(0, Some(9), 0).0, 3, "the link has recovered");
 }
 
 #[test]

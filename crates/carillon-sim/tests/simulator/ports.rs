@@ -64,11 +64,8 @@ fn on_lan(port_queue: u32, to_send: [u64; 2]) -> Vec<u32> {
 fn on_graph(port_queue: u32, to_send: [u64; 2]) -> EventRecorder {
     let mut topology = Topology::new(2);
     let ends = [NodeId(0), NodeId(1)];
-    topology.add_link(Link {
-        ends,
-        delay: Duration::from_millis(1),
-        rate: Some(carillon_core::BitRate::mbps(8)),
-    });
+    let rate = Some(carillon_core::BitRate::mbps(8));
+    topology.add_link(Link { rate, ..Link::new(ends, Duration::from_millis(1)) });
     let config = GraphConfig { queue: 3, port_queue: NonZeroU32::new(port_queue), ..GraphConfig::default() };
     let mut graph = Graph::new(Arc::new(topology), config, &Seeds::new(1));
     ends.into_iter().for_each(|node| graph.join(GroupId(0), node));

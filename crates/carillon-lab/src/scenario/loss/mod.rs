@@ -30,7 +30,7 @@ use super::network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, Scenari
 
 pub use self::custom::register_loss;
 pub(super) use self::document::{LossSections, Words};
-pub(super) use self::place::receivers;
+pub(super) use self::place::{named, receivers};
 
 /// Keys of a model, and the models they belong to.
 const MODEL_KEYS: &[(&str, &[LossModelName])] = &[

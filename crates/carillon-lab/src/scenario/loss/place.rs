@@ -53,7 +53,7 @@ pub(super) fn links(loss: &Loss, topology: &Topology) -> Result<LossPlace, Probl
 }
 
 /// Directions of the links between two nodes: `"a-b"` both, `"a>b"` the one from a to b.
-fn named(topology: &Topology, word: &str) -> Result<Vec<(u32, NodeId)>, String> {
+pub(in crate::scenario) fn named(topology: &Topology, word: &str) -> Result<Vec<(u32, NodeId)>, String> {
     // A name may itself contain the separator, so every place to split is tried.
     let separator = if word.contains('>') { '>' } else { '-' };
     let is_directed = separator == '>';

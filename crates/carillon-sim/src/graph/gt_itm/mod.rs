@@ -45,7 +45,7 @@ impl Edges {
     fn join(&mut self, a: u32, b: u32, length: f64) {
         if self.seen.insert((a.min(b), a.max(b))) {
             let delay = Duration::from_nanos((length * 1e6).round() as u64);
-            self.topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
+            self.topology.add_link(Link::new([NodeId(a), NodeId(b)], delay));
         }
     }
 }

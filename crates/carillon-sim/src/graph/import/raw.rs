@@ -96,7 +96,7 @@ impl RawGraph {
                 return Err(TopologyError { line, problem: "a node has more than 65536 links".into() });
             }
             findings.default_delays += usize::from(known.is_none());
-            topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate });
+            topology.add_link(Link { rate, ..Link::new([NodeId(a), NodeId(b)], delay) });
         }
         if nodes.iter().any(|node| !node.name.is_empty()) {
             topology.names = nodes.into_iter().map(|node| node.name).collect();

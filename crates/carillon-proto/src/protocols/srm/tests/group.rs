@@ -107,7 +107,7 @@ pub(super) fn run(
     let mut topology = Topology::new(nodes as usize);
     for &[a, b, ms] in links {
         let delay = Duration::from_millis(ms.into());
-        topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
+        topology.add_link(Link::new([NodeId(a), NodeId(b)], delay));
     }
     let config = GraphConfig { rate: BitRate::mbps(100_000), ..GraphConfig::default() };
     let mut graph = Graph::new(Arc::new(topology), config, &Seeds::new(3));

@@ -20,7 +20,7 @@ fn measure(timers: &str, losses: u64, lossy: impl Fn(u64) -> (u32, NodeId)) -> [
     let up = |node: u32| NodeId(node / 2);
     for node in 1..16 {
         let delay = Duration::from_millis(10);
-        topology.add_link(Link { ends: [up(node), NodeId(node)], delay, rate: None });
+        topology.add_link(Link::new([up(node), NodeId(node)], delay));
     }
     let graph = Graph::new(Arc::new(topology), GraphConfig::default(), &Seeds::new(3));
     let members: Vec<NodeId> = std::iter::once(0).chain(8..16).map(NodeId).collect();
