@@ -51,6 +51,26 @@ def test_results_do_not_depend_on_threads_or_the_way_they_are_made(lan: dict[str
         assert len(files) == 1, name
 
 
+def test_measured_receivers_and_nodes_have_tables(lan: dict[str, Any]) -> None:
+    results = [
+        carillon.run(lan, jobs=jobs, progress=False, run__measure=["receivers", "nodes"], run__replications=2)
+        for jobs in (1, 2)
+    ]
+    samples = polars.DataFrame(results[0].samples)
+    assert samples.schema["receiver"] == samples.schema["node"] == polars.Int64
+    latency = samples.filter(polars.col("metric") == "delivery_latency_s")
+    receivers = polars.DataFrame(results[0].receivers)
+    means = latency.group_by("replication", "receiver").agg(polars.col("value").mean().alias("expected"))
+    joined = receivers.filter(polars.col("metric") == "delivery_latency_s").join(means, on=["replication", "receiver"])
+    assert len(joined) == 2 * 5
+    assert joined["mean"].to_list() == pytest.approx(joined["expected"].to_list(), rel=1e-12)
+    assert set(polars.DataFrame(results[0].nodes)["node"]) == set(range(6))
+    # The nodes of samples survive the way between processes.
+    assert receivers.equals(polars.DataFrame(results[1].receivers))
+    with pytest.raises(carillon.CarillonError, match="run.measure"):
+        _ = carillon.run(lan, progress=False).receivers
+
+
 def test_the_seed_decides_the_losses(lan: dict[str, Any]) -> None:
     first, again, other = (carillon.run(lan, seed=seed, progress=False) for seed in (1, 1, 2))
     assert list(first.summary) == list(again.summary)
