@@ -67,7 +67,7 @@ def test_measured_receivers_and_nodes_have_tables(lan: dict[str, Any]) -> None:
     assert set(polars.DataFrame(results[0].nodes)["node"]) == set(range(6))
     # The nodes of samples survive the way between processes.
     assert receivers.equals(polars.DataFrame(results[1].receivers))
-    with pytest.raises(carillon.CarillonError, match="run.measure"):
+    with pytest.raises(carillon.CarillonError, match=r"run\.measure"):
         _ = carillon.run(lan, progress=False).receivers
 
 
