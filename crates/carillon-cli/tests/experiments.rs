@@ -51,9 +51,25 @@ fn results_are_drawn_and_not_replaced_without_being_asked() {
     let plot = carillon(dir, &["plot", "results", "--y", "message_latency_s", "--out", "figure"]);
     assert_eq!(text(&plot.stdout), "figure.svg\nfigure.png\n", "{plot:?}");
     assert!(std::fs::read(dir.join("figure.png")).unwrap().starts_with(b"\x89PNG"));
+    let report = carillon(dir, &["report", "results"]);
+    assert_eq!(text(&report.stdout), "results/report.html\n", "{report:?}");
+    let page = std::fs::read_to_string(dir.join("results/report.html")).unwrap();
+    let printed = carillon(dir, &["report", "results", "--out", "-"]);
+    assert!(text(&printed.stdout) == page && page.contains("carillon run small.toml"));
+    assert_eq!(carillon(dir, &["report", "nowhere"]).status.code(), Some(2));
     let metrics = carillon(dir, &["plot", "results"]);
     assert_eq!(metrics.status.code(), Some(2));
     assert!(text(&metrics.stderr).contains("message_latency_s"), "{metrics:?}");
+}
+
+#[test]
+fn report_of_experiments_states_what_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = carillon(dir.path(), &["reproduce", "segovia-fig-4.1", "--report=page.html"]);
+    assert!(text(&output.stdout).ends_with("to compare with.\npage.html\n"), "{output:?}");
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains("How much of each source holds") && page.contains("segovia-fig-4.1"));
+    assert_eq!(carillon(dir.path(), &["reproduce", "segovia-4.1", "--all"]).status.code(), Some(2));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::statistics::significant;
 use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
 
 /// A comparison of two summaries.
@@ -198,20 +199,6 @@ impl Difference {
         } else {
             Difference::Apart
         }
-    }
-}
-
-/// A number with four significant digits.
-fn significant(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let magnitude = value.abs().log10().floor();
-    if (-4.0..7.0).contains(&magnitude) {
-        let digits = (3.0 - magnitude).max(0.0) as usize;
-        format!("{value:.digits$}")
-    } else {
-        format!("{value:.3e}")
     }
 }
 

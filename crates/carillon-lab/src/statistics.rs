@@ -247,6 +247,20 @@ const T_QUANTILES_975: [f64; 31] = [
     2.042_272_456_3,
 ];
 
+/// A number with four significant digits.
+pub(crate) fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = value.abs().log10().floor();
+    if (-4.0..7.0).contains(&magnitude) {
+        let digits = (3.0 - magnitude).max(0.0) as usize;
+        format!("{value:.digits$}")
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

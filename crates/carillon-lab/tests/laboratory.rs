@@ -19,6 +19,7 @@ mod pgm_dissector;
 mod plot;
 mod plot_folders;
 mod regions;
+mod report;
 mod reproduce;
 mod roles;
 mod rra;

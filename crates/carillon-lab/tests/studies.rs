@@ -188,6 +188,7 @@ fn study_writes_all_findings_to_page_and_files() {
     let mut page = Page::new("All");
     page.add(find("open-error-tolerance").unwrap(), &Outcome::Study(study));
     let html = page.html();
-    assert_eq!((html.matches("<svg").count(), html.matches("<table>").count()), (8, 4));
+    // Four sheets, and the table of sources.
+    assert_eq!((html.matches("<svg").count(), html.matches("<table>").count()), (8, 5));
     assert!(html.contains("id=\"open-error-tolerance\"") && html.contains("msaw nak"));
 }

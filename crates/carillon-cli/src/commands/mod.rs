@@ -12,6 +12,7 @@ mod plot;
 mod protocols;
 mod recv;
 mod relay;
+mod report;
 mod reproduce;
 mod run;
 mod send;
@@ -38,6 +39,7 @@ enum Command {
     Reproduce(reproduce::Args),
     Compare(compare::Args),
     Plot(plot::Args),
+    Report(report::Args),
     Topology(topology::Args),
     Send(Box<send::Args>),
     Recv(recv::Args),
@@ -63,6 +65,7 @@ impl Cli {
             Command::Reproduce(args) => reproduce::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Plot(args) => plot::run(&args),
+            Command::Report(args) => report::run(&args),
             Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),

@@ -18,7 +18,7 @@ Examples:
   carillon plot lms srm pgm --y recovery_latency_s --series protocol.name --intervals quartiles
   carillon plot results --y throughput_bps --facets group.receivers --out figure.svg
 
-A column is a swept key, any key of the scenario, or `folder`. MetricsEndpoint along the horizontal axis are joined by
+A column is a swept key, any key of the scenario, or `folder`. Numbers along the horizontal axis are joined by
 lines, names are not. Published means are drawn as outlines where the folder repeats a table of a source. An
 empty or misspelt --y lists the metrics."
 )]

@@ -2,7 +2,7 @@
 //! the questions they left open.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use carillon_lab::plan::Run;
@@ -30,17 +30,25 @@ Examples:
   carillon reproduce segovia --out results    every table and figure of a source, and one page of all
   carillon reproduce open --out results       the questions that the source left open
   carillon reproduce mine.toml --out results  experiments of your own, written as docs/reference/experiments.md says
+  carillon reproduce --all --report           everything, and one page that says how much of each source holds
   carillon reproduce johnstone-4.5 --testbed  as root: what stands there of a testbed is measured anew, in real time
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
 with their reason. With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
-figures as SVG, PNG and JSON), and index.html, a page of all."
+figures as SVG, PNG and JSON), and index.html, a page of all: the same page as that of --report."
 )]
 pub struct Args {
     /// Experiments, or a source for all of its experiments, or your own files (.toml) [default: all shipped
     /// experiments].
     #[arg(value_name = "ID")]
     ids: Vec<String>,
+    /// Repeat all shipped experiments; the default without an ID.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Write one self-contained HTML page of all results, with the numbers and claims of each source that hold
+    /// [default FILE: index.html below --out, or report.html].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    report: Option<Option<PathBuf>>,
     /// List the experiments and stop.
     #[arg(long)]
     list: bool,
@@ -114,8 +122,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         holds &= outcome.holds();
     }
     progress.finish();
-    if let Some(dir) = args.out.given() {
-        write(&dir.join("index.html"), page.html())?;
+    let index = args.out.given().map(|dir| dir.join("index.html"));
+    let report = args.report.as_ref().map(|file| match (file, &index) {
+        (Some(file), _) | (None, Some(file)) => file.as_path(),
+        (None, None) => Path::new("report.html"),
+    });
+    for path in index.as_deref().into_iter().chain(report.filter(|path| index.as_deref() != Some(*path))) {
+        write(path, page.html())?;
+    }
+    if let Some(report) = report.filter(|_| !args.json) {
+        writeln!(stdout, "{}{}", page.sources(), report.display())?;
     }
     if holds { Ok(()) } else { Err(JobFailed.into()) }
 }

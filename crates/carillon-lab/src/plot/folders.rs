@@ -121,6 +121,12 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Swept keys, each with its value at every row.
+    pub(super) fn swept(&self) -> impl Iterator<Item = (&String, impl Iterator<Item = &String>)> {
+        let SummaryFile { keys, rows } = &self.summary;
+        keys.iter().enumerate().map(|(at, key)| (key, rows.iter().filter_map(move |row| row.point.get(at))))
+    }
+
     /// The value of a key that is the same in the whole folder.
     fn fixed(&self, key: &str) -> Option<String> {
         match key.split('.').try_fold(&self.manifest.scenario, |table, part| table.get(part))? {

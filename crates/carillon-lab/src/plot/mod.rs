@@ -5,6 +5,7 @@
 
 mod axis;
 mod folders;
+mod overview;
 mod png;
 mod svg;
 

@@ -91,6 +91,18 @@ pub fn panels_svg(figures: &[Figure]) -> String {
     )
 }
 
+/// Divisor of the tick labels and caption of an axis: bit rates have the prefix that fits the largest tick.
+fn prefixed(axis: &Axis, ticks: &[f64]) -> (f64, String) {
+    let largest = ticks.iter().fold(0.0_f64, |largest, tick| largest.max(tick.abs()));
+    let prefix = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(factor, _)| largest >= *factor);
+    match (axis.unit.as_deref(), prefix) {
+        (Some("bit/s"), Some((factor, prefix))) if !axis.log => {
+            (factor, format!("{} ({prefix}bit/s)", axis.label))
+        }
+        _ => (1.0, axis.caption()),
+    }
+}
+
 /// Extra height for slanted category names at the horizontal axis; 0 if the names fit level.
 fn slope(axis: &Axis) -> f64 {
     let longest = axis.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
@@ -118,11 +130,12 @@ impl Frame {
 
     fn axes(&self, out: &mut String, figure: &Figure) {
         let (right, bottom) = (WIDTH - RIGHT_MARGIN, self.top + PLOT_HEIGHT);
+        let (factor, caption) = prefixed(&figure.y, &self.y.ticks);
         for &tick in &self.y.ticks {
             let y = bottom - self.y.at(tick) * PLOT_HEIGHT;
             line(out, (LEFT_MARGIN, y), (right, y), "stroke=\"#ddd\"");
             line(out, (LEFT_MARGIN - 5.0, y), (LEFT_MARGIN, y), "stroke=\"#000\"");
-            text(out, LEFT_MARGIN - 9.0, y + 4.0, "end", "", &tick_text(tick));
+            text(out, LEFT_MARGIN - 9.0, y + 4.0, "end", "", &tick_text(tick / factor));
         }
         let slope = slope(&figure.x);
         for (at, &tick) in self.x.ticks.iter().enumerate() {
@@ -146,7 +159,7 @@ impl Frame {
         text(out, (LEFT_MARGIN + right) / 2.0, bottom + 38.0 + slope, "middle", "", &figure.x.caption());
         let middle = self.top + PLOT_HEIGHT / 2.0;
         let turned = format!(" transform=\"rotate(-90 16 {middle:.2})\"");
-        text(out, 16.0, middle, "middle", &turned, &figure.y.caption());
+        text(out, 16.0, middle, "middle", &turned, &caption);
     }
 
     fn series(&self, out: &mut String, series: &Series) {

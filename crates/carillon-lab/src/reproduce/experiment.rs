@@ -11,6 +11,8 @@ pub struct Experiment {
     pub id: &'static str,
     /// Title.
     pub title: &'static str,
+    /// Source that the experiment repeats, or name of the file's subject.
+    pub source: &'static str,
     /// Table, figure or study of the experiment.
     pub shows: ExperimentKind,
 }

@@ -69,6 +69,8 @@ type Reader<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
+    /// Source that the experiments repeat; the path of the file if there is none.
+    source: Option<String>,
     #[serde(default)]
     define: Table,
     experiment: Vec<Table>,
@@ -92,6 +94,7 @@ fn parse(
 ) -> Result<Vec<Experiment>, String> {
     let document: Document =
         toml::from_str(file).map_err(|error| format!("{origin}: {}", error.to_string().trim_end()))?;
+    let source: &'static str = document.source.unwrap_or_else(|| origin.to_owned()).leak();
     let values = Definitions { define: &document.define, read };
     let mut experiments: Vec<Experiment> = Vec::new();
     for (at, table) in document.experiment.into_iter().enumerate() {
@@ -100,7 +103,7 @@ fn parse(
         let wrong = |what: &dyn std::fmt::Display| format!("{origin}: experiment {id}: {what}");
         let table = values.resolved(Value::Table(table), 0).map_err(|what| wrong(&what))?;
         let entry: Entry = table.try_into().map_err(|error| wrong(&error.to_string().replace('\n', " ")))?;
-        let experiment = Experiment::try_from(entry).map_err(|what| wrong(&what))?;
+        let experiment = entry.experiment(source).map_err(|what| wrong(&what))?;
         if experiments.iter().chain(known).any(|other| other.id == experiment.id) {
             return Err(wrong(&"another experiment has this id"));
         }
@@ -143,10 +146,10 @@ fn is_name(id: &str) -> bool {
     !id.is_empty() && !id.starts_with('.') && id.chars().all(plain)
 }
 
-impl TryFrom<Entry> for Experiment {
-    type Error = String;
-
-    fn try_from(Entry { id, title, table, figure, study }: Entry) -> Result<Self, String> {
+impl Entry {
+    /// The experiment of a file about this source.
+    fn experiment(self, source: &'static str) -> Result<Experiment, String> {
+        let Entry { id, title, table, figure, study } = self;
         let shows = match (table, figure, study) {
             (Some(table), None, None) => ExperimentKind::Table(table),
             (None, Some(figure), None) => ExperimentKind::Figure(figure),
@@ -156,7 +159,7 @@ impl TryFrom<Entry> for Experiment {
         if !is_name(id.0) {
             return Err("its id is to be the name of a folder: letters, digits, '-', '_' and '.'".to_owned());
         }
-        Ok(Experiment { id: id.0, title: title.0, shows })
+        Ok(Experiment { id: id.0, title: title.0, source, shows })
     }
 }
 
