@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tqdm.auto import tqdm
 
 from carillon import _carillon
+
+if TYPE_CHECKING:
+    # Importing matplotlib takes a second, which experiments without figures do not need.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,27 @@ class Experiment:
                     }
                 )
         return rows
+
+    def plot(
+        self, quantities: str | Sequence[str] | None = None, *, ax: Axes | None = None, columns: Literal[1, 2] = 1
+    ) -> Figure:
+        """Draw the experiment: a table as simulated means beside published ones, or the figures of a figure or study.
+
+        Args:
+            quantities: Label or labels of the quantities of a table; all if not given.
+            ax: Axes to draw into; for a single panel.
+            columns: Width of a new figure: one column of a paper or two.
+
+        Raises:
+            KeyError: The table has no such quantity.
+            ValueError: A study has no figure.
+        """
+        from carillon import plots
+
+        if self.kind == "table":
+            chosen = [quantities] if isinstance(quantities, str) else quantities
+            return plots.published(self.data, chosen, ax=ax, columns=columns)
+        return plots.described(self.data if self.kind == "figure" else self.data["figures"], ax=ax, columns=columns)
 
     def __str__(self) -> str:
         return self.text

@@ -6,14 +6,20 @@ import json
 import math
 import shutil
 import weakref
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carillon import _carillon
 from carillon._carillon import Table
 from carillon.scenario import Scenario
+
+if TYPE_CHECKING:
+    # Importing matplotlib takes a second, which runs without figures do not need.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class Result:
@@ -104,6 +110,30 @@ class Result:
             )
         mean = rows[0]["mean"]
         return math.nan if mean is None else float(mean)
+
+    def plot(
+        self,
+        y: str,
+        *,
+        x: str | None = None,
+        series: str | Sequence[str] | None = None,
+        facets: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        ax: Axes | None = None,
+    ) -> Figure:
+        """Draw a metric over a swept key with 95 % confidence intervals; `carillon.plots` has more kinds of figures.
+
+        Args:
+            y: Name of the metric.
+            x: Key along the horizontal axis; the one with most values if not given.
+            series: Key or keys that tell series apart; all other keys that vary if not given.
+            facets: Key with a panel for each of its values.
+            where: Values of swept keys to draw.
+            ax: Axes to draw into.
+        """
+        from carillon import plots
+
+        return plots.lines(self, y, x=x, series=series, facets=facets, where=where, ax=ax)
 
     def save(self, folder: str | PathLike[str]) -> Path:
         """Copy the files of the result into a new folder, for `carillon plot` and `carillon compare`."""

@@ -7,6 +7,7 @@
 mod background;
 mod error;
 mod loss;
+mod network;
 mod plan;
 mod protocol;
 mod reproduce;

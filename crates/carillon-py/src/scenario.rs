@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use toml::Table;
 
 use crate::error::scenario_error;
+use crate::network;
 use crate::protocol::entries;
 
 /// A checked scenario. The class `carillon.Scenario` wraps it.
@@ -89,6 +90,14 @@ impl Scenario {
     #[getter]
     fn replications(&self) -> u32 {
         self.file.replications()
+    }
+
+    /// Role of each node and ends of each link of the network at the first point. An Ethernet has a router in the place
+    /// of its medium.
+    fn network(&self) -> PyResult<(Vec<&'static str>, Vec<(u32, u32)>)> {
+        let point = self.file.points().into_iter().next().expect("a scenario has a point");
+        let scenario = self.file.resolve(&point).map_err(scenario_error)?;
+        Ok(network::nodes_and_links(&scenario))
     }
 
     /// Keys of the sweep.

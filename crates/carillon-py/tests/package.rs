@@ -19,19 +19,26 @@ fn python() -> PathBuf {
     String::from_utf8(script.stdout).expect("a path in UTF-8").trim().into()
 }
 
+/// Copies a folder with its subfolders, except caches and extension modules of other builds.
+fn copy_sources(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (source, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if source.is_dir() && name != "__pycache__" {
+            copy_sources(&source, &to.join(name));
+        } else if source.extension().is_some_and(|extension| extension != "so") {
+            std::fs::copy(&source, to.join(name)).unwrap();
+        }
+    }
+}
+
 /// Folder with the package as it would be installed.
 fn package() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let package = folder.join("carillon");
     // Files that are no longer among the sources must not stay.
     let _ = std::fs::remove_dir_all(&package);
-    std::fs::create_dir_all(&package).unwrap();
-    for file in std::fs::read_dir(root().join("python/carillon")).unwrap() {
-        let file = file.unwrap().path();
-        if file.is_file() {
-            std::fs::copy(&file, package.join(file.file_name().unwrap())).unwrap();
-        }
-    }
+    copy_sources(&root().join("python/carillon"), &package);
     let module = std::env::current_exe().unwrap().with_file_name("lib_carillon.so");
     std::fs::copy(&module, package.join("_carillon.abi3.so")).expect("cargo builds the extension module");
     folder
